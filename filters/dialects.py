@@ -1,0 +1,28 @@
+"""The URIs of every topic and filter dialect, and the misspellings that mean one of them."""
+
+XPATH_1_0 = "http://www.w3.org/TR/1999/REC-xpath-19991116"
+
+TOPIC_SIMPLE = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Simple"
+TOPIC_CONCRETE = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Concrete"
+TOPIC_FULL = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Full"
+TOPIC_CONCRETE_SET = "http://www.onvif.org/ver10/tev/topicExpression/ConcreteSet"
+
+TOPIC_IBM_SIMPLE = (
+    "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicExpression/simple"
+)
+"""The dialect of WS-Messenger: the text after the first colon, whatever its namespace; ``>`` is all."""
+
+TOPIC_SYNAPSE = "http://synapse.apache.org/eventing/dialect/topicFilter"
+TOPIC_WSO2 = "http://wso2.org/registry/eventing/dialect/topicFilter"
+"""A topic path that matches the topic itself and everything below it."""
+
+ACTION_DPWS_1_0 = "http://schemas.xmlsoap.org/ws/2006/02/devprof/Action"
+ACTION_DPWS_1_1 = "http://docs.oasis-open.org/ws-dd/ns/dpws/2009/01/Action"
+"""A list of action URIs, separated by white space."""
+
+SPELLINGS: dict[str, str] = {
+    "http://docs.oasis-open.org/wsn/t1/TopicExpression/Simple": TOPIC_SIMPLE,
+    "http://docs.oasis-open.org/wsnt/t-1/TopicExpression/ConcreteSet": TOPIC_CONCRETE_SET,
+    "http://www.ibm.com/xmlns/stdwip/web-services/WSTopics/TopicExpression/simple": TOPIC_IBM_SIMPLE,
+}
+"""What peers write, and the dialect they mean."""

@@ -1,0 +1,89 @@
+"""Everything that can be wrong with a request, as one enumeration.
+
+Every error of every floor carries one of these; what a specification calls it on the
+wire is a row of ``mediation.faults``, what HTTP calls it is a row of ``gateway``.
+"""
+
+from enum import Enum
+
+
+class Reason(Enum):
+    """What is wrong. The value is the word used in logs and metrics."""
+
+    # The octets and the envelope.
+    NOT_XML = "not-xml"
+    DTD = "dtd"
+    PROCESSING_INSTRUCTION = "processing-instruction"
+    ENCODING = "encoding"
+    TOO_COMPLEX = "too-complex"
+    TOO_LARGE = "too-large"
+    MEDIA_TYPE = "media-type"
+    VERSION_MISMATCH = "version-mismatch"
+    NOT_UNDERSTOOD = "not-understood"
+    ENVELOPE = "envelope"
+
+    # WS-Addressing.
+    HEADER_REPEATED = "header-repeated"
+    HEADER_INVALID = "header-invalid"
+    EPR_INVALID = "epr-invalid"
+    REPLY_ADDRESS = "reply-address"
+    ACTION_UNSUPPORTED = "action-unsupported"
+
+    # Requests.
+    MESSAGE_INVALID = "message-invalid"
+    DELIVERY_MODE = "delivery-mode"
+    EXPIRY_INVALID = "expiry-invalid"
+    EXPIRY_IN_THE_PAST = "expiry-in-the-past"
+    EXPIRY_TOO_LONG = "expiry-too-long"
+    FILTER_UNKNOWN = "filter-unknown"
+    FILTER_DIALECT = "filter-dialect"
+    FILTER_INVALID = "filter-invalid"
+    FILTER_COSTLY = "filter-costly"
+    PRODUCER_PROPERTIES = "producer-properties"
+    TOPIC_DIALECT = "topic-dialect"
+    TOPIC_INVALID = "topic-invalid"
+    TOPIC_UNSUPPORTED = "topic-unsupported"
+    TOPICS_SEVERAL = "topics-several"
+    NO_CURRENT_MESSAGE = "no-current-message"
+    POLICY_UNRECOGNIZED = "policy-unrecognized"
+    POLICY_UNSUPPORTED = "policy-unsupported"
+    CONSUMER_ADDRESS = "consumer-address"
+    QUOTA = "quota"
+    SUBSCRIPTION_UNKNOWN = "subscription-unknown"
+    PROPERTY_UNKNOWN = "property-unknown"
+    PROPERTY_READ_ONLY = "property-read-only"
+    QUERY_DIALECT = "query-dialect"
+    QUERY_INVALID = "query-invalid"
+    LOOP = "loop"
+
+    # Us.
+    RATE = "rate"
+    UNAVAILABLE = "unavailable"
+    INTERNAL = "internal"
+
+
+class Refused(Exception):
+    """Something is wrong with what a peer sent, or we cannot take it now.
+
+    Each floor has one subclass; callers that need not tell the floors apart catch this.
+
+    Args:
+        reason: What is wrong.
+        text: One short sentence for the peer. It never repeats input.
+        value: The value at fault, for the log alone.
+        names: Expanded names (Clark notation) or URIs that the fault's detail lists:
+            the unknown filter's element, the supported dialects.
+    """
+
+    def __init__(
+        self, reason: Reason, text: str, *, value: str = "", names: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+        self.value = value
+        self.names = names
+
+
+class FilterError(Refused):
+    """A document, a topic or a filter that this floor refuses."""

@@ -1,0 +1,98 @@
+"""The values that carry everything between the floors. XML inside them is octets: UTF-8, one
+element, every namespace in scope declared on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+
+from filters import EVERYTHING, Filter, Topic
+from mediation.versions import Spec, Wsa
+
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointReference:
+    """An endpoint reference in the WS-Addressing version that it was written in.
+
+    Reference properties and parameters are verbatim octets, one element each, in their order.
+    """
+
+    address: str
+    wsa: Wsa
+    properties: tuple[bytes, ...] = ()
+    parameters: tuple[bytes, ...] = ()
+    metadata: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A part that travels beside a message, named by its content id."""
+
+    content_id: str
+    media_type: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One event. It knows no specification.
+
+    ``source`` names the publisher and scopes ``id``; the pair is the event's identity.
+    ``topic`` None means that the publisher named none. ``time`` is when it was accepted;
+    ``expires`` None means never.
+    """
+
+    id: str
+    source: str
+    payload: bytes
+    time: datetime
+    topic: Topic | None = None
+    action: str | None = None
+    producer: EndpointReference | None = None
+    expires: datetime | None = None
+    properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
+    headers: tuple[bytes, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """From when to when a subscription lives; ``expires`` None means for ever.
+
+    ``as_duration``: the subscriber asked in durations, and is answered in them.
+    """
+
+    created: datetime
+    expires: datetime | None
+    as_duration: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a subscriber wants its notifications. ``dialect`` is the topic dialect it subscribed with."""
+
+    raw: bool = False
+    paused: bool = False
+    ordered: bool = True
+    dialect: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One subscription. ``key`` is the capability, ``id`` is what logs and lists show.
+
+    ``owner`` is a principal; an anonymous one is its network address.
+    """
+
+    key: str
+    id: str
+    owner: str
+    spec: Spec
+    consumer: EndpointReference
+    lease: Lease
+    filter: Filter = EVERYTHING
+    end_to: EndpointReference | None = None
+    policy: Policy = Policy()
+    extensions: tuple[bytes, ...] = ()

@@ -1,0 +1,60 @@
+"""Which specification and version a party speaks, with its SOAP and WS-Addressing versions."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Family(Enum):
+    WSE = "ws-eventing"
+    WSN = "ws-notification"
+
+
+class Version(Enum):
+    """A specification in one version; the value is its ``--spec`` name."""
+
+    WSE_2004_08 = "wse-2004-08"
+    WSN_1_3 = "wsn-1.3"
+
+    @property
+    def family(self) -> Family:
+        return Family.WSE if self.value.startswith("wse") else Family.WSN
+
+
+class Soap(Enum):
+    """A SOAP version; the value is its envelope namespace."""
+
+    V1_1 = "http://schemas.xmlsoap.org/soap/envelope/"
+    V1_2 = "http://www.w3.org/2003/05/soap-envelope"
+
+    @property
+    def media_type(self) -> str:
+        return "text/xml" if self is Soap.V1_1 else "application/soap+xml"
+
+
+class Wsa(Enum):
+    """A WS-Addressing version; the value is its namespace."""
+
+    V2003_03 = "http://schemas.xmlsoap.org/ws/2003/03/addressing"
+    V2004_03 = "http://schemas.xmlsoap.org/ws/2004/03/addressing"
+    V2004_08 = "http://schemas.xmlsoap.org/ws/2004/08/addressing"
+    V2005_08 = "http://www.w3.org/2005/08/addressing"
+
+    @property
+    def anonymous(self) -> str:
+        return self.value + ("/anonymous" if self is Wsa.V2005_08 else "/role/anonymous")
+
+    @property
+    def fault_action(self) -> str:
+        return self.value + "/fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a party spoke in its request; it is answered, notified and ended in the same.
+
+    ``wsa`` is None for a party that sent no WS-Addressing headers.
+    """
+
+    version: Version
+    soap: Soap
+    wsa: Wsa | None
