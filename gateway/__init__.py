@@ -1,0 +1,1 @@
+"""The running service: web service endpoints, delivery, the store, the command line."""

@@ -1,0 +1,32 @@
+"""Sending to addresses that strangers name: which ones, how, and at what cost at most."""
+
+from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
+from gateway.egress.client import HttpTransport
+from gateway.egress.connection import ClientLimits
+from gateway.egress.hops import HOPS_HEADER, MAX_HOPS, LoopRefused, hops_header, read_hops
+from gateway.egress.policy import AddressPolicy, is_forbidden
+from gateway.egress.resolver import Resolver, SystemResolver
+from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Transport
+
+__all__ = [
+    "HOPS_HEADER",
+    "MAX_HOPS",
+    "AddressPolicy",
+    "AddressRefused",
+    "Answer",
+    "ClientLimits",
+    "FailureKind",
+    "HttpTransport",
+    "IPAddress",
+    "LoopRefused",
+    "Request",
+    "Resolver",
+    "SendFailed",
+    "SystemResolver",
+    "Target",
+    "Transport",
+    "hops_header",
+    "is_forbidden",
+    "parse_target",
+    "read_hops",
+]

@@ -1,0 +1,252 @@
+"""One connection to a consumer: a request out, an answer in, as often as both agree.
+
+            connected
+                |
+                v      send()        answered, both sides keep it
+        +---- idle ----------> busy ------------------------+
+        |       ^                |                          |
+        |       +----------------|--------------------------+
+        |                        |
+        v                        v
+     closed <--------------------+   answered, last time; refused; late; cut off
+
+Octets that come while it is idle close it: they are no answer to anything.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import cast
+
+import httptools
+
+from gateway.egress.transport import Answer, FailureKind, SendFailed
+
+KEPT_HEADERS = frozenset(
+    {
+        b"content-type",
+        b"content-encoding",
+        b"retry-after",
+        b"webhook-allowed-origin",
+        b"webhook-allowed-rate",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLimits:
+    """What one delivery may cost. Times in seconds, sizes in octets."""
+
+    resolve: float = 5.0
+    connect: float = 3.0
+    exchange: float = 15.0
+    """From the moment a connection is ours to use or to make, to the end of the answer."""
+    head: int = 32 * 1024
+    """Status line and header fields, interim answers and trailers included."""
+    fields: int = 100
+    interim: int = 8
+    body: int = 64 * 1024
+    connections: int = 8
+    """To one destination."""
+    idle: float = 60.0
+    idle_connections: int = 1024
+    """In all."""
+
+
+class Cut(SendFailed):
+    """The connection ended before one octet of the answer came."""
+
+    def __init__(self) -> None:
+        super().__init__(FailureKind.RESET)
+
+
+class Connection(asyncio.Protocol):
+    """The protocol of one connection.
+
+    It times the answer, bounds it, and closes itself whenever it could not carry another
+    request.
+    """
+
+    def __init__(self, limits: ClientLimits, loop: asyncio.AbstractEventLoop) -> None:
+        self._limits = limits
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._parser = httptools.HttpResponseParser(self)
+        self._answered: asyncio.Future[Answer] | None = None
+        self._clock: asyncio.TimerHandle | None = None
+        self.used = False
+        """Whether an answer has come over it."""
+        self.idle_since = 0.0
+        self._reset()
+
+    def _reset(self) -> None:
+        """Begin an answer."""
+        self._octets: int = 0
+        self._head_octets: int = 0
+        self._fields: int = 0
+        self._interim: int = 0
+        self._status: int = 0
+        self._headers: dict[str, str] = {}
+        self._body: list[bytes] = []
+        self._body_octets: int = 0
+        self._headed: bool = False  # the head of the final answer is complete
+        self._whole: bool = False  # and so is the answer
+        self._last: bool = False  # nothing more can come over this connection
+        self._until_closed: bool = True  # no length was said
+
+    @property
+    def open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def reusable(self) -> bool:
+        return self.open and self._answered is None
+
+    def send(self, octets: tuple[bytes, ...], deadline: float) -> asyncio.Future[Answer]:
+        """Send one request and return the coming answer.
+
+        Args:
+            octets: The request, head and body.
+            deadline: The loop's time by which the answer must be complete.
+        """
+        answered = self._loop.create_future()
+        if self._transport is None or self._transport.is_closing():
+            answered.set_exception(Cut())
+            return answered
+        self._reset()
+        self._answered = answered
+        self._clock = self._loop.call_at(deadline, self._late)
+        self._transport.writelines(octets)
+        return answered
+
+    def close(self) -> None:
+        """Close it now; an exchange under way fails."""
+        self._fail(FailureKind.RESET)
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
+
+    def data_received(self, data: bytes) -> None:
+        if self._answered is None:
+            self._drop()
+            return
+        limit = self._limits.head + self._limits.body
+        if self._octets + len(data) > limit:
+            data = data[: limit + 1 - self._octets]
+        self._octets += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            # An octet after a whole answer is an error too, but of a later one.
+            if not self._whole:
+                self._fail(FailureKind.ANSWER)
+                return
+            self._last = True
+        if self._whole:
+            self._finish()
+        elif self._octets > (limit if self._headed else self._limits.head):
+            self._fail(FailureKind.ANSWER)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._answered is None:
+            self._drop()
+        elif self._headed and self._until_closed and exc is None:
+            self._finish()
+        elif self._octets == 0:
+            self._settle(Cut())
+        else:
+            self._fail(FailureKind.RESET)
+
+    # Called by the parser.
+
+    def on_message_begin(self) -> None:
+        if self._whole:
+            self._last = True
+            raise ValueError("octets after the answer")
+
+    def on_status(self, octets: bytes) -> None:
+        self._count(len(octets))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)
+        self._fields += 1
+        if self._fields > self._limits.fields:
+            raise ValueError("too many header fields")
+        name = name.lower()
+        if name == b"content-length" or (
+            name == b"transfer-encoding" and value.lower().endswith(b"chunked")
+        ):
+            self._until_closed = False
+        elif name in KEPT_HEADERS and not self._headed:
+            self._headers.setdefault(name.decode("ascii"), value.decode("latin-1").strip())
+
+    def on_headers_complete(self) -> None:
+        status = self._parser.get_status_code()
+        if status == 101 or not 100 <= status <= 599:
+            raise ValueError("not a status of an answer")
+        if status < 200:
+            return
+        self._status = status
+        self._headed = True
+        if status in (204, 304):
+            self._until_closed = False
+        elif status in (202, 205) and self._until_closed:
+            # By the letter the body lasts until the consumer closes, and many forget to:
+            # what these have to say is said. Such a connection carries nothing else.
+            self._whole = self._last = True
+
+    def on_body(self, octets: bytes) -> None:
+        self._body.append(octets)
+        self._body_octets += len(octets)
+        if self._body_octets > self._limits.body:
+            raise ValueError("the answer is too long")
+
+    def on_message_complete(self) -> None:
+        if not self._headed:
+            self._interim += 1
+            if self._interim > self._limits.interim:
+                raise ValueError("too many interim answers")
+            self._headers.clear()
+            self._until_closed = True
+            return
+        self._whole = True
+        self._last = self._last or not self._parser.should_keep_alive()
+
+    # Leaned on by the rest.
+
+    def _count(self, octets: int) -> None:
+        self._head_octets += octets
+        if self._head_octets > self._limits.head:
+            raise ValueError("the head of the answer is too long")
+
+    def _late(self) -> None:
+        self._fail(FailureKind.TIMEOUT)
+
+    def _finish(self) -> None:
+        # An answer to half a request: the other half is still on its way out.
+        if self._transport is None or self._last or self._transport.get_write_buffer_size():
+            self._drop()
+        self.used = True
+        self._settle(Answer(self._status, b"".join(self._body), self._headers))
+
+    def _fail(self, kind: FailureKind) -> None:
+        self._drop()
+        self._settle(SendFailed(kind, status=self._status or None))
+
+    def _settle(self, outcome: Answer | SendFailed) -> None:
+        answered, self._answered = self._answered, None
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+        if answered is None or answered.done():
+            return
+        if isinstance(outcome, Answer):
+            answered.set_result(outcome)
+        else:
+            answered.set_exception(outcome)
+
+    def _drop(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None

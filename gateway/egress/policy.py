@@ -1,0 +1,149 @@
+"""Which addresses may be sent to.
+
+An address is judged twice: as it is written, when somebody names it, and as what it
+turned into, on every connection. Between the two the owner of a name can change
+everything.
+"""
+
+from collections.abc import Collection, Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import TypeAlias
+
+from gateway.egress.addresses import AddressRefused, IPAddress, Target
+
+_Network: TypeAlias = IPv4Network | IPv6Network
+
+# What `is_global` lets pass (Python 3.11) and what leads inside or nowhere all the same.
+_FORBIDDEN_V4 = tuple(
+    IPv4Network(network)
+    for network in (
+        "224.0.0.0/4",  # multicast
+        "192.0.0.0/24",  # protocol assignments
+        "192.88.99.0/24",  # 6to4 relays
+        "168.63.129.16/32",  # the host of a virtual machine (Azure)
+    )
+)
+_FORBIDDEN_V6 = tuple(
+    IPv6Network(network)
+    for network in (
+        "ff00::/8",  # multicast
+        "::/96",  # IPv4-compatible
+        "64:ff9b::/96",  # NAT64
+        "64:ff9b:1::/48",
+        "2002::/16",  # 6to4
+        "2001::/32",  # Teredo
+        "fec0::/10",  # site-local
+    )
+)
+
+
+def is_forbidden(address: IPAddress) -> bool:
+    """Whether *address* is not plainly one host of the public internet."""
+    address = unmapped(address)
+    if not address.is_global:
+        return True
+    if isinstance(address, IPv4Address):
+        return any(address in network for network in _FORBIDDEN_V4)
+    return any(address in network for network in _FORBIDDEN_V6)
+
+
+def unmapped(address: IPAddress) -> IPAddress:
+    """The IPv4 address inside an IPv4-mapped one; else *address*."""
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address
+
+
+class AddressPolicy:
+    """The rules for addresses that strangers name.
+
+    Args:
+        allow: What an intranet needs, beside the public internet: networks
+            (``10.1.0.0/16``), addresses, host names (``consumer.lan``), and all names
+            below one (``*.lan``). A name allows every address it has.
+        loopback: Whether loopback is open: only while the gateway itself listens on
+            loopback alone, where whoever names it is on this machine already.
+        own: Hosts and ports at which the gateway itself is reached: where it listens and
+            its public address. Listening everywhere (``0.0.0.0``, ``::``) covers every
+            loopback address.
+        deliver_to_self: Whether it may send to these.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Iterable[str] = (),
+        loopback: bool = False,
+        own: Collection[tuple[str, int]] = (),
+        deliver_to_self: bool = False,
+    ) -> None:
+        self._loopback = loopback
+        self._own = frozenset() if deliver_to_self else frozenset(_spelled(*one) for one in own)
+        self._networks: list[_Network] = []
+        self._hosts: set[str] = set()
+        for entry in allow:
+            try:
+                self._networks.append(ip_network(entry, strict=False))
+            except ValueError:
+                if "/" in entry:
+                    raise
+                self._hosts.add(entry.lower())
+
+    def check(self, target: Target) -> None:
+        """Judge *target* as it is written; a name is judged again once it is resolved.
+
+        Raises:
+            AddressRefused: It is ourselves, or an address or name that leads inside.
+        """
+        if (target.host, target.port) in self._own:
+            raise AddressRefused(target.url)
+        address = target.literal
+        if address is not None:
+            self.check_ip(address, target)
+        elif target.host.rpartition(".")[2] == "localhost" and not (
+            self._loopback or self._allows_host(target.host)
+        ):  # RFC 6761, "Domain Name Reservation Considerations for 'localhost.'"
+            raise AddressRefused(target.url)
+
+    def check_ip(self, address: IPAddress, target: Target) -> None:
+        """Judge *address*, which the host of *target* is, has resolved to, or has led to.
+
+        Raises:
+            AddressRefused: Nothing may be sent there.
+        """
+        address = unmapped(address)
+        if self._is_own(address, target.port):
+            raise AddressRefused(target.url)
+        if not is_forbidden(address) or (self._loopback and address.is_loopback):
+            return
+        if self._allows_host(target.host):
+            return
+        if not any(address in network for network in self._networks):
+            raise AddressRefused(target.url)
+
+    def _is_own(self, address: IPAddress, port: int) -> bool:
+        if not self._own:
+            return False
+        if (str(address), port) in self._own:
+            return True
+        everywhere = (("0.0.0.0", port), ("::", port))
+        return (address.is_loopback or address.is_unspecified) and any(
+            one in self._own for one in everywhere
+        )
+
+    def _allows_host(self, host: str) -> bool:
+        if not self._hosts:
+            return False
+        if host in self._hosts:
+            return True
+        labels = host.split(".")
+        return any(f"*.{'.'.join(labels[n:])}" in self._hosts for n in range(1, len(labels)))
+
+
+def _spelled(host: str, port: int) -> tuple[str, int]:
+    """*host* as `Target` spells it."""
+    host = host.strip("[]").lower()
+    try:
+        return str(unmapped(ip_address(host))), port
+    except ValueError:
+        return host, port

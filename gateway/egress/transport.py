@@ -1,0 +1,110 @@
+"""The port through which messages leave."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from enum import Enum
+from typing import Protocol
+
+from gateway.egress.addresses import Target
+
+MAX_RETRY_AFTER = 3600.0
+"""Seconds; a consumer that asks for more is asked again after these."""
+
+
+class FailureKind(Enum):
+    """Why there is no answer. The value is the word shown to the subscription's owner."""
+
+    NAME = "name"
+    """The name has no address."""
+    CONNECT = "connect"
+    """No connection: refused, unreachable, reset."""
+    TLS = "tls"
+    """The handshake failed, or the certificate is not the host's."""
+    TIMEOUT = "timeout"
+    RESET = "reset"
+    """The connection ended before the answer did."""
+    FORBIDDEN = "forbidden"
+    """The policy does not allow the address; nothing was sent."""
+    ANSWER = "answer"
+    """The answer is malformed or exceeds its limits."""
+
+
+class SendFailed(Exception):
+    """There is no answer that could be judged.
+
+    Args:
+        kind: What went wrong.
+        connecting: Whether it did before there was a connection: then it counts for the
+            destination, else for the subscription alone.
+        status: The status, when that much of the answer was read.
+    """
+
+    def __init__(
+        self, kind: FailureKind, *, connecting: bool = False, status: int | None = None
+    ) -> None:
+        super().__init__(kind.value)
+        self.kind = kind
+        self.connecting = connecting
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One message to send.
+
+    Attributes:
+        headers: What the message needs (``Content-Type``, ``SOAPAction``); those of the
+            transport itself (``Host``, ``Content-Length``, ...) are added.
+    """
+
+    target: Target
+    body: bytes
+    headers: tuple[tuple[str, str], ...]
+    method: str = "POST"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back.
+
+    Attributes:
+        body: At most 64 KiB, as it came: never inflated.
+        headers: Names in lower case; only those that somebody here reads.
+    """
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "")
+
+    def retry_after(self, now: float) -> float | None:
+        """Seconds to wait from *now* (a POSIX time), 0 to 3600; None when not said.
+
+        RFC 9110, "Retry-After": seconds or a date.
+        """
+        value = self.headers.get("retry-after", "").strip()
+        if value.isascii() and value.isdigit():
+            return min(float(value[:9]), MAX_RETRY_AFTER)
+        try:
+            until = parsedate_to_datetime(value).timestamp()
+        except (ValueError, OverflowError):
+            return None
+        return min(max(until - now, 0.0), MAX_RETRY_AFTER)
+
+
+class Transport(Protocol):
+    """Sends to addresses that strangers named; what their answers can cost is bounded."""
+
+    async def send(self, request: Request) -> Answer:
+        """Send *request* once and return what was answered, whatever its status.
+
+        Raises:
+            SendFailed: There was no answer.
+        """
+
+    async def close(self) -> None:
+        """Give up what is under way and close every connection."""
