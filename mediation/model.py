@@ -95,4 +95,3 @@ class Subscription:
     filter: Filter = EVERYTHING
     end_to: EndpointReference | None = None
     policy: Policy = Policy()
-    extensions: tuple[bytes, ...] = ()

@@ -1,0 +1,261 @@
+"""WS-Addressing 2003/03, 2004/03, 2004/08 and 2005/08: headers and endpoint references,
+read whatever a peer mixes, written in one version."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from lxml import etree
+
+from filters import Reason
+from mediation import names
+from mediation.errors import MediationError
+from mediation.model import EndpointReference
+from mediation.soap import (
+    Envelope,
+    elements,
+    local_name,
+    namespace_of,
+    octets_of,
+    text_of,
+    xml_text,
+)
+from mediation.versions import Soap, Wsa
+
+MAX_URI = 4096
+"""Octets of an address, an action or a message id."""
+MAX_REFERENCE_OCTETS = 16 * 1024
+MAX_REFERENCE_ELEMENTS = 32
+
+_WSA_BY_NAMESPACE = {wsa.value: wsa for wsa in Wsa}
+_PREFERENCE = (Wsa.V2005_08, Wsa.V2004_08, Wsa.V2004_03, Wsa.V2003_03)
+_FORGERIES = frozenset({*(soap.value for soap in Soap), *_WSA_BY_NAMESPACE, names.WSSE, names.WSU})
+_ANONYMOUS = frozenset({*(wsa.anonymous for wsa in Wsa), names.WSA_ANONYMOUS_MISSPELT})
+_SINGLE = ("To", "Action", "MessageID", "ReplyTo", "FaultTo", "From")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHeaders:
+    """The message addressing properties of one message; ``wsa`` None where it has none."""
+
+    wsa: Wsa | None = None
+    action: str | None = None
+    to: str | None = None
+    message_id: str | None = None
+    relates_to: str | None = None
+    reply_to: EndpointReference | None = None
+    fault_to: EndpointReference | None = None
+
+
+NO_HEADERS = MessageHeaders()
+
+
+def is_anonymous(address: str) -> bool:
+    """The anonymous address of any version, also as Apache Muse misspells it."""
+    return address in _ANONYMOUS
+
+
+def wsa_of(envelope: Envelope) -> Wsa | None:
+    """The version of the headers: where versions are mixed, the one that has ``Action``."""
+    present: dict[Wsa, set[str]] = {}
+    for block in envelope.headers:
+        wsa = _WSA_BY_NAMESPACE.get(namespace_of(block))
+        if wsa is not None:
+            present.setdefault(wsa, set()).add(local_name(block))
+    ranked = sorted(present, key=lambda wsa: ("Action" not in present[wsa], _PREFERENCE.index(wsa)))
+    return ranked[0] if ranked else None
+
+
+def read_headers(envelope: Envelope) -> MessageHeaders:
+    """Read the addressing headers for our role.
+
+    Raises:
+        MediationError: ``HEADER_REPEATED`` where one that may stand once stands twice,
+            ``HEADER_INVALID`` for one beyond the limits, ``EPR_INVALID``.
+    """
+    wsa = wsa_of(envelope)
+    found: dict[str, etree._Element] = {}
+    other_action = None
+    for block in envelope.headers:
+        name, namespace = local_name(block), namespace_of(block)
+        if wsa is not None and namespace == wsa.value:
+            if name in found and name in _SINGLE:
+                raise MediationError(
+                    Reason.HEADER_REPEATED,
+                    "A message addressing header stands twice.",
+                    names=(f"wsa:{name}",),
+                )
+            found.setdefault(name, block)
+        elif name == "Action" and namespace not in _WSA_BY_NAMESPACE:
+            other_action = block  # openwsman sends wsman:Action in push mode.
+    action = found.get("Action", other_action)
+    return MessageHeaders(
+        wsa,
+        _uri(action, "Action"),
+        _uri(found.get("To"), "To"),
+        _uri(found.get("MessageID"), "MessageID", verbatim=True),
+        _uri(found.get("RelatesTo"), "RelatesTo", verbatim=True),
+        _reply(found.get("ReplyTo")),
+        _reply(found.get("FaultTo")),
+    )
+
+
+def _uri(block: etree._Element | None, name: str, *, verbatim: bool = False) -> str | None:
+    if block is None:
+        return None
+    text = text_of(block)
+    if len(text.encode(errors="replace")) > MAX_URI:
+        raise MediationError(
+            Reason.HEADER_INVALID, "An addressing header is too long.", names=(f"wsa:{name}",)
+        )
+    if verbatim and text and not len(block):
+        return block.text  # A message id is echoed octet for octet.
+    return text or None
+
+
+def _reply(block: etree._Element | None) -> EndpointReference | None:
+    return None if block is None else read_epr(block, forged="drop")
+
+
+def read_epr(
+    element: etree._Element, *, forged: Literal["drop", "refuse"]
+) -> EndpointReference:
+    """Read an endpoint reference in the version of its own ``Address``.
+
+    Takes children in any order, a nested ``EndpointReference`` (Layer 7), and reference
+    properties in any version.
+
+    Args:
+        forged: What to do with reference parameters that would forge SOAP, addressing or
+            security headers.
+
+    Raises:
+        MediationError: ``EPR_INVALID``: no address, or more than the limits allow.
+    """
+    children = elements(element)
+    if len(children) == 1 and local_name(children[0]) == "EndpointReference":
+        children = elements(children[0])
+    wsa: Wsa | None = None
+    address = ""
+    groups: dict[str, list[etree._Element]] = {}
+    for child in children:
+        name, namespace = local_name(child), namespace_of(child)
+        version = _WSA_BY_NAMESPACE.get(namespace)
+        if name == "Address" and not address:
+            # openHAB writes the address in WS-Notification's namespace.
+            if version is not None or namespace in (names.WSN_1_3, names.WSN_1_3_SLASH, names.WSRF_BF):
+                wsa, address = version or Wsa.V2005_08, text_of(child)
+        elif version is not None:
+            groups.setdefault(name, []).extend(
+                elements(child) if name.startswith("Reference") else [child]
+            )
+    if not address or wsa is None:
+        raise MediationError(Reason.EPR_INVALID, "An endpoint reference has no address.")
+    if len(address.encode(errors="replace")) > MAX_URI:
+        raise MediationError(Reason.EPR_INVALID, "An address is too long.")
+    return EndpointReference(
+        address,
+        wsa,
+        *_references(groups, forged),
+        metadata=tuple(octets_of(child) for child in groups.get("Metadata", ()) if len(child))
+        if wsa is Wsa.V2005_08
+        else (),
+    )
+
+
+def _references(
+    groups: dict[str, list[etree._Element]], forged: Literal["drop", "refuse"]
+) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    kept: list[tuple[bytes, ...]] = []
+    for name in ("ReferenceProperties", "ReferenceParameters"):
+        members = groups.get(name, [])
+        honest = [member for member in members if namespace_of(member) not in _FORGERIES]
+        if forged == "refuse" and len(honest) != len(members):
+            raise MediationError(
+                Reason.EPR_INVALID,
+                "A reference parameter stands in the namespace of SOAP, addressing or security.",
+            )
+        for member in honest:
+            for wsa in Wsa:
+                member.attrib.pop(f"{{{wsa.value}}}IsReferenceParameter", None)
+        kept.append(tuple(octets_of(member) for member in honest))
+    if (
+        sum(map(len, kept)) > MAX_REFERENCE_ELEMENTS
+        or sum(len(octets) for group in kept for octets in group) > MAX_REFERENCE_OCTETS
+    ):
+        raise MediationError(
+            Reason.EPR_INVALID, "The reference parameters are more than the limits allow."
+        )
+    return kept[0], kept[1]
+
+
+def write_epr(epr: EndpointReference, wsa: Wsa | None = None) -> str:
+    """The children of an endpoint reference in version *wsa* (its own by default).
+
+    Conversion between versions: properties and parameters become parameters upwards;
+    parameters become properties where a version has none.
+    """
+    wsa = wsa or epr.wsa
+    properties, parameters = epr.properties, epr.parameters
+    if wsa is Wsa.V2005_08:
+        properties, parameters = (), properties + parameters
+    elif wsa is not Wsa.V2004_08:
+        properties, parameters = properties + parameters, ()
+    address = epr.address
+    if wsa is not epr.wsa and is_anonymous(address):
+        address = wsa.anonymous
+    parts = [f'<wsa:Address xmlns:wsa="{wsa.value}">{xml_text(address)}</wsa:Address>']
+    for name, group in (("ReferenceProperties", properties), ("ReferenceParameters", parameters)):
+        if group:
+            inner = b"".join(group).decode()
+            parts.append(f'<wsa:{name} xmlns:wsa="{wsa.value}">{inner}</wsa:{name}>')
+    if wsa is Wsa.V2005_08 and wsa is epr.wsa:
+        parts.extend(octets.decode() for octets in epr.metadata)
+    return "".join(parts)
+
+
+_START_TAG_NAME = re.compile(rb"<[^\s/>]+")
+
+
+def reference_headers(epr: EndpointReference, wsa: Wsa) -> bytes:
+    """The header blocks that a message to *epr* carries, verbatim; in WS-Addressing 1.0 each
+    is marked (WS-Addressing 1.0 SOAP Binding, section 3.4), in older versions none is."""
+    blocks = epr.properties + epr.parameters
+    if wsa is not Wsa.V2005_08:
+        return b"".join(blocks)
+    return b"".join(map(_mark, blocks))
+
+
+def _mark(block: bytes) -> bytes:
+    prefix = b"wsa"
+    while b"xmlns:" + prefix + b"=" in block:
+        prefix += b"_"
+    name = _START_TAG_NAME.match(block)
+    if name is None:  # pragma: no cover - octets_of begins with a start tag
+        raise ValueError("a reference parameter is one element")
+    mark = b' xmlns:%b="%b" %b:IsReferenceParameter="true"' % (
+        prefix,
+        Wsa.V2005_08.value.encode(),
+        prefix,
+    )
+    return block[: name.end()] + mark + block[name.end() :]
+
+
+def write_headers(
+    wsa: Wsa | None,
+    *,
+    action: str,
+    to: str | None = None,
+    message_id: str | None = None,
+    relates_to: str | None = None,
+) -> str:
+    """Addressing headers in version *wsa*, whose prefix ``wsa`` the envelope declares; nothing
+    for a party that uses none. Their order is WS-Messenger's: Action, MessageID, To.
+    """
+    if wsa is None:
+        return ""
+    parts = [f"<wsa:Action>{xml_text(action)}</wsa:Action>"]
+    for name, value in (("MessageID", message_id), ("To", to), ("RelatesTo", relates_to)):
+        if value is not None:
+            parts.append(f"<wsa:{name}>{xml_text(value)}</wsa:{name}>")
+    return "".join(parts)

@@ -1,0 +1,62 @@
+"""What one version of a specification contributes: how its requests are read and answered.
+
+A new version is one module with a `Codec`, and a row in ``detect.CODECS``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from lxml import etree
+
+from filters import Topic
+from mediation.requests import Context, Operation, Request, Response
+from mediation.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What is known of a message besides its octets.
+
+    ``source`` names the publisher; ``time`` is now; ``fresh_id`` is the id that a message
+    without one gets. ``url_topic`` is the topic that the request's URL names.
+    """
+
+    source: str
+    time: datetime
+    fresh_id: str
+    url_topic: Topic | None = None
+    http_action: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The action, the body and the header blocks (serialised) of an answer."""
+
+    action: str
+    body: str
+    headers: str = ""
+
+
+class Codec(Protocol):
+    version: Version
+    namespaces: frozenset[str]
+    """Of the body elements that are this codec's."""
+
+    def operation(self, name: str) -> Operation | None:
+        """The operation whose request element is *name* (Clark notation)."""
+
+    def action(self, action: str) -> Operation | None:
+        """The operation of an action URI, for requests whose body is empty."""
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        """Read a request.
+
+        Raises:
+            Refused: as the specification says.
+        """
+
+    def write(self, response: Response, context: Context) -> Answer:
+        """The answer to the request of *context*."""

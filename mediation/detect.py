@@ -1,0 +1,254 @@
+"""From octets to a request: which SOAP, which addressing, which specification, which operation.
+
+The QName of the body's first child decides. The action decides only where the body is empty.
+A child in a known specification's namespace that is no operation of it is a fault; faults and
+responses are never events; anything else is an event.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lxml import etree
+
+from filters import DocumentLimits, Reason, Refused, parse_document
+from mediation import names
+from mediation.addressing import (
+    MAX_URI,
+    MessageHeaders,
+    is_anonymous,
+    read_headers,
+    wsa_of,
+)
+from mediation.codec import Answer, Arrival, Codec
+from mediation.errors import MediationError
+from mediation.eventing import WsEventing200408
+from mediation.filtering import TOPIC_HEADER_NAMESPACES
+from mediation.notification import (
+    NOTIFY_ACTIONS,
+    WsNotification13,
+    numbered,
+    read_topics,
+)
+from mediation.requests import (
+    Context,
+    Incoming,
+    Named,
+    Operation,
+    Publish,
+    Rejected,
+    Response,
+)
+from mediation.soap import (
+    Envelope,
+    check_understood,
+    elements,
+    local_name,
+    namespace_of,
+    octets_of,
+    read_envelope,
+    soap_of,
+    text_of,
+    write_envelope,
+)
+from mediation.addressing import write_headers
+from mediation.versions import Soap, Version, Wsa
+
+CODECS: dict[Version, Codec] = {
+    codec.version: codec for codec in (WsEventing200408(), WsNotification13())
+}
+_BY_NAMESPACE = {
+    namespace: codec for codec in CODECS.values() for namespace in codec.namespaces
+}
+_PROTOCOLS = frozenset(
+    {
+        *(wsa.value for wsa in Wsa),
+        *(soap.value for soap in Soap),
+        *_BY_NAMESPACE,
+        *names.KNOWN_ELSEWHERE,
+        *TOPIC_HEADER_NAMESPACES,
+        names.WSSE,
+        names.WSU,
+        names.WSMAN,
+    }
+)
+"""Namespaces of header blocks that end here: they are not the event's own."""
+
+MAX_HEADER_OCTETS = 6 * 1024
+"""Of the header blocks that travel with an event, together."""
+
+
+def read(
+    octets: bytes,
+    arrival: Arrival,
+    *,
+    soap_hint: Soap = Soap.V1_1,
+    charset: str | None = None,
+    limits: DocumentLimits | None = None,
+    learnt: set[str] | None = None,
+) -> Incoming:
+    """Read one message.
+
+    Args:
+        soap_hint: The version to answer in while the envelope's own is not known.
+        learnt: Collects the names in the document, for who must bound what the parser keeps.
+
+    Raises:
+        Rejected: what is wrong, with all that is known of how to say so.
+    """
+    context = Context(soap_hint)
+    try:
+        root = parse_document(
+            octets, charset=charset, limits=limits or DocumentLimits(), names=learnt
+        )
+        context = replace(context, soap=soap_of(root))
+        envelope = read_envelope(root)
+        context = replace(
+            context,
+            headers=MessageHeaders(wsa_of(envelope)),
+            header_namespaces=frozenset(map(namespace_of, envelope.headers)),
+        )
+        context = replace(context, headers=read_headers(envelope))
+        codec, operation, element = _detect(envelope, context)
+        if element is not None:
+            context = replace(context, element=str(element.tag))
+        if codec is not None:
+            context = replace(context, version=codec.version, operation=operation)
+        check_understood(envelope)
+        if codec is None or operation is None or element is None:
+            context = replace(context, operation=Operation.PUBLISH)
+            return Incoming(context, _read_event(envelope, context, arrival))
+        request = codec.read(operation, element, context, arrival)
+        return Incoming(context, request, _read_named(envelope, element, context))
+    except Refused as refused:
+        raise Rejected(context, refused) from refused
+
+
+def write_response(
+    response: Response, context: Context, *, message_id: str, reply_headers: str = ""
+) -> tuple[str, bytes]:
+    """The action and the envelope of the answer to the request of *context*."""
+    if context.version is None:
+        raise ValueError("events have no response")
+    answer: Answer = CODECS[context.version].write(response, context)
+    wsa = context.wsa
+    reply_to = context.headers.reply_to
+    to = reply_to.address if reply_to else (wsa.anonymous if wsa else None)
+    if wsa is not None and to is not None and is_anonymous(to):
+        to = wsa.anonymous
+    headers = write_headers(
+        wsa,
+        action=answer.action,
+        message_id=message_id,
+        relates_to=context.headers.message_id,
+        to=to,
+    )
+    envelope = write_envelope(
+        context.soap, wsa, headers + answer.headers + reply_headers, answer.body
+    )
+    return answer.action, envelope
+
+
+def _detect(
+    envelope: Envelope, context: Context
+) -> tuple[Codec | None, Operation | None, etree._Element | None]:
+    if not envelope.body:
+        for codec in CODECS.values():
+            operation = codec.action(context.headers.action or "")
+            if operation is not None:
+                return codec, operation, etree.Element(f"{{{min(codec.namespaces)}}}Empty")
+        raise MediationError(Reason.MESSAGE_INVALID, "The body is empty.")
+    element = envelope.body[0]
+    namespace = namespace_of(element)
+    if namespace == envelope.soap.value:
+        raise MediationError(Reason.ACTION_UNSUPPORTED, "A fault is not a request.")
+    found = _BY_NAMESPACE.get(namespace)
+    if found is not None:
+        operation = found.operation(str(element.tag))
+        if operation is None:
+            raise MediationError(
+                Reason.ACTION_UNSUPPORTED, "The body's element is no request of its specification."
+            )
+        return found, operation, element
+    if namespace in names.KNOWN_ELSEWHERE:
+        raise MediationError(
+            Reason.ACTION_UNSUPPORTED,
+            "The specification of the body's element is not offered: "
+            "WS-Eventing 2004/08 and WS-BaseNotification 1.3 are.",
+        )
+    return None, None, element
+
+
+def _read_event(envelope: Envelope, context: Context, arrival: Arrival) -> Publish:
+    """A bare event: each child of the body is one (WS-Eventing, Notifications; raw
+    notifications of WS-BaseNotification 1.3, section 3.2)."""
+    header = next(
+        (
+            block
+            for block in envelope.headers
+            if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES
+        ),
+        None,
+    )
+    action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
+    if action in NOTIFY_ACTIONS:
+        action = None  # A raw notification that knows no better one.
+    kept = _kept_headers(envelope)
+    topics = read_topics(header)
+    events = [
+        (topic or arrival.url_topic, octets_of(child), None)
+        for child in envelope.body
+        for topic in topics
+    ]
+    return Publish(numbered(events, action, context, arrival, kept))
+
+
+def _kept_headers(envelope: Envelope) -> tuple[bytes, ...]:
+    """The application's own header blocks, without SOAP's attributes; they travel along.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID`` where they exceed `MAX_HEADER_OCTETS`.
+    """
+    kept = []
+    for block in envelope.headers:
+        marked = any(
+            block.get(f"{{{wsa.value}}}IsReferenceParameter") is not None for wsa in Wsa
+        )
+        if marked or namespace_of(block) in _PROTOCOLS:
+            continue
+        for soap in Soap:
+            for attribute in ("mustUnderstand", "actor", "role", "relay"):
+                block.attrib.pop(f"{{{soap.value}}}{attribute}", None)
+        kept.append(octets_of(block))
+    if sum(map(len, kept)) > MAX_HEADER_OCTETS:
+        raise MediationError(
+            Reason.MESSAGE_INVALID, "The event's own header blocks exceed 6 KiB together."
+        )
+    return tuple(kept)
+
+
+def _read_named(envelope: Envelope, element: etree._Element, context: Context) -> Named:
+    """Each way in which peers name a subscription (WS-BaseNotification clients use six)."""
+    identifiers = tuple(
+        text_of(block)
+        for block in envelope.headers
+        if local_name(block) in ("Identifier", "SubscriptionId", "SubscriptionID", "subscriptionId")
+    )
+    if not identifiers:
+        identifiers = tuple(_child_identifiers(element))
+    return Named(identifiers, context.headers.to, _body_reference(element))
+
+
+def _child_identifiers(element: etree._Element) -> Iterable[str]:
+    for child in elements(element):
+        if local_name(child) == "Identifier" and namespace_of(child) == names.WSE_2004_08:
+            yield text_of(child)
+
+
+def _body_reference(element: etree._Element) -> str | None:
+    """``SubscriptionReference/Address`` in the body, whatever the address's namespace."""
+    for child in elements(element):
+        if local_name(child) == "SubscriptionReference":
+            for inner in child.iter(etree.Element):
+                if isinstance(inner.tag, str) and local_name(inner) == "Address":
+                    return text_of(inner)
+    return None

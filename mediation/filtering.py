@@ -1,0 +1,142 @@
+"""Filters as the two families write them, turned into `filters.Filter`."""
+
+from lxml import etree
+
+from filters import (
+    PAYLOAD,
+    Expression,
+    Filter,
+    Reason,
+    Topic,
+    View,
+    dialects,
+    names_payload_root,
+    topic_dialects,
+    topic_text,
+)
+from mediation import names
+from mediation.errors import MediationError
+from mediation.soap import (
+    elements,
+    local_name,
+    namespace_of,
+    namespaces_of,
+    octets_of,
+    text_of,
+)
+from mediation.versions import Soap, Wsa
+
+WSN_NAMESPACES = frozenset({names.WSN_1_3, names.WSN_1_3_SLASH})
+TOPIC_HEADER_NAMESPACES = frozenset(
+    {*WSN_NAMESPACES, names.WSN_IBM, names.WSN_2004_06, names.SYNAPSE_TOPIC}
+)
+_ACTION_DIALECTS = frozenset({dialects.ACTION_DPWS_1_0, dialects.ACTION_DPWS_1_1})
+_TT = "http://www.onvif.org/ver10/schema"
+
+CHANGED_ONLY = Expression(
+    "not(/tt:Message[@PropertyOperation='Initialized' or @PropertyOperation='Deleted'])",
+    namespaces=(("tt", _TT),),
+)
+"""ONVIF's policy ``ChangedOnly``, as the content filter that it is."""
+
+
+def envelope_view(soap: Soap, wsa: Wsa) -> View:
+    """The name of the envelope, in these versions, that a WS-Eventing 2004/08 filter sees."""
+    return View(f"envelope {soap.name} {wsa.name}")
+
+
+ENVELOPE_VIEWS = {envelope_view(soap, wsa): (soap, wsa) for soap in Soap for wsa in Wsa}
+
+
+def dialect_of(element: etree._Element) -> str | None:
+    """The ``Dialect`` attribute in any spelling that peers use, what it means, or None."""
+    for name, value in element.attrib.items():
+        if etree.QName(name).localname.lower() == "dialect":
+            return dialects.SPELLINGS.get(value.strip(), value.strip()) or None
+    return None
+
+
+def read_topic_expression(element: etree._Element) -> Expression:
+    """A topic expression; without a dialect it is Simple (Apache CXF sends none)."""
+    return Expression(
+        text_of(element), dialect_of(element) or dialects.TOPIC_SIMPLE, namespaces_of(element)
+    )
+
+
+def topic_expression(topic: Topic) -> Expression:
+    """The expression that selects exactly *topic*."""
+    uris = sorted({step.namespace for step in topic.steps if step.namespace})
+    prefixes = {uri: f"t{number}" for number, uri in enumerate(uris)}
+    return Expression(
+        topic_text(topic, prefixes),
+        dialects.TOPIC_CONCRETE,
+        tuple(sorted((prefix, uri) for uri, prefix in prefixes.items())),
+    )
+
+
+def read_wsn_filter(element: etree._Element) -> Filter:
+    """The children of ``wsnt:Filter`` (WS-BaseNotification 1.3, section 4.2).
+
+    Raises:
+        MediationError: ``FILTER_UNKNOWN`` naming the element, ``PRODUCER_PROPERTIES``.
+    """
+    topics, contents = [], []
+    unknown = []
+    for child in elements(element):
+        kind = local_name(child) if namespace_of(child) in WSN_NAMESPACES else ""
+        if kind == "TopicExpression":
+            topics.append(read_topic_expression(child))
+        elif kind == "MessageContent":
+            contents.append(_content(child, dialects.XPATH_1_0))
+        elif kind == "ProducerProperties":
+            raise MediationError(
+                Reason.PRODUCER_PROPERTIES, "Filters over the producer's properties are not offered."
+            )
+        else:
+            unknown.append(str(child.tag))
+    if unknown:
+        raise MediationError(
+            Reason.FILTER_UNKNOWN, "The filter has an element that is not offered.", names=tuple(unknown)
+        )
+    return Filter(tuple(topics), tuple(contents))
+
+
+def _content(element: etree._Element, default: str, view: View = PAYLOAD) -> Expression:
+    children = elements(element)
+    text = b"".join(map(octets_of, children)).decode() if children else text_of(element)
+    return Expression(text, dialect_of(element) or default, namespaces_of(element), view)
+
+
+def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: bool) -> Filter:
+    """``wse:Filter`` (WS-Eventing 2004/08, section 3.1): a topic, an action or a content filter,
+    by its dialect; XPath 1.0 by default.
+
+    Args:
+        soap: The versions of the envelope that the subscriber will get.
+        payload: The context of XPath is the payload, as WS-Management says, not the envelope.
+    """
+    dialect = dialect_of(element) or dialects.XPATH_1_0
+    if dialect == names.WSE_FILTER_COMBINED:
+        return _combined(element)
+    if dialect in topic_dialects():
+        return Filter(topics=(read_topic_expression(element),))
+    expression = _content(element, dialects.XPATH_1_0)
+    if dialect in _ACTION_DIALECTS:
+        return Filter(others=(expression,))
+    if dialect == dialects.XPATH_1_0 and not payload and not names_payload_root(expression.text):
+        view = envelope_view(soap, wsa)
+        expression = Expression(expression.text, dialect, expression.namespaces, view)
+    return Filter(contents=(expression,))
+
+
+def _combined(element: etree._Element) -> Filter:
+    """WS-Messenger's topic and content filter in one; both see the payload."""
+    topics, contents = [], []
+    for child in elements(element):
+        if namespace_of(child) not in TOPIC_HEADER_NAMESPACES:
+            continue
+        if local_name(child) == "TopicExpression":
+            topics.append(read_topic_expression(child))
+        elif local_name(child) in ("MessageContent", "Selector") and text_of(child):
+            contents.append(_content(child, dialects.XPATH_1_0))
+    return Filter(tuple(topics), tuple(contents))

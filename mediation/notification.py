@@ -1,0 +1,317 @@
+"""WS-BaseNotification 1.3, with the WS-ResourceProperties and WS-ResourceLifetime operations of
+its subscriptions: requests and answers."""
+
+from lxml import etree
+
+from filters import (
+    EVERYTHING,
+    Expression,
+    Filter,
+    FilterError,
+    Reason,
+    Topic,
+    dialects,
+    parse_expression,
+    parse_topics,
+)
+from mediation import names, wsrf
+from mediation.addressing import read_epr, write_epr
+from mediation.codec import Answer, Arrival
+from mediation.errors import MediationError
+from mediation.expiry import NEVER, UNSPECIFIED, Expiry, format_seconds, parse_expiry
+from mediation.filtering import (
+    CHANGED_ONLY,
+    WSN_NAMESPACES,
+    dialect_of,
+    read_wsn_filter,
+)
+from mediation.model import EndpointReference, Notification, Subscription
+from mediation.requests import (
+    Context,
+    CurrentMessage,
+    GetCurrentMessage,
+    GetStatus,
+    Operation,
+    Pause,
+    Publish,
+    Renew,
+    Request,
+    Response,
+    Resume,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+)
+from mediation.soap import (
+    elements,
+    local_name,
+    namespace_of,
+    namespaces_of,
+    octets_of,
+    text_of,
+    xml_text,
+)
+from mediation.versions import Version
+
+NAMESPACE = names.WSN_1_3
+MAX_MESSAGES = 256
+"""NotificationMessages in one Notify."""
+
+_PORT_TYPES = {
+    Operation.SUBSCRIBE: "NotificationProducer",
+    Operation.GET_CURRENT_MESSAGE: "NotificationProducer",
+    Operation.RENEW: "SubscriptionManager",
+    Operation.UNSUBSCRIBE: "SubscriptionManager",
+    Operation.GET_STATUS: "SubscriptionManager",
+    Operation.PAUSE: "PausableSubscriptionManager",
+    Operation.RESUME: "PausableSubscriptionManager",
+}
+_OPERATIONS = {
+    f"{{{namespace}}}{operation.value}": operation
+    for namespace in WSN_NAMESPACES
+    for operation in (*_PORT_TYPES, Operation.PUBLISH)
+}
+NOTIFY_ACTION = names.WSN_1_3_ACTIONS + "NotificationConsumer/Notify"
+NOTIFY_ACTIONS = frozenset(
+    {
+        NOTIFY_ACTION,
+        names.WSN_1_3_ACTIONS + "PullPoint/Notify",
+        "http://docs.oasis-open.org/wsn/brw-2/NotificationBroker/Notify",
+    }
+)
+
+
+class WsNotification13:
+    """The codec of `Version.WSN_1_3`."""
+
+    version = Version.WSN_1_3
+    namespaces = WSN_NAMESPACES | wsrf.NAMESPACES
+
+    def operation(self, name: str) -> Operation | None:
+        return _OPERATIONS.get(name) or wsrf.OPERATIONS.get(name)
+
+    def action(self, action: str) -> Operation | None:
+        for operation, port_type in _PORT_TYPES.items():
+            if action in (
+                f"{names.WSN_1_3_ACTIONS}{port_type}/{operation.value}Request",
+                f"{names.WSN_1_3_ACTIONS}Pausable{port_type}/{operation.value}Request",
+            ):
+                return operation
+        return wsrf.ACTIONS.get(action)
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        match operation:
+            case Operation.SUBSCRIBE:
+                return _read_subscribe(element)
+            case Operation.RENEW:
+                return Renew(_read_time(_child(element, "TerminationTime")))
+            case Operation.UNSUBSCRIBE:
+                return Unsubscribe()
+            case Operation.PAUSE:
+                return Pause()
+            case Operation.RESUME:
+                return Resume()
+            case Operation.GET_STATUS:
+                return GetStatus()
+            case Operation.GET_CURRENT_MESSAGE:
+                return GetCurrentMessage(_read_one_topic(element))
+            case Operation.PUBLISH:
+                return Publish(_read_notify(element, context, arrival))
+            case _:
+                return wsrf.read(operation, element)
+
+    def write(self, response: Response, context: Context) -> Answer:
+        operation = context.operation or Operation.UNSUBSCRIBE
+        if operation in wsrf.ACTION_OF:
+            return wsrf.write(response, operation)
+        name = f"wsnt:{operation.value}Response"
+        match response:
+            case Subscribed():
+                inner = _write_times(response, operation)
+            case CurrentMessage(notification):
+                inner = notification.payload.decode()
+            case _:
+                inner = ""
+        body = f'<{name} xmlns:wsnt="{NAMESPACE}">{inner}</{name}>'
+        return Answer(_response_action(operation, context.headers.action), body)
+
+
+def _response_action(operation: Operation, request: str | None) -> str:
+    """The response action of the request's own port type, where that is one of the table's."""
+    port_type = _PORT_TYPES[operation]
+    pausable = f"{names.WSN_1_3_ACTIONS}Pausable{port_type}/{operation.value}Request"
+    if request == pausable and port_type == "SubscriptionManager":
+        port_type = "Pausable" + port_type
+    return f"{names.WSN_1_3_ACTIONS}{port_type}/{operation.value}Response"
+
+
+def _child(element: etree._Element, name: str) -> etree._Element | None:
+    for child in elements(element):
+        if local_name(child) == name and namespace_of(child) in WSN_NAMESPACES:
+            return child
+    return None
+
+
+def _is_nil(element: etree._Element) -> bool:
+    return (element.get(f"{{{names.XSI}}}nil") or "").strip() in ("1", "true")
+
+
+def _read_time(element: etree._Element | None) -> Expiry:
+    """A termination time: absent leaves it to us, nil is never, empty is an error."""
+    if element is None:
+        return UNSPECIFIED
+    return NEVER if _is_nil(element) else parse_expiry(text_of(element))
+
+
+def _read_subscribe(element: etree._Element) -> Subscribe:
+    reference = _child(element, "ConsumerReference")
+    if reference is None:
+        raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no ConsumerReference.")
+    filter_element = _child(element, "Filter")
+    filter_ = EVERYTHING if filter_element is None else read_wsn_filter(filter_element)
+    raw, changed_only = _read_policy(_child(element, "SubscriptionPolicy"))
+    if changed_only:
+        filter_ = Filter(filter_.topics, (*filter_.contents, CHANGED_ONLY))
+    return Subscribe(
+        read_epr(reference, forged="refuse"),
+        filter_,
+        _read_time(_child(element, "InitialTerminationTime")),
+        raw=raw,
+        dialect=filter_.topics[0].dialect if filter_.topics else None,
+    )
+
+
+def _read_policy(element: etree._Element | None) -> tuple[bool, bool]:
+    """Whether ``UseRaw`` and ONVIF's ``ChangedOnly`` are asked for."""
+    asked = [] if element is None else elements(element)
+    known = {f"{{{namespace}}}UseRaw" for namespace in WSN_NAMESPACES}
+    changed_only = f"{{{names.ONVIF_EVENTS}}}ChangedOnly"
+    unknown = tuple(
+        str(policy.tag) for policy in asked if policy.tag not in known and policy.tag != changed_only
+    )
+    if unknown:
+        raise MediationError(
+            Reason.POLICY_UNRECOGNIZED, "A subscription policy is not known.", names=unknown
+        )
+    tags = {policy.tag for policy in asked}
+    return bool(tags & known), changed_only in tags
+
+
+def _read_one_topic(element: etree._Element) -> Topic:
+    topic = _child(element, "Topic")
+    if topic is None:
+        raise MediationError(Reason.MESSAGE_INVALID, "GetCurrentMessage has no Topic.")
+    text, dialect = text_of(topic), dialect_of(topic) or dialects.TOPIC_SIMPLE
+    scope = namespaces_of(topic)
+    parse_expression(Expression(text, dialect, scope))
+    several = "*" in text or "//" in text
+    topics = () if several else parse_topics(text, dialect, scope)
+    if len(topics) != 1:
+        raise MediationError(Reason.TOPICS_SEVERAL, "The expression names more than one topic.")
+    return topics[0]
+
+
+def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
+    """The topics of a notification's ``Topic`` element or header; none, as (None,).
+
+    Bad senders write ``|`` unions: an event on each alternative. A dialect that nobody
+    knows is no reason to lose an event: its text is read as a concrete path.
+    """
+    if element is None or not (text := text_of(element)):
+        return (None,)
+    dialect = dialect_of(element) or dialects.TOPIC_SIMPLE
+    try:
+        return parse_topics(text, dialect, namespaces_of(element))
+    except FilterError as error:
+        if error.reason is not Reason.TOPIC_DIALECT:
+            raise
+        return parse_topics(text, dialects.TOPIC_CONCRETE, namespaces_of(element))
+
+
+def _read_notify(
+    element: etree._Element, context: Context, arrival: Arrival
+) -> tuple[Notification, ...]:
+    messages = [
+        child
+        for child in elements(element)
+        if local_name(child) == "NotificationMessage" and namespace_of(child) in WSN_NAMESPACES
+    ]
+    if not messages:
+        raise MediationError(Reason.MESSAGE_INVALID, "Notify has no NotificationMessage.")
+    if len(messages) > MAX_MESSAGES:
+        raise MediationError(Reason.MESSAGE_INVALID, "Notify has too many NotificationMessages.")
+    events = []
+    for message in messages:
+        content = _child(message, "Message")
+        if content is None:
+            raise MediationError(Reason.MESSAGE_INVALID, "A NotificationMessage has no Message.")
+        payload = _payload(content)
+        producer = _read_producer(_child(message, "ProducerReference"))
+        for topic in read_topics(_child(message, "Topic")):
+            events.append((topic or arrival.url_topic, payload, producer))
+    return numbered(events, None, context, arrival)
+
+
+def numbered(
+    events: list[tuple[Topic | None, bytes, EndpointReference | None]],
+    action: str | None,
+    context: Context,
+    arrival: Arrival,
+    headers: tuple[bytes, ...] = (),
+) -> tuple[Notification, ...]:
+    """Notifications whose ids are the message's, with ``#n`` where it holds several."""
+    base = (context.headers.message_id or "").strip() or arrival.fresh_id
+    return tuple(
+        Notification(
+            id=base if len(events) == 1 else f"{base}#{number}",
+            source=arrival.source,
+            payload=payload,
+            time=arrival.time,
+            topic=topic,
+            action=action,
+            producer=producer,
+            headers=headers,
+        )
+        for number, (topic, payload, producer) in enumerate(events, 1)
+    )
+
+
+def _payload(content: etree._Element) -> bytes:
+    """The one element of ``Message``; text, several or no elements are wrapped in one."""
+    children = elements(content)
+    if len(children) == 1:
+        return octets_of(children[0])
+    if children:
+        inner = b"".join(map(octets_of, children)).decode()
+        return f'<data xmlns="{names.DRAGOMAN_DATA}">{inner}</data>'.encode()
+    text = xml_text(content.text or "")
+    return f'<data xmlns="{names.DRAGOMAN_DATA}" content-type="text/plain">{text}</data>'.encode()
+
+
+def _read_producer(element: etree._Element | None) -> EndpointReference | None:
+    """A producer reference decides nothing, so a broken one is left out."""
+    if element is None:
+        return None
+    try:
+        return read_epr(element, forged="drop")
+    except MediationError:
+        return None
+
+
+def _write_times(response: Subscribed, operation: Operation) -> str:
+    current = f"<wsnt:CurrentTime>{format_seconds(response.now)}</wsnt:CurrentTime>"
+    termination = _write_termination(response.subscription)
+    if operation is Operation.SUBSCRIBE:
+        epr = EndpointReference(response.manager, response.subscription.consumer.wsa)
+        reference = f"<wsnt:SubscriptionReference>{write_epr(epr)}</wsnt:SubscriptionReference>"
+        return reference + current + termination
+    return termination + current  # Renew has the two in the opposite order.
+
+
+def _write_termination(subscription: Subscription) -> str:
+    expires = subscription.lease.expires
+    if expires is None:
+        return f'<wsnt:TerminationTime xmlns:xsi="{names.XSI}" xsi:nil="true"/>'
+    return f"<wsnt:TerminationTime>{format_seconds(expires)}</wsnt:TerminationTime>"

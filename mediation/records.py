@@ -1,0 +1,323 @@
+"""A notification as one message of a messaging system: a body and text properties.
+
+Programs that use the system directly read and write plain messages: the body is the payload, the
+rest stands in properties whose names are valid JMS identifiers.
+
+    property              carries                                              when
+    cloudEvents_id        ``id``                                               always
+    cloudEvents_source    ``source``                                           always
+    cloudEvents_type      the action, else the topic: for readers, not read    always
+    cloudEvents_time      ``time``: 2026-03-01T12:00:00.000000Z                always
+    cloudEvents_subject   the names of the topic: for readers, not read        with a topic
+    ws_topic              ``topic`` in Clark notation                          with a topic
+    ws_action             ``action``                                           with an action
+    ws_producer           ``producer``, a JSON object                          with a producer
+    ws_headers            ``headers``, a JSON array                            with header blocks
+    ws_expires            ``expires``, as ``time``                             with an expiry
+    ws_properties         those of ``properties`` whose own name will not do   with any
+    content-type          multipart/related; the payload is its root           with attachments
+
+and every other entry of ``properties`` under its own name.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+from filters import Reason, Topic, parse_clark
+from mediation.errors import MediationError
+from mediation.model import NO_PROPERTIES, Attachment, EndpointReference, Notification
+from mediation.versions import Wsa
+
+MAX_REFERENCES = 6 * 1024
+"""Octets of ``ws_producer`` and ``ws_headers`` together: brokers bound a message's properties."""
+
+MAX_PART_HEADER = 8 * 1024
+"""Octets of the header of one part of a multipart body."""
+
+CONTENT_TYPE = "content-type"
+UNTYPED = "urn:dragoman:notification"
+"""The ``cloudEvents_type`` of a notification without action and topic."""
+
+_Value = TypeVar("_Value")
+
+_OURS = ("cloudEvents_", "ws_", "JMS")
+_IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
+_SELECTOR_WORDS = frozenset(
+    ("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE")
+)
+"""What no identifier may be (JMS 2.0, "Message selector syntax")."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_BOUNDARY = re.compile(r';\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a messaging system carries of one notification."""
+
+    body: bytes
+    properties: dict[str, str]
+
+
+def encode(notification: Notification, *, reserved: Collection[str] = ()) -> Record:
+    """Write *notification* as a record; `decode` is the inverse.
+
+    *reserved* are names that mean something to the system itself: a property of the notification
+    that bears one of them travels in ``ws_properties``.
+
+    Raises:
+        MediationError: The producer reference and the header blocks exceed `MAX_REFERENCES`, or
+            an attachment's id or media type has control characters.
+    """
+    topic = notification.topic
+    action = notification.action
+    clark = str(topic) if topic is not None else ""
+    properties = {
+        "cloudEvents_id": notification.id,
+        "cloudEvents_source": notification.source,
+        "cloudEvents_type": action or clark or UNTYPED,
+        "cloudEvents_time": _write_time(notification.time),
+    }
+    if topic is not None:
+        properties["cloudEvents_subject"] = "/".join([step.name for step in topic.steps])
+        properties["ws_topic"] = clark
+    if action is not None:
+        properties["ws_action"] = action
+    if notification.expires is not None:
+        properties["ws_expires"] = _write_time(notification.expires)
+    if notification.producer is not None or notification.headers:
+        _add_references(properties, notification)
+    if notification.properties:
+        _add_own(properties, notification.properties, reserved)
+    if not notification.attachments:
+        return Record(notification.payload, properties)
+    body, properties[CONTENT_TYPE] = _write_multipart(notification)
+    return Record(body, properties)
+
+
+def decode(
+    body: bytes,
+    properties: Mapping[str, str],
+    *,
+    id: str | None = None,
+    source: str | None = None,
+    time: datetime | None = None,
+    topic: Topic | None = None,
+    max_parts: int = 64,
+) -> Notification:
+    """Read a record. *id*, *source*, *time* and *topic* stand in for properties that are missing.
+
+    A property that is not one of ours becomes one of the notification's: the caller leaves out
+    what the system itself adds to its messages.
+
+    Raises:
+        MediationError: A property or the multipart body cannot be read, or one is missing that
+            nothing stands in for.
+    """
+    try:
+        get = properties.get
+        attachments: tuple[Attachment, ...] = ()
+        media_type = get(CONTENT_TYPE)
+        if media_type is not None and media_type.lower().startswith("multipart/related"):
+            body, attachments = _read_multipart(body, media_type, max_parts)
+        clark = get("ws_topic")
+        stamp = get("cloudEvents_time")
+        expires = get("ws_expires")
+        producer = get("ws_producer")
+        headers = get("ws_headers")
+        return Notification(
+            id=_present("id", get("cloudEvents_id", id)),
+            source=_present("source", get("cloudEvents_source", source)),
+            payload=body,
+            time=_present("time", time if stamp is None else _read_time(stamp)),
+            topic=topic if clark is None else parse_clark(clark),
+            action=get("ws_action"),
+            producer=None if producer is None else _read_producer(producer),
+            expires=None if expires is None else _read_time(expires),
+            properties=_read_own(properties) or NO_PROPERTIES,
+            headers=() if headers is None else _octets(json.loads(headers)),
+            attachments=attachments,
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
+        raise MediationError(
+            Reason.MESSAGE_INVALID, "a property of the message cannot be read", value=str(exc)
+        ) from exc
+
+
+def _present(name: str, value: _Value | None) -> _Value:
+    if value is None:
+        raise ValueError(f"the message has no {name}")
+    return value
+
+
+def _write_time(time: datetime) -> str:
+    if time.tzinfo is None:
+        raise ValueError(f"{time} has no time zone")
+    return time.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+
+
+def _read_time(text: str) -> datetime:
+    time = datetime.fromisoformat(text)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def _add_references(properties: dict[str, str], notification: Notification) -> None:
+    octets = 0
+    if notification.producer is not None:
+        producer = properties["ws_producer"] = _write_producer(notification.producer)
+        octets = len(producer.encode())
+    if notification.headers:
+        headers = properties["ws_headers"] = _write(_texts(notification.headers))
+        octets += len(headers.encode())
+    if octets > MAX_REFERENCES:
+        raise MediationError(
+            Reason.MESSAGE_INVALID,
+            f"the producer reference and the header blocks of a notification exceed"
+            f" {MAX_REFERENCES} octets",
+        )
+
+
+@lru_cache(maxsize=256)
+def _write_producer(producer: EndpointReference) -> str:
+    fields: dict[str, object] = {"wsa": producer.wsa.value, "address": producer.address}
+    for name in ("properties", "parameters", "metadata"):
+        if elements := getattr(producer, name):
+            fields[name] = _texts(elements)
+    return _write(fields)
+
+
+@lru_cache(maxsize=256)
+def _read_producer(text: str) -> EndpointReference:
+    fields = _read_object(text)
+    return EndpointReference(
+        address=fields["address"],
+        wsa=Wsa(fields["wsa"]),
+        properties=_octets(fields.get("properties", ())),
+        parameters=_octets(fields.get("parameters", ())),
+        metadata=_octets(fields.get("metadata", ())),
+    )
+
+
+def _add_own(properties: dict[str, str], own: Mapping[str, str], reserved: Collection[str]) -> None:
+    others = {}
+    for name, value in own.items():
+        if _is_plain(name) and name not in reserved:
+            properties[name] = value
+        else:
+            others[name] = value
+    if others:
+        properties["ws_properties"] = _write(others)
+
+
+def _read_own(properties: Mapping[str, str]) -> dict[str, str]:
+    own = {
+        name: properties[name]
+        for name in properties
+        if not name.startswith(_OURS) and name != CONTENT_TYPE
+    }
+    if (others := properties.get("ws_properties")) is not None:
+        own.update(_read_object(others))
+    return own
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(name: str) -> bool:
+    """Whether a property may bear *name*: a JMS identifier that is not one of ours."""
+    return (
+        _IDENTIFIER.match(name) is not None
+        and not name.startswith(_OURS)
+        and name.upper() not in _SELECTOR_WORDS
+    )
+
+
+def _write(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _read_object(text: str) -> dict[str, Any]:
+    value = json.loads(text)
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value
+
+
+def _texts(elements: Iterable[bytes]) -> list[str]:
+    return [element.decode() for element in elements]
+
+
+def _octets(texts: Iterable[str]) -> tuple[bytes, ...]:
+    return tuple([text.encode() for text in texts])
+
+
+def _write_multipart(notification: Notification) -> tuple[bytes, str]:
+    """The body and its media type: multipart/related of RFC 2387, the payload its first part."""
+    contents = [notification.payload]
+    heads = [b"Content-Type: application/xml"]
+    for attachment in notification.attachments:
+        if _CONTROL.search(attachment.content_id + attachment.media_type):
+            raise MediationError(
+                Reason.MESSAGE_INVALID, "an attachment's id or media type has control characters"
+            )
+        contents.append(attachment.content)
+        heads.append(
+            f"Content-ID: <{attachment.content_id}>\r\n"
+            f"Content-Type: {attachment.media_type}\r\n"
+            f"Content-Transfer-Encoding: binary".encode()
+        )
+    boundary = _boundary(notification.id, [*contents, *heads])
+    line = f"--{boundary}".encode()
+    parts = [
+        line + b"\r\n" + head + b"\r\n\r\n" + content + b"\r\n"
+        for head, content in zip(heads, contents, strict=True)
+    ]
+    body = b"".join([*parts, line, b"--\r\n"])
+    return body, f'multipart/related; type="application/xml"; boundary="{boundary}"'
+
+
+def _boundary(seed: str, texts: Sequence[bytes]) -> str:
+    """A boundary that occurs in none of *texts*; the same notification gives the same one."""
+    digest = blake2b(seed.encode(), digest_size=16)
+    while any(digest.hexdigest().encode() in text for text in texts):
+        digest.update(b".")
+    return digest.hexdigest()
+
+
+def _read_multipart(
+    body: bytes, media_type: str, max_parts: int
+) -> tuple[bytes, tuple[Attachment, ...]]:
+    found = _BOUNDARY.search(media_type)
+    if found is None:
+        raise ValueError("a multipart body without boundary")
+    line = b"\r\n--" + (found[1] or found[2]).encode()
+    _preamble, *parts = (b"\r\n" + body).split(line, max_parts + 1)
+    if not parts or not parts.pop().startswith(b"--"):
+        raise ValueError(f"a multipart body that does not end, or of more than {max_parts} parts")
+    read = [_read_part(part) for part in parts]
+    if not read:
+        raise ValueError("a multipart body without parts")
+    return read[0].content, tuple(read[1:])
+
+
+def _read_part(part: bytes) -> Attachment:
+    head, blank, content = part.partition(b"\r\n\r\n")
+    if not blank or len(head) > MAX_PART_HEADER:
+        raise ValueError("a part whose header does not end")
+    fields = {}
+    for line in head.decode().split("\r\n")[1:]:
+        name, _colon, value = line.partition(":")
+        fields[name.strip().lower()] = value.removeprefix(" ")
+    encoding = fields.get("content-transfer-encoding", "binary").strip().lower()
+    if encoding not in ("binary", "8bit", "7bit"):
+        raise ValueError("a part in a transfer encoding")
+    content_id = fields.get("content-id", "<>")
+    return Attachment(
+        content_id.removeprefix("<").removesuffix(">"),
+        fields.get("content-type", "application/octet-stream"),
+        content,
+    )

@@ -1,0 +1,205 @@
+"""Notifications as each subscriber reads them: rendered once for a shape, with holes that are
+filled with strings prepared at Subscribe.
+
+A rendering is octets with three holes: the message id, the consumer's headers (To and its
+reference parameters), and the subscription reference.
+"""
+
+import uuid
+from dataclasses import dataclass
+
+from lxml import etree
+
+from filters import DEFAULT_TOPIC, Event, Topic, View, dialects
+from mediation import names
+from mediation.addressing import reference_headers, write_epr
+from mediation.filtering import ENVELOPE_VIEWS
+from mediation.model import EndpointReference, Notification, Subscription
+from mediation.notification import NOTIFY_ACTION
+from mediation.soap import (
+    ENVELOPE_END,
+    ENVELOPE_MIDDLE,
+    envelope_start,
+    xml_attribute,
+    xml_text,
+)
+from mediation.versions import Family, Soap, Version, Wsa
+from mediation.wsrf import written_topic
+
+_DELIVERIES = uuid.UUID("6f3b1f0e-6a2c-5b0e-9d0b-6a1c5f1f7d11")
+"""The namespace of the message ids of deliveries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All that the octets of a delivery depend on, but the consumer."""
+
+    version: Version
+    soap: Soap
+    wsa: Wsa
+    epr: Wsa
+    raw: bool
+    dialect: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """What of a delivery depends on the consumer alone: prepared at Subscribe."""
+
+    shape: Shape
+    headers: bytes
+    reference: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """A notification in one shape; ``parts`` are the octets around the holes."""
+
+    action: str
+    soap: Soap
+    parts: tuple[bytes, bytes, bytes, bytes]
+
+    def fill(self, recipient: Recipient, message_id: str) -> bytes:
+        """The envelope for one recipient."""
+        first, second, third, last = self.parts
+        return b"".join(
+            (first, message_id.encode(), second, recipient.headers, third, recipient.reference, last)
+        )
+
+    @property
+    def http_headers(self) -> tuple[tuple[str, str], ...]:
+        return http_headers(self.soap, self.action)
+
+
+def http_headers(soap: Soap, action: str) -> tuple[tuple[str, str], ...]:
+    """Content-Type and action headers of a message; an action that HTTP cannot hold is left out."""
+    safe = action if action.isascii() and action.isprintable() and not set(action) & {'"', "\\"} else ""
+    if soap is Soap.V1_1:
+        return (("Content-Type", "text/xml; charset=utf-8"), ("SOAPAction", f'"{safe}"'))
+    parameter = f'; action="{safe}"' if safe else ""
+    return (("Content-Type", f"application/soap+xml; charset=utf-8{parameter}"),)
+
+
+def shape_of(subscription: Subscription) -> Shape:
+    """The shape of a subscriber's notifications: the versions of its Subscribe; without
+    addressing headers there, the version of its consumer reference."""
+    spec, epr = subscription.spec, subscription.consumer.wsa
+    wsa = spec.wsa or epr
+    policy = subscription.policy
+    return Shape(spec.version, spec.soap, wsa, epr, policy.raw, policy.dialect)
+
+
+def prepare(subscription: Subscription, manager: str) -> Recipient:
+    """The strings that fill the holes for *subscription*, whose manager's address is *manager*."""
+    shape = shape_of(subscription)
+    consumer = subscription.consumer
+    to = f"<wsa:To>{xml_text(consumer.address)}</wsa:To>".encode()
+    reference = b""
+    if shape.version.family is Family.WSN and not shape.raw:
+        epr = write_epr(EndpointReference(manager, shape.epr))
+        reference = f"<wsnt:SubscriptionReference>{epr}</wsnt:SubscriptionReference>".encode()
+    return Recipient(shape, to + reference_headers(consumer, shape.wsa), reference)
+
+
+def delivery_id(notification: Notification, subscription_id: str) -> str:
+    """The ``wsa:MessageID`` of a delivery: the same on every attempt, replica and restart."""
+    name = f"{notification.source}\n{notification.id}\n{subscription_id}"
+    return f"urn:uuid:{uuid.uuid5(_DELIVERIES, name)}"
+
+
+def render(notification: Notification, shape: Shape, producer: str) -> Rendering:
+    """Render *notification* in *shape*. *producer* is the gateway's own address, for events
+    whose publisher gave no producer reference."""
+    action = _action(notification, shape)
+    topic = notification.topic or DEFAULT_TOPIC
+    first = f"{envelope_start(shape.soap, shape.wsa)}<wsa:Action>{xml_text(action)}</wsa:Action><wsa:MessageID>"
+    second = "</wsa:MessageID>"
+    headers = b"".join(notification.headers).decode()
+    payload = notification.payload.decode()
+    if shape.version.family is Family.WSE:
+        headers += _topic("wsnt:Topic", topic, shape.dialect, f' xmlns:wsnt="{names.WSN_1_3}"')
+    if shape.version.family is Family.WSE or shape.raw:
+        third, last = headers + ENVELOPE_MIDDLE, payload + ENVELOPE_END
+    else:
+        third = (
+            f'{headers}{ENVELOPE_MIDDLE}<wsnt:Notify xmlns:wsnt="{names.WSN_1_3}">'
+            "<wsnt:NotificationMessage>"
+        )
+        epr = write_epr(notification.producer or EndpointReference(producer, shape.epr), shape.epr)
+        last = (
+            f"{_topic('wsnt:Topic', topic, shape.dialect)}"
+            f"<wsnt:ProducerReference>{epr}</wsnt:ProducerReference>"
+            f"<wsnt:Message>{payload}</wsnt:Message>"
+            f"</wsnt:NotificationMessage></wsnt:Notify>{ENVELOPE_END}"
+        )
+    parts = (first.encode(), second.encode(), third.encode(), last.encode())
+    return Rendering(action, shape.soap, parts)
+
+
+def _action(notification: Notification, shape: Shape) -> str:
+    if shape.version.family is Family.WSN and not shape.raw:
+        return NOTIFY_ACTION
+    if notification.action:
+        return notification.action
+    if shape.version.family is Family.WSN:
+        return NOTIFY_ACTION
+    return payload_action(notification.payload)
+
+
+def payload_action(payload: bytes) -> str:
+    """The action of an event that came without one: its root's name as ``namespace/local``."""
+    parser = etree.XMLPullParser(("start",), resolve_entities=False, no_network=True)
+    for start in range(0, len(payload), 4096):
+        parser.feed(payload[start : start + 4096])
+        for _, element in parser.read_events():
+            name = etree.QName(element)
+            if name.namespace:
+                return f"{name.namespace.rstrip('/')}/{name.localname}"
+            return f"urn:dragoman:event:{name.localname}"
+    raise ValueError("a payload is one element")
+
+
+def _topic(name: str, topic: Topic, dialect: str | None, declarations: str = "") -> str:
+    """A topic in the dialect that the subscriber used, where it can be expressed in that, else
+    Simple for one level and Concrete for more."""
+    if dialect not in _CARRIED or (dialect in _ONE_LEVEL and len(topic.steps) > 1):
+        dialect = dialects.TOPIC_SIMPLE if len(topic.steps) == 1 else dialects.TOPIC_CONCRETE
+    text, scope = written_topic(topic)
+    return f"<{name}{declarations}{scope} Dialect={xml_attribute(dialect)}>{text}</{name}>"
+
+
+_ONE_LEVEL = frozenset({dialects.TOPIC_SIMPLE, dialects.TOPIC_IBM_SIMPLE})
+_CARRIED = _ONE_LEVEL | {
+    dialects.TOPIC_CONCRETE,
+    dialects.TOPIC_FULL,
+    dialects.TOPIC_CONCRETE_SET,
+}
+
+
+def event(notification: Notification) -> Event:
+    """What filters see of *notification*."""
+
+    def view(name: View) -> bytes:
+        soap, wsa = ENVELOPE_VIEWS[name]
+        return shared_envelope(notification, soap, wsa)
+
+    return Event(
+        notification.payload,
+        topic=notification.topic,
+        action=notification.action,
+        properties=notification.properties,
+        views=view,
+    )
+
+
+def shared_envelope(notification: Notification, soap: Soap, wsa: Wsa) -> bytes:
+    """The envelope over which WS-Eventing 2004/08 filters are evaluated: what all consumers of
+    these versions get, without what is a consumer's own (To, MessageID, its parameters)."""
+    action = notification.action or payload_action(notification.payload)
+    header = f"<wsa:Action>{xml_text(action)}</wsa:Action>"
+    header += b"".join(notification.headers).decode()
+    header += _topic(
+        "wsnt:Topic", notification.topic or DEFAULT_TOPIC, None, f' xmlns:wsnt="{names.WSN_1_3}"'
+    )
+    body = notification.payload.decode()
+    return f"{envelope_start(soap, wsa)}{header}{ENVELOPE_MIDDLE}{body}{ENVELOPE_END}".encode()

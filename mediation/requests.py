@@ -1,0 +1,208 @@
+"""What a peer asks for, whatever specification it asks in, and what it is told."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from filters import EVERYTHING, Filter, Refused, Topic
+from mediation.addressing import NO_HEADERS, MessageHeaders
+from mediation.expiry import UNSPECIFIED, Expiry
+from mediation.model import EndpointReference, Notification, Subscription
+from mediation.versions import Soap, Spec, Version, Wsa
+
+
+class Operation(Enum):
+    """The operations of both families. The value is the name in logs and metrics."""
+
+    SUBSCRIBE = "Subscribe"
+    RENEW = "Renew"
+    GET_STATUS = "GetStatus"
+    UNSUBSCRIBE = "Unsubscribe"
+    PAUSE = "PauseSubscription"
+    RESUME = "ResumeSubscription"
+    GET_CURRENT_MESSAGE = "GetCurrentMessage"
+    GET_RESOURCE_PROPERTY = "GetResourceProperty"
+    GET_MULTIPLE_RESOURCE_PROPERTIES = "GetMultipleResourceProperties"
+    GET_RESOURCE_PROPERTY_DOCUMENT = "GetResourcePropertyDocument"
+    SET_TERMINATION_TIME = "SetTerminationTime"
+    DESTROY = "Destroy"
+    PUBLISH = "Notify"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    consumer: EndpointReference
+    filter: Filter = EVERYTHING
+    expires: Expiry = UNSPECIFIED
+    end_to: EndpointReference | None = None
+    raw: bool = False
+    dialect: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    expires: Expiry = UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class GetStatus:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class GetCurrentMessage:
+    topic: Topic
+
+
+@dataclass(frozen=True, slots=True)
+class GetProperties:
+    """Resource properties by expanded name, in Clark notation; None asks for the document."""
+
+    names: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetTerminationTime:
+    expires: Expiry
+
+
+@dataclass(frozen=True, slots=True)
+class Destroy:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Events; their ``source`` and ``time`` are the caller's, given to `mediation.read`."""
+
+    notifications: tuple[Notification, ...]
+
+
+Request = (
+    Subscribe
+    | Renew
+    | GetStatus
+    | Unsubscribe
+    | Pause
+    | Resume
+    | GetCurrentMessage
+    | GetProperties
+    | SetTerminationTime
+    | Destroy
+    | Publish
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """How a request names a subscription; each is the peer's text, in the order of trust.
+
+    ``identifiers``: header blocks that may be reference parameters of ours, by expanded name.
+    ``body``: an address inside the body (OSCARS, ServiceMix).
+    """
+
+    identifiers: tuple[str, ...] = ()
+    to: str | None = None
+    body: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """How to answer: what is known of a message, however little of it could be read.
+
+    ``version`` is None for events and for what could not be recognised.
+    """
+
+    soap: Soap
+    headers: MessageHeaders = NO_HEADERS
+    version: Version | None = None
+    operation: Operation | None = None
+    element: str = ""
+    """The expanded name of the body's first child."""
+    header_namespaces: frozenset[str] = frozenset()
+
+    @property
+    def wsa(self) -> Wsa | None:
+        return self.headers.wsa
+
+    @property
+    def spec(self) -> Spec:
+        """What the party speaks; only a request of a known specification has one."""
+        if self.version is None:
+            raise ValueError("no specification was recognised")
+        return Spec(self.version, self.soap, self.wsa)
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One message, read."""
+
+    context: Context
+    request: Request
+    named: Named = Named()
+
+
+class Rejected(Exception):
+    """A message that could not be read: why, and how to say so."""
+
+    def __init__(self, context: Context, refused: Refused) -> None:
+        super().__init__(str(refused))
+        self.context = context
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The answer to Subscribe, Renew and GetStatus: the subscription as it now is, and where its
+    manager is."""
+
+    subscription: Subscription
+    manager: str
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The answer to what has nothing to tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentMessage:
+    notification: Notification
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """Resource properties: each expanded name with its elements as octets, in document order."""
+
+    values: Mapping[str, bytes]
+    names: tuple[str, ...] | None
+    document: str
+    """The expanded name of the document's root."""
+
+
+@dataclass(frozen=True, slots=True)
+class TerminationTime:
+    """The answer to SetTerminationTime; None is never."""
+
+    new: datetime | None
+    now: datetime
+
+
+Response = Subscribed | Done | CurrentMessage | Properties | TerminationTime

@@ -1,0 +1,170 @@
+"""SOAP 1.1 and 1.2 envelopes: taken apart into header blocks and body children, and put together.
+
+lxml elements stay inside this floor: what is kept of them leaves as octets.
+"""
+
+from dataclasses import dataclass
+from xml.sax.saxutils import escape, quoteattr
+
+from lxml import etree
+
+from filters import Reason
+from mediation import names
+from mediation.errors import MediationError
+from mediation.versions import Soap, Wsa
+
+_SOAP_BY_NAMESPACE = {soap.value: soap for soap in Soap}
+
+UNDERSTOOD: frozenset[str] = frozenset(
+    {
+        *(wsa.value for wsa in Wsa),
+        names.WSSE,
+        names.WSE_2004_08,
+        names.WSN_1_3,
+        names.WSN_1_3_SLASH,
+        names.WSN_IBM,
+        names.WSN_2004_06,
+        names.SYNAPSE_TOPIC,
+    }
+)
+"""Namespaces of the header blocks that count as understood (Security: ignored until it is asked for)."""
+
+_OURS = {
+    Soap.V1_1: frozenset({"", names.SOAP_NEXT_1_1}),
+    Soap.V1_2: frozenset({"", names.SOAP_NEXT_1_2, names.SOAP_RECEIVER_1_2}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """An envelope taken apart: the header blocks for us, and the body's child elements."""
+
+    soap: Soap
+    headers: tuple[etree._Element, ...]
+    body: tuple[etree._Element, ...]
+
+
+def elements(parent: etree._Element) -> list[etree._Element]:
+    """The child elements of *parent*: no comments."""
+    return [child for child in parent if isinstance(child.tag, str)]
+
+
+def text_of(element: etree._Element) -> str:
+    """The text of *element*, comments aside, trimmed: peers pad URIs, times and identifiers."""
+    if not len(element):
+        return (element.text or "").strip()
+    return "".join([element.text or "", *(child.tail or "" for child in element)]).strip()
+
+
+def octets_of(element: etree._Element) -> bytes:
+    """*element* as a document of its own, every namespace in scope declared on it."""
+    return etree.tostring(element, encoding="UTF-8", with_tail=False)
+
+
+def local_name(element: etree._Element) -> str:
+    return etree.QName(element).localname
+
+
+def namespace_of(element: etree._Element) -> str:
+    return etree.QName(element).namespace or ""
+
+
+def namespaces_of(element: etree._Element) -> tuple[tuple[str, str], ...]:
+    """The prefixes in scope on *element*, sorted; the default namespace has the prefix ``""``."""
+    return tuple(sorted((prefix or "", uri) for prefix, uri in element.nsmap.items() if uri))
+
+
+def soap_of(root: etree._Element) -> Soap:
+    """The SOAP version of an envelope.
+
+    Raises:
+        MediationError: ``ENVELOPE`` where *root* is no envelope, ``VERSION_MISMATCH`` where it
+            is one of an unknown version (SOAP 1.2 Part 1, section 5.4.7).
+    """
+    name = etree.QName(root)
+    if name.localname != "Envelope":
+        raise MediationError(Reason.ENVELOPE, "The document is not a SOAP envelope.")
+    soap = _SOAP_BY_NAMESPACE.get(name.namespace or "")
+    if soap is None:
+        raise MediationError(
+            Reason.VERSION_MISMATCH, "The envelope's namespace is neither SOAP 1.1's nor 1.2's."
+        )
+    return soap
+
+
+def read_envelope(root: etree._Element) -> Envelope:
+    """Take an envelope apart.
+
+    Raises:
+        MediationError: as `soap_of`; ``ENVELOPE`` for children out of place (SOAP 1.1
+            section 4, SOAP 1.2 Part 1 section 5).
+    """
+    soap = soap_of(root)
+    children = elements(root)
+    header_tag, body_tag = f"{{{soap.value}}}Header", f"{{{soap.value}}}Body"
+    header = children.pop(0) if children and children[0].tag == header_tag else None
+    if len(children) != 1 or children[0].tag != body_tag:
+        raise MediationError(
+            Reason.ENVELOPE, "An envelope holds at most one Header, then exactly one Body."
+        )
+    blocks = elements(header) if header is not None else []
+    role = f"{{{soap.value}}}{'actor' if soap is Soap.V1_1 else 'role'}"
+    ours = tuple(block for block in blocks if (block.get(role) or "").strip() in _OURS[soap])
+    return Envelope(soap, ours, tuple(elements(children[0])))
+
+
+def check_understood(envelope: Envelope) -> None:
+    """Refuse an envelope with a mandatory header block that nobody here understands.
+
+    Raises:
+        MediationError: ``NOT_UNDERSTOOD``, its names the blocks' (SOAP 1.2 Part 1, section 5.4.8).
+    """
+    attribute = f"{{{envelope.soap.value}}}mustUnderstand"
+    unknown = tuple(
+        str(block.tag)
+        for block in envelope.headers
+        if (block.get(attribute) or "").strip() in ("1", "true")
+        and namespace_of(block) not in UNDERSTOOD
+    )
+    if unknown:
+        raise MediationError(
+            Reason.NOT_UNDERSTOOD,
+            "A mandatory header block is not understood.",
+            names=unknown,
+        )
+
+
+def write_envelope(soap: Soap, wsa: Wsa | None, header: str, body: str) -> bytes:
+    """An envelope around serialised header blocks and body. Its prefixes are ``s`` and ``wsa``."""
+    return f"{envelope_start(soap, wsa)}{header}{ENVELOPE_MIDDLE}{body}{ENVELOPE_END}".encode()
+
+
+def envelope_start(soap: Soap, wsa: Wsa | None) -> str:
+    addressing = f' xmlns:wsa="{wsa.value}"' if wsa else ""
+    return f'<s:Envelope xmlns:s="{soap.value}"{addressing}><s:Header>'
+
+
+ENVELOPE_MIDDLE = "</s:Header><s:Body>"
+ENVELOPE_END = "</s:Body></s:Envelope>"
+
+
+def xml_text(text: str) -> str:
+    """*text* as element content; what XML 1.0 cannot hold becomes U+FFFD."""
+    return escape(_printable(text))
+
+
+def xml_attribute(text: str) -> str:
+    """*text* as an attribute's value, with its quotes."""
+    return quoteattr(_printable(text))
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character in "\t\n\r" or character >= " " and not 0xD800 <= ord(character) <= 0xDFFF
+        and ord(character) not in (0xFFFE, 0xFFFF)
+        else "\ufffd"
+        for character in text
+    )
