@@ -23,16 +23,15 @@ _FORBIDDEN_V4 = tuple(
         "168.63.129.16/32",  # the host of a virtual machine (Azure)
     )
 )
+# All that is assigned lies in one block (IANA, "IPv6 Global Unicast Address Assignments"); what
+# lies outside translates to IPv4 (::/96, ::ffff:0:0:0/96, 64:ff9b::/96, 64:ff9b:1::/48), is
+# site-local (fec0::/10), multicast (ff00::/8), or nothing yet.
+_UNICAST_V6 = IPv6Network("2000::/3")
 _FORBIDDEN_V6 = tuple(
     IPv6Network(network)
     for network in (
-        "ff00::/8",  # multicast
-        "::/96",  # IPv4-compatible
-        "64:ff9b::/96",  # NAT64
-        "64:ff9b:1::/48",
         "2002::/16",  # 6to4
         "2001::/32",  # Teredo
-        "fec0::/10",  # site-local
     )
 )
 
@@ -44,7 +43,7 @@ def is_forbidden(address: IPAddress) -> bool:
         return True
     if isinstance(address, IPv4Address):
         return any(address in network for network in _FORBIDDEN_V4)
-    return any(address in network for network in _FORBIDDEN_V6)
+    return address not in _UNICAST_V6 or any(address in network for network in _FORBIDDEN_V6)
 
 
 def unmapped(address: IPAddress) -> IPAddress:

@@ -1,0 +1,310 @@
+"""Which addresses are read at all, and which of them may be sent to."""
+
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filters.reasons import Reason
+from gateway.egress import (
+    AddressPolicy,
+    AddressRefused,
+    IPAddress,
+    LoopRefused,
+    Target,
+    hops_header,
+    is_forbidden,
+    parse_target,
+    read_hops,
+)
+
+MISSPELT = [
+    "",
+    " ",
+    "http:",
+    "http:/",
+    "http://",
+    "http:///path",
+    "//example.com/",
+    "example.com",
+    "/soap",
+    "http:example.com",
+    "http:/example.com",
+    "http:\\\\example.com\\",
+    "http://example.com\\@127.0.0.1/",
+    "http://user@example.com/",
+    "http://user:pass@example.com/",
+    "http://@example.com/",
+    "http://example.com@127.0.0.1/",
+    "http://127.0.0.1#@example.com/",
+    "http://example.com/#fragment",
+    "http://example.com#",
+    "http://example.com/a b",
+    " http://example.com/",
+    "http://example.com/ ",
+    "http://example.com/\r\nX: y",
+    "http://example.com/\n",
+    "http://exam\tple.com/",
+    "http://example.com/\0",
+    "http://example.com/\x7f",
+    "http://example.com\x00.evil.example/",
+    "ht\ntp://example.com/",
+    "http://example.com/é",
+    "http://example.com/%",
+    "http://example.com/%zz",
+    "http://example.com/<x>",
+    'http://example.com/"',
+    "http://example.com/{x}",
+    "http://exa%6dple.com/",
+    "http://example.com%2f@127.0.0.1/",
+    "http://%31%32%37.0.0.1/",
+    "http://example..com/",
+    "http://.example.com/",
+    "http://example.com./",
+    "http://-example.com/",
+    "http://exam!ple.com/",
+    "http://exam ple.com/",
+    "http://" + "a" * 64 + ".com/",
+    "http://" + ".".join(["a" * 60] * 5) + "/",
+    "http://example.com/" + "a" * 4096,
+    "http://xn--0.com/",
+    "http://xn--a-ecp.ru/",
+    "http://exa\u200bmple.com/",
+    "http://１２７.0.0.1/",
+    "http://127。0。0。1/",
+    "http://ⓔxample.com/",
+    "http://example.com\uff0f@127.0.0.1/",
+    "http://ex\u2024com/",
+    "http://127.1/",
+    "http://127.0.1/",
+    "http://2130706433/",
+    "http://017700000001/",
+    "http://0x7f000001/",
+    "http://0x7f.0.0.1/",
+    "http://0177.0.0.1/",
+    "http://127.0.0.01/",
+    "http://127.0.0.1./",
+    "http://127.0.0.0x1/",
+    "http://127.0.0.256/",
+    "http://1.2.3.4.5/",
+    "http://0/",
+    "http://0x/",
+    "http://foo.0x7f/",
+    "http://[::1/",
+    "http://::1/",
+    "http://[::1]x/",
+    "http://[::1]:/",
+    "http://[fe80::1%25eth0]/",
+    "http://[fe80::1%eth0]/",
+    "http://[v1.x]/",
+    "http://[127.0.0.1]/",
+    "http://[]/",
+    "http://[::ffff:127.1]/",
+    "http://example.com:/",
+    "http://example.com:x/",
+    "http://example.com:0/",
+    "http://example.com:080/",
+    "http://example.com:-1/",
+    "http://example.com:+80/",
+    "http://example.com:65536/",
+    "http://example.com:99999999/",
+    "http://example.com:８０/",
+    "http://example.com:22/",
+    "http://example.com:25/",
+    "http://example.com:5432/",
+    "http://example.com:5672/",
+    "http://example.com:6379/",
+    "http://example.com:11211/",
+    "http://example.com:80:80/",
+    "ftp://example.com/",
+    "file:///etc/passwd",
+    "gopher://example.com/",
+    "ws://example.com/",
+    "soap.tcp://example.com/",
+    "urn:example:consumer",
+    "mailto:a@example.com",
+    "javascript:alert(1)",
+    "data:text/plain,x",
+    "http+unix://%2fvar%2frun%2fdocker.sock/",
+    "unix:/var/run/docker.sock",
+]
+
+INSIDE = [
+    "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.254",
+    "127.0.0.1", "127.255.255.254", "168.63.129.16", "169.254.0.1", "169.254.169.254",
+    "172.16.0.1", "172.31.255.255", "192.0.0.1", "192.0.0.9", "192.0.0.170", "192.0.2.1",
+    "192.88.99.1", "192.168.0.1", "192.168.255.255", "198.18.0.1", "198.51.100.1",
+    "203.0.113.1", "224.0.0.1", "232.1.1.1", "239.255.255.250", "240.0.0.1",
+    "255.255.255.255",
+    "::", "::1", "::127.0.0.1", "::8.8.8.8", "::ffff:127.0.0.1", "::ffff:10.0.0.1",
+    "::ffff:169.254.169.254", "::ffff:7f00:1", "::ffff:0:127.0.0.1", "64:ff9b::7f00:1",
+    "64:ff9b::8.8.8.8", "64:ff9b:1::1", "100::1", "2001::1", "2001:0:7f00:1::",
+    "2001:db8::1", "2001:10::1", "2002:7f00:1::", "2002:0808:0808::1", "fc00::1",
+    "fd00:ec2::254", "fe80::1", "fec0::1", "ff02::1", "ff0e::1",
+]  # fmt: skip
+
+OUTSIDE = ["1.1.1.1", "8.8.8.8", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8"]
+
+
+def url_of(address: str) -> str:
+    return f"http://[{address}]/" if ":" in address else f"http://{address}/"
+
+
+class TestAddresses:
+    @pytest.mark.parametrize("url", MISSPELT)
+    def test_what_others_read_in_two_ways_is_refused(self, url: str) -> None:
+        with pytest.raises(AddressRefused) as refusal:
+            parse_target(url)
+        assert refusal.value.reason is Reason.CONSUMER_ADDRESS
+        assert refusal.value.text == AddressRefused().text
+
+    @pytest.mark.parametrize(
+        ("url", "target"),
+        [
+            ("http://example.com", Target("http", "example.com", 80, "/", "http://example.com")),
+            (
+                "HTTP://Example.COM:8080/A/../b//c;d?e=%2f&f[]=?/",
+                Target(
+                    "http",
+                    "example.com",
+                    8080,
+                    "/A/../b//c;d?e=%2f&f[]=?/",
+                    "http://example.com:8080/A/../b//c;d?e=%2f&f[]=?/",
+                ),
+            ),
+            (
+                "https://bücher.example?q",
+                Target(
+                    "https",
+                    "xn--bcher-kva.example",
+                    443,
+                    "/?q",
+                    "https://xn--bcher-kva.example?q",
+                ),
+            ),
+            ("https://a_b:443/", Target("https", "a_b", 443, "/", "https://a_b/")),
+            (
+                "http://[2001:DB8:0:0::1]:9000/",
+                Target("http", "2001:db8::1", 9000, "/", "http://[2001:db8::1]:9000/"),
+            ),
+            ("http://192.0.2.7/x", Target("http", "192.0.2.7", 80, "/x", "http://192.0.2.7/x")),
+        ],
+    )
+    def test_an_address_is_read(self, url: str, target: Target) -> None:
+        assert parse_target(url) == target
+        assert parse_target(target.url) == target
+
+    @pytest.mark.parametrize(
+        ("url", "literal"),
+        [
+            ("http://192.0.2.7/", ip_address("192.0.2.7")),
+            ("http://[::1]/", ip_address("::1")),
+            ("http://example.com/", None),
+            ("http://a1/", None),
+            ("http://1a/", None),
+            ("http://1.example/", None),
+        ],
+    )
+    def test_a_literal_address_is_told_from_a_name(
+        self, url: str, literal: IPAddress | None
+    ) -> None:
+        assert parse_target(url).literal == literal
+
+    def test_other_schemes_bring_their_ports(self) -> None:
+        target = parse_target("soap.tcp://example.com", default_ports={"soap.tcp": 8081})
+        assert target.destination == ("soap.tcp", "example.com", 8081)
+
+    @given(st.text(max_size=60))
+    def test_whatever_comes_is_read_or_refused(self, rest: str) -> None:
+        for url in (rest, f"http://{rest}", f"http://a.example/{rest}", f"http://xn--{rest}/"):
+            try:
+                target = parse_target(url)
+            except AddressRefused:
+                continue
+            assert target.url.isascii()
+            assert target.url.isprintable()
+            assert parse_target(target.url) == target
+
+
+class TestPolicy:
+    @pytest.mark.parametrize("address", INSIDE)
+    def test_inside_addresses_are_refused(self, address: str) -> None:
+        assert is_forbidden(ip_address(address))
+        with pytest.raises(AddressRefused) as refusal:
+            AddressPolicy().check(parse_target(url_of(address)))
+        assert refusal.value.text == AddressRefused().text
+
+    @pytest.mark.parametrize("address", OUTSIDE)
+    def test_the_public_internet_is_open(self, address: str) -> None:
+        AddressPolicy().check(parse_target(url_of(address)))
+
+    @pytest.mark.parametrize("name", ["localhost", "a.localhost", "LOCALHOST"])
+    def test_localhost_is_an_inside_name(self, name: str) -> None:
+        target = parse_target(f"http://{name}:8080/")
+        with pytest.raises(AddressRefused):
+            AddressPolicy().check(target)
+        AddressPolicy(loopback=True).check(target)
+
+    def test_loopback_opens_nothing_else(self) -> None:
+        policy = AddressPolicy(loopback=True)
+        for address in ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1"):
+            policy.check(parse_target(url_of(address)))
+        for address in ("0.0.0.0", "::", "10.0.0.1", "169.254.169.254"):
+            with pytest.raises(AddressRefused):
+                policy.check(parse_target(url_of(address)))
+
+    def test_an_operator_allows_networks_and_names(self) -> None:
+        policy = AddressPolicy(allow=["10.1.0.0/16", "fd00::/8", "sink.lan", "*.corp.lan"])
+        policy.check(parse_target("http://10.1.2.3/"))
+        policy.check(parse_target("http://[fd00::1]/"))
+        policy.check(parse_target("http://[::ffff:10.1.2.3]/"))
+        for name in ("sink.lan", "a.corp.lan", "a.b.corp.lan"):
+            policy.check_ip(ip_address("192.168.0.9"), parse_target(f"http://{name}/"))
+        for name in ("a.sink.lan", "corp.lan", "evilcorp.lan", "lan"):
+            with pytest.raises(AddressRefused):
+                policy.check_ip(ip_address("192.168.0.9"), parse_target(f"http://{name}/"))
+        with pytest.raises(AddressRefused):
+            policy.check(parse_target("http://10.2.0.1/"))
+
+    def test_a_network_misspelt_is_the_operators_mistake(self) -> None:
+        with pytest.raises(ValueError, match=r"10\.1"):
+            AddressPolicy(allow=["10.1/16x"])
+
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "https://events.example/soap",
+            "https://events.example:443/",
+            "http://127.0.0.1:8080/soap",
+            "http://127.3.2.1:8080/soap",
+            "http://[::ffff:127.0.0.1]:8080/",
+            "http://[::1]:8080/",
+            "http://0.0.0.0:8080/",
+        ],
+    )
+    def test_our_own_addresses_are_refused_unless_configured(self, url: str) -> None:
+        own = [("events.example", 443), ("0.0.0.0", 8080)]
+        target = parse_target(url)
+        allow = ["0.0.0.0/0", "::/0"]
+        with pytest.raises(AddressRefused):
+            AddressPolicy(allow=allow, own=own).check(target)
+        AddressPolicy(allow=allow, own=own, deliver_to_self=True).check(target)
+
+    def test_our_own_port_on_another_host_is_open(self) -> None:
+        policy = AddressPolicy(own=[("0.0.0.0", 8080), ("events.example", 443)])
+        policy.check(parse_target("http://1.1.1.1:8080/"))
+        policy.check(parse_target("https://other.example/"))
+
+
+class TestHops:
+    @pytest.mark.parametrize(("value", "hops"), [(None, 0), ("0", 0), ("1", 1), ("7", 7)])
+    def test_hops_are_counted(self, value: str | None, hops: int) -> None:
+        assert read_hops(value) == hops
+        assert hops_header(hops) == ("Dragoman-Hops", str(hops + 1))
+
+    @pytest.mark.parametrize("value", ["8", "9", "99", "", "-1", "x", "1, 1", " 1", "٣", "100"])
+    def test_a_loop_ends(self, value: str) -> None:
+        with pytest.raises(LoopRefused) as refusal:
+            read_hops(value)
+        assert refusal.value.reason is Reason.LOOP
