@@ -1,0 +1,83 @@
+"""Who may send next: destinations in turn, each within its own bounds.
+
+A destination is a scheme, host and port. It has a few connections, a breaker for failures to
+connect, and, for a while after that closed, a rate. An attempt takes a slot while it is young:
+one that hangs gives its slot back and goes on beside, so that no number of hung consumers takes
+the slots of the others.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from gateway.delivery.breaker import Breaker
+
+if TYPE_CHECKING:
+    from gateway.delivery.parcels import Outbox
+
+CONNECTIONS = 8
+RECOVERY_RATE = 50.0
+RECOVERY_DOUBLES = 10.0
+RECOVERED_RATE = 5000.0
+
+
+class Destination:
+    """A scheme, host and port, and the outboxes that want to send there."""
+
+    __slots__ = (
+        "active", "breaker", "name", "outboxes", "queue", "recovering", "tokens", "tokens_at",
+        "turning", "waking",
+    )  # fmt: skip
+
+    def __init__(self, name: tuple[str, str, int]) -> None:
+        self.name = name
+        self.queue: deque[Outbox] = deque()
+        self.outboxes = 0
+        self.active = 0
+        self.breaker = Breaker()
+        self.turning = False
+        """It stands in the line of destinations with something to send."""
+        self.waking = False
+        self.recovering: float | None = None
+        self.tokens = 0.0
+        self.tokens_at = 0.0
+
+    def may_start(self, now: float) -> bool:
+        """Whether an attempt may start: a connection is free and the breaker lets it."""
+        if self.active >= CONNECTIONS or self.breaker.blocks(now):
+            return False
+        return self.wait(now) <= 0
+
+    def wait(self, now: float) -> float:
+        """Seconds until the breaker and the rate let an attempt start."""
+        if self.breaker.until is not None:
+            return max(0.0, self.breaker.until - now)
+        if self.recovering is None:
+            return 0.0
+        rate = RECOVERY_RATE * 2 ** ((now - self.recovering) / RECOVERY_DOUBLES)
+        if rate > RECOVERED_RATE:
+            self.recovering = None
+            return 0.0
+        self.tokens = min(rate, self.tokens + (now - self.tokens_at) * rate)
+        self.tokens_at = now
+        return 0.0 if self.tokens >= 1 else (1 - self.tokens) / rate
+
+    @property
+    def congested(self) -> bool:
+        """What is offered now will wait: it belongs into the store."""
+        return self.breaker.open or (self.recovering is not None and len(self.queue) > RECOVERY_RATE)
+
+    def started(self, now: float) -> None:
+        self.active += 1
+        self.breaker.probing(now)
+        if self.recovering is not None:
+            self.tokens -= 1
+
+    def succeeded(self, now: float) -> None:
+        """It answered, or at least took the connection."""
+        if self.breaker.succeeded():
+            self.ease_in(now)
+
+    def ease_in(self, now: float) -> None:
+        """Begin with a low rate: much waits for it, and nobody knows how it fares."""
+        self.recovering = self.tokens_at = now
+        self.tokens = 1.0

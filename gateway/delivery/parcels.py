@@ -1,0 +1,152 @@
+"""What is under way: a message with its deliveries, and the outbox of each subscription."""
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from adapters import Delivery
+from gateway.delivery.breaker import Breaker
+from gateway.delivery.schedule import Outcome
+from gateway.egress import Target
+from mediation import Notification, Recipient, Rendering, Shape, Subscription
+
+if TYPE_CHECKING:
+    from gateway.delivery.destinations import Destination
+
+
+class Entry:
+    """A subscription as delivery sees it: what is prepared once, at Subscribe."""
+
+    __slots__ = ("ended", "halted", "outbox", "recipient", "subscription", "target")
+
+    def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
+        self.subscription = subscription
+        self.recipient = recipient
+        self.target = target
+        self.outbox: Outbox | None = None
+        self.halted = False
+        """Its lease is over, but it may still be renewed: nothing is sent."""
+        self.ended = False
+
+    @property
+    def id(self) -> str:
+        return self.subscription.id
+
+    @property
+    def silent(self) -> bool:
+        """Nothing may be sent now."""
+        return self.halted or self.ended or self.subscription.policy.paused
+
+
+class State(Enum):
+    LIVE = "live"
+    """In memory alone; its message stays unsettled."""
+    HOLDING = "holding"
+    """On its way into the store."""
+    HELD = "held"
+    """A row of the store."""
+    DONE = "done"
+
+
+class Message:
+    """A notification on its way to all that it matched.
+
+    *delivery* is what the messaging system waits to see settled; None for one from the store.
+    """
+
+    __slots__ = (
+        "__weakref__", "arrived", "delivery", "notification", "parcels", "pending", "renderings",
+        "resolved",
+    )  # fmt: skip
+
+    def __init__(
+        self, notification: Notification, delivery: Delivery | None, arrived: float = 0.0
+    ) -> None:
+        self.notification = notification
+        self.delivery = delivery
+        self.arrived = arrived
+        self.parcels: list[Parcel] = []
+        self.pending = 0
+        """Parcels that are neither at their end nor durable."""
+        self.resolved: list[tuple[Entry, str]] = []
+        """What became of those that never were in the store, by the name of the total."""
+        self.renderings: dict[Shape, Rendering] = {}
+
+
+@dataclass(slots=True, eq=False)
+class Parcel:
+    """One message for one subscription. Times are POSIX seconds."""
+
+    message: Message
+    outbox: "Outbox"
+    position: int
+    since: float
+    state: State = State.LIVE
+    attempts: int = 0
+    answered: int = 0
+    due: float = 0.0
+    started: float = 0.0
+    """Of the attempt under way, by the event loop's clock."""
+    counts: bool = True
+    """The attempt under way uses one up: a breaker's probe ahead of its time does not."""
+    slot: bool = False
+    outcome: Outcome | None = None
+    """Of an attempt that ended while the parcel was on its way into the store."""
+
+    @property
+    def octets(self) -> int:
+        return len(self.message.notification.payload)
+
+
+class Outbox:
+    """What is under way for one subscription, in order. It exists only while something is.
+
+    Either all waits in ``live``, or there are rows in the store (``held``, ``holding``), and then
+    everything new goes there too, and what is sent was loaded from it.
+    """
+
+    __slots__ = (
+        "breaker", "destination", "entry", "failing_attempts", "failing_since", "flying", "held",
+        "holding", "live", "loaded", "loading", "octets", "queued", "smooth", "until", "waking",
+    )  # fmt: skip
+
+    def __init__(self, entry: Entry, destination: "Destination") -> None:
+        self.entry = entry
+        self.destination = destination
+        self.live: deque[Parcel] = deque()
+        self.loaded: deque[Parcel] = deque()
+        self.flying: set[Parcel] = set()
+        self.held = 0
+        self.holding = 0
+        self.octets = 0
+        """Of what is held."""
+        self.until = 0.0
+        """Before this time of the event loop's clock nothing of the store is sent."""
+        self.waking = False
+        self.breaker = Breaker()
+        self.loading = False
+        self.queued = False
+        self.smooth = False
+        """The last attempt succeeded: more than one is loaded at a time."""
+        self.failing_since: float | None = None
+        self.failing_attempts = 0
+
+    @property
+    def stored(self) -> bool:
+        """Whether something of it waits in the store, or is about to."""
+        return bool(self.held or self.holding)
+
+    @property
+    def idle(self) -> bool:
+        return not (self.live or self.loaded or self.flying or self.stored or self.loading)
+
+    @property
+    def width(self) -> int:
+        """How many may be in flight at a time."""
+        return 1 if self.entry.subscription.policy.ordered else UNORDERED_WIDTH
+
+
+UNORDERED_WIDTH = 8
+WINDOW = 32
+"""Deliveries of one subscription in memory."""

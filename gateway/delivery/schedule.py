@@ -1,0 +1,109 @@
+"""When a failed delivery is tried again, and what an answer means."""
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.egress import Answer, FailureKind, SendFailed
+from mediation import fault_in
+
+DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 28800.0)
+"""Seconds from one attempt to the next: eleven attempts in about a day."""
+JITTER = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long a delivery is tried. Times are seconds.
+
+    ``answered``: after so many attempts that were answered with a failure, a delivery dies when
+    others of its subscription wait behind it.
+    """
+
+    delays: tuple[float, ...] = DELAYS
+    age: float = 30 * 3600.0
+    answered: int = 5
+    forbidden: int = 3
+
+    @property
+    def attempts(self) -> int:
+        return len(self.delays) + 1
+
+    def next(self, attempts: int) -> float | None:
+        """Seconds until the next attempt after *attempts* were made; None when they are used up."""
+        if attempts >= self.attempts:
+            return None
+        delay = self.delays[max(attempts, 1) - 1]
+        return delay * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret
+
+
+class Verdict(Enum):
+    DELIVERED = "delivered"
+    RETRY = "retry"
+    REJECTED = "rejected"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one attempt.
+
+    ``connecting``: it failed before there was a connection, which counts for the destination;
+    ``answered``: the consumer said something. ``detail`` is at most 1 KiB of what it said.
+    """
+
+    verdict: Verdict
+    status: int | None = None
+    failure: FailureKind | None = None
+    connecting: bool = False
+    answered: bool = False
+    retry_after: float | None = None
+    detail: str = ""
+
+
+DELIVERED = Outcome(Verdict.DELIVERED, answered=True)
+
+_REJECTING = frozenset({400, 401, 402, 403, 405, 406, 407, 411, 412, 413, 414, 415, 416, 417, 422})
+_RETRYING = frozenset({404, 408, 409, 421, 423, 424, 425, 426, 428, 429, 431})
+
+
+def judge(answer: Answer, *, now: float) -> Outcome:
+    """What *answer*, received at POSIX time *now*, means for the delivery.
+
+    A fault decides, where the body has one; else the status.
+    """
+    status = answer.status
+    if 200 <= status < 300 and not answer.body:
+        return DELIVERED if status in (200, 202) else Outcome(Verdict.DELIVERED, status, answered=True)
+    fault = fault_in(answer.body)
+    verdict = _by_status(status)
+    if fault is not None and (200 <= status < 300 or status == 500):
+        verdict = Verdict.REJECTED if fault.permanent else Verdict.RETRY
+    if verdict is Verdict.DELIVERED:
+        return Outcome(verdict, status, answered=True)
+    return Outcome(
+        verdict,
+        status,
+        answered=True,
+        retry_after=answer.retry_after(now),
+        detail=answer.body[:1024].decode(errors="replace"),
+    )
+
+
+def _by_status(status: int) -> Verdict:
+    if 200 <= status < 300:
+        return Verdict.DELIVERED
+    if status == 410:
+        return Verdict.GONE
+    if status in _REJECTING:
+        return Verdict.REJECTED
+    if status in _RETRYING or not 400 <= status < 500:
+        return Verdict.RETRY
+    return Verdict.REJECTED
+
+
+def failed(error: SendFailed) -> Outcome:
+    """What a failure to get an answer means: it is tried again."""
+    return Outcome(
+        Verdict.RETRY, error.status, error.kind, error.connecting, answered=error.status is not None
+    )

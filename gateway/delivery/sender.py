@@ -1,0 +1,213 @@
+"""Attempts: who sends next, within which bounds, and which of them hang."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from gateway.delivery.destinations import Destination
+from gateway.delivery.parcels import Outbox, Parcel
+from gateway.delivery.schedule import Outcome, Verdict, failed
+from gateway.egress import SendFailed, Target
+
+SLOTS = 512
+"""Young attempts at a time."""
+YOUNG = 0.25
+"""Seconds for which an attempt takes a slot."""
+MAX_FLYING = 4096
+TICK = 0.05
+
+_log = structlog.get_logger("dragoman.delivery")
+
+
+class Owner(Protocol):
+    """Whose parcels are sent."""
+
+    def next(self, outbox: Outbox) -> Parcel | None:
+        """What *outbox* sends now, if anything."""
+
+    async def send(self, parcel: Parcel) -> Outcome:
+        """One attempt.
+
+        Raises:
+            SendFailed: There was no answer.
+        """
+
+    def landed(self, parcel: Parcel, outcome: Outcome) -> None:
+        """The attempt is over."""
+
+    def hangs(self, outbox: Outbox) -> None:
+        """What is in *outbox* waits for an answer that does not come."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which an attempt hangs."""
+
+
+class Sender:
+    """Deals slots to destinations in turn."""
+
+    def __init__(self, owner: Owner, *, slots: int = SLOTS) -> None:
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self._slots = slots
+        self._turns: deque[Destination] = deque()
+        self._destinations: dict[tuple[str, str, int], Destination] = {}
+        self._flying: dict[Parcel, asyncio.Task[None]] = {}
+        self._ticking = False
+        self._pumping = False
+        self.stopped = False
+        self.attempts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._flying)
+
+    @property
+    def open_breakers(self) -> int:
+        return sum(destination.breaker.open for destination in self._destinations.values())
+
+    def destination(self, target: Target) -> Destination:
+        """The destination of *target*, taken by one outbox more."""
+        name = target.destination
+        found = self._destinations.get(name)
+        if found is None:
+            found = self._destinations[name] = Destination(name)
+        found.outboxes += 1
+        return found
+
+    def release(self, destination: Destination) -> None:
+        """One outbox less; a destination that nobody needs is forgotten."""
+        destination.outboxes -= 1
+        if not destination.outboxes and not destination.active:
+            self._destinations.pop(destination.name, None)
+
+    def offer(self, outbox: Outbox) -> None:
+        """*outbox* may have something to send."""
+        if not outbox.queued:
+            outbox.queued = True
+            outbox.destination.queue.append(outbox)
+        self._turn(outbox.destination)
+        self._pump()
+
+    def _turn(self, destination: Destination) -> None:
+        if destination.turning or not destination.queue:
+            return
+        now = self._loop.time()
+        if destination.may_start(now):
+            destination.turning = True
+            self._turns.append(destination)
+        elif not destination.waking:
+            wait = destination.wait(now)
+            if wait > 0:  # Else a connection must become free, and says so.
+                destination.waking = True
+                self._loop.call_later(wait + 0.001, self._wake, destination)
+
+    def _wake(self, destination: Destination) -> None:
+        destination.waking = False
+        self._turn(destination)
+        self._pump()
+
+    def _pump(self) -> None:
+        if self._pumping or self.stopped:
+            return
+        self._pumping = True
+        try:
+            while self._turns and self._slots > 0 and len(self._flying) < MAX_FLYING:
+                destination = self._turns.popleft()
+                destination.turning = False
+                if not destination.queue or not destination.may_start(self._loop.time()):
+                    self._turn(destination)
+                    continue
+                outbox = destination.queue.popleft()
+                outbox.queued = False
+                parcel = self._owner.next(outbox)
+                if parcel is not None:
+                    self._start(parcel)
+                self._turn(destination)
+        finally:
+            self._pumping = False
+
+    def _start(self, parcel: Parcel) -> None:
+        now = self._loop.time()
+        outbox = parcel.outbox
+        outbox.flying.add(parcel)
+        outbox.destination.started(now)
+        parcel.started = now
+        parcel.slot = True
+        self._slots -= 1
+        self._flying[parcel] = self._loop.create_task(self._attempt(parcel))
+        if len(outbox.flying) < outbox.width and not outbox.queued:
+            outbox.queued = True
+            outbox.destination.queue.append(outbox)
+        if not self._ticking:
+            self._ticking = True
+            self._loop.call_later(TICK, self._tick)
+
+    async def _attempt(self, parcel: Parcel) -> None:
+        try:
+            outcome = await self._owner.send(parcel)
+        except SendFailed as error:
+            outcome = failed(error)
+        except asyncio.CancelledError:
+            self._land(parcel)
+            raise
+        except Exception:
+            _log.exception("delivery.error", subscription=parcel.outbox.entry.id)
+            outcome = Outcome(Verdict.RETRY)
+        self._land(parcel)
+        now = self._loop.time()
+        destination = parcel.outbox.destination
+        if outcome.connecting:
+            destination.breaker.failed(now)
+        else:
+            destination.succeeded(now)
+        self.attempts[outcome.verdict] += 1
+        self._owner.landed(parcel, outcome)
+        self._turn(destination)
+        self._pump()
+
+    def _land(self, parcel: Parcel) -> None:
+        del self._flying[parcel]
+        if parcel.slot:
+            parcel.slot = False
+            self._slots += 1
+        parcel.outbox.destination.active -= 1
+
+    def _tick(self) -> None:
+        """Attempts that hang give their slots back, and tell their owner."""
+        now = self._loop.time()
+        patience = self._owner.patience
+        freed = False
+        for parcel in list(self._flying):
+            age = now - parcel.started
+            if age < min(patience, YOUNG):
+                break
+            if age >= YOUNG and parcel.slot:
+                parcel.slot = False
+                self._slots += 1
+                freed = True
+            if age >= patience:
+                self._owner.hangs(parcel.outbox)
+                for waiting in list(parcel.outbox.destination.queue):
+                    self._owner.hangs(waiting)
+        self._ticking = bool(self._flying)
+        if self._ticking:
+            self._loop.call_later(TICK, self._tick)
+        if freed:
+            self._pump()
+
+    async def stop(self, seconds: float) -> None:
+        """Start nothing more; give what is under way *seconds* to end, then cancel it."""
+        self.stopped = True
+        tasks = list(self._flying.values())
+        if tasks:
+            _, pending = await asyncio.wait(tasks, timeout=seconds)
+            for task in pending:
+                task.cancel()
+            if pending:
+                await asyncio.wait(pending)
+
+

@@ -1,0 +1,34 @@
+"""Schema migrations: forward only, run under a lock at every start."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Engine, text
+
+from filters import Reason, Refused
+
+
+def upgrade(engine: Engine) -> None:
+    """Bring the schema up to date.
+
+    Raises:
+        Refused: A newer program wrote it.
+    """
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(4283110571)"))
+        current = MigrationContext.configure(connection).get_current_revision()
+        if current is not None and current not in known:
+            raise Refused(
+                Reason.UNAVAILABLE,
+                f"The store's schema is {current}, which this version of Dragoman does not know: "
+                "a newer one wrote it. Install that version or use another store.",
+            )
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")

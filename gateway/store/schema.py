@@ -1,0 +1,105 @@
+"""The tables of the store. Times are POSIX seconds, XML and JSON are text or octets.
+
+Changes to what stands here come with a migration in ``migrations/versions``.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+metadata = MetaData()
+
+Number = BigInteger().with_variant(Integer, "sqlite")
+"""What grows for ever; SQLite numbers rows by themselves only in an INTEGER."""
+
+subscriptions = Table(
+    "subscriptions",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("owner", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("soap", Text, nullable=False),
+    Column("wsa", Text),
+    Column("consumer", Text, nullable=False),
+    Column("end_to", Text),
+    Column("filter", Text, nullable=False),
+    Column("policy", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("expires", Float),
+    Column("as_duration", Boolean, nullable=False),
+)
+
+totals = Table(
+    "totals",
+    metadata,
+    Column("subscription", Text, primary_key=True),
+    Column("matched", BigInteger, nullable=False, default=0),
+    Column("delivered", BigInteger, nullable=False, default=0),
+    Column("dead", BigInteger, nullable=False, default=0),
+    Column("expired", BigInteger, nullable=False, default=0),
+    Column("cancelled", BigInteger, nullable=False, default=0),
+    Column("skipped", BigInteger, nullable=False, default=0),
+)
+"""Per subscription, by its public id; those of ended ones are added up under ``""``."""
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("number", Number, primary_key=True),
+    Column("source", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("properties", Text, nullable=False),
+    Column("octets", Integer, nullable=False),
+    UniqueConstraint("source", "id"),
+)
+"""Notifications that somebody waits for, or that lie in the dead letters: each once."""
+
+held = Table(
+    "held",
+    metadata,
+    Column("subscription", Text, primary_key=True),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("message", Number, ForeignKey("messages.number"), nullable=False),
+    Column("octets", Integer, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("answered", Integer, nullable=False),
+    Column("due", Float, nullable=False),
+    UniqueConstraint("subscription", "message"),
+    Index("held_message", "message"),
+)
+"""Deliveries that wait in the store, in the order of ``position`` for each subscription."""
+
+dead_letters = Table(
+    "dead_letters",
+    metadata,
+    Column("number", Number, primary_key=True),
+    Column("subscription", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("message", Number, ForeignKey("messages.number"), nullable=False),
+    Column("delivery_id", Text, nullable=False),
+    Column("topic", Text),
+    Column("reason", Text, nullable=False),
+    Column("status", Integer),
+    Column("failure", Text),
+    Column("answer", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("died", Float, nullable=False),
+    UniqueConstraint("subscription", "message"),
+    Index("dead_by_time", "died"),
+    Index("dead_message", "message"),
+)

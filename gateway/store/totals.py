@@ -1,0 +1,82 @@
+"""What became of the deliveries of each subscription, counted durably.
+
+The conservation law: matched = delivered + waiting + in flight + dead + expired + cancelled.
+What is waiting or in flight and durable is a row of ``held``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, fields
+
+from sqlalchemy import Connection, func, select, text
+
+from gateway.store import schema
+
+ENDED = ""
+"""Under this id stand the totals of all subscriptions that have ended."""
+
+
+@dataclass(slots=True)
+class Totals:
+    matched: int = 0
+    delivered: int = 0
+    dead: int = 0
+    expired: int = 0
+    cancelled: int = 0
+    skipped: int = 0
+
+    def settled(self) -> int:
+        """The matched ones that are no longer under way."""
+        return self.delivered + self.dead + self.expired + self.cancelled
+
+
+_NAMES = tuple(field.name for field in fields(Totals))
+_ADD = text(
+    "INSERT INTO totals (subscription, matched, delivered, dead, expired, cancelled, skipped) "
+    "VALUES (:subscription, :matched, :delivered, :dead, :expired, :cancelled, :skipped) "
+    "ON CONFLICT (subscription) DO UPDATE SET matched = totals.matched + excluded.matched, "
+    "delivered = totals.delivered + excluded.delivered, dead = totals.dead + excluded.dead, "
+    "expired = totals.expired + excluded.expired, "
+    "cancelled = totals.cancelled + excluded.cancelled, "
+    "skipped = totals.skipped + excluded.skipped"
+)
+
+
+def add(connection: Connection, changes: Mapping[str, Totals]) -> None:
+    """Add *changes* to the totals, by subscription id."""
+    if changes:
+        rows = [
+            dict(zip(_NAMES, astuple(change), strict=True), subscription=subscription)
+            for subscription, change in sorted(changes.items())
+        ]
+        connection.execute(_ADD, rows)
+
+
+def retire(connection: Connection, subscription: str) -> None:
+    """Move the totals of a subscription that ends to those of all ended ones."""
+    row = connection.execute(
+        schema.totals.delete()
+        .where(schema.totals.c.subscription == subscription)
+        .returning(*(schema.totals.c[name] for name in _NAMES))
+    ).one_or_none()
+    if row is not None:
+        add(connection, {ENDED: Totals(*row)})
+
+
+def read(connection: Connection, subscription: str) -> Totals:
+    """The totals of one subscription."""
+    row = connection.execute(
+        select(*(schema.totals.c[name] for name in _NAMES)).where(
+            schema.totals.c.subscription == subscription
+        )
+    ).one_or_none()
+    return Totals(*row) if row is not None else Totals()
+
+
+def overall(connection: Connection) -> tuple[Totals, int, int]:
+    """The sums over all subscriptions, the rows of ``held`` and those of ``dead_letters``."""
+    sums = connection.execute(
+        select(*(func.coalesce(func.sum(schema.totals.c[name]), 0) for name in _NAMES))
+    ).one()
+    held = connection.execute(select(func.count()).select_from(schema.held)).scalar_one()
+    dead = connection.execute(select(func.count()).select_from(schema.dead_letters)).scalar_one()
+    return Totals(*map(int, sums)), held, dead
