@@ -1,0 +1,29 @@
+"""What stands between Dragoman and a messaging system: the protocol of an adapter, the adapters,
+and the filter adapter that puts subscriptions in front of any of them."""
+
+from adapters.loading import load, schemes
+from adapters.protocol import (
+    API_VERSION,
+    EVERYTHING_WANTED,
+    Adapter,
+    AdapterError,
+    AdapterUnavailable,
+    Capabilities,
+    Delivery,
+    Interest,
+)
+from adapters.xpath import XPathFilterAdapter
+
+__all__ = [
+    "API_VERSION",
+    "EVERYTHING_WANTED",
+    "Adapter",
+    "AdapterError",
+    "AdapterUnavailable",
+    "Capabilities",
+    "Delivery",
+    "Interest",
+    "XPathFilterAdapter",
+    "load",
+    "schemes",
+]

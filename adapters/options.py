@@ -1,0 +1,65 @@
+"""The settings of one adapter: those of its URL's query, then those of the configuration."""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from urllib.parse import parse_qsl, urlsplit
+
+from adapters.protocol import AdapterError
+from filters import Reason
+
+_UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_OCTETS = re.compile(r"(\d+)\s*(kib|mib|gib|)\Z", re.IGNORECASE)
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+class Options:
+    """Reads settings as what they should be. What nobody reads is a mistake: see `finish`."""
+
+    def __init__(self, url: str, settings: Mapping[str, str]) -> None:
+        self._values = {**settings, **dict(parse_qsl(urlsplit(url).query))}
+        self._known: list[str] = []
+
+    def number(self, name: str, default: int, *, least: int, most: int) -> int:
+        text = self._take(name)
+        if text is None:
+            return default
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise _wrong(name, f"a number from {least} to {most}")
+        return int(text)
+
+    def flag(self, name: str, default: bool) -> bool:
+        text = self._take(name)
+        if text is None:
+            return default
+        if text.lower() not in _WORDS:
+            raise _wrong(name, "true or false")
+        return _WORDS[text.lower()]
+
+    def octets(self, name: str) -> int | None:
+        """A number of octets: ``4096``, ``64MiB``. None when it is not set."""
+        text = self._take(name)
+        if text is None:
+            return None
+        found = _OCTETS.match(text.strip())
+        if found is None:
+            raise _wrong(name, "a number of octets, such as 64MiB")
+        return int(found[1]) * _UNITS[found[2].lower()]
+
+    def finish(self) -> None:
+        """Raise AdapterError when a setting is none that was asked for."""
+        for name in self._values.keys() - self._known:
+            near = get_close_matches(name, self._known, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else ""
+            raise AdapterError(
+                Reason.INTERNAL,
+                f"the adapter has no setting {name!r}{meant} (it has {', '.join(self._known)})",
+            )
+
+    def _take(self, name: str) -> str | None:
+        self._known.append(name)
+        return self._values.get(name)
+
+
+def _wrong(name: str, expected: str) -> AdapterError:
+    return AdapterError(Reason.INTERNAL, f"the adapter's setting {name!r} must be {expected}")

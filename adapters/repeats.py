@@ -1,0 +1,159 @@
+"""The message ids that publishers used lately, in the journal's database.
+
+A publisher's ids lie in *generations* of about 20,000 ids or three minutes. The newest grows; an
+older one is a sorted array of 64-bit hashes, eight octets an id; one that is no longer needed is
+forgotten whole. On disk a generation is a row for each commit that added to it, so a commit adds
+to the end of a table whatever the ids look like: a tree ordered by random ids cost 4 KiB of
+writing for each message (measured: 22,000 messages a second instead of 80,000).
+
+That two of a publisher's ids have one hash happens once in 10**14 messages.
+"""
+
+import sqlite3
+from array import array
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+
+SCHEMA = (
+    "CREATE TABLE generation"
+    " (number INTEGER PRIMARY KEY, source TEXT NOT NULL, started REAL NOT NULL)",
+    "CREATE TABLE used"
+    " (generation INTEGER, position INTEGER, ids BLOB NOT NULL, PRIMARY KEY (generation, position))"
+    " WITHOUT ROWID",
+)
+
+FULL = 5
+"""Full generations of a publisher that are kept, beside the one that grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatLimits:
+    """How long and how many ids are remembered, at least; and how many in all, at most."""
+
+    seconds: float = 600.0
+    ids: int = 100_000
+    total: int = 1_000_000
+    generations: int = 20_000
+
+
+def hash_id(source: str, id: str) -> int:
+    """What is kept of one id of one publisher."""
+    digest = blake2b(f"{source}\0{id}".encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest)
+
+
+@dataclass(slots=True, eq=False)
+class _Generation:
+    number: int
+    source: str
+    started: float
+    growing: set[int] = field(default_factory=set)
+    done: "array[int]" = field(default_factory=lambda: array("Q"))
+
+    def __len__(self) -> int:
+        return len(self.growing) + len(self.done)
+
+    def __contains__(self, id: int) -> bool:
+        if id in self.growing:
+            return True
+        place = bisect_left(self.done, id)
+        return place < len(self.done) and self.done[place] == id
+
+    def finish(self) -> None:
+        """Nothing is added any more: take less room."""
+        self.done = array("Q", sorted(self.growing))
+        self.growing = set()
+
+
+class Repeats:
+    """Which ids were used. What `add` changed is true once the caller has committed; after a
+    rollback the caller calls `load`."""
+
+    def __init__(self, limits: RepeatLimits | None = None) -> None:
+        self._limits = limits or RepeatLimits()
+        self._size = max(1, self._limits.ids // FULL)
+        self._span = self._limits.seconds * 0.3
+        self._generations: dict[int, _Generation] = {}
+        self._by_source: dict[str, list[_Generation]] = {}
+        self._next = 1
+        self._total = 0
+
+    def load(self, connection: sqlite3.Connection) -> None:
+        """Read what is committed."""
+        self._generations.clear()
+        self._by_source.clear()
+        self._total = 0
+        rows = connection.execute("SELECT number, source, started FROM generation ORDER BY number")
+        for number, source, started in rows.fetchall():
+            generation = self._begin(number, source, started)
+            ids = array("Q")
+            for (blob,) in connection.execute(
+                "SELECT ids FROM used WHERE generation = ?", (number,)
+            ):
+                ids.frombytes(blob)
+            generation.growing.update(ids)
+            self._total += len(generation)
+        self._next = max(self._generations, default=0) + 1
+
+    def know(self, source: str, id: int) -> bool:
+        """Whether *source* used *id* lately."""
+        return any(id in generation for generation in self._by_source.get(source, ()))
+
+    def add(
+        self, connection: sqlite3.Connection, used: Mapping[str, list[int]], now: float
+    ) -> None:
+        """Remember ids, by source, and forget what is old. *now* is in seconds since 1970."""
+        for source, ids in used.items():
+            current = self._growing(connection, source, now)
+            connection.execute(
+                "INSERT INTO used VALUES (?, ?, ?)",
+                (current.number, len(current), array("Q", ids).tobytes()),
+            )
+            current.growing.update(ids)
+            self._total += len(ids)
+        # A little more than was added, so that no commit has much to delete.
+        for oldest in list(islice(self._generations.values(), len(used) + 1)):
+            if not self._is_needless(oldest, now):
+                break
+            self._drop(connection, oldest)
+
+    def _growing(self, connection: sqlite3.Connection, source: str, now: float) -> _Generation:
+        generations = self._by_source.get(source, [])
+        if generations:
+            newest = generations[-1]
+            if len(newest) < self._size and 0 <= now - newest.started < self._span:
+                return newest
+        fresh = self._begin(self._next, source, now)
+        self._next += 1
+        connection.execute("INSERT INTO generation VALUES (?, ?, ?)", (fresh.number, source, now))
+        if len(generations) > FULL + 1:
+            self._drop(connection, generations[0])
+        return fresh
+
+    def _begin(self, number: int, source: str, started: float) -> _Generation:
+        generations = self._by_source.setdefault(source, [])
+        if generations:
+            generations[-1].finish()
+        generation = self._generations[number] = _Generation(number, source, started)
+        generations.append(generation)
+        return generation
+
+    def _is_needless(self, oldest: _Generation, now: float) -> bool:
+        return (
+            abs(now - oldest.started) > self._limits.seconds + self._span
+            or self._total > self._limits.total
+            or len(self._generations) > self._limits.generations
+        )
+
+    def _drop(self, connection: sqlite3.Connection, generation: _Generation) -> None:
+        connection.execute("DELETE FROM used WHERE generation = ?", (generation.number,))
+        connection.execute("DELETE FROM generation WHERE number = ?", (generation.number,))
+        del self._generations[generation.number]
+        self._total -= len(generation)
+        of_source = self._by_source[generation.source]
+        of_source.remove(generation)
+        if not of_source:
+            del self._by_source[generation.source]

@@ -1,0 +1,154 @@
+"""The filter adapter: subscriptions in front of any messaging system, by topic and by content."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from adapters.protocol import (
+    EVERYTHING_WANTED,
+    Adapter,
+    AdapterUnavailable,
+    Capabilities,
+    Delivery,
+    Interest,
+)
+from filters import Filter, FilterError, FilterSet, TopicPattern, compile, parse_expression
+from mediation import Notification, event
+
+TURN = 32
+"""Messages that are matched before others in the event loop get their turn."""
+
+
+@dataclass(slots=True)
+class _Reference:
+    """An interest that the system has, and how many filters need it."""
+
+    interest: Interest
+    filters: int = 0
+
+
+class XPathFilterAdapter:
+    """Wraps an adapter; the one place that knows subscriptions, by key.
+
+    The system is asked for topics alone, one interest for all filters that mean the same topics.
+    What it yields is matched once against all filters; the verdict is ours.
+    """
+
+    def __init__(self, adapter: Adapter) -> None:
+        self._adapter = adapter
+        self._filters: FilterSet[str] = FilterSet()
+        self._pattern_of: dict[str, TopicPattern | None] = {}
+        self._references: dict[TopicPattern | None, _Reference] = {}
+        self._asking = asyncio.Lock()
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._adapter.capabilities
+
+    @property
+    def interests(self) -> tuple[Interest, ...]:
+        """What the system is asked for."""
+        return tuple(reference.interest for reference in self._references.values())
+
+    async def start(self, filters: Mapping[str, Filter]) -> dict[str, FilterError]:
+        """Start the system with the interests of *filters*.
+
+        Returns:
+            The keys whose filters cannot be compiled (any more), and why. They are left out.
+
+        Raises:
+            AdapterUnavailable: The system cannot be opened.
+        """
+        refused = {}
+        for key, filter in filters.items():
+            try:
+                self._filters.add(key, filter)
+            except FilterError as exc:
+                refused[key] = exc
+                continue
+            pattern, interest = self._choose(filter)
+            self._references.setdefault(pattern, _Reference(interest)).filters += 1
+            self._pattern_of[key] = pattern
+        await self._adapter.start(self.interests)
+        return refused
+
+    async def add(self, key: str, filter: Filter) -> None:
+        """Match *filter* for *key*, in place of the one it may have had. In force on return.
+
+        Raises:
+            FilterError: It cannot be evaluated. Nothing has changed.
+            AdapterUnavailable: The system did not take the interest. Nothing has changed.
+        """
+        compile(filter)
+        pattern, interest = self._choose(filter)
+        if pattern not in self._references:
+            async with self._asking:
+                if pattern not in self._references:
+                    await self._adapter.want(interest)
+                    self._references[pattern] = _Reference(interest)
+                self._references[pattern].filters += 1
+        else:
+            self._references[pattern].filters += 1
+        self._filters.add(key, filter)
+        replaces = key in self._pattern_of
+        former = self._pattern_of.get(key)
+        self._pattern_of[key] = pattern
+        if replaces:
+            await self._let_go(former)
+
+    async def remove(self, key: str) -> None:
+        """Match nothing for *key*, at once. That it has no filter is no error."""
+        if key in self._pattern_of:
+            self._filters.remove(key)
+            await self._let_go(self._pattern_of.pop(key))
+
+    async def publish(self, notifications: Sequence[Notification]) -> None:
+        """As `Adapter.publish`."""
+        await self._adapter.publish(notifications)
+
+    async def deliveries(self) -> AsyncIterator[tuple[Delivery, list[str]]]:
+        """Yield each message that some filter matches, with the keys of all that do.
+
+        What matches nobody is settled here.
+        """
+        turn = 0
+        async for delivery in self._adapter.deliveries():
+            keys = self._filters.match(event(delivery.notification))
+            if keys:
+                yield delivery, keys
+            else:
+                delivery.settle()
+            turn += 1
+            if turn % TURN == 0:
+                await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        """As `Adapter.close`."""
+        await self._adapter.close()
+
+    def _choose(self, filter: Filter) -> tuple[TopicPattern | None, Interest]:
+        """What to ask the system for: everything, or one topic expression of *filter*.
+
+        All of its expressions must hold, so any of them will do; one that is asked for already
+        costs nothing.
+        """
+        if not filter.topics:
+            return None, EVERYTHING_WANTED
+        choices = [(parse_expression(topic), Interest(topic)) for topic in filter.topics]
+        return next((choice for choice in choices if choice[0] in self._references), choices[0])
+
+    async def _let_go(self, pattern: TopicPattern | None) -> None:
+        """One filter less needs *pattern*."""
+        self._references[pattern].filters -= 1
+        if self._is_needless(pattern):
+            async with self._asking:
+                if self._is_needless(pattern):
+                    interest = self._references.pop(pattern).interest
+                    # It may lag: what nobody wants is settled as it comes.
+                    with suppress(AdapterUnavailable):
+                        await self._adapter.unwant(interest)
+
+    def _is_needless(self, pattern: TopicPattern | None) -> bool:
+        reference = self._references.get(pattern)
+        return reference is not None and reference.filters == 0
