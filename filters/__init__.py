@@ -1,13 +1,15 @@
 """Topics, topic expressions, XPath content filters, and the set that matches one event against
 all filters. Knows nothing of SOAP, brokers or the gateway."""
 
-from filters.compiled import CompiledFilter, compile
+from filters.compiled import CompiledFilter, compile, content_dialects, topic_dialects
 from filters.documents import DocumentLimits, parse_document
 from filters.events import PAYLOAD, Event, View
 from filters.filter import EVERYTHING, Expression, Filter, Namespaces
 from filters.filterset import FilterSet
+from filters.patterns import TopicPattern
 from filters.reasons import FilterError, Reason, Refused
-from filters.topics import DEFAULT_TOPIC, Step, Topic, TopicPattern, parse_clark, parse_topics
+from filters.topic_expressions import parse_expression, parse_topics
+from filters.topics import DEFAULT_TOPIC, Step, Topic, parse_clark, topic_text
 from filters.xpath import names_payload_root
 
 __all__ = [
@@ -29,8 +31,12 @@ __all__ = [
     "TopicPattern",
     "View",
     "compile",
+    "content_dialects",
     "names_payload_root",
     "parse_clark",
     "parse_document",
+    "parse_expression",
     "parse_topics",
+    "topic_dialects",
+    "topic_text",
 ]

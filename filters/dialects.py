@@ -7,10 +7,13 @@ TOPIC_CONCRETE = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Concrete"
 TOPIC_FULL = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Full"
 TOPIC_CONCRETE_SET = "http://www.onvif.org/ver10/tev/topicExpression/ConcreteSet"
 
-TOPIC_IBM_SIMPLE = (
-    "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicExpression/simple"
-)
-"""The dialect of WS-Messenger: the text after the first colon, whatever its namespace; ``>`` is all."""
+TOPIC_SIMPLE_1_2 = "http://docs.oasis-open.org/wsn/2004/06/TopicExpression/Simple"
+TOPIC_CONCRETE_1_2 = "http://docs.oasis-open.org/wsn/2004/06/TopicExpression/Concrete"
+TOPIC_FULL_1_2 = "http://docs.oasis-open.org/wsn/2004/06/TopicExpression/Full"
+"""The 1.2 drafts: the same grammars, save that a child has no prefix there."""
+
+TOPIC_IBM_SIMPLE = "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicExpression/simple"
+"""WS-Messenger's: the text after the first colon, whatever its namespace; ``>`` is all."""
 
 TOPIC_SYNAPSE = "http://synapse.apache.org/eventing/dialect/topicFilter"
 TOPIC_WSO2 = "http://wso2.org/registry/eventing/dialect/topicFilter"
@@ -20,9 +23,20 @@ ACTION_DPWS_1_0 = "http://schemas.xmlsoap.org/ws/2006/02/devprof/Action"
 ACTION_DPWS_1_1 = "http://docs.oasis-open.org/ws-dd/ns/dpws/2009/01/Action"
 """A list of action URIs, separated by white space."""
 
+TOPIC_IBM_CONCRETE = (
+    "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicExpression/concrete"
+)
+TOPIC_IBM_FULL = "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicExpression/full"
+"""The 1.0 drafts' other two; only ``TOPIC_IBM_SIMPLE`` differs from what came of it."""
+
 SPELLINGS: dict[str, str] = {
+    TOPIC_SIMPLE_1_2: TOPIC_SIMPLE,
+    TOPIC_CONCRETE_1_2: TOPIC_CONCRETE,
+    TOPIC_FULL_1_2: TOPIC_FULL,
+    TOPIC_IBM_CONCRETE: TOPIC_CONCRETE,
+    TOPIC_IBM_FULL: TOPIC_FULL,
     "http://docs.oasis-open.org/wsn/t1/TopicExpression/Simple": TOPIC_SIMPLE,
     "http://docs.oasis-open.org/wsnt/t-1/TopicExpression/ConcreteSet": TOPIC_CONCRETE_SET,
-    "http://www.ibm.com/xmlns/stdwip/web-services/WSTopics/TopicExpression/simple": TOPIC_IBM_SIMPLE,
+    TOPIC_IBM_SIMPLE.replace("WS-Topics", "WSTopics"): TOPIC_IBM_SIMPLE,
 }
-"""What peers write, and the dialect they mean."""
+"""What peers write, and the topic dialect that they mean."""

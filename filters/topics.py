@@ -1,11 +1,16 @@
-"""Topics and topic expressions, as WS-Topics 1.3 defines them.
+"""Topics, as WS-Topics 1.3 defines them.
 
 A topic is a path of names. The first belongs to a topic namespace; a child has no
 namespace unless it was added from another one.
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+
+_ESCAPES = {"%": "%25", "/": "%2F", "{": "%7B"}
+_UNESCAPES = {code: character for character, code in _ESCAPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +21,10 @@ class Step:
     name: str
 
     def __str__(self) -> str:
-        return f"{{{self.namespace}}}{self.name}" if self.namespace else self.name
+        # Only a name from a broker, or in WS-Messenger's dialect (`/WsntRoundTripTestTopic`),
+        # can hold one of these; escaped, the text of every topic can be read back.
+        name = re.sub(r"[%/{]", lambda found: _ESCAPES[found[0]], self.name)
+        return f"{{{self.namespace}}}{name}" if self.namespace else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,25 @@ def parse_clark(text: str) -> Topic:
         name, more, rest = rest.partition("/")
         if not name:
             raise ValueError("a topic's name is empty")
+        if "%" in name:
+            name = re.sub("%(25|2F|7B)", lambda found: _UNESCAPES[found[0]], name)
         steps.append(Step(namespace, name))
         if not more:
             return Topic(tuple(steps))
+
+
+def topic_text(topic: Topic, prefixes: Mapping[str, str]) -> str:
+    """Write *topic* as a Concrete topic expression, ``p:a/b``.
+
+    A literal name that a peer wrote with a colon (``ihe:FullDocumentEntry``) goes back as it came.
+
+    Args:
+        prefixes: The prefix of each namespace, by URI.
+
+    Raises:
+        KeyError: A namespace of *topic* has no prefix.
+    """
+    return "/".join(
+        f"{prefixes[step.namespace]}:{step.name}" if step.namespace else step.name
+        for step in topic.steps
+    )

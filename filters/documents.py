@@ -1,0 +1,342 @@
+"""Octets of strangers into one XML document, within limits (reliability, sections 3 and 4.1).
+
+The parser is libxml2, hardened, a new one per document. What it cannot refuse by itself is
+checked around it: document types before (nothing in one is ever read) and after, counts by a look
+at the octets before, and exactly afterwards. Every check is skipped where the size of the
+document, or a count of some octet in it, makes a violation impossible; so a small message pays
+next to nothing.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any, cast
+
+from lxml import etree
+
+from filters.reasons import FilterError, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentLimits:
+    """What one document may have. All are in octets of UTF-8, or counts."""
+
+    octets: int = 2 * 2**20
+    depth: int = 256
+    """Values above 256 have no effect: it is the parser's own limit."""
+    elements: int = 50_000
+    nodes: int = 100_000
+    """Elements, attributes, texts, comments."""
+    attributes: int = 128
+    """On one element."""
+    attribute_value: int = 64 * 2**10
+    namespaces_in_scope: int = 64
+    namespaces_declared: int = 1024
+    """In the document."""
+    scope_octets: int = 8 * 2**10
+    """Prefixes and URIs in scope together."""
+    uri: int = 2048
+    """One namespace name."""
+    name: int = 1024
+    """One element's or attribute's name, with its prefix."""
+
+
+DEFAULT_LIMITS = DocumentLimits()
+
+
+def parse_document(
+    octets: bytes,
+    *,
+    charset: str | None = None,
+    limits: DocumentLimits = DEFAULT_LIMITS,
+    names: set[str] | None = None,
+) -> etree._Element:
+    """Parse *octets*, which somebody sent, into a document's root element.
+
+    Args:
+        charset: The media type's parameter, if it had one.
+        names: Takes the names (Clark notation) of elements and attributes, and the prefixes and
+            URIs of namespaces, also of a document that is then refused: libxml2 keeps them for
+            the life of the thread, so somebody must count them (X13). Those of what is not
+            well-formed are kept but not known.
+
+    Raises:
+        FilterError: ``TOO_LARGE``, ``ENCODING``, ``NOT_XML``, ``DTD``,
+            ``PROCESSING_INSTRUCTION``, ``TOO_COMPLEX``.
+    """
+    if len(octets) > limits.octets:
+        raise FilterError(Reason.TOO_LARGE, "the document is too large")
+    octets, body = _as_utf_8(octets, charset)
+    if b"<!D" in octets:
+        _refuse_document_type(octets, body)
+    crowded = _may_be_crowded(octets, limits)
+    if crowded:
+        _refuse_crowds(octets, limits)
+    try:
+        root = etree.fromstring(octets, _hardened())
+    except etree.XMLSyntaxError as exc:
+        # The stubs do not know `code`.
+        if exc.code == etree.ErrorTypes.ERR_RESOURCE_LIMIT:  # type: ignore[attr-defined]
+            raise _too_complex("the document is nested too deeply, or a part is too long") from None
+        raise _not_xml() from None
+    if names is not None:
+        _collect(names, root, octets)
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise _document_type()
+    if octets.find(b"<?", body) >= 0 and _INSTRUCTIONS(root):
+        raise FilterError(Reason.PROCESSING_INSTRUCTION, "the document has an instruction")
+    if crowded and _CROWDED(root, elements=limits.elements, nodes=limits.nodes):
+        raise _crowded()
+    _check_sizes(root, octets, limits)
+    return root
+
+
+def parse_own(octets: bytes) -> etree._Element:
+    """Parse a document that `parse_document` has passed, or that we made, with no limit but the
+    parser's own.
+
+    Raises:
+        lxml.etree.XMLSyntaxError: It is not well-formed.
+    """
+    return etree.fromstring(octets, _hardened())
+
+
+def _collect(names: set[str], root: etree._Element, octets: bytes) -> None:
+    for element in root.iter(etree.Element):
+        names.add(element.tag)
+        names.update(cast("list[str]", element.keys()))
+    if b"xmlns" in octets:
+        for _, (prefix, uri) in etree.iterwalk(root, events=("start-ns",)):
+            names.add(f"xmlns:{prefix}")
+            names.add(uri)
+
+
+def _hardened() -> etree.XMLParser:
+    return etree.XMLParser(
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        dtd_validation=False,
+        huge_tree=False,
+    )
+
+
+# ---- encodings ----------------------------------------------------------------------------------
+
+_BYTE_ORDER_MARKS = (
+    # UTF-32's begin with, or hold, those of UTF-16: they come first.
+    (b"\xff\xfe\x00\x00", ""),
+    (b"\x00\x00\xfe\xff", ""),
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+_FOREIGN_BEGINNINGS = (b"<\x00", b"\x00", b"\x4c\x6f\xa7\x94")
+"""``<`` in UTF-16 and UTF-32 without a byte order mark, ``<?xm`` in EBCDIC."""
+
+_NAMES_OF = {
+    "utf-8": ("utf-8", "utf8"),
+    "utf-16-le": ("utf-16", "utf-16le"),
+    "utf-16-be": ("utf-16", "utf-16be"),
+}
+_CODECS = {"utf-8": "utf-8", "utf8": "utf-8", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"}
+"""Charsets that suffice without a byte order mark; ``utf-16`` does not."""
+
+_VALUE = rb"""[ \t\r\n]*=[ \t\r\n]*(?:"([^"<]*)"|'([^'<]*)')"""
+_DECLARATION = re.compile(
+    rb"<\?xml[ \t\r\n]+version" + _VALUE + rb"(?:[ \t\r\n]+encoding" + _VALUE + rb")?"
+    rb"(?:[ \t\r\n]+standalone" + _VALUE + rb")?[ \t\r\n]*\?>"
+)
+
+
+def _as_utf_8(octets: bytes, charset: str | None) -> tuple[bytes, int]:
+    """*octets* in UTF-8 without byte order mark, and where their XML declaration ends.
+
+    The byte order mark decides, then the charset, then the declaration; where two of them
+    contradict each other, or it is neither UTF-8 nor UTF-16, nothing is guessed (X11).
+    """
+    codec, octets = _codec(octets, charset)
+    if codec != "utf-8":
+        try:
+            octets = octets.decode(codec).encode()
+        except UnicodeDecodeError:
+            raise _not_xml() from None
+    if not (octets.startswith(b"<?xml") and octets[5:6] in (b" ", b"\t", b"\r", b"\n")):
+        return octets, 0
+    declaration = _DECLARATION.match(octets)
+    if declaration is None or (declaration[1] or declaration[2]) != b"1.0":
+        # XML 1.1 allows what 1.0 does not, and no peer of ours needs it (X12).
+        raise _not_xml()
+    declared = declaration[3] or declaration[4]
+    if declared is not None and declared.decode("ascii", "replace").lower() not in _NAMES_OF[codec]:
+        raise _encoding()
+    if codec == "utf-8":
+        return octets, declaration.end()
+    return octets[declaration.end() :], 0
+
+
+def _codec(octets: bytes, charset: str | None) -> tuple[str, bytes]:
+    """The codec of *octets*, and these without their byte order mark."""
+    stated = charset.strip().strip("\"'").lower() if charset else ""
+    # A document's first octet is nearly always its first `<`.
+    if not octets.startswith(b"<") or octets.startswith(b"<\x00"):
+        for mark, codec in _BYTE_ORDER_MARKS:
+            if octets.startswith(mark):
+                if not codec or (stated and stated not in _NAMES_OF[codec]):
+                    raise _encoding()
+                return codec, octets[len(mark) :]
+    codec = _CODECS.get(stated, "") if stated else "utf-8"
+    if not codec or (codec == "utf-8" and octets.startswith(_FOREIGN_BEGINNINGS)):
+        raise _encoding()
+    return codec, octets
+
+
+# ---- document types, counts, sizes --------------------------------------------------------------
+
+_DOCUMENT_TYPE = re.compile(rb"(?:[ \t\r\n]++|<!--.*?-->|<\?.*?\?>)*+<!DOCTYPE", re.DOTALL)
+
+# The last alternative is for what is not closed: there is nothing to look for behind it.
+_HIDDEN = re.compile(rb"<!(?:--.*?-->|\[CDATA\[.*?\]\]>|.*)", re.DOTALL)
+
+_INSTRUCTIONS = etree.XPath("boolean(//processing-instruction())")
+_CROWDED = etree.XPath("count(//*) > $elements or count(//node()) + count(//@*) > $nodes")
+_TOO_DEEP = etree.XPath("boolean(//*[count(ancestor::*) >= $limit])")
+_TOO_WIDE = etree.XPath("boolean(//*[count(@*) > $limit])")
+# These count characters, of which one has up to four octets.
+_LONG_VALUES = etree.XPath("//@*[string-length() > $limit]", smart_strings=False)
+_LONG_NAMES = etree.XPath(
+    "//*[string-length(local-name()) > $limit or @*[string-length(local-name()) > $limit]]"
+)
+
+_PARSER_DEPTH = 256
+_SHORTEST_ATTRIBUTE = len(' a=""')
+
+
+def _refuse_document_type(octets: bytes, body: int) -> None:
+    """Refuse a document type before the parser reads any of it: entities cost even when unused."""
+    if _DOCUMENT_TYPE.match(octets, body):
+        raise _document_type()
+
+
+def _may_be_crowded(octets: bytes, limits: DocumentLimits) -> bool:
+    """Whether there can be too many nodes: each `<` begins one and ends a text at most."""
+    if len(octets) <= min(limits.elements, limits.nodes):
+        return False
+    marks = octets.count(b"<")
+    return marks > limits.elements or 2 * marks + octets.count(b"=") > limits.nodes
+
+
+def _refuse_crowds(octets: bytes, limits: DocumentLimits) -> None:
+    """Count elements and comments without parsing, so that no tree of millions is ever built.
+
+    A `<` is markup everywhere but in comments and CDATA sections, so for a well-formed document
+    these counts are exact. What is not well-formed, the parser will refuse.
+    """
+    visible, hidden = _HIDDEN.subn(b"", octets)
+    elements = visible.count(b"<") - visible.count(b"</") - visible.count(b"<?")
+    # A CDATA section is no node of its own; comments hide no `--`, so none hides another.
+    comments = 0 if b"<![CDATA[" in octets else hidden
+    if elements > limits.elements or elements + comments > limits.nodes:
+        raise _crowded()
+
+
+def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) -> None:
+    """Check whatever can be too long or too many within one tag.
+
+    A piece reaches from one `<` to the next; its last `>` ends the tag, or is text. So the
+    longest such bounds every name, value and URI, and how many attributes an element has.
+    """
+    if limits.depth < _PARSER_DEPTH and _TOO_DEEP(root, limit=limits.depth):
+        raise _too_complex("the document is nested too deeply")
+    wide = limits.attributes * _SHORTEST_ATTRIBUTE
+    pieces = octets.split(b"<")
+    longest = max(map(len, pieces))
+    if longest > min(wide, limits.name, limits.uri, limits.attribute_value):
+        longest = max(piece.rfind(b">") for piece in pieces)
+    if (
+        longest > wide
+        and any(piece.count(b"=") > limits.attributes for piece in pieces)
+        and _TOO_WIDE(root, limit=limits.attributes)
+    ):
+        raise _too_complex("an element has too many attributes")
+    if longest > limits.attribute_value:
+        for value in _found(_LONG_VALUES, root, limits.attribute_value // 4):
+            if len(value.encode()) > limits.attribute_value:
+                raise _too_complex("an attribute's value is too long")
+    if longest > limits.name:
+        for element in _found(_LONG_NAMES, root, limits.name // 4):
+            _check_names(element, limits)
+    declarations = octets.count(b"xmlns")
+    if (
+        declarations > min(limits.namespaces_in_scope, limits.namespaces_declared)
+        or longest > min(limits.uri, limits.name)
+        or (
+            len(octets) > limits.scope_octets
+            and sum(piece.rfind(b">") for piece in pieces if b"xmlns" in piece)
+            > limits.scope_octets
+        )
+    ):
+        _check_namespaces(root, limits)
+
+
+def _found(xpath: etree.XPath, root: etree._Element, limit: int) -> Any:
+    return xpath(root, limit=limit)
+
+
+def _check_names(element: etree._Element, limits: DocumentLimits) -> None:
+    for name in (element.tag, *element.attrib):
+        local = etree.QName(name).localname
+        if len(local.encode()) > limits.name:
+            raise _too_complex("a name is too long")
+
+
+def _check_namespaces(root: etree._Element, limits: DocumentLimits) -> None:
+    """Walk the declarations alone, with what is in scope at each."""
+    scope: dict[str, str] = {}
+    replaced: list[tuple[str, str | None]] = []
+    declared = octets = 0
+    for event, declaration in etree.iterwalk(root, events=("start-ns", "end-ns")):
+        if event == "start-ns":
+            prefix, uri = declaration
+            declared += 1
+            before = scope.get(prefix)
+            replaced.append((prefix, before))
+            scope[prefix] = uri
+            octets += _weight(prefix, uri) - _weight(prefix, before)
+            if (
+                declared > limits.namespaces_declared
+                or len(scope) > limits.namespaces_in_scope
+                or octets > limits.scope_octets
+                or len(uri.encode()) > limits.uri
+                or len(prefix.encode()) > limits.name
+            ):
+                raise _too_complex("the document has too many namespaces, or too long ones")
+        else:
+            prefix, before = replaced.pop()
+            octets -= _weight(prefix, scope.pop(prefix)) - _weight(prefix, before)
+            if before is not None:
+                scope[prefix] = before
+
+
+def _weight(prefix: str, uri: str | None) -> int:
+    """The octets that one declaration adds to those in scope."""
+    return 0 if uri is None else len(prefix.encode()) + len(uri.encode())
+
+
+def _encoding() -> FilterError:
+    return FilterError(Reason.ENCODING, "the document is not clearly in UTF-8 or UTF-16")
+
+
+def _not_xml() -> FilterError:
+    return FilterError(Reason.NOT_XML, "the document is not well-formed XML 1.0")
+
+
+def _document_type() -> FilterError:
+    return FilterError(Reason.DTD, "the document has a document type declaration")
+
+
+def _crowded() -> FilterError:
+    return _too_complex("the document has too many elements, attributes, texts or comments")
+
+
+def _too_complex(text: str) -> FilterError:
+    return FilterError(Reason.TOO_COMPLEX, text)

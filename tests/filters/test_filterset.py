@@ -1,0 +1,264 @@
+import gc
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from lxml import etree
+
+from filters import (
+    DEFAULT_TOPIC,
+    EVERYTHING,
+    Event,
+    Expression,
+    Filter,
+    FilterError,
+    FilterSet,
+    Step,
+    Topic,
+    View,
+    compile,
+)
+from filters import filterset as module
+from filters.compiled import Content
+from filters.dialects import ACTION_DPWS_1_1, TOPIC_CONCRETE, TOPIC_FULL, TOPIC_IBM_SIMPLE
+from tests.filters.corpus import forwarding_filters, messages
+
+NAMESPACES = (("t", "urn:t"), ("u", "urn:u"))
+
+
+def topic_expression(text: str) -> Expression:
+    return Expression(text, TOPIC_FULL, NAMESPACES)
+
+
+TOPIC_EXPRESSIONS = [
+    *map(
+        topic_expression,
+        ["t:a", "t:a/b", "t:a//.", "t:*", "t:*//.", "t://b", "a", "*//.", "t:a|u:a", "u:a/*/b"],
+    ),
+    Expression("a", TOPIC_IBM_SIMPLE),
+    Expression(">", TOPIC_IBM_SIMPLE),
+]
+CONTENTS = [
+    Expression(text, view=view)
+    for text in ["/r/a", "a = 1", "not(b)", "count(a) > 1", "b[count(.) = 1]", "string(1 div a)"]
+    for view in [View("payload"), View("envelope"), View("none")]
+]
+OTHERS = [Expression(text, ACTION_DPWS_1_1) for text in ["urn:x", "urn:x urn:y", "urn:z"]]
+
+FILTERS = st.builds(
+    Filter,
+    st.lists(st.sampled_from(TOPIC_EXPRESSIONS), max_size=2).map(tuple),
+    st.lists(st.sampled_from(CONTENTS), max_size=2).map(tuple),
+    st.lists(st.sampled_from(OTHERS), max_size=1).map(tuple),
+)
+TOPICS = st.builds(
+    Topic,
+    st.lists(
+        st.builds(
+            Step, st.sampled_from([None, "urn:t", "urn:u"]), st.sampled_from(["a", "b", "c"])
+        ),
+        min_size=1,
+        max_size=3,
+    ).map(tuple),
+)
+PAYLOADS = st.sampled_from([b"<r><a>1</a></r>", b"<r><a/><a/></r>", b"<r><b>x</b></r>", b"<r>"])
+
+
+def envelope(view: View) -> bytes:
+    if view != "envelope":
+        raise LookupError(view)
+    return b"<e><a>1</a><a>2</a></e>"
+
+
+EVENTS = st.builds(
+    lambda payload, topic, action: Event(payload, topic=topic, action=action, views=envelope),
+    PAYLOADS,
+    st.none() | TOPICS,
+    st.sampled_from([None, "urn:x", "urn:y/z"]),
+)
+
+
+class Sets(RuleBasedStateMachine):
+    """Whatever is added and removed, a set answers as its filters do one by one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filters: dict[int, Filter] = {}
+        self.set: FilterSet[int] = FilterSet()
+
+    @rule(key=st.integers(0, 9), filter=FILTERS)
+    def add(self, key: int, filter: Filter) -> None:
+        self.set.add(key, filter)
+        self.filters[key] = filter
+
+    @rule(key=st.integers(0, 9))
+    def refuse(self, key: int) -> None:
+        with pytest.raises(FilterError):
+            self.set.add(key, Filter(topics=(topic_expression("a//"),)))
+
+    @precondition(lambda self: self.filters)
+    @rule(data=st.data())
+    def remove(self, data: st.DataObject) -> None:
+        key = data.draw(st.sampled_from(sorted(self.filters)))
+        self.set.remove(key)
+        del self.filters[key]
+
+    @rule(event=EVENTS)
+    def match(self, event: Event) -> None:
+        expected = [key for key, filter in self.filters.items() if compile(filter).matches(event)]
+        assert sorted(self.set.match(event)) == sorted(expected)
+
+    @rule(topic=TOPICS)
+    def overlap(self, topic: Topic) -> None:
+        prefixes = {None: "", "urn:t": "t:", "urn:u": "u:"}
+        text = "/".join(prefixes[step.namespace] + step.name for step in topic.steps)
+        expected = any(compile(filter).selects(topic) for filter in self.filters.values())
+        assert self.set.overlaps(Expression(text, TOPIC_CONCRETE, NAMESPACES)) is expected
+
+    @invariant()
+    def holds_its_keys(self) -> None:
+        assert len(self.set) == len(self.filters)
+        assert all((key in self.set) == (key in self.filters) for key in range(10))
+
+
+TestSets = Sets.TestCase
+TestSets.settings = settings(max_examples=60, stateful_step_count=30)
+
+
+@given(st.lists(FILTERS, max_size=20), st.lists(EVENTS, max_size=4))
+def test_a_set_is_its_filters(filters: list[Filter], events: list[Event]) -> None:
+    set_ = FilterSet[int]()
+    for key, filter in enumerate(filters):
+        set_.add(key, filter)
+    compiled = [compile(filter) for filter in filters]
+    for event in events:
+        expected = [key for key, one in enumerate(compiled) if one.matches(event)]
+        assert sorted(set_.match(event)) == expected
+
+
+def test_everything() -> None:
+    set_ = FilterSet[str]()
+    set_.add("all", EVERYTHING)
+    assert set_.match(Event(b"not XML, and nobody looks")) == ["all"]
+    assert set_.overlaps(topic_expression("t:a"))
+    set_.remove("all")
+    assert set_.match(Event(b"<a/>")) == []
+    assert not set_.overlaps(topic_expression("t:a"))
+
+
+def test_the_default_topic() -> None:
+    set_ = FilterSet[str]()
+    for text in ["wseTopic", "*", "*//.", "t:*", "t:*//.", "t:wseTopic"]:
+        set_.add(text, Filter(topics=(topic_expression(text),)))
+    set_.add(">", Filter(topics=(Expression(">", TOPIC_IBM_SIMPLE),)))
+    expected = {"wseTopic", "*", "*//.", ">"}
+    assert set(set_.match(Event(b"<a/>"))) == expected
+    assert set(set_.match(Event(b"<a/>", topic=DEFAULT_TOPIC))) == expected
+
+
+def test_adding_again_replaces() -> None:
+    set_ = FilterSet[str]()
+    set_.add("key", Filter(contents=(Expression("a"),)))
+    set_.add("key", Filter(contents=(Expression("b"),)))
+    set_.add("key", Filter(contents=(Expression("b"),)))
+    assert len(set_) == 1
+    assert set_.match(Event(b"<r><b/></r>")) == ["key"]
+    assert set_.match(Event(b"<r><a/></r>")) == []
+    with pytest.raises(FilterError):
+        set_.add("key", Filter(contents=(Expression("c["),)))
+    assert set_.match(Event(b"<r><b/></r>")) == ["key"]
+    with pytest.raises(KeyError):
+        set_.remove("another")
+
+
+def test_the_same_text_again_matches_again() -> None:
+    """WM-X-05: the original lost an expression once its last subscriber had left."""
+    set_ = FilterSet[int]()
+    filter = Filter(topics=(topic_expression("t:a"),), contents=(Expression("/r/a"),))
+    event = Event(b"<r><a/></r>", topic=Topic((Step("urn:t", "a"),)))
+    set_.add(0, Filter(topics=filter.topics, contents=(Expression("/r"),)))
+    for _ in range(3):
+        set_.add(1, filter)
+        set_.add(2, filter)
+        assert set_.match(event) == [0, 1, 2]
+        set_.remove(1)
+        set_.remove(2)
+        assert set_.match(event) == [0]
+
+
+def test_each_view_is_made_once() -> None:
+    made: list[View] = []
+
+    def views(view: View) -> bytes:
+        made.append(view)
+        return b"<e/>"
+
+    set_ = FilterSet[int]()
+    for key in range(10):
+        expression = Expression(f"/e[{key} = {key}]", view=View("envelope"))
+        set_.add(key, Filter(contents=(expression,)))
+    assert len(set_.match(Event(b"<r/>", views=views))) == 10
+    assert made == ["envelope"]
+
+
+def test_expressions_are_shared_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Expression] = []
+    init = Content.__init__
+
+    def counting(self: Content, expression: Expression) -> None:
+        compiled.append(expression)
+        init(self, expression)
+
+    monkeypatch.setattr(Content, "__init__", counting)
+    set_ = FilterSet[int]()
+    for key in range(100):
+        topics = (topic_expression(f"t:a{key % 10}"),)
+        set_.add(key, Filter(topics=topics, contents=(Expression("/r"), Expression("a"))))
+    assert len(compiled) == 2
+    for key in range(100):
+        set_.remove(key)
+    gc.collect()
+    assert not set_._groups
+    assert not set_._places
+    assert not set_._shared.contents
+    assert not set_._shared.patterns
+
+
+def test_topics_remembered_are_bounded() -> None:
+    set_ = FilterSet[int]()
+    set_.add(0, Filter(topics=(topic_expression("t:*//."),)))
+    for n in range(module.CACHED_TOPICS + 100):
+        event = Event(b"<a/>", topic=Topic((Step("urn:t", f"a{n}"),)))
+        assert set_.match(event) == [0]
+    assert len(set_._cache) == module.CACHED_TOPICS
+
+
+def test_ten_thousand_identical_filters_are_one() -> None:
+    set_ = FilterSet[int]()
+    filter = Filter(topics=(topic_expression("t:a//."),), contents=(Expression("//a = 1"),))
+    for key in range(10_000):
+        set_.add(key, filter)
+    event = Event(b"<r><a>1</a></r>", topic=Topic((Step("urn:t", "a"),)))
+    start = time.perf_counter()
+    assert len(set_.match(event)) == 10_000
+    assert time.perf_counter() - start < 0.05
+
+
+def test_published_filters_over_real_messages(shared: Path) -> None:
+    """The verdicts are those of libxml2, one expression at a time (filtering, section 1)."""
+    filters = forwarding_filters(shared)
+    set_ = FilterSet[int]()
+    plain = []
+    for key, (text, namespaces) in enumerate(filters):
+        set_.add(key, Filter(contents=(Expression(text, namespaces=namespaces),)))
+        plain.append(etree.XPath(text, namespaces=dict(namespaces), regexp=False))
+    hits = 0
+    for octets in messages(shared, "winevent", every=60):
+        root = etree.fromstring(octets)
+        expected = [key for key, one in enumerate(plain) if one(root)]
+        assert sorted(set_.match(Event(octets))) == expected
+        hits += len(expected)
+    assert hits > 5_000
