@@ -1,0 +1,32 @@
+"""The HTTP server's hard shell: what strangers may send, how fast, and from how many sides."""
+
+from gateway.http.body import read_body
+from gateway.http.connections import ConnectionGate, Network, Networks, networks
+from gateway.http.forwarded import HttpSettings, client_address, public_base
+from gateway.http.limits import HttpLimits
+from gateway.http.media import MediaType, content_type, parse_media_type, soap_media_type
+from gateway.http.middleware import HostMiddleware
+from gateway.http.protocol import HardenedProtocol, hardened
+from gateway.http.refusal import HttpRefusal, header_value, send_refusal
+
+__all__ = [
+    "ConnectionGate",
+    "HardenedProtocol",
+    "HostMiddleware",
+    "HttpLimits",
+    "HttpRefusal",
+    "HttpSettings",
+    "MediaType",
+    "Network",
+    "Networks",
+    "client_address",
+    "content_type",
+    "hardened",
+    "header_value",
+    "networks",
+    "parse_media_type",
+    "public_base",
+    "read_body",
+    "send_refusal",
+    "soap_media_type",
+]

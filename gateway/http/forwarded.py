@@ -1,0 +1,153 @@
+"""Which address the gateway has, and which the peer has, as seen through proxies.
+
+Headers about it count only when a configured proxy sent them; the nearest proxy's word is
+the last of each, and one goes further back only through proxies that are configured too.
+``X-Forwarded-*`` comes before ``Forwarded``: a proxy that writes the former often hands the
+latter on as its client wrote it.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.types import Scope
+
+from gateway.http.connections import Networks
+
+_HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_PAIR = re.compile(r'[ \t]*([A-Za-z]+)=(?:"([^"\\]*)"|([^\s;,"]*))[ \t]*(?:;|$)')
+_MAX_HOPS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """What the HTTP endpoints know about where they stand.
+
+    Attributes:
+        public_url: The base of all addresses given out; None to take it from requests.
+        hosts: Further names that requests may be for, without port, in lower case.
+        trusted_proxies: Whose word about host, scheme and peer counts.
+    """
+
+    public_url: str | None = None
+    hosts: frozenset[str] = frozenset()
+    trusted_proxies: Networks = field(default_factory=Networks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hop:
+    """What one proxy said about the request that it received."""
+
+    peer: str = ""
+    host: str = ""
+    scheme: str = ""
+
+
+def public_base(scope: Scope, settings: HttpSettings) -> str:
+    """The base of addresses in the answer to *scope*, without a slash at its end."""
+    if settings.public_url is not None:
+        return settings.public_url.rstrip("/")
+    hop = _first_hop(scope, settings)
+    host = hop.host or header(scope, b"host") or _server(scope)
+    return f"{hop.scheme or scope['scheme']}://{host}"
+
+
+def client_address(scope: Scope, settings: HttpSettings) -> str:
+    """The network address of the peer: of the proxy's client, where a proxy is trusted."""
+    return _first_hop(scope, settings).peer or _client(scope)
+
+
+def from_proxy(scope: Scope, settings: HttpSettings) -> bool:
+    """Whether *scope* came from a configured proxy."""
+    return _client(scope) in settings.trusted_proxies
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The first header called *name*; empty when there is none."""
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
+
+
+def host_name(host: str) -> str:
+    """*host* without port and brackets, in lower case."""
+    name = host.partition("]")[0][1:] if host.startswith("[") else host.partition(":")[0]
+    return name.lower()
+
+
+def public_host(settings: HttpSettings) -> str:
+    """The name in the public URL; empty when none is configured."""
+    return (urlsplit(settings.public_url or "").hostname or "").lower()
+
+
+def _first_hop(scope: Scope, settings: HttpSettings) -> _Hop:
+    """What the outermost proxy said of those that we trust, one behind the other."""
+    found = _Hop()
+    if not from_proxy(scope, settings):
+        return found
+    for hop in reversed(_x_forwarded(scope) or _forwarded(scope)):
+        found = _Hop(hop.peer or found.peer, hop.host or found.host, hop.scheme or found.scheme)
+        if hop.peer not in settings.trusted_proxies:
+            break
+    return found
+
+
+def _x_forwarded(scope: Scope) -> list[_Hop]:
+    peers = _list(scope, b"x-forwarded-for")
+    hosts = _list(scope, b"x-forwarded-host")
+    schemes = _list(scope, b"x-forwarded-proto")
+    ports = _list(scope, b"x-forwarded-port")
+    if hosts and ports and ":" not in hosts[-1] and ports[-1] not in ("80", "443"):
+        hosts[-1] = f"{hosts[-1]}:{ports[-1]}"
+    hops = max(map(len, (peers, hosts, schemes)))
+    # Proxies add to the first list and mostly replace the others: the last words belong together.
+    return [
+        _hop({"for": _at(peers, n), "host": _at(hosts, n), "proto": _at(schemes, n)})
+        for n in range(-hops, 0)
+    ]
+
+
+def _forwarded(scope: Scope) -> list[_Hop]:
+    """RFC 7239, "Forwarded HTTP Header Field"."""
+    hops = []
+    for element in _list(scope, b"forwarded"):
+        pairs = _PAIR.findall(element)
+        hops.append(_hop({name.lower(): quoted or plain for name, quoted, plain in pairs}))
+    return hops
+
+
+def _hop(said: Mapping[str, str]) -> _Hop:
+    """Keep of *said* what can be true."""
+    host = said.get("host", "")
+    scheme = said.get("proto", "").lower()
+    peer = said.get("for", "")
+    if peer.startswith("["):
+        peer = peer[1:].partition("]")[0]
+    elif peer.count(":") == 1:
+        peer = peer.partition(":")[0]
+    return _Hop(
+        peer if re.fullmatch(r"[0-9A-Fa-f:.]{2,45}", peer) else "",
+        host if _HOST.fullmatch(host) else "",
+        scheme if scheme in ("http", "https") else "",
+    )
+
+
+def _list(scope: Scope, name: bytes) -> list[str]:
+    values: Iterable[bytes] = (value for key, value in scope["headers"] if key == name)
+    text = b",".join(values).decode("latin-1")
+    return [item.strip() for item in text.split(",")[-_MAX_HOPS:]] if text else []
+
+
+def _at(items: list[str], n: int) -> str:
+    return items[n] if -n <= len(items) else ""
+
+
+def _client(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def _server(scope: Scope) -> str:
+    host, port = scope.get("server") or ("localhost", None)
+    host = f"[{host}]" if ":" in host else host
+    default = {"http": 80, "https": 443}.get(scope["scheme"])
+    return host if port in (None, default) else f"{host}:{port}"

@@ -1,0 +1,74 @@
+"""Closing so that the peer still reads why."""
+
+import asyncio
+
+
+class LingeringTransport:
+    """A transport whose `close` ends our side only, while the peer is in mid-request.
+
+    Closing a socket with unread octets makes the kernel reset it, and what was written
+    last (the refusal) is lost on its way. So the rest is read and thrown away for a while
+    (RFC 9112, "Tear-down"); what is written meanwhile is dropped.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, linger_time: float, linger_octets: int
+    ) -> None:
+        self._transport = transport
+        self._linger_time = linger_time
+        self._linger_octets = linger_octets
+        self._timer: asyncio.TimerHandle | None = None
+        self.receiving = False
+        """Whether the peer is in mid-request."""
+
+    @property
+    def lingering(self) -> bool:
+        return self._timer is not None
+
+    def write(self, octets: bytes) -> None:
+        if not self.lingering:
+            self._transport.write(octets)
+
+    def is_closing(self) -> bool:
+        return self.lingering or self._transport.is_closing()
+
+    def close(self) -> None:
+        if self.lingering or self._transport.is_closing():
+            return
+        if not self.receiving or not self.can_write_eof():
+            self._transport.close()
+            return
+        self._timer = asyncio.get_running_loop().call_later(self._linger_time, self.abort)
+        self._transport.resume_reading()
+        self._transport.write_eof()
+
+    def discard(self, octets: int) -> None:
+        """So many have come since `close`."""
+        self._linger_octets -= octets
+        if self._linger_octets < 0:
+            self.abort()
+
+    def abort(self) -> None:
+        self.stop()
+        self._transport.abort()
+
+    def stop(self) -> None:
+        """The connection is lost: nothing is left to wait for."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def can_write_eof(self) -> bool:
+        return self._transport.can_write_eof()
+
+    def pause_reading(self) -> None:
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._transport.resume_reading()
+
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
+
+    def get_extra_info(self, name: str) -> object:
+        return self._transport.get_extra_info(name)

@@ -1,0 +1,50 @@
+"""What every request meets before its endpoint."""
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gateway.http.forwarded import HttpSettings, from_proxy, header, host_name, public_host
+from gateway.http.refusal import HttpRefusal, send_refusal
+
+_LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+
+
+class HostMiddleware:
+    """Lets through requests for one of our own names, with a body whose end is known.
+
+    Our names are that of the public URL, the address that the connection came to, those of
+    loopback, and what is configured. A page in somebody's browser that had its own name
+    resolved to us gets no answer.
+    """
+
+    def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
+        self._app = app
+        self._settings = settings
+        self._names = _LOOPBACK_NAMES | settings.hosts | {public_host(settings)} - {""}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            refusal = self._refusal(scope)
+            if refusal is not None:
+                await send_refusal(send, refusal)
+                return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> HttpRefusal | None:
+        if not self._is_ours(scope):
+            return HttpRefusal(421, "This is not the host that was asked for.")
+        if scope["method"] in _WITH_BODY:
+            names = {name for name, _ in scope["headers"]}
+            if b"content-length" not in names and b"transfer-encoding" not in names:
+                return HttpRefusal(411, "The length of the message is required.")
+        return None
+
+    def _is_ours(self, scope: Scope) -> bool:
+        host = header(scope, b"host")
+        if not host:  # HTTP/1.0; the server refuses it of anybody else
+            return True
+        name = host_name(host)
+        if name in self._names or from_proxy(scope, self._settings):
+            return True
+        server = scope.get("server")
+        return server is not None and name == str(server[0]).lower()

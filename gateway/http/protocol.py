@@ -1,0 +1,314 @@
+"""uvicorn's HTTP/1.1 protocol, hardened against strangers.
+
+uvicorn with httptools bounds neither the head nor any time, and serves what it should
+refuse. This adds the bounds of `HttpLimits` and one clock a connection:
+
+    phase   from                               to                   at most
+    ------  ---------------------------------  -------------------  -------------------------
+    HEAD    accept, or the first octet after   the end of the head  head_time
+            an answer
+    BODY    the end of the head                the end of the body  body_time; after
+                                                                    body_grace at body_rate
+    QUIET   the end of the body                the first octet      uvicorn's keep-alive, from
+            after the answer                                        the end of the answer
+
+The clock is set only when the octets that came in do not complete a request: one that
+comes in one piece costs no timer. While we do not read, the sender is not late.
+"""
+
+import asyncio
+from enum import Enum
+from functools import partial
+from http import HTTPStatus
+from typing import Any, cast
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from gateway.http.connections import ConnectionGate
+from gateway.http.heads import HeadRefused, check_head
+from gateway.http.limits import HttpLimits
+from gateway.http.lingering import LingeringTransport
+
+_MAX_PIPELINE = 16
+_OVERHEAD = 8
+"""Octets of chunk framing that one octet of a body may have, beyond the first 64 KiB."""
+
+
+class _Phase(Enum):
+    QUIET = "quiet"
+    HEAD = "head"
+    BODY = "body"
+
+
+def hardened(limits: HttpLimits, gate: ConnectionGate) -> type[asyncio.Protocol]:
+    """What ``uvicorn.Config(http=...)`` takes: the protocol with *limits* behind *gate*."""
+    return cast(type[asyncio.Protocol], partial(HardenedProtocol, limits=limits, gate=gate))
+
+
+class HardenedProtocol(HttpToolsProtocol):
+    """One connection of a stranger.
+
+    Args:
+        limits: What it may cost.
+        gate: Where it is admitted and counted; one for all connections of the process.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        limits: HttpLimits,
+        gate: ConnectionGate,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._limits = limits
+        self._gate = gate
+        self._phase = _Phase.QUIET
+        self._clock: asyncio.TimerHandle | None = None
+        self._clocked: _Phase | None = None
+        self._interval = 0.0
+        self._writing: asyncio.TimerHandle | None = None
+        self._leaving: asyncio.TimerHandle | None = None
+        self._running: RequestResponseCycle | None = None
+        self._refusal = HTTPStatus.BAD_REQUEST
+        self._begun = 0.0
+        self._messages = 0
+        self._wire = 0
+        self._head = 0
+        self._fields = 0
+        self._body = 0
+
+    @property
+    def _wrapped(self) -> LingeringTransport:
+        return cast(LingeringTransport, self.transport)
+
+    # The connection.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        wrapped = LingeringTransport(
+            transport, self._limits.linger_time, self._limits.linger_octets
+        )
+        super().connection_made(cast(asyncio.Transport, wrapped))
+        address = self.client[0] if self.client else ""
+        if not self._gate.admit(self, address):
+            self.evict()
+            return
+        if self._gate.trusts(address):
+            self.timeout_keep_alive = max(self._limits.keep_alive_trusted, self.timeout_keep_alive)
+        self._set_clock(_Phase.HEAD, self._limits.head_time)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gate.leave(self)
+        self._stop_clock()
+        for timer in (self._writing, self._leaving):
+            if timer is not None:
+                timer.cancel()
+        self._wrapped.stop()
+        for cycle, _ in self.pipeline:
+            cycle.disconnected = True
+        if self._running is not None:
+            self._running.disconnected = True
+            self._running.message_event.set()
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+
+    def evict(self) -> None:
+        self._wrapped.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._wrapped.is_closing():
+            self._wrapped.discard(len(data))
+            return
+        before, messages = self._phase, self._messages
+        super().data_received(data)
+        if self._wrapped.is_closing():
+            return
+        if self._messages == messages:
+            self._wire = self._wire + len(data) if self._phase is before else 0
+        else:
+            # What was in front of this message, in the same octets, is not told apart.
+            self._stop_clock()
+            self._wire = len(data) if before is _Phase.QUIET and self._messages == 1 else 0
+        self._check_wire()
+        self._adjust_clock()
+
+    def eof_received(self) -> bool | None:  # type: ignore[override]
+        """Answer a whole request even so; without an answer in a moment, the peer has gone."""
+        if self._wrapped.lingering:
+            self._wrapped.abort()
+        elif self._phase is _Phase.QUIET and self._at_work() and self._wrapped.can_write_eof():
+            self.cycle.keep_alive = False  # the last of those that came
+            self._leaving = self.loop.call_later(self._limits.linger_time, self._leave)
+            return True
+        return None
+
+    def _leave(self) -> None:
+        if self._running is not None and not self._running.response_started:
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """What uvicorn says to octets that it cannot read, and we to those that we refuse."""
+        self._refuse(self._refusal)
+
+    # What the parser finds.
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._phase = _Phase.HEAD
+        self._messages += 1
+        self._wrapped.receiving = True
+        self._head = self._fields = self._body = 0
+        if len(self.pipeline) >= _MAX_PIPELINE:
+            raise self._refused(HTTPStatus.BAD_REQUEST)
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > self._limits.request_line:
+            raise self._refused(HTTPStatus.REQUEST_URI_TOO_LONG)
+        self._head += len(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._head += len(name) + len(value) + 4
+        self._fields += 1
+        if self._head > self._limits.head or self._fields > self._limits.fields:
+            raise self._refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        if self._phase is _Phase.HEAD:  # else a trailer, which nobody may take for a header
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        try:
+            self.url = check_head(self.parser.get_http_version(), self.url, self.headers)
+        except HeadRefused as refused:
+            raise self._refused(refused.status) from None
+        super().on_headers_complete()
+        self._phase = _Phase.BODY
+        self._gate.serve(self)
+
+    def on_body(self, body: bytes) -> None:
+        self._body += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._phase = _Phase.QUIET
+        self._wrapped.receiving = False
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._phase is _Phase.BODY and self.cycle.response_complete:
+            # Answered before it was read: what follows is no request.
+            self.transport.close()
+        elif self.cycle.response_complete:
+            self._gate.wait(self)
+        if self._wrapped.get_write_buffer_size():
+            self._await_reader()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reader()
+
+    # What is refused.
+
+    def _refused(self, status: HTTPStatus) -> HeadRefused:
+        """What is raised out of the parser's callbacks; the parser stops there."""
+        self._refusal = status
+        return HeadRefused(status)
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """Answer with *status*, unless that would be a second answer, and close."""
+        self._stop_clock()
+        self._wrapped.receiving = True
+        self.pipeline.clear()
+        if self._at_work():
+            running = cast(RequestResponseCycle, self._running)
+            if self._phase is not _Phase.BODY or running is not self.cycle:
+                # The request before this one: its answer is the last.
+                running.keep_alive = False
+                self.flow.pause_reading()
+                return
+            running.disconnected = True
+            running.message_event.set()
+            if running.response_started:
+                self._wrapped.abort()
+                return
+        body = f"{status.phrase}.\n".encode()
+        self.transport.write(
+            b"HTTP/1.1 %d %b\r\ncontent-type: text/plain; charset=utf-8\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n%b"
+            % (status, status.phrase.encode(), len(body), body)
+        )
+        self.transport.close()
+
+    def _at_work(self) -> bool:
+        """Whether a request is being answered."""
+        return self._running is not None and not self._running.response_complete
+
+    def _check_wire(self) -> None:
+        """Bound what the parser swallows without telling: half a field, chunk extensions."""
+        if self._phase is _Phase.HEAD and self._wire > self._limits.head:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        elif self._phase is _Phase.BODY and self._wire > _OVERHEAD * self._body + 65536:
+            self._refuse(HTTPStatus.BAD_REQUEST)
+
+    # The clock.
+
+    def _adjust_clock(self) -> None:
+        """Set the clock to the phase that the octets have led to."""
+        if self._wrapped.is_closing():
+            return
+        if self._phase is _Phase.BODY:
+            if self._clocked is not _Phase.BODY:
+                self._begun = self.loop.time()
+                grace = min(self._limits.body_grace, self._limits.body_time)
+                self._set_clock(_Phase.BODY, grace)
+        elif self._phase is _Phase.QUIET and self._at_work():
+            self._stop_clock()
+        elif self._clocked is not _Phase.HEAD:
+            # Also when quiet: line breaks before a request are octets, and no request.
+            self._set_clock(_Phase.HEAD, self._limits.head_time)
+
+    def _set_clock(self, phase: _Phase, seconds: float) -> None:
+        self._stop_clock()
+        self._clocked = phase
+        self._interval = seconds
+        self._clock = self.loop.call_later(seconds, self._strike)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+            self._clocked = None
+
+    def _strike(self) -> None:
+        phase, self._clocked, self._clock = self._clocked, None, None
+        running = self._running
+        if self.flow.read_paused or (running is not None and running.waiting_for_100_continue):
+            self._begun += self._interval
+            self._set_clock(_Phase(phase), self._interval)
+        elif phase is _Phase.HEAD:
+            self._wrapped.abort()
+        else:
+            took = self.loop.time() - self._begun
+            left = self._limits.body_time - took
+            if left <= 0 or self._body < self._limits.body_rate * took:
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT)
+            else:
+                self._set_clock(_Phase.BODY, min(left, self._limits.body_grace / 5))
+
+    def _await_reader(self) -> None:
+        if self._writing is None:
+            self._writing = self.loop.call_later(self._limits.write_time, self._check_reader)
+
+    def _check_reader(self) -> None:
+        self._writing = None
+        if self._wrapped.get_write_buffer_size():
+            self._wrapped.abort()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
