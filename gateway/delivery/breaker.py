@@ -1,9 +1,9 @@
 """A circuit breaker: after failures in a row nothing is sent but a probe now and then.
 
-    closed --- 5 failures in a row ---> open --- its time has come ---> probing
-       ^                                 ^                                 |
-       |                                 +------------ it fails: 2 x ------+
-       +---------------------------- a success ----------------------------+
+closed --- 5 failures in a row ---> open --- its time has come ---> probing
+   ^                                 ^                                 |
+   |                                 +------------ it fails: 2 x ------+
+   +---------------------------- a success ----------------------------+
 """
 
 FAILURES = 5

@@ -13,6 +13,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import cast
 from weakref import WeakValueDictionary
 
 import structlog
@@ -231,7 +232,7 @@ class Courier:
             message.renderings[shape] = rendering
         body = rendering.fill(entry.recipient, delivery_id(message.notification, entry.id))
         hops = int(message.notification.properties.get(HOPS_PROPERTY, "0"))
-        headers = (*rendering.http_headers, hops_header(hops + 1))
+        headers = (*rendering.http_headers, hops_header(hops))
         answer = await self._transport.send(Request(entry.target, body, headers))
         return judge(answer, now=time.time())
 
@@ -403,7 +404,7 @@ class Courier:
 
     def _held(self, parcels: list[Parcel], result: object) -> None:
         touched: dict[int, Outbox] = {}
-        for parcel, kept in zip(parcels, result, strict=True):  # type: ignore[call-overload]
+        for parcel, kept in zip(parcels, cast("list[bool]", result), strict=True):
             outbox = parcel.outbox
             outbox.holding -= 1
             parcel.state = State.HELD if kept else State.DONE
@@ -442,7 +443,7 @@ class Courier:
         self.ledger.submit(operation, partial(self._bounded, outbox))
 
     def _bounded(self, outbox: Outbox, freed: object) -> None:
-        outbox.octets -= freed  # type: ignore[operator]
+        outbox.octets -= cast(int, freed)
 
     def _load(self, outbox: Outbox) -> None:
         """Bring the first deliveries that wait in the store into memory."""
@@ -462,8 +463,7 @@ class Courier:
         self.ledger.submit(operation, partial(self._have_loaded, outbox))
 
     def _have_loaded(self, outbox: Outbox, result: object) -> None:
-        loaded: list[tuple[HeldRow, Notification]]
-        loaded, later = result  # type: ignore[misc]
+        loaded, later = cast("tuple[list[tuple[HeldRow, Notification]], float | None]", result)
         outbox.loading = False
         if outbox.entry.ended:
             return
@@ -494,7 +494,8 @@ class Courier:
         if parcel.state is State.HELD:
             self._unhold(parcel)
             self.ledger.submit(
-                lambda connection: rows.bury_held(connection, parcel.position, death), lambda _: None
+                lambda connection: rows.bury_held(connection, parcel.position, death),
+                lambda _: None,
             )
         else:
             parcel.state = State.DONE
@@ -580,9 +581,7 @@ class Courier:
         return first
 
 
-def _take_up(
-    known: frozenset[str], connection: Connection
-) -> tuple[Mapping[str, Backlog], int]:
+def _take_up(known: frozenset[str], connection: Connection) -> tuple[Mapping[str, Backlog], int]:
     """What waits for the subscriptions *known*; what waits for others is removed: a crash fell
     between their end and that of their last deliveries."""
     backlogs = rows.backlogs(connection)

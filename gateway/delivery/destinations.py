@@ -64,7 +64,9 @@ class Destination:
     @property
     def congested(self) -> bool:
         """What is offered now will wait: it belongs into the store."""
-        return self.breaker.open or (self.recovering is not None and len(self.queue) > RECOVERY_RATE)
+        return self.breaker.open or (
+            self.recovering is not None and len(self.queue) > RECOVERY_RATE
+        )
 
     def started(self, now: float) -> None:
         self.active += 1

@@ -30,7 +30,7 @@ class Law:
 
     @property
     def error(self) -> int:
-        """matched - (delivered + waiting + in flight + dead + expired + cancelled)."""
+        """Matched - (delivered + waiting + in flight + dead + expired + cancelled)."""
         return self.totals.matched - self.totals.settled() - self.waiting - self.in_flight
 
 
@@ -94,7 +94,9 @@ class Ledger:
         self._removing.append((entry.id, position))
         self._flush()
 
-    def submit(self, operation: Callable[[Connection], object], then: Callable[[object], None]) -> None:
+    def submit(
+        self, operation: Callable[[Connection], object], then: Callable[[object], None]
+    ) -> None:
         """Run *operation* until it is committed, then call *then* with its result. It follows all
         removals that were asked for before."""
         if self._removing:
@@ -103,7 +105,9 @@ class Ledger:
         self._quiet.clear()
         self._try(operation, then)
 
-    def _try(self, operation: Callable[[Connection], object], then: Callable[[object], None]) -> None:
+    def _try(
+        self, operation: Callable[[Connection], object], then: Callable[[object], None]
+    ) -> None:
         try:
             future = self._store.submit(operation)
         except Exception:

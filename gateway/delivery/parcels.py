@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Entry:
     """A subscription as delivery sees it: what is prepared once, at Subscribe."""
 
-    __slots__ = ("ended", "halted", "outbox", "recipient", "subscription", "target")
+    __slots__ = ("ended", "ending", "halted", "outbox", "recipient", "subscription", "target")
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
         self.subscription = subscription
@@ -27,6 +27,7 @@ class Entry:
         self.outbox: Outbox | None = None
         self.halted = False
         """Its lease is over, but it may still be renewed: nothing is sent."""
+        self.ending = False
         self.ended = False
 
     @property

@@ -34,7 +34,7 @@ class Schedule:
         if attempts >= self.attempts:
             return None
         delay = self.delays[max(attempts, 1) - 1]
-        return delay * random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - no secret
+        return delay * random.uniform(1 - JITTER, 1 + JITTER)
 
 
 class Verdict(Enum):
@@ -74,7 +74,9 @@ def judge(answer: Answer, *, now: float) -> Outcome:
     """
     status = answer.status
     if 200 <= status < 300 and not answer.body:
-        return DELIVERED if status in (200, 202) else Outcome(Verdict.DELIVERED, status, answered=True)
+        return (
+            DELIVERED if status in (200, 202) else Outcome(Verdict.DELIVERED, status, answered=True)
+        )
     fault = fault_in(answer.body)
     verdict = _by_status(status)
     if fault is not None and (200 <= status < 300 or status == 500):

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -209,5 +208,3 @@ class Sender:
                 task.cancel()
             if pending:
                 await asyncio.wait(pending)
-
-

@@ -1,5 +1,6 @@
 """The dead letters: listed, redriven, purged."""
 
+import time
 from collections.abc import Collection
 
 from sqlalchemy import Connection, select
@@ -11,6 +12,8 @@ from gateway.store.totals import Totals
 
 KEPT = 7 * 86400.0
 """Seconds that a dead letter is kept."""
+MOST = 10_000
+"""Dead letters that are redriven at a time."""
 
 
 def listed(
@@ -62,7 +65,6 @@ def redrive(
     *,
     alive: Collection[str],
     position: int,
-    now: float,
 ) -> dict[str, tuple[int, int]]:
     """Let dead letters wait again, those of subscriptions *alive* alone; None means all.
 
@@ -75,11 +77,12 @@ def redrive(
         select(dead_letters, messages.c.octets)
         .join(messages, messages.c.number == dead_letters.c.message)
         .order_by(dead_letters.c.number)
-        .limit(10_000)
+        .limit(MOST)
     )
     if numbers is not None:
         query = query.where(dead_letters.c.number.in_(list(numbers)))
     again: dict[str, tuple[int, int]] = {}
+    now = time.time()
     for row in connection.execute(query).all():
         if row.subscription not in alive:
             continue

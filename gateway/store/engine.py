@@ -153,9 +153,7 @@ class Store:
                     self._condition.wait()
                 if not self._waiting:
                     return
-                batch = [
-                    self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH))
-                ]
+                batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH))]
             outcomes = self._commit(engine, batch)
             try:
                 loop.call_soon_threadsafe(_resolve, outcomes)

@@ -8,7 +8,7 @@ from enum import Enum
 from sqlalchemy import Connection, func, select, text
 
 from gateway.store import totals
-from gateway.store.schema import dead_letters, held, messages
+from gateway.store.schema import held, messages
 from gateway.store.totals import Totals
 from mediation import Notification
 from mediation.records import decode, encode
@@ -185,8 +185,7 @@ def backlogs(connection: Connection) -> Mapping[str, Backlog]:
     heads = connection.execute(
         select(held.c.subscription, held.c.due).join(
             first,
-            (first.c.subscription == held.c.subscription)
-            & (first.c.position == held.c.position),
+            (first.c.subscription == held.c.subscription) & (first.c.position == held.c.position),
         )
     )
     due = {subscription: at for subscription, at in heads}

@@ -36,6 +36,7 @@ subscriptions = Table(
     Column("end_to", Text),
     Column("filter", Text, nullable=False),
     Column("policy", Text, nullable=False),
+    Column("manager", Text, nullable=False),
     Column("created", Float, nullable=False),
     Column("expires", Float),
     Column("as_duration", Boolean, nullable=False),

@@ -25,6 +25,7 @@ def upgrade() -> None:
         sa.Column("end_to", sa.Text),
         sa.Column("filter", sa.Text, nullable=False),
         sa.Column("policy", sa.Text, nullable=False),
+        sa.Column("manager", sa.Text, nullable=False),
         sa.Column("created", sa.Float, nullable=False),
         sa.Column("expires", sa.Float),
         sa.Column("as_duration", sa.Boolean, nullable=False),

@@ -1,0 +1,67 @@
+"""``dragoman serve``."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gateway.logs import set_up_logs
+from gateway.server import run
+from gateway.service import Gateway
+from gateway.settings import read_settings
+
+
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on; 0 chooses one. [8080]")
+    ] = None,
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            help="The message system: embedded: or memory:. One with credentials is better "
+            "given in DRAGOMAN_ADAPTER. [embedded:]"
+        ),
+    ] = None,
+    store: Annotated[
+        str | None, typer.Option(help="Where subscriptions are kept. [SQLite in the data folder]")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="The data folder. [dragoman-data]")] = None,
+    public_url: Annotated[
+        str | None, typer.Option(help="The gateway's address as its peers see it.")
+    ] = None,
+) -> None:
+    """Run the gateway.
+
+    Every option can also be set in the environment (DRAGOMAN_PORT=9000) or in dragoman.toml.
+
+    \b
+    Examples:
+      dragoman serve
+      dragoman serve --host 0.0.0.0 --port 80 --public-url https://events.example.org
+      dragoman serve --data /var/lib/dragoman
+    """
+    settings = read_settings(
+        host=host, port=port, adapter=adapter, store=store, data=data, public_url=public_url
+    )
+    set_up_logs(settings.log, settings.log_format)
+    sys.exit(run(settings, started=_greet))
+
+
+def _greet(gateway: Gateway, port: int) -> None:
+    settings = gateway.settings
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    url = settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    print(
+        f"""Dragoman is ready on {url} (data in {settings.data.resolve()}).
+
+Try, in another terminal:
+  dragoman listen --gateway {url} --topic storms
+  echo '<speed>120</speed>' | dragoman publish --gateway {url} --topic storms -
+  dragoman subscriptions list --gateway {url}
+
+SOAP endpoint {url}/soap   administration {url}/docs   metrics {url}/metrics
+Stop with Ctrl-C.""",
+        flush=True,
+    )

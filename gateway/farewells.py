@@ -1,0 +1,60 @@
+"""SubscriptionEnd to the ``EndTo`` of subscriptions that end before their time (WS-Eventing
+2004/08, section 4). It is a courtesy: tried a few times, never kept."""
+
+import asyncio
+import uuid
+
+import structlog
+
+from filters import Refused
+from gateway.egress import AddressPolicy, Request, SendFailed, Transport, parse_target
+from mediation import End, Family, Subscription, http_headers, write_subscription_end
+
+DELAYS = (0.0, 5.0, 30.0)
+AT_A_TIME = 256
+_log = structlog.get_logger("dragoman.farewells")
+
+
+class Farewells:
+    """Says farewell in the background."""
+
+    def __init__(self, transport: Transport, policy: AddressPolicy) -> None:
+        self._transport = transport
+        self._policy = policy
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def say(self, subscription: Subscription, why: End, reason: str) -> None:
+        """Tell the subscriber, where it asked for that and its family knows how."""
+        wse = subscription.spec.version.family is Family.WSE
+        if subscription.end_to is not None and wse and len(self._tasks) < AT_A_TIME:
+            task = asyncio.get_running_loop().create_task(self._say(subscription, why, reason))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _say(self, subscription: Subscription, why: End, reason: str) -> None:
+        if subscription.end_to is None:
+            return
+        action, body = write_subscription_end(
+            subscription, why, message_id=f"urn:uuid:{uuid.uuid4()}", reason=reason
+        )
+        headers = http_headers(subscription.spec.soap, action)
+        for delay in DELAYS:
+            await asyncio.sleep(delay)
+            try:
+                target = parse_target(subscription.end_to.address)
+                self._policy.check(target)
+                answer = await self._transport.send(Request(target, body, headers))
+            except Refused:
+                return
+            except SendFailed:
+                continue
+            if answer.status < 500:
+                return
+        _log.info("farewell.unheard", subscription=subscription.id)
+
+    async def close(self, seconds: float) -> None:
+        """Give what is under way *seconds*, then give up."""
+        if self._tasks:
+            _, pending = await asyncio.wait(list(self._tasks), timeout=seconds)
+            for task in pending:
+                task.cancel()

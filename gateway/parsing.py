@@ -1,0 +1,78 @@
+"""Where messages are parsed.
+
+libxml2 keeps every name that a thread ever parsed for the life of that thread. Real traffic has few
+names; strangers can make new ones for ever. So the event loop parses small messages itself until it
+has learnt a bounded number of names; everything else is parsed in threads that are replaced.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from filters import Reason, Refused
+
+T = TypeVar("T")
+
+SMALL = 16 * 1024
+LARGE = 256 * 1024
+LEARNT = 20_000
+"""Names that the event loop's thread may learn."""
+DOCUMENTS = 100
+OCTETS = 16 * 2**20
+"""What a thread may parse before it is replaced."""
+LARGE_AT_A_TIME = 2
+WAIT = 5.0
+
+
+class Busy(Refused):
+    """Too many large messages at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.UNAVAILABLE, "Too many large messages at a time.")
+
+
+class Parsing:
+    """Runs what parses a message where that may be done."""
+
+    def __init__(self) -> None:
+        self._learnt: set[str] = set()
+        self._large = asyncio.Semaphore(LARGE_AT_A_TIME)
+        self._threads = ThreadPoolExecutor(1, "parser")
+        self._documents = 0
+        self._octets = 0
+
+    async def run(self, octets: int, work: Callable[[set[str] | None], T]) -> T:
+        """Run *work*, which parses *octets* and adds the names that it met to its argument.
+
+        Raises:
+            Busy: It would have to wait too long for its turn.
+        """
+        if octets <= SMALL and len(self._learnt) < LEARNT:
+            return work(self._learnt)
+        if octets <= LARGE:
+            return await self._in_thread(octets, work)
+        try:
+            await asyncio.wait_for(self._large.acquire(), WAIT)
+        except TimeoutError:
+            raise Busy from None
+        try:
+            return await self._in_thread(octets, work)
+        finally:
+            self._large.release()
+
+    async def _in_thread(self, octets: int, work: Callable[[set[str] | None], T]) -> T:
+        self._documents += 1
+        self._octets += octets
+        threads = self._threads
+        if self._documents > DOCUMENTS or self._octets > OCTETS:
+            self._threads = ThreadPoolExecutor(1, "parser")
+            self._documents, self._octets = 0, 0
+            try:
+                return await asyncio.get_running_loop().run_in_executor(threads, work, None)
+            finally:
+                threads.shutdown(wait=False)
+        return await asyncio.get_running_loop().run_in_executor(threads, work, None)
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False)

@@ -1,0 +1,45 @@
+"""How much one stranger may ask for."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from filters import Reason, Refused
+
+REMEMBERED = 10_000
+"""Strangers whose rate is remembered; the one unseen the longest goes."""
+
+
+class QuotaExceeded(Refused):
+    """More than the limits allow."""
+
+    def __init__(self, reason: Reason, text: str, *, retry_after: float | None = None) -> None:
+        super().__init__(reason, text)
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionQuotas:
+    """Numbers of subscriptions: of one owner, of one owner to one destination, in all."""
+
+    owner: int = 1000
+    destination: int = 100
+    total: int = 100_000
+
+
+class TokenBucket:
+    """A rate for each of many: *rate* a second on average, *burst* at once. Times in seconds."""
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, who: str, now: float, *, number: float = 1.0) -> float:
+        """Take *number* for *who*: 0, or the seconds after which it could be taken."""
+        level, at = self._levels.pop(who, (self._burst, now))
+        level = min(self._burst, level + (now - at) * self._rate)
+        granted = level >= number
+        self._levels[who] = (level - number if granted else level, now)
+        if len(self._levels) > REMEMBERED:
+            self._levels.popitem(last=False)
+        return 0.0 if granted else (number - level) / self._rate

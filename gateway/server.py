@@ -1,0 +1,146 @@
+"""One process: the event loop, the HTTP server, and what signals do."""
+
+import asyncio
+import contextlib
+import faulthandler
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+import structlog
+import uvicorn
+import uvloop
+
+from filters import Reason, Refused
+from gateway.http import hardened
+from gateway.service import Gateway
+from gateway.settings import Settings
+
+GRACE = 10
+"""Seconds that requests under way get."""
+IN_ALL = 25.0
+"""Seconds after which a stop is forced."""
+_log = structlog.get_logger("dragoman")
+
+
+class ListenRefused(Refused):
+    """The address cannot be listened on."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        ListenRefused: The address is in use, or not ours.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+        listener.setblocking(False)
+    except OSError as error:
+        raise ListenRefused(
+            Reason.UNAVAILABLE, f"Cannot listen on {host}:{port}: {error.strerror or error}."
+        ) from error
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, without signal handlers of its own."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+async def serve(
+    settings: Settings,
+    listener: socket.socket,
+    *,
+    started: Callable[[Gateway, int], None] = lambda _gateway, _port: None,
+    stop: asyncio.Event | None = None,
+) -> int:
+    """Run a gateway on *listener* until a signal or *stop* asks to end; the exit code.
+
+    Raises:
+        Refused: It cannot start; the text says why.
+    """
+    stopping = stop or asyncio.Event()
+    loop = asyncio.get_running_loop()
+    forced = asyncio.Event()
+
+    def on_signal() -> None:
+        if stopping.is_set():
+            forced.set()
+        stopping.set()
+
+    if stop is None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal)
+        faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
+    host, port = listener.getsockname()[:2]
+    gateway = Gateway(settings, own=(settings.host if settings.host else host, port))
+    try:
+        await gateway.start()
+    except BaseException:
+        await gateway.stop()
+        raise
+    server = _Server(
+        uvicorn.Config(
+            gateway.app(),
+            http=hardened(gateway.limits, gateway.gate),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=GRACE,
+        )
+    )
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    while not server.started and not serving.done():
+        await asyncio.sleep(0.01)
+    started(gateway, port)
+    waiting = asyncio.create_task(stopping.wait())
+    await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    gateway.drain()
+
+    async def end() -> None:
+        server.should_exit = True
+        await serving
+        await gateway.stop()
+
+    ending = asyncio.create_task(end())
+    hurry = asyncio.create_task(forced.wait())
+    done, _ = await asyncio.wait(
+        (ending, hurry), timeout=IN_ALL, return_when=asyncio.FIRST_COMPLETED
+    )
+    hurry.cancel()
+    if ending in done:
+        await ending
+        return 0
+    _log.error("dragoman.stop-forced")
+    ending.cancel()
+    return 1
+
+
+def run(settings: Settings, *, started: Callable[[Gateway, int], None]) -> int:
+    """Run a gateway in this process until a signal ends it; the exit code.
+
+    Raises:
+        Refused: It cannot start; the text says why.
+    """
+    listener = listen(settings.host, settings.port)
+    try:
+        return uvloop.run(serve(settings, listener, started=started))
+    finally:
+        listener.close()

@@ -1,0 +1,295 @@
+"""The composition root: everything is made, started and stopped here."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import resource
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+from sqlalchemy import Connection
+from starlette.types import ASGIApp
+
+from adapters import XPathFilterAdapter, load
+from filters import Reason, Refused
+from gateway.delivery import Courier, Entry, Law, Schedule
+from gateway.egress import AddressPolicy, HttpTransport
+from gateway.farewells import Farewells
+from gateway.http import ConnectionGate, HttpLimits, HttpSettings, networks
+from gateway.leases import LeaseTerms
+from gateway.operations import Operations
+from gateway.parsing import Parsing
+from gateway.quotas import SubscriptionQuotas
+from gateway.settings import Settings
+from gateway.store import Store, deadletters
+from gateway.subscriptions import Subscriptions
+from gateway.topics import TopicsSeen
+from gateway.web.app import make_app
+from gateway.web.soap import SoapEndpoint
+from mediation import End
+
+LOOPBACK = ("127.0.0.0/8", "::1")
+PURGE_EVERY = 3600.0
+LOCK_TAKEN = 75
+"""The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""
+_log = structlog.get_logger("dragoman")
+
+
+class DataInUse(Refused):
+    """Another process has the data folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the metrics show, read at one moment."""
+
+    law: Law
+    accepted: int
+    subscriptions: int
+    unsettled: int
+    open_breakers: int
+    store_writable: bool
+    requests: Mapping[str, int]
+    refusals: Mapping[str, int]
+    attempts: Mapping[str, int]
+
+
+class Gateway:
+    """A running Dragoman.
+
+    Args:
+        own: The host and port that it listens on, once they are known.
+    """
+
+    def __init__(self, settings: Settings, *, own: tuple[str, int]) -> None:
+        self.settings = settings
+        trusted = settings.trusted
+        if trusted is None:
+            trusted = LOOPBACK if settings.on_loopback else ()
+        self.limits = HttpLimits()
+        self._trusted = networks(trusted)
+        self.gate = ConnectionGate(self.limits, self._trusted)
+        self.http_settings = HttpSettings(
+            settings.public_url,
+            frozenset(name.lower() for name in settings.hosts),
+            networks(settings.trusted_proxies),
+        )
+        self._policy = AddressPolicy(
+            allow=settings.egress_allow,
+            loopback=settings.on_loopback,
+            own=_own_addresses(settings.public_url, own),
+            deliver_to_self=settings.deliver_to_self,
+        )
+        self._base = (settings.public_url or f"http://{_bracketed(own[0])}:{own[1]}").rstrip("/")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lock: int | None = None
+        self.ready = False
+        self.draining = False
+
+    async def start(self) -> None:
+        """Open the store and the messaging system, and take up what waits.
+
+        Raises:
+            DataInUse: Another process has the data folder.
+            Refused: Something cannot be opened; the text says what.
+        """
+        _raise_file_limit()
+        settings = self.settings
+        settings.data.mkdir(parents=True, exist_ok=True)
+        self._lock = _lock_folder(settings.data)
+        url = settings.store.get_secret_value() if settings.store else None
+        safe = settings.survive_power_loss
+        self.store = (
+            Store(url, power_safe=safe) if url else Store.at(settings.data, power_safe=safe)
+        )
+        await self.store.start()
+        options = dict(settings.adapter_settings)
+        if not safe:
+            options.setdefault("survive-power-loss", "false")
+        adapter = load(settings.adapter.get_secret_value(), data=settings.data, settings=options)
+        self.adapter = XPathFilterAdapter(adapter)
+        self.transport = HttpTransport(self._policy)
+        self.farewells = Farewells(self.transport, self._policy)
+        self.subscriptions = Subscriptions(
+            self.store,
+            self.adapter,
+            self._policy,
+            terms=LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace),
+            quotas=SubscriptionQuotas(total=settings.max_subscriptions),
+            farewell=self.farewells.say,
+        )
+        self.topics = TopicsSeen()
+        self.parsing = Parsing()
+        self.operations = Operations(self.subscriptions, self.adapter, self.topics)
+        self.soap = SoapEndpoint(
+            self.operations,
+            self.parsing,
+            self.transport,
+            self._policy,
+            limits=self.limits,
+            settings=self.http_settings,
+            trusted=self._trusted,
+        )
+        schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
+        self.courier = Courier(
+            self.store,
+            self.transport,
+            prefetch=adapter.capabilities.prefetch,
+            producer=f"{self._base}/soap",
+            give_up=self._give_up,
+            schedule=schedule,
+            slots=settings.slots,
+        )
+        self.subscriptions.courier = self.courier
+        matched = await self.subscriptions.start()
+        filters = {key: subscription.filter for key, subscription in matched.items()}
+        for key, error in (await self.adapter.start(filters)).items():
+            _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
+        await self.courier.start(self.subscriptions.entries)
+        for work in (self._deliver, self.subscriptions.run, self._keep_house):
+            self._tasks.append(asyncio.create_task(work()))
+        self.ready = True
+        _log.info(
+            "dragoman.started", subscriptions=len(self.subscriptions), adapter=_scheme(settings)
+        )
+
+    async def _deliver(self) -> None:
+        async for delivery, keys in self.adapter.deliveries():
+            self.courier.accept(delivery, self.subscriptions.matching(keys))
+            await self.courier.room()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(PURGE_EVERY)
+            with contextlib.suppress(Refused):
+                await self.store.submit(_purge_old)
+
+    def _give_up(self, entry: Entry, reason: str) -> None:
+        async def end() -> None:
+            with contextlib.suppress(Refused):
+                await self.subscriptions.end(entry, why=End.DELIVERY_FAILURE, reason=reason)
+
+        self._tasks.append(task := asyncio.get_running_loop().create_task(end()))
+        task.add_done_callback(self._tasks.remove)
+
+    async def redrive(self, numbers: list[int] | None) -> int:
+        """Let dead letters wait again; how many do."""
+        by_id = {entry.id: entry for entry in self.subscriptions.entries}
+        again = await self.store.submit(
+            partial(
+                deadletters.redrive,
+                numbers=numbers,
+                alive=by_id.keys(),
+                position=self.courier.next_position(deadletters.MOST),
+            )
+        )
+        for subscription, (count, octets) in again.items():
+            self.courier.waits(by_id[subscription], count, octets)
+        return sum(count for count, _ in again.values())
+
+    def readiness(self) -> dict[str, Any]:
+        """What ``/readyz`` says."""
+        writable = self.store.writable
+        return {
+            "ready": self.ready and not self.draining and writable,
+            "draining": self.draining,
+            "store": "writable" if writable else "unavailable",
+            "adapter": _scheme(self.settings),
+            "subscriptions": len(self.subscriptions),
+        }
+
+    async def snapshot(self) -> Snapshot:
+        """What the metrics show, now."""
+        law = await self.courier.law()
+        sender = self.courier.sender
+        return Snapshot(
+            law,
+            self.operations.accepted,
+            len(self.subscriptions),
+            self.courier.ledger.messages,
+            sender.open_breakers,
+            self.store.writable,
+            dict(self.soap.requests),
+            dict(self.soap.refusals),
+            {verdict.value: number for verdict, number in sender.attempts.items()},
+        )
+
+    def drain(self) -> None:
+        """Take nothing new: a stop is coming."""
+        self.draining = True
+        if self.ready:
+            self.soap.draining = True
+
+    async def stop(self) -> None:
+        """Stop politely: what is under way ends or is kept, nothing is lost."""
+        self.drain()
+        for task in list(self._tasks):
+            task.cancel()
+        if self.ready:
+            self.ready = False
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self.courier.stop(self.settings.drain)
+            await self.farewells.close(2.0)
+            await self.adapter.close()
+            await self.transport.close()
+            self.parsing.close()
+        if hasattr(self, "store"):
+            await self.store.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        _log.info("dragoman.stopped")
+
+    def app(self) -> ASGIApp:
+        """The ASGI application; the gateway must have started."""
+        return make_app(self)
+
+
+def _purge_old(connection: Connection) -> int:
+    return deadletters.purge(connection, before=time.time() - deadletters.KEPT)
+
+
+def _scheme(settings: Settings) -> str:
+    return settings.adapter.get_secret_value().partition(":")[0]
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _own_addresses(public_url: str | None, own: tuple[str, int]) -> list[tuple[str, int]]:
+    addresses = [own]
+    if own[0] in ("127.0.0.1", "::1", "localhost"):
+        addresses += [("127.0.0.1", own[1]), ("::1", own[1]), ("localhost", own[1])]
+    if public_url:
+        parts = urlsplit(public_url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        addresses.append((parts.hostname or "", port))
+    return addresses
+
+
+def _lock_folder(folder: Path) -> int:
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise DataInUse(
+            Reason.UNAVAILABLE, f"Another Dragoman uses the data folder {folder}."
+        ) from error
+    return descriptor
+
+
+def _raise_file_limit() -> None:
+    """Each consumer that hangs keeps a socket: the default of 1,024 is too few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,154 @@
+"""Subscriptions as rows."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import Connection, select
+
+from filters import Expression, Filter, View
+from gateway.store import outbox, totals
+from gateway.store.schema import subscriptions
+from mediation import EndpointReference, Lease, Policy, Soap, Spec, Subscription, Version, Wsa
+
+T = TypeVar("T")
+
+
+def insert(connection: Connection, subscription: Subscription) -> None:
+    """Keep a new subscription."""
+    connection.execute(subscriptions.insert().values(**_values(subscription)))
+
+
+def update(connection: Connection, subscription: Subscription) -> None:
+    """Keep a subscription's new lease and policy."""
+    values = _values(subscription)
+    connection.execute(
+        subscriptions.update()
+        .where(subscriptions.c.key == subscription.key)
+        .values({name: values[name] for name in ("policy", "expires", "as_duration")})
+    )
+
+
+def delete(connection: Connection, subscription: Subscription, *, expired: bool) -> None:
+    """Forget a subscription with all that waits for it, as expired or as cancelled."""
+    connection.execute(subscriptions.delete().where(subscriptions.c.key == subscription.key))
+    outbox.drop(connection, subscription.id, expired=expired)
+    totals.retire(connection, subscription.id)
+
+
+def load(connection: Connection) -> list[Subscription]:
+    """All subscriptions. Equal parts are one object each."""
+    share = _Sharing()
+    return [_read(row._mapping, share) for row in connection.execute(select(subscriptions))]
+
+
+class _Sharing:
+    """Gives the first of all equal values."""
+
+    def __init__(self) -> None:
+        self._values: dict[Any, Any] = {}
+
+    def __call__(self, value: T) -> T:
+        return cast(T, self._values.setdefault(value, value))
+
+
+def _values(subscription: Subscription) -> dict[str, object]:
+    spec, lease, policy = subscription.spec, subscription.lease, subscription.policy
+    return {
+        "key": subscription.key,
+        "id": subscription.id,
+        "owner": subscription.owner,
+        "version": spec.version.value,
+        "soap": spec.soap.name,
+        "wsa": spec.wsa.name if spec.wsa else None,
+        "consumer": _write_epr(subscription.consumer),
+        "end_to": _write_epr(subscription.end_to) if subscription.end_to else None,
+        "filter": _write_filter(subscription.filter),
+        "policy": json.dumps(
+            {
+                "raw": policy.raw,
+                "paused": policy.paused,
+                "ordered": policy.ordered,
+                "dialect": policy.dialect,
+            }
+        ),
+        "manager": subscription.manager,
+        "created": lease.created.timestamp(),
+        "expires": lease.expires.timestamp() if lease.expires else None,
+        "as_duration": lease.as_duration,
+    }
+
+
+def _read(row: Any, share: _Sharing) -> Subscription:
+    policy = json.loads(row["policy"])
+    expires = row["expires"]
+    return Subscription(
+        key=row["key"],
+        id=row["id"],
+        owner=share(row["owner"]),
+        spec=share(
+            Spec(
+                Version(row["version"]), Soap[row["soap"]], Wsa[row["wsa"]] if row["wsa"] else None
+            )
+        ),
+        consumer=_read_epr(row["consumer"]),
+        lease=Lease(
+            datetime.fromtimestamp(row["created"], UTC),
+            None if expires is None else datetime.fromtimestamp(expires, UTC),
+            bool(row["as_duration"]),
+        ),
+        filter=share(_read_filter(row["filter"])),
+        end_to=_read_epr(row["end_to"]) if row["end_to"] else None,
+        policy=share(Policy(policy["raw"], policy["paused"], policy["ordered"], policy["dialect"])),
+        manager=row["manager"],
+    )
+
+
+def _write_epr(epr: EndpointReference) -> str:
+    return json.dumps(
+        {
+            "address": epr.address,
+            "wsa": epr.wsa.name,
+            "properties": [octets.decode() for octets in epr.properties],
+            "parameters": [octets.decode() for octets in epr.parameters],
+            "metadata": [octets.decode() for octets in epr.metadata],
+        }
+    )
+
+
+def _read_epr(text: str) -> EndpointReference:
+    value = json.loads(text)
+    return EndpointReference(
+        value["address"],
+        Wsa[value["wsa"]],
+        *(
+            tuple(octets.encode() for octets in value[name])
+            for name in ("properties", "parameters", "metadata")
+        ),
+    )
+
+
+def _write_filter(filter_: Filter) -> str:
+    return json.dumps(
+        {
+            name: [
+                [one.text, one.dialect, one.namespaces, one.view] for one in getattr(filter_, name)
+            ]
+            for name in ("topics", "contents", "others")
+        }
+    )
+
+
+def _read_filter(text: str) -> Filter:
+    value = json.loads(text)
+    return Filter(
+        *(
+            tuple(
+                Expression(
+                    text, dialect, tuple((prefix, uri) for prefix, uri in namespaces), View(view)
+                )
+                for text, dialect, namespaces, view in value[name]
+            )
+            for name in ("topics", "contents", "others")
+        )
+    )

@@ -1,0 +1,399 @@
+"""Subscriptions: who gets what, until when. The one place that creates, renews and ends them."""
+
+import asyncio
+import contextlib
+import heapq
+import re
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from typing import TypeVar
+
+import structlog
+
+from adapters import XPathFilterAdapter
+from filters import Reason, Refused, compile
+from gateway.delivery import Courier, Entry
+from gateway.egress import AddressPolicy, Target, parse_target
+from gateway.leases import LeaseTerms, grant
+from gateway.peers import Peer
+from gateway.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
+from gateway.store import Store
+from gateway.store import subscriptions as rows
+from mediation import (
+    Context,
+    End,
+    Expiry,
+    Family,
+    Lease,
+    Policy,
+    Subscribe,
+    Subscription,
+    prepare,
+)
+
+ID_LENGTH = 12
+_KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_IN_TEXT = re.compile(rf"(?:^|/subscriptions/|urn:uuid:|uuid:)({_KEY.pattern})(?=$|[/?#])", re.I)
+T = TypeVar("T")
+_log = structlog.get_logger("dragoman.subscriptions")
+
+
+class SubscriptionUnknown(Refused):
+    """There is no such subscription, or it is somebody else's: nobody is told which."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.SUBSCRIPTION_UNKNOWN, "There is no such subscription.")
+
+
+def new_key() -> str:
+    """128 random bits, written as a UUID is."""
+    digits = secrets.token_hex(16)
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def public_id(key: str) -> str:
+    """What logs and lists show: a prefix of the key's hash."""
+    return sha256(key.encode()).hexdigest()[:ID_LENGTH]
+
+
+def key_in(text: str | None) -> str | None:
+    """The key in a URL, a path or an identifier; None where there is none."""
+    found = _IN_TEXT.search(text.strip()) if text else None
+    return found[1].lower() if found else None
+
+
+class Subscriptions:
+    """All subscriptions of this process, in memory and in the store.
+
+    Args:
+        farewell: Told of each subscription that ends before its time, to tell its ``EndTo``.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        adapter: XPathFilterAdapter,
+        policy: AddressPolicy,
+        *,
+        terms: LeaseTerms,
+        quotas: SubscriptionQuotas,
+        farewell: Callable[[Subscription, End, str], None],
+    ) -> None:
+        self._store = store
+        self._adapter = adapter
+        self._policy = policy
+        self._terms = terms
+        self._quotas = quotas
+        self._farewell = farewell
+        self.courier: Courier | None = None
+        self._entries: dict[str, Entry] = {}
+        self._by_id: dict[str, Entry] = {}
+        self._owners: Counter[str] = Counter()
+        self._owner_destinations: Counter[tuple[str, tuple[str, str, int]]] = Counter()
+        self._expiries: list[tuple[float, str]] = []
+        self._rate = TokenBucket(10.0, 50.0)
+        self._wake = asyncio.Event()
+        self._changing: dict[str, asyncio.Lock] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def entries(self) -> Collection[Entry]:
+        return self._entries.values()
+
+    def matching(self, keys: Iterable[str]) -> list[Entry]:
+        """The entries of *keys*; one that has just ended has none."""
+        entries = self._entries
+        return [entries[key] for key in keys if key in entries]
+
+    # Life and death.
+
+    async def start(self) -> dict[str, Subscription]:
+        """Load what the store has; the subscriptions to match, by key.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        now = datetime.now(UTC)
+        matched = {}
+        for subscription in await self._store.submit(rows.load):
+            try:
+                entry = self._entry(subscription)
+            except Refused as refused:  # Its address was fine once.
+                _log.error(
+                    "subscription.unusable", subscription=subscription.id, reason=refused.text
+                )
+                continue
+            self._add(entry)
+            expires = subscription.lease.expires
+            if expires is not None and expires <= now:
+                entry.halted = True
+            else:
+                matched[subscription.key] = subscription
+        return matched
+
+    def _entry(self, subscription: Subscription) -> Entry:
+        return Entry(
+            subscription, prepare(subscription), parse_target(subscription.consumer.address)
+        )
+
+    def _add(self, entry: Entry) -> None:
+        subscription = entry.subscription
+        self._entries[subscription.key] = entry
+        self._by_id[subscription.id] = entry
+        self._owners[subscription.owner] += 1
+        self._owner_destinations[subscription.owner, entry.target.destination] += 1
+        self._watch(subscription)
+
+    def _drop(self, entry: Entry) -> None:
+        subscription = entry.subscription
+        del self._entries[subscription.key]
+        del self._by_id[subscription.id]
+        self._changing.pop(subscription.key, None)
+        place = (subscription.owner, entry.target.destination)
+        _decrement(self._owners, subscription.owner)
+        _decrement(self._owner_destinations, place)
+
+    async def subscribe(
+        self, request: Subscribe, context: Context, peer: Peer, *, base: str, now: datetime
+    ) -> Subscription:
+        """Create a subscription; it is in the store and in force on return.
+
+        Raises:
+            Refused: as the specification says; nothing was created.
+        """
+        target = self._check_address(request.consumer.address)
+        if request.end_to is not None:
+            self._check_address(request.end_to.address)
+        compile(request.filter)
+        spec = context.spec
+        expires = grant(
+            request.expires, spec.version.family, self._terms, trusted=peer.trusted, now=now
+        )
+        self._check_quotas(peer, target)
+        key = new_key()
+        subscription = Subscription(
+            key=key,
+            id=public_id(key),
+            owner=peer.owner,
+            spec=spec,
+            consumer=request.consumer,
+            lease=Lease(now, expires, request.expires.as_duration),
+            filter=request.filter,
+            end_to=request.end_to,
+            policy=Policy(raw=request.raw, dialect=request.dialect),
+            manager=f"{base}/subscriptions/{key}",
+        )
+        entry = Entry(subscription, prepare(subscription), target)
+        self._add(entry)  # Counted from now on; matched when it is in the store.
+        try:
+            await self._store.submit(partial(rows.insert, subscription=subscription))
+            await self._adapter.add(key, subscription.filter)
+        except BaseException:
+            self._drop(entry)
+            self._store.submit(
+                partial(rows.delete, subscription=subscription, expired=False)
+            ).add_done_callback(_forget_failure)
+            raise
+        _log.info(
+            "subscription.created",
+            subscription=subscription.id,
+            owner=subscription.owner,
+            spec=spec.version.value,
+            consumer=target.url,
+        )
+        return subscription
+
+    def _check_address(self, address: str) -> Target:
+        target = parse_target(address)
+        self._policy.check(target)
+        return target
+
+    def _check_quotas(self, peer: Peer, target: Target) -> None:
+        if len(self._entries) >= self._quotas.total:
+            raise QuotaExceeded(Reason.QUOTA, "There are too many subscriptions.")
+        if peer.trusted:
+            return
+        if self._owners[peer.owner] >= self._quotas.owner:
+            raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions.")
+        if self._owner_destinations[peer.owner, target.destination] >= self._quotas.destination:
+            raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions to one destination.")
+        wait = self._rate.take(peer.owner, time.monotonic())
+        if wait:
+            raise QuotaExceeded(Reason.RATE, "Too many Subscribe requests.", retry_after=wait)
+
+    def find(self, candidates: Iterable[str | None], *, now: datetime) -> Entry:
+        """The subscription that *candidates* name, each the peer's text.
+
+        Raises:
+            SubscriptionUnknown: None, or one whose lease is over beyond its grace.
+            Refused: ``MESSAGE_INVALID`` where they name two different ones.
+        """
+        keys = list(dict.fromkeys(key for key in map(key_in, candidates) if key))
+        if len(keys) > 1:
+            raise Refused(Reason.MESSAGE_INVALID, "The request names two subscriptions.")
+        entry = self._entries.get(keys[0]) if keys else None
+        if entry is None or not self._is_alive(entry, now):
+            raise SubscriptionUnknown
+        return entry
+
+    def _is_alive(self, entry: Entry, now: datetime) -> bool:
+        """An expired subscription of WS-Notification can be renewed for a while."""
+        expires = entry.subscription.lease.expires
+        if entry.ended or expires is None or expires > now:
+            return not entry.ended
+        wsn = entry.subscription.spec.version.family is Family.WSN
+        return wsn and expires + self._terms.grace > now
+
+    def by_id(self, id_: str) -> Entry | None:
+        return self._by_id.get(id_)
+
+    async def renew(
+        self, entry: Entry, asked: Expiry, peer: Peer, *, now: datetime
+    ) -> Subscription:
+        """Move the end of a lease.
+
+        Raises:
+            Refused: as the specification says; the lease is as it was.
+        """
+        family = entry.subscription.spec.version.family
+        expires = grant(asked, family, self._terms, trusted=peer.trusted, now=now)
+        lease = Lease(entry.subscription.lease.created, expires, asked.as_duration)
+        return await self._change(entry, lambda old: replace(old, lease=lease))
+
+    async def set_paused(self, entry: Entry, paused: bool) -> Subscription:
+        """Pause or resume; that it is so already is no error."""
+        subscription = await self._change(
+            entry, lambda old: replace(old, policy=replace(old.policy, paused=paused))
+        )
+        if self.courier is not None:
+            (self.courier.quiet if paused else self.courier.resume)(entry)
+        return subscription
+
+    async def _change(
+        self, entry: Entry, change: Callable[[Subscription], Subscription]
+    ) -> Subscription:
+        key = entry.subscription.key
+        async with self._changing.setdefault(key, asyncio.Lock()):
+            if entry.ended:
+                raise SubscriptionUnknown
+            changed = change(entry.subscription)
+            await self._store.submit(partial(rows.update, subscription=changed))
+            if entry.ended:
+                raise SubscriptionUnknown
+            entry.subscription = changed
+            self._watch(changed)
+            if entry.halted and not self._is_over(changed):
+                await self._adapter.add(key, changed.filter)
+                entry.halted = False
+                if self.courier is not None:
+                    self.courier.resume(entry)
+        self._changing.pop(key, None)
+        return changed
+
+    @staticmethod
+    def _is_over(subscription: Subscription) -> bool:
+        expires = subscription.lease.expires
+        return expires is not None and expires <= datetime.now(UTC)
+
+    async def end(self, entry: Entry, *, why: End | None = None, reason: str = "") -> None:
+        """End a subscription; on return it is gone from the store. With *why*, ``EndTo`` is
+        told."""
+        await self._end(entry, expired=False)
+        if why is not None:
+            self._farewell(entry.subscription, why, reason)
+        _log.info(
+            "subscription.ended",
+            subscription=entry.id,
+            why=why.name.lower() if why else "unsubscribed",
+        )
+
+    async def _end(self, entry: Entry, *, expired: bool) -> None:
+        """The store first: what is answered is final, and what failed has changed nothing."""
+        if entry.ended or entry.ending:
+            raise SubscriptionUnknown
+        entry.ending = True
+        try:
+            await self._store.submit(
+                partial(rows.delete, subscription=entry.subscription, expired=expired)
+            )
+        finally:
+            entry.ending = False
+        busy = entry.outbox is not None
+        if self.courier is not None:
+            self.courier.end(entry)
+        entry.ended = True
+        self._drop(entry)
+        await self._adapter.remove(entry.subscription.key)
+        if busy:  # What became a row between that commit and now.
+            self._store.submit(
+                partial(rows.delete, subscription=entry.subscription, expired=expired)
+            ).add_done_callback(_forget_failure)
+
+    # Expiry.
+
+    def _watch(self, subscription: Subscription) -> None:
+        if subscription.lease.expires is not None:
+            heapq.heappush(
+                self._expiries, (subscription.lease.expires.timestamp(), subscription.key)
+            )
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Halt and end what expires, for ever."""
+        while True:
+            self._wake.clear()
+            wait = self._expiries[0][0] - time.time() if self._expiries else None
+            if wait is None or wait > 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(
+                        self._wake.wait(), None if wait is None else min(wait, 3600)
+                    )
+                continue
+            at, key = heapq.heappop(self._expiries)
+            entry = self._entries.get(key)
+            if entry is None or entry.ended:
+                continue
+            try:
+                await self._expire(entry, at)
+            except Refused as refused:
+                _log.warning(
+                    "subscription.expiry-failed", subscription=entry.id, error=refused.text
+                )
+                heapq.heappush(self._expiries, (time.time() + 5.0, key))
+                await asyncio.sleep(1.0)
+
+    async def _expire(self, entry: Entry, at: float) -> None:
+        expires = entry.subscription.lease.expires
+        if expires is None or expires.timestamp() > time.time():
+            return  # Renewed meanwhile.
+        over = expires + self._terms.grace
+        wsn = entry.subscription.spec.version.family is Family.WSN
+        if wsn and over.timestamp() > time.time():
+            if not entry.halted:
+                entry.halted = True
+                await self._adapter.remove(entry.subscription.key)
+                if self.courier is not None:
+                    self.courier.quiet(entry)
+            heapq.heappush(self._expiries, (over.timestamp(), entry.subscription.key))
+            return
+        await self._end(entry, expired=True)
+        _log.info("subscription.expired", subscription=entry.id)
+
+
+def _forget_failure(future: "asyncio.Future[None]") -> None:
+    if not future.cancelled() and future.exception() is not None:
+        _log.warning("subscription.leftover", error=str(future.exception()))
+
+
+def _decrement(counter: Counter[T], key: T) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]

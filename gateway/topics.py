@@ -1,0 +1,40 @@
+"""The topics that were published on, and the last message of each."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from filters import DEFAULT_TOPIC, Topic
+from mediation import Notification
+
+TOPICS = 10_000
+OCTETS = 64 * 2**20
+
+
+class TopicsSeen:
+    """Bounded; the topic unused the longest goes first."""
+
+    def __init__(self, *, topics: int = TOPICS, octets: int = OCTETS) -> None:
+        self._most_topics = topics
+        self._most_octets = octets
+        self._octets = 0
+        self._current: OrderedDict[Topic, Notification] = OrderedDict()
+
+    def see(self, notifications: Sequence[Notification]) -> None:
+        """Remember each as its topic's current message."""
+        for notification in notifications:
+            topic = notification.topic or DEFAULT_TOPIC
+            previous = self._current.pop(topic, None)
+            if previous is not None:
+                self._octets -= len(previous.payload)
+            self._current[topic] = notification
+            self._octets += len(notification.payload)
+            while len(self._current) > self._most_topics or self._octets > self._most_octets:
+                _, gone = self._current.popitem(last=False)
+                self._octets -= len(gone.payload)
+
+    def current(self, topic: Topic) -> Notification | None:
+        """The last message on *topic*."""
+        return self._current.get(topic)
+
+    def topics(self) -> Sequence[Topic]:
+        return tuple(self._current)

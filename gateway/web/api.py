@@ -1,0 +1,192 @@
+"""The JSON administration: subscriptions and dead letters."""
+
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from gateway.delivery import Entry
+from gateway.store import DeadLetter, deadletters, totals
+from mediation import End
+
+if TYPE_CHECKING:
+    from gateway.service import Gateway
+
+PAGE = 100
+
+
+class Counts(BaseModel):
+    """What became of a subscription's deliveries."""
+
+    matched: int
+    delivered: int
+    waiting: int
+    dead: int
+    expired: int
+    cancelled: int
+    skipped: int
+
+
+class SubscriptionView(BaseModel):
+    """A subscription, without its key."""
+
+    id: str
+    owner: str
+    spec: str
+    soap: str
+    consumer: str
+    end_to: str | None
+    topics: list[str]
+    contents: list[str]
+    raw: bool
+    paused: bool
+    created: datetime
+    expires: datetime | None
+    counts: Counts | None = None
+
+
+class Page(BaseModel):
+    subscriptions: list[SubscriptionView]
+    next: str | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+class DeadLetterView(BaseModel):
+    number: int
+    subscription: str
+    message_id: str
+    topic: str | None
+    reason: str
+    status: int | None
+    failure: str | None
+    answer: str
+    attempts: int
+    since: datetime
+    died: datetime
+
+
+class DeadLetterPage(BaseModel):
+    dead_letters: list[DeadLetterView]
+    next: int | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+class Selection(BaseModel):
+    """Which dead letters: those of these numbers, or all."""
+
+    numbers: list[int] | None = Field(None, max_length=10_000)
+
+
+class Affected(BaseModel):
+    number: int
+
+
+def api_routes(gateway: "Gateway") -> APIRouter:
+    """``/api/v1``."""
+    router = APIRouter(prefix="/api/v1")
+
+    def found(id_: str) -> Entry:
+        entry = gateway.subscriptions.by_id(id_)
+        if entry is None:
+            raise HTTPException(404, "There is no such subscription.")
+        return entry
+
+    @router.get("/subscriptions", tags=["subscriptions"])
+    async def list_subscriptions(
+        after: str = "", limit: Annotated[int, Query(ge=1, le=1000)] = PAGE
+    ) -> Page:
+        """Subscriptions in the order of their ids."""
+        chosen = sorted(entry.id for entry in gateway.subscriptions.entries if entry.id > after)
+        views = [_view(found(id_)) for id_ in chosen[:limit]]
+        more = len(chosen) > limit
+        return Page(subscriptions=views, next=views[-1].id if more else None)
+
+    @router.get("/subscriptions/{id}", tags=["subscriptions"])
+    async def show_subscription(id: str) -> SubscriptionView:
+        """One subscription, with what became of its deliveries."""
+        entry = found(id)
+        view = _view(entry)
+        counted = await gateway.store.submit(partial(totals.read, subscription=id))
+        view.counts = Counts(
+            matched=counted.matched,
+            delivered=counted.delivered,
+            waiting=counted.matched - counted.settled(),
+            dead=counted.dead,
+            expired=counted.expired,
+            cancelled=counted.cancelled,
+            skipped=counted.skipped,
+        )
+        return view
+
+    @router.delete("/subscriptions/{id}", status_code=204, tags=["subscriptions"])
+    async def delete_subscription(id: str) -> None:
+        """End a subscription; its subscriber is told, where it asked for that."""
+        await gateway.subscriptions.end(
+            found(id), why=End.CANCELLING, reason="The subscription was ended by an operator."
+        )
+
+    @router.get("/deadletters", tags=["dead letters"])
+    async def list_dead_letters(
+        subscription: str | None = None,
+        after: int = 0,
+        limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    ) -> DeadLetterPage:
+        """Dead letters in the order in which they died."""
+        listed = await gateway.store.submit(
+            partial(deadletters.listed, subscription=subscription, after=after, limit=limit)
+        )
+        more = len(listed) == limit
+        return DeadLetterPage(
+            dead_letters=[_dead(letter) for letter in listed],
+            next=listed[-1].number if more else None,
+        )
+
+    @router.post("/deadletters/redrive", tags=["dead letters"])
+    async def redrive(selection: Selection) -> Affected:
+        """Deliver dead letters again, with the same message ids; those of subscriptions that
+        have ended stay where they are."""
+        return Affected(number=await gateway.redrive(selection.numbers))
+
+    @router.post("/deadletters/purge", tags=["dead letters"])
+    async def purge(selection: Selection) -> Affected:
+        """Forget dead letters; they stay counted."""
+        number = await gateway.store.submit(partial(deadletters.purge, numbers=selection.numbers))
+        return Affected(number=number)
+
+    return router
+
+
+def _view(entry: Entry) -> SubscriptionView:
+    subscription = entry.subscription
+    filter_ = subscription.filter
+    return SubscriptionView(
+        id=subscription.id,
+        owner=subscription.owner,
+        spec=subscription.spec.version.value,
+        soap="1.1" if subscription.spec.soap.name == "V1_1" else "1.2",
+        consumer=subscription.consumer.address,
+        end_to=subscription.end_to.address if subscription.end_to else None,
+        topics=[one.text for one in filter_.topics],
+        contents=[one.text for one in (*filter_.contents, *filter_.others)],
+        raw=subscription.policy.raw,
+        paused=subscription.policy.paused,
+        created=subscription.lease.created,
+        expires=subscription.lease.expires,
+    )
+
+
+def _dead(letter: DeadLetter) -> DeadLetterView:
+    death = letter.death
+    return DeadLetterView(
+        number=letter.number,
+        subscription=death.subscription,
+        message_id=death.delivery_id,
+        topic=death.topic,
+        reason=death.reason.value,
+        status=death.status,
+        failure=death.failure,
+        answer=death.answer,
+        attempts=death.attempts,
+        since=datetime.fromtimestamp(death.since, UTC),
+        died=datetime.fromtimestamp(death.died, UTC),
+    )

@@ -1,0 +1,63 @@
+"""The ASGI application: FastAPI for people and programs, the SOAP endpoint beside it."""
+
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from filters import Reason, Refused
+from gateway.http import HostMiddleware
+from gateway.web.api import api_routes
+from gateway.web.health import health_routes
+
+if TYPE_CHECKING:
+    from gateway.service import Gateway
+
+_STATUS = {
+    Reason.UNAVAILABLE: 503,
+    Reason.SUBSCRIPTION_UNKNOWN: 404,
+    Reason.TOO_LARGE: 413,
+    Reason.RATE: 429,
+}
+_SOAP_PREFIXES = ("/soap/topic/", "/subscriptions/")
+
+
+class _Dispatch:
+    """Hands SOAP's paths to its endpoint, all others to FastAPI."""
+
+    def __init__(self, soap: ASGIApp, rest: ASGIApp) -> None:
+        self._soap = soap
+        self._rest = rest
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path = scope["path"]
+            if path == "/soap" or path == "/soap/" or path.startswith(_SOAP_PREFIXES):
+                await self._soap(scope, receive, send)
+                return
+        await self._rest(scope, receive, send)
+
+
+def make_app(gateway: "Gateway") -> ASGIApp:
+    """The application that serves *gateway*."""
+    api = FastAPI(
+        title="Dragoman",
+        summary="WS-Eventing and WS-Notification in front of a message system.",
+        redoc_url=None,
+    )
+    api.include_router(health_routes(gateway))
+    api.include_router(api_routes(gateway))
+
+    @api.exception_handler(Refused)
+    async def refused(_: Request, error: Exception) -> JSONResponse:
+        reason = error.reason if isinstance(error, Refused) else Reason.INTERNAL
+        status = _STATUS.get(reason, 500 if reason is Reason.INTERNAL else 400)
+        headers = {"Retry-After": "2"} if status == 503 else {}
+        return JSONResponse({"detail": str(error), "reason": reason.value}, status, headers)
+
+    @api.get("/", include_in_schema=False)
+    async def root() -> RedirectResponse:
+        return RedirectResponse("/docs")
+
+    return HostMiddleware(_Dispatch(gateway.soap, api), gateway.http_settings)

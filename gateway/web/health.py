@@ -1,0 +1,76 @@
+"""Liveness, readiness and metrics."""
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Response
+from fastapi.responses import JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+if TYPE_CHECKING:
+    from gateway.service import Gateway, Snapshot
+
+
+def health_routes(gateway: "Gateway") -> APIRouter:
+    """``/healthz``, ``/readyz``, ``/metrics``."""
+    router = APIRouter()
+
+    @router.get("/healthz", include_in_schema=False)
+    async def healthz() -> Response:
+        return JSONResponse({"status": "alive"})
+
+    @router.get("/readyz", include_in_schema=False)
+    async def readyz() -> Response:
+        state = gateway.readiness()
+        return JSONResponse(state, 200 if state["ready"] else 503)
+
+    @router.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        registry = CollectorRegistry()
+        registry.register(_Collector(await gateway.snapshot()))
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+class _Collector:
+    """One snapshot, as Prometheus reads it."""
+
+    def __init__(self, snapshot: "Snapshot") -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
+        taken = self._snapshot
+        law = taken.law
+        families: list[CounterMetricFamily | GaugeMetricFamily] = [
+            CounterMetricFamily(
+                "dragoman_accepted", "Notifications accepted from publishers.", taken.accepted
+            )
+        ]
+        for name in ("matched", "delivered", "dead", "expired", "cancelled", "skipped"):
+            families.append(
+                CounterMetricFamily(
+                    f"dragoman_{name}", f"Deliveries {name}.", getattr(law.totals, name)
+                )
+            )
+        for name, text, value in (
+            ("waiting", "Deliveries that wait.", law.waiting),
+            ("in_flight", "Deliveries under way.", law.in_flight),
+            ("dead_letters", "Dead letters kept.", law.dead_letters),
+            ("conservation_error", "What the conservation law leaves over; 0 at rest.", law.error),
+            ("subscriptions", "Subscriptions.", taken.subscriptions),
+            ("unsettled", "Messages unsettled in the messaging system.", taken.unsettled),
+            ("open_breakers", "Destinations that cannot be connected to.", taken.open_breakers),
+            ("store_writable", "Whether the store takes writes.", int(taken.store_writable)),
+        ):
+            families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
+        for name, text, label, values in (
+            ("requests", "SOAP requests, by operation.", "operation", taken.requests),
+            ("refusals", "Requests refused, by reason.", "reason", taken.refusals),
+            ("attempts", "Delivery attempts, by verdict.", "verdict", taken.attempts),
+        ):
+            family = CounterMetricFamily(f"dragoman_{name}", text, labels=[label])
+            for key, value in sorted(values.items()):
+                family.add_metric([key], value)
+            families.append(family)
+        return families

@@ -1,0 +1,281 @@
+"""The one SOAP endpoint: octets to a request, what it does, and an answer in what the peer spoke."""
+
+import asyncio
+import math
+import uuid
+from datetime import UTC, datetime
+
+import structlog
+from starlette.types import Receive, Scope, Send
+
+from adapters import AdapterUnavailable
+from filters import Reason, Refused, Topic, parse_clark
+from filters.topics import Step
+from gateway.egress import (
+    HOPS_HEADER,
+    AddressPolicy,
+    Request,
+    SendFailed,
+    Transport,
+    parse_target,
+    read_hops,
+)
+from gateway.http import (
+    HttpLimits,
+    HttpRefusal,
+    HttpSettings,
+    MediaType,
+    Networks,
+    client_address,
+    public_base,
+    read_body,
+    send_refusal,
+    soap_media_type,
+)
+from gateway.operations import Call, Operations
+from gateway.parsing import Parsing
+from gateway.peers import Peer
+from gateway.quotas import QuotaExceeded
+from mediation import (
+    WSA_NONE,
+    Arrival,
+    Context,
+    EndpointReference,
+    Incoming,
+    Rejected,
+    Soap,
+    Subscribe,
+    Wsa,
+    http_headers,
+    is_anonymous,
+    read,
+    reference_headers,
+    write_fault,
+    write_response,
+)
+
+TOPIC_PATH = "/soap/topic/"
+RETRY_AFTER = 2.0
+"""Seconds after which a peer may try again what we could not take."""
+REPLIES_AT_A_TIME = 64
+_log = structlog.get_logger("dragoman.soap")
+
+
+def topic_of_path(path: str) -> Topic | None:
+    """The topic that ``/soap/topic/<name>`` names: a path in the ad hoc namespace, or Clark
+    notation; decoded once already.
+
+    Raises:
+        Refused: ``TOPIC_INVALID``.
+    """
+    name = path.removeprefix(TOPIC_PATH).strip() if path.startswith(TOPIC_PATH) else ""
+    if not name:
+        return None
+    try:
+        if "{" in name:
+            return parse_clark(name)
+        steps = tuple(Step(None, step) for step in name.split("/"))
+    except ValueError:
+        steps = ()
+    if not steps or not all(step.name for step in steps) or len(steps) > 64 or len(name) > 4096:
+        raise Refused(Reason.TOPIC_INVALID, "The URL does not name a topic.")
+    return Topic(steps)
+
+
+class SoapEndpoint:
+    """An ASGI application for every path where SOAP messages arrive."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        parsing: Parsing,
+        transport: Transport,
+        policy: AddressPolicy,
+        *,
+        limits: HttpLimits,
+        settings: HttpSettings,
+        trusted: Networks,
+    ) -> None:
+        self._operations = operations
+        self._parsing = parsing
+        self._transport = transport
+        self._policy = policy
+        self._limits = limits
+        self._settings = settings
+        self._trusted = trusted
+        self._replies: set[asyncio.Task[None]] = set()
+        self.requests: dict[str, int] = {}
+        """Requests by operation; refusals by their reason."""
+        self.refusals: dict[str, int] = {}
+        self.draining = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if scope["method"] != "POST":
+                raise HttpRefusal(405, "SOAP messages are sent with POST.", {"Allow": "POST"})
+            media_type = soap_media_type(scope["headers"])
+            octets = await read_body(receive, scope, self._limits)
+        except HttpRefusal as refusal:
+            self._count_refusal(f"http-{refusal.status}")
+            await send_refusal(send, refusal)
+            return
+        status, headers, body = await self._answer(scope, media_type, octets)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _answer(
+        self, scope: Scope, media_type: MediaType, octets: bytes
+    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        hint = Soap.V1_2 if media_type.name == "application/soap+xml" else Soap.V1_1
+        context = Context(hint)
+        try:
+            incoming = await self._read(scope, media_type, octets, hint)
+            context = incoming.context
+            return await self._perform(scope, incoming)
+        except Rejected as rejected:
+            return self._fault(rejected.refused, rejected.context)
+        except Refused as refused:
+            return self._fault(refused, context)
+        except Exception:
+            _log.exception("soap.internal-error")
+            internal = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
+            return self._fault(internal, context)
+
+    async def _read(
+        self, scope: Scope, media_type: MediaType, octets: bytes, hint: Soap
+    ) -> Incoming:
+        headers = scope["headers"]
+        action = media_type.action or _header(headers, b"soapaction").strip().strip('"')
+        arrival = Arrival(
+            source=self._peer(scope).source,
+            time=datetime.now(UTC),
+            fresh_id=f"urn:uuid:{uuid.uuid4()}",
+            url_topic=topic_of_path(scope["path"]),
+            http_action=action or None,
+        )
+        return await self._parsing.run(
+            len(octets),
+            lambda learnt: read(
+                octets, arrival, soap_hint=hint, charset=media_type.charset, learnt=learnt
+            ),
+        )
+
+    def _peer(self, scope: Scope) -> Peer:
+        address = client_address(scope, self._settings)
+        return Peer(address, address in self._trusted)
+
+    async def _perform(
+        self, scope: Scope, incoming: Incoming
+    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        context = incoming.context
+        operation = context.operation.value if context.operation else "unknown"
+        self.requests[operation] = self.requests.get(operation, 0) + 1
+        if self.draining:
+            raise AdapterUnavailable("The gateway is stopping.")
+        hops = read_hops(_header(scope["headers"], HOPS_HEADER.lower().encode()) or None)
+        call = Call(
+            incoming,
+            self._peer(scope),
+            public_base(scope, self._settings),
+            scope["path"],
+            hops,
+        )
+        elsewhere = self._reply_elsewhere(incoming)
+        response = await self._operations.execute(call)
+        if response is None:
+            return 202, [(b"content-length", b"0")], b""
+        extra = ""
+        if elsewhere is not None and context.wsa is not None:
+            extra = reference_headers(elsewhere, context.wsa).decode()
+        action, body = write_response(
+            response, context, message_id=f"urn:uuid:{uuid.uuid4()}", reply_headers=extra
+        )
+        if elsewhere is None:
+            return 200, _headers(context.soap, action, body), body
+        if elsewhere.address != WSA_NONE:
+            self._reply(elsewhere, context.soap, action, body)
+        return 202, [(b"content-length", b"0")], b""
+
+    def _reply_elsewhere(self, incoming: Incoming) -> EndpointReference | None:
+        """Where the answer goes, if not on the connection that the request came on.
+
+        Raises:
+            Refused: ``REPLY_ADDRESS``: the policy does not allow the address.
+        """
+        reply_to = incoming.context.headers.reply_to
+        if reply_to is None or is_anonymous(reply_to.address):
+            return None
+        request = incoming.request
+        if isinstance(request, Subscribe) and request.consumer.address == reply_to.address:
+            return None  # agsh/onvif names its consumer there and waits on the connection.
+        if reply_to.address == WSA_NONE and reply_to.wsa is Wsa.V2005_08:
+            return reply_to
+        try:
+            self._policy.check(parse_target(reply_to.address))
+        except Refused as refused:
+            raise Refused(
+                Reason.REPLY_ADDRESS, "The reply address is refused.", names=("wsa:ReplyTo",)
+            ) from refused
+        if len(self._replies) >= REPLIES_AT_A_TIME:
+            raise AdapterUnavailable("Too many replies are under way.")
+        return reply_to
+
+    def _reply(self, to: EndpointReference, soap: Soap, action: str, body: bytes) -> None:
+        request = Request(parse_target(to.address), body, http_headers(soap, action))
+
+        async def send() -> None:
+            try:
+                await self._transport.send(request)
+            except SendFailed as failure:
+                _log.warning("soap.reply-failed", kind=failure.kind.value)
+
+        task = asyncio.get_running_loop().create_task(send())
+        self._replies.add(task)
+        task.add_done_callback(self._replies.discard)
+
+    def _fault(
+        self, refused: Refused, context: Context
+    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        self._count_refusal(refused.reason.value)
+        retry_after = None
+        if isinstance(refused, AdapterUnavailable | QuotaExceeded):
+            retry_after = refused.retry_after
+        elif refused.reason is Reason.UNAVAILABLE:
+            retry_after = RETRY_AFTER
+        _log.info(
+            "soap.refused",
+            reason=refused.reason.value,
+            operation=context.operation.value if context.operation else None,
+            element=context.element[:200],
+            value=refused.value[:200],
+        )
+        status, body = write_fault(
+            refused,
+            context,
+            now=datetime.now(UTC),
+            message_id=f"urn:uuid:{uuid.uuid4()}",
+            retry_after=retry_after,
+        )
+        headers = _headers(context.soap, "", body)
+        if retry_after is not None:
+            headers.append((b"retry-after", str(max(1, math.ceil(retry_after))).encode()))
+        return status, headers, body
+
+    def _count_refusal(self, reason: str) -> None:
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+
+def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
+    for name, value in headers:
+        if name == wanted:
+            return value.decode("latin-1")
+    return ""
+
+
+def _headers(soap: Soap, action: str, body: bytes) -> list[tuple[bytes, bytes]]:
+    """The content type as `http_headers` says it; SOAPAction belongs to requests alone."""
+    content_type = http_headers(soap, action)[0][1]
+    return [
+        (b"content-type", content_type.encode()),
+        (b"content-length", str(len(body)).encode()),
+    ]
