@@ -2,12 +2,12 @@
 2004/08, section 4). It is a courtesy: tried a few times, never kept."""
 
 import asyncio
-import uuid
 
 import structlog
 
 from filters import Refused
 from gateway.egress import AddressPolicy, Request, SendFailed, Transport, parse_target
+from gateway.ids import message_urn
 from mediation import End, Family, Subscription, http_headers, write_subscription_end
 
 DELAYS = (0.0, 5.0, 30.0)
@@ -35,7 +35,7 @@ class Farewells:
         if subscription.end_to is None:
             return
         action, body = write_subscription_end(
-            subscription, why, message_id=f"urn:uuid:{uuid.uuid4()}", reason=reason
+            subscription, why, message_id=message_urn(), reason=reason
         )
         headers = http_headers(subscription.spec.soap, action)
         for delay in DELAYS:

@@ -42,14 +42,16 @@ class Parsing:
         self._documents = 0
         self._octets = 0
 
-    async def run(self, octets: int, work: Callable[[set[str] | None], T]) -> T:
+    async def run(self, octets: int, work: Callable[[set[str] | None], T], *, trusted: bool) -> T:
         """Run *work*, which parses *octets* and adds the names that it met to its argument.
+
+        *trusted* peers have few names, and theirs are not counted.
 
         Raises:
             Busy: It would have to wait too long for its turn.
         """
         if octets <= SMALL and len(self._learnt) < LEARNT:
-            return work(self._learnt)
+            return work(None if trusted else self._learnt)
         if octets <= LARGE:
             return await self._in_thread(octets, work)
         try:

@@ -7,6 +7,7 @@ reference parameters), and the subscription reference.
 
 import uuid
 from dataclasses import dataclass
+from hashlib import sha1
 
 from lxml import etree
 
@@ -26,8 +27,9 @@ from mediation.soap import (
 from mediation.versions import Family, Soap, Version, Wsa
 from mediation.wsrf import written_topic
 
-_DELIVERIES = uuid.UUID("6f3b1f0e-6a2c-5b0e-9d0b-6a1c5f1f7d11")
+_DELIVERIES = uuid.UUID("6f3b1f0e-6a2c-5b0e-9d0b-6a1c5f1f7d11").bytes
 """The namespace of the message ids of deliveries."""
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Rendering:
     """A notification in one shape; ``parts`` are the octets around the holes."""
 
     action: str
-    soap: Soap
+    http_headers: tuple[tuple[str, str], ...]
     parts: tuple[bytes, bytes, bytes, bytes]
 
     def fill(self, recipient: Recipient, message_id: str) -> bytes:
@@ -65,10 +67,6 @@ class Rendering:
         return b"".join(
             (first, message_id.encode(), second, recipient.headers, third, recipient.reference, last)
         )
-
-    @property
-    def http_headers(self) -> tuple[tuple[str, str], ...]:
-        return http_headers(self.soap, self.action)
 
 
 def http_headers(soap: Soap, action: str) -> tuple[tuple[str, str], ...]:
@@ -89,22 +87,27 @@ def shape_of(subscription: Subscription) -> Shape:
     return Shape(spec.version, spec.soap, wsa, epr, policy.raw, policy.dialect)
 
 
-def prepare(subscription: Subscription, manager: str) -> Recipient:
-    """The strings that fill the holes for *subscription*, whose manager's address is *manager*."""
+def prepare(subscription: Subscription) -> Recipient:
+    """The strings that fill the holes for *subscription*."""
     shape = shape_of(subscription)
     consumer = subscription.consumer
     to = f"<wsa:To>{xml_text(consumer.address)}</wsa:To>".encode()
     reference = b""
     if shape.version.family is Family.WSN and not shape.raw:
-        epr = write_epr(EndpointReference(manager, shape.epr))
+        epr = write_epr(EndpointReference(subscription.manager, shape.epr))
         reference = f"<wsnt:SubscriptionReference>{epr}</wsnt:SubscriptionReference>".encode()
     return Recipient(shape, to + reference_headers(consumer, shape.wsa), reference)
 
 
 def delivery_id(notification: Notification, subscription_id: str) -> str:
     """The ``wsa:MessageID`` of a delivery: the same on every attempt, replica and restart."""
-    name = f"{notification.source}\n{notification.id}\n{subscription_id}"
-    return f"urn:uuid:{uuid.uuid5(_DELIVERIES, name)}"
+    name = f"{notification.source}\n{notification.id}\n{subscription_id}".encode()
+    # uuid.uuid5 spelled out (RFC 9562, section 5.5): it is made for every delivery.
+    digest = sha1(_DELIVERIES + name, usedforsecurity=False).hexdigest()
+    return (
+        f"urn:uuid:{digest[:8]}-{digest[8:12]}-5{digest[13:16]}"
+        f"-{_VARIANT[digest[16]]}{digest[17:20]}-{digest[20:32]}"
+    )
 
 
 def render(notification: Notification, shape: Shape, producer: str) -> Rendering:
@@ -133,7 +136,7 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
             f"</wsnt:NotificationMessage></wsnt:Notify>{ENVELOPE_END}"
         )
     parts = (first.encode(), second.encode(), third.encode(), last.encode())
-    return Rendering(action, shape.soap, parts)
+    return Rendering(action, http_headers(shape.soap, action), parts)
 
 
 def _action(notification: Notification, shape: Shape) -> str:

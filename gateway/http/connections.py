@@ -17,15 +17,28 @@ class Evictable(Protocol):
         """Close at once, without a word."""
 
 
+_REMEMBERED = 4096
+"""Addresses that a set of networks has judged, and need not read again."""
+
+
 class Networks:
     """A set of networks."""
 
     def __init__(self, members: Iterable[Network] = ()) -> None:
         self._members = tuple(members)
+        self._judged: dict[str, bool] = {}
 
     def __contains__(self, address: str) -> bool:
         if not self._members:
             return False
+        judged = self._judged.get(address)
+        if judged is None:
+            if len(self._judged) >= _REMEMBERED:
+                self._judged.clear()
+            judged = self._judged[address] = self._judge(address)
+        return judged
+
+    def _judge(self, address: str) -> bool:
         try:
             ip = ip_address(address)
         except ValueError:

@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import uuid
 from datetime import UTC, datetime
 
 import structlog
@@ -32,6 +31,7 @@ from gateway.http import (
     send_refusal,
     soap_media_type,
 )
+from gateway.ids import message_urn
 from gateway.operations import Call, Operations
 from gateway.parsing import Parsing
 from gateway.peers import Peer
@@ -146,10 +146,11 @@ class SoapEndpoint:
     ) -> Incoming:
         headers = scope["headers"]
         action = media_type.action or _header(headers, b"soapaction").strip().strip('"')
+        peer = self._peer(scope)
         arrival = Arrival(
-            source=self._peer(scope).source,
+            source=peer.source,
             time=datetime.now(UTC),
-            fresh_id=f"urn:uuid:{uuid.uuid4()}",
+            fresh_id=message_urn(),
             url_topic=topic_of_path(scope["path"]),
             http_action=action or None,
         )
@@ -158,6 +159,7 @@ class SoapEndpoint:
             lambda learnt: read(
                 octets, arrival, soap_hint=hint, charset=media_type.charset, learnt=learnt
             ),
+            trusted=peer.trusted,
         )
 
     def _peer(self, scope: Scope) -> Peer:
@@ -188,7 +190,7 @@ class SoapEndpoint:
         if elsewhere is not None and context.wsa is not None:
             extra = reference_headers(elsewhere, context.wsa).decode()
         action, body = write_response(
-            response, context, message_id=f"urn:uuid:{uuid.uuid4()}", reply_headers=extra
+            response, context, message_id=message_urn(), reply_headers=extra
         )
         if elsewhere is None:
             return 200, _headers(context.soap, action, body), body
@@ -253,7 +255,7 @@ class SoapEndpoint:
             refused,
             context,
             now=datetime.now(UTC),
-            message_id=f"urn:uuid:{uuid.uuid4()}",
+            message_id=message_urn(),
             retry_after=retry_after,
         )
         headers = _headers(context.soap, "", body)

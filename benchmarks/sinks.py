@@ -1,0 +1,88 @@
+"""Consumers: one process with many listening ports, which answers 202 and says when all of a
+round have come. ``python -m benchmarks.sinks N`` prints the ports; then each line that it reads,
+``NAME COUNT``, is answered with ``NAME MEAN LAST`` (seconds from the ``t0`` in the message)."""
+
+import asyncio
+import re
+import resource
+import sys
+import time
+
+import uvloop
+
+from benchmarks.machine import pin
+
+_T0 = re.compile(rb"<t0>([0-9.]+)</t0>")
+_LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
+_ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
+
+
+class Tally:
+    """What has come in this round."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sum = 0.0
+        self.last = 0.0
+        self.wanted = 0
+        self.done = asyncio.Event()
+
+    def received(self, body: bytes) -> None:
+        now = time.clock_gettime(time.CLOCK_MONOTONIC)
+        found = _T0.search(body)
+        if found:
+            elapsed = now - float(found[1])
+            self.sum += elapsed
+            self.last = max(self.last, elapsed)
+        self.count += 1
+        if self.count == self.wanted:
+            self.done.set()
+
+
+class Sink(asyncio.Protocol):
+    """One connection of a consumer."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while True:
+            head, found, rest = self._buffer.partition(b"\r\n\r\n")
+            length = _LENGTH.search(head) if found else None
+            if length is None or len(rest) < int(length[1]):
+                return
+            body, self._buffer = rest[: int(length[1])], rest[int(length[1]) :]
+            self._tally.received(body)
+            self._transport.write(_ACCEPTED)  # type: ignore[attr-defined]  # it is a stream's
+
+
+async def main(number: int) -> None:
+    """Listen on *number* ports and answer rounds until standard input ends."""
+    loop = asyncio.get_running_loop()
+    tally = Tally()
+    ports = []
+    for _ in range(number):
+        server = await loop.create_server(lambda: Sink(tally), "127.0.0.1", 0, backlog=64)
+        ports.append(server.sockets[0].getsockname()[1])
+    print(*ports, flush=True)
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        name, wanted = line.split()
+        tally.count, tally.sum, tally.last, tally.wanted = 0, 0.0, 0.0, int(wanted)
+        tally.done.clear()
+        print(name.decode(), "ready", flush=True)
+        await tally.done.wait()
+        print(name.decode(), tally.sum / max(1, tally.count), tally.last, flush=True)
+
+
+if __name__ == "__main__":
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    pin(1)
+    uvloop.run(main(int(sys.argv[1])))
