@@ -14,6 +14,7 @@ than the window holds.
 import asyncio
 import logging
 import queue
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -39,6 +40,11 @@ WAITING_OCTETS = 64 * 2**20
 """What may wait for a commit. Publications beyond are refused."""
 
 CLOSE_SECONDS = 10.0
+
+SWITCH_SECONDS = 0.0001
+"""After which a busy event loop lets the writer run. With Python's 5 ms a loop whose turns are
+shorter can keep the writer waiting for seconds (measured: 17 publications a second, the slowest
+after 11 s; with 0.1 ms 4,500 a second, the slowest after 9 ms)."""
 
 logger = logging.getLogger(__name__)
 
@@ -105,7 +111,8 @@ class EmbeddedAdapter:
     async def start(self, interests: Collection[Interest]) -> None:
         self._interests.replace(interests)
         self._loop = asyncio.get_running_loop()
-        self._work: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Sequence[Work]] = queue.SimpleQueue()
+        self._handing: list[Work] = []
         self._inflight: deque[Publication] = deque()
         self._waiting = self._waiting_octets = 0
         self._ready: deque[tuple[int, Notification, int]] = deque()
@@ -121,6 +128,7 @@ class EmbeddedAdapter:
         self._thread = threading.Thread(
             target=writer.run, args=(opened, self._ended), name="journal", daemon=True
         )
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         self._thread.start()
         self._newest = self._inherited = await opened
         self._failure = None
@@ -133,7 +141,7 @@ class EmbeddedAdapter:
         if not self._open:
             raise AdapterUnavailable(self._failure or "the journal is closed")
         entries = [keep(notification) for notification in notifications]
-        octets = sum([len(entry.body) + len(entry.properties) for entry in entries])
+        octets = sum(map(len, entries))
         if self._waiting and (
             self._waiting + len(entries) > WAITING_MESSAGES
             or self._waiting_octets + octets > WAITING_OCTETS
@@ -144,7 +152,7 @@ class EmbeddedAdapter:
         done: asyncio.Future[None] = self._loop.create_future()
         publication = Publication(notifications, entries, octets, done)
         self._inflight.append(publication)
-        self._work.put(publication)
+        self._hand(publication)
         await done
 
     async def want(self, interest: Interest) -> None:
@@ -169,12 +177,25 @@ class EmbeddedAdapter:
             return
         self._open = False
         self._changed.set()
-        self._work.put(Stop())
+        self._hand(Stop())
+        self._flush()
         await asyncio.wait([self._ended], timeout=CLOSE_SECONDS)
         if self._ended.done():
             self._thread.join()
         else:
             logger.error("the journal did not close within %s s", CLOSE_SECONDS)
+
+    def _hand(self, work: Work) -> None:
+        """Give *work* to the writer, together with all that this turn of the event loop brings:
+        waking it for each would cost more than the commit that they share."""
+        if not self._handing:
+            self._loop.call_soon(self._flush)
+        self._handing.append(work)
+
+    def _flush(self) -> None:
+        if self._handing:
+            self._work.put(self._handing)
+            self._handing = []
 
     def _take(self) -> EmbeddedDelivery | None:
         """The next message that somebody wants, while the window has room."""
@@ -185,12 +206,12 @@ class EmbeddedAdapter:
             if self._interests.cover(notification.topic):
                 self._unsettled.add(number)
                 return EmbeddedDelivery(self, number, notification, number <= self._inherited)
-            self._work.put(number)
+            self._hand(number)
         return None
 
     def _settle(self, number: int) -> None:
         if self._open:
-            self._work.put(number)
+            self._hand(number)
 
     def _committed(self, outcome: Outcome) -> None:
         """The writer made one turn."""
@@ -241,7 +262,7 @@ class EmbeddedAdapter:
             and self._ready_octets < READY_OCTETS
         ):
             self._reading = True
-            self._work.put(
+            self._hand(
                 Read(
                     self._loaded,
                     READY_MESSAGES - len(self._ready),

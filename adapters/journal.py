@@ -11,14 +11,18 @@ Everything here blocks, and belongs to one thread. A commit is on the disk when 
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from adapters.protocol import AdapterError, AdapterUnavailable
 from adapters.repeats import SCHEMA as REPEATS_SCHEMA
-from adapters.repeats import Repeats, hash_id
+from adapters.repeats import TRIGGERS as REPEATS_TRIGGERS
+from adapters.repeats import Change, Repeats, hash_id
 from filters import Reason
 
 SCHEMA_VERSION = 1
@@ -30,25 +34,61 @@ SCHEMA = (
 RETRY_AFTER = 5.0
 """Seconds that a publisher is told to wait when the disk does not take more."""
 
+ROOM_SECONDS = 1.0
 MOST_RESERVE = 16 * 2**20
 PAGE = 4096
 
-# One statement for several rows: each statement gives up the interpreter lock and must get it
-# back from a busy event loop. Powers of two, so that few statements serve any number of rows.
-_INSERT = {
-    rows: "INSERT INTO message VALUES " + ", ".join(["(?, ?, ?)"] * rows)  # noqa: S608 - constants
-    for rows in (64, 32, 16, 8, 4, 2, 1)
+MESSAGE = "message"
+SETTLED = "settled"
+NOTHING: Change = ("nothing", None, None, None)
+
+TRIGGERS = {
+    MESSAGE: "INSERT INTO message VALUES (new.a, new.b, new.c);",
+    SETTLED: "DELETE FROM message WHERE seq IN (SELECT value FROM json_each(new.a));",
+    **REPEATS_TRIGGERS,
 }
+# A commit is one statement: rows inserted into a view whose triggers do what each row says. Each
+# call of SQLite gives up the interpreter lock and has to get it back from a busy event loop, which
+# may take milliseconds; BEGIN, four statements and COMMIT would pay that fifteen times.
+_PROCEDURES = (
+    "CREATE TEMP VIEW change (what, a, b, c) AS SELECT '', NULL, NULL, NULL",
+    *[
+        f"CREATE TEMP TRIGGER do_{what} INSTEAD OF INSERT ON change WHEN new.what = '{what}'"
+        f" BEGIN {statements} END"
+        for what, statements in TRIGGERS.items()
+    ],
+)
+_MOST_CHANGES = 4096
+_CHANGE = {  # powers of two, filled up with rows that change nothing: so few serve any number
+    rows: "INSERT INTO change VALUES " + ", ".join(["(?, ?, ?, ?)"] * rows)  # noqa: S608
+    for rows in (1 << bits for bits in range(_MOST_CHANGES.bit_length()))
+}
+
+# As few calls for the same reason: all rows come as one value, unless they are large.
+_SIZES = """
+    SELECT json_group_array(json_array(seq, octets)) FROM
+    (SELECT seq, length(body) AS octets FROM message WHERE seq > ? ORDER BY seq LIMIT ?)
+"""
+_ROWS = """
+    SELECT json_group_array(json_array(seq, json(properties), hex(body)))
+    FROM message WHERE seq > ? AND seq <= ?
+"""
+_LARGE_ROWS = "SELECT seq, properties, body FROM message WHERE seq > ? AND seq <= ? ORDER BY seq"
+_LARGE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message to be kept: who published it under which id, and what is read back."""
+    """A message to be kept: who published it under which id, its properties in JSON, its body."""
 
     source: str
     id: str
     properties: str
     body: bytes
+
+    def __len__(self) -> int:
+        """In octets."""
+        return len(self.properties) + len(self.body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +96,7 @@ class Stored:
     """A message that was read back."""
 
     seq: int
-    properties: str
+    properties: dict[str, str]
     body: bytes
 
 
@@ -79,6 +119,8 @@ class Journal:
         self._synchronous = "FULL" if survive_power_loss else "NORMAL"
         self._wanted_reserve = reserve
         self._reserve = 0
+        self._room = 0
+        self._room_asked = 0.0
         self._repeats = Repeats()
         self._sound = False
         self._connection: sqlite3.Connection
@@ -96,6 +138,7 @@ class Journal:
             self._reserve = self._choose_reserve()
             unclean = _has_content(self.path.with_name(self.path.name + "-wal"))
             self._connection = sqlite3.connect(self.path, isolation_level=None, timeout=1.0)
+            self._sound = False
             try:
                 self._prepare(check=unclean)
                 self._recover()
@@ -121,17 +164,13 @@ class Journal:
             AdapterUnavailable: The disk does not take it. Nothing changed; try again later.
         """
         if entries:
-            self._check_room(entries)
+            self._take_room(sum(map(len, entries)))
         try:
             self._recover()
-            self._connection.execute("BEGIN IMMEDIATE")
-            numbers = self._insert(entries, now) if entries else []
+            numbers, changes = self._number(entries, now)
             if settled:
-                self._connection.execute(
-                    "DELETE FROM message WHERE seq IN (SELECT value FROM json_each(?))",
-                    (json.dumps(settled),),
-                )
-            self._connection.execute("COMMIT")
+                changes.append((SETTLED, json.dumps(settled), None, None))
+            self._write(changes)
         except sqlite3.Error as exc:
             self._sound = False
             self._roll_back()
@@ -148,22 +187,18 @@ class Journal:
         Returns:
             Them, and the number up to which there are no others.
         """
-        found: list[Stored] = []
         try:
-            cursor = self._connection.execute(
-                "SELECT seq, properties, body FROM message WHERE seq > ? ORDER BY seq LIMIT ?",
-                (after, messages),
-            )
-            for row in cursor:
-                found.append(Stored(*row))
-                octets -= len(found[-1].body)
-                if octets <= 0:
+            sizes = self._ask(_SIZES, after, messages)
+            upto, size = after, 0
+            for number, of_one in sizes:
+                if size >= octets:
                     break
-            cursor.close()
+                upto = number
+                size += of_one
+            found = self._load(after, upto, large=size > _LARGE)
         except sqlite3.Error as exc:
             raise AdapterUnavailable(f"the journal cannot be read: {exc}") from exc
-        complete = octets > 0 and len(found) < messages
-        return found, self.last if complete else found[-1].seq
+        return found, self.last if len(found) == len(sizes) < messages else upto
 
     def close(self) -> None:
         """Write the log back into the file, and close it."""
@@ -188,6 +223,7 @@ class Journal:
         execute("PRAGMA journal_mode = WAL")
         execute(f"PRAGMA synchronous = {self._synchronous}")
         execute("PRAGMA secure_delete = OFF")
+        execute("PRAGMA temp_store = MEMORY")  # a folder for temporary files may not be writable
         execute(f"PRAGMA wal_autocheckpoint = {min(1000, max(64, self._reserve // 4 // PAGE))}")
         if version == 0:
             execute("BEGIN IMMEDIATE")
@@ -195,6 +231,8 @@ class Journal:
                 execute(statement)
             execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             execute("COMMIT")
+        for statement in _PROCEDURES:
+            execute(statement)
 
     def _recover(self) -> None:
         """Make what is in memory equal to the file, at the start and after an error."""
@@ -211,9 +249,12 @@ class Journal:
             with suppress(sqlite3.Error):  # SQLite has rolled back by itself
                 self._connection.execute("ROLLBACK")
 
-    def _insert(self, entries: Sequence[Entry], now: float) -> list[int | None]:
+    def _number(
+        self, entries: Sequence[Entry], now: float
+    ) -> tuple[list[int | None], list[Change]]:
+        """The numbers of *entries*, and what is to be written for them."""
         numbers: list[int | None] = []
-        values: list[int | str | bytes] = []
+        changes: list[Change] = []
         used: dict[str, list[int]] = {}
         fresh: set[tuple[str, int]] = set()
         for entry in entries:
@@ -225,11 +266,35 @@ class Journal:
             used.setdefault(entry.source, []).append(id)
             self.last += 1
             numbers.append(self.last)
-            values += (self.last, entry.properties, entry.body)
-        for statement, chunk in _chunks(values):
-            self._connection.execute(statement, chunk)
-        self._repeats.add(self._connection, used, now)
-        return numbers
+            changes.append((MESSAGE, self.last, entry.properties, entry.body))
+        if used:
+            changes += self._repeats.add(used, now)
+        return numbers, changes
+
+    def _write(self, changes: Sequence[Change]) -> None:
+        """Make *changes*, all or none."""
+        chunks = [changes[i : i + _MOST_CHANGES] for i in range(0, len(changes), _MOST_CHANGES)]
+        if len(chunks) > 1:
+            self._connection.execute("BEGIN IMMEDIATE")
+        for chunk in chunks:
+            rows = 1 << (len(chunk) - 1).bit_length()
+            padded = (*chunk, *[NOTHING] * (rows - len(chunk)))
+            self._connection.execute(_CHANGE[rows], list(chain.from_iterable(padded)))
+        if len(chunks) > 1:
+            self._connection.execute("COMMIT")
+
+    def _ask(self, query: str, *values: int) -> list[Any]:
+        (answer,) = self._connection.execute(query, values).fetchone()
+        return sorted(json.loads(answer))
+
+    def _load(self, after: int, upto: int, *, large: bool) -> list[Stored]:
+        if large:
+            rows = self._connection.execute(_LARGE_ROWS, (after, upto)).fetchall()
+            return [Stored(number, json.loads(text), body) for number, text, body in rows]
+        return [
+            Stored(number, properties, bytes.fromhex(body))
+            for number, properties, body in self._ask(_ROWS, after, upto)
+        ]
 
     def _choose_reserve(self) -> int:
         if self._wanted_reserve is not None:
@@ -237,27 +302,27 @@ class Journal:
         disk = os.statvfs(self.path.parent)
         return min(MOST_RESERVE, disk.f_blocks * disk.f_frsize // 8)
 
-    def _check_room(self, entries: Sequence[Entry]) -> None:
+    def _take_room(self, octets: int) -> None:
+        """Refuse what would leave less than the reserve. The disk is asked once a second."""
+        now = time.monotonic()
+        if now - self._room_asked > ROOM_SECONDS or self._room < octets:
+            self._room = self._measure_room()
+            self._room_asked = now
+        if self._room < octets:
+            raise AdapterUnavailable("the journal's disk is full", retry_after=RETRY_AFTER)
+        self._room -= octets
+
+    def _measure_room(self) -> int:
+        """Octets that publications may take: free on the disk, or inside the file, which keeps
+        what settled messages leave."""
         try:
             disk = os.statvfs(self.path.parent)
-        except OSError as exc:
+            (pages,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+        except (OSError, sqlite3.Error) as exc:
             raise AdapterUnavailable(
-                f"the journal cannot be written: {exc.strerror}", retry_after=RETRY_AFTER
+                f"the journal cannot be written: {exc}", retry_after=RETRY_AFTER
             ) from exc
-        octets = sum([len(entry.body) + len(entry.properties) for entry in entries])
-        if disk.f_bavail * disk.f_frsize < octets + self._reserve:
-            raise AdapterUnavailable("the journal's disk is full", retry_after=RETRY_AFTER)
-
-
-def _chunks(
-    values: list[int | str | bytes],
-) -> Iterator[tuple[str, list[int | str | bytes]]]:
-    """Statements that insert the rows of *values*, and the values of each."""
-    start = 0
-    for rows, statement in _INSERT.items():
-        while len(values) - start >= rows * 3:
-            yield statement, values[start : start + rows * 3]
-            start += rows * 3
+        return disk.f_bavail * disk.f_frsize + int(pages) * PAGE - self._reserve
 
 
 def _has_content(path: Path) -> bool:

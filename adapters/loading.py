@@ -63,7 +63,8 @@ def _load_class(point: EntryPoint) -> Any:
         return point.load()
     except ModuleNotFoundError as exc:
         extras = ",".join(point.extras)
-        remedy = f": pip install 'dragoman[{extras}]'" if extras and point.name in _OURS else ""
+        package = point.dist.name if point.dist else "dragoman"
+        remedy = f": pip install '{package}[{extras}]'" if extras else ""
         raise AdapterError(
             Reason.INTERNAL,
             f"the adapter of {point.name}: needs {exc.name}, which is not installed{remedy}",

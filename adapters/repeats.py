@@ -25,6 +25,21 @@ SCHEMA = (
     " WITHOUT ROWID",
 )
 
+Change = tuple[str, int | str | None, int | str | bytes | None, float | bytes | str | None]
+"""One row to be written: what it is, and up to three values."""
+
+GENERATION = "generation"
+USED = "used"
+FORGOTTEN = "forgotten"
+
+TRIGGERS = {
+    GENERATION: "INSERT INTO generation VALUES (new.a, new.b, new.c);",
+    USED: "INSERT INTO used VALUES (new.a, new.b, new.c);",
+    FORGOTTEN: "DELETE FROM used WHERE generation = new.a;"
+    " DELETE FROM generation WHERE number = new.a;",
+}
+"""What each kind of change does."""
+
 FULL = 5
 """Full generations of a publisher that are kept, beside the one that grows."""
 
@@ -69,8 +84,8 @@ class _Generation:
 
 
 class Repeats:
-    """Which ids were used. What `add` changed is true once the caller has committed; after a
-    rollback the caller calls `load`."""
+    """Which ids were used. When what `add` returned could not be committed, the caller calls
+    `load`."""
 
     def __init__(self, limits: RepeatLimits | None = None) -> None:
         self._limits = limits or RepeatLimits()
@@ -102,25 +117,26 @@ class Repeats:
         """Whether *source* used *id* lately."""
         return any(id in generation for generation in self._by_source.get(source, ()))
 
-    def add(
-        self, connection: sqlite3.Connection, used: Mapping[str, list[int]], now: float
-    ) -> None:
-        """Remember ids, by source, and forget what is old. *now* is in seconds since 1970."""
+    def add(self, used: Mapping[str, list[int]], now: float) -> list[Change]:
+        """Remember ids, by source, and forget what is old. *now* is in seconds since 1970.
+
+        Returns:
+            What the caller has to write; before it is committed, none of this is true.
+        """
+        changes: list[Change] = []
         for source, ids in used.items():
-            current = self._growing(connection, source, now)
-            connection.execute(
-                "INSERT INTO used VALUES (?, ?, ?)",
-                (current.number, len(current), array("Q", ids).tobytes()),
-            )
+            current = self._growing(source, now, changes)
+            changes.append((USED, current.number, len(current), array("Q", ids).tobytes()))
             current.growing.update(ids)
             self._total += len(ids)
         # A little more than was added, so that no commit has much to delete.
         for oldest in list(islice(self._generations.values(), len(used) + 1)):
             if not self._is_needless(oldest, now):
                 break
-            self._drop(connection, oldest)
+            self._drop(oldest, changes)
+        return changes
 
-    def _growing(self, connection: sqlite3.Connection, source: str, now: float) -> _Generation:
+    def _growing(self, source: str, now: float, changes: list[Change]) -> _Generation:
         generations = self._by_source.get(source, [])
         if generations:
             newest = generations[-1]
@@ -128,9 +144,9 @@ class Repeats:
                 return newest
         fresh = self._begin(self._next, source, now)
         self._next += 1
-        connection.execute("INSERT INTO generation VALUES (?, ?, ?)", (fresh.number, source, now))
+        changes.append((GENERATION, fresh.number, source, now))
         if len(generations) > FULL + 1:
-            self._drop(connection, generations[0])
+            self._drop(generations[0], changes)
         return fresh
 
     def _begin(self, number: int, source: str, started: float) -> _Generation:
@@ -148,9 +164,8 @@ class Repeats:
             or len(self._generations) > self._limits.generations
         )
 
-    def _drop(self, connection: sqlite3.Connection, generation: _Generation) -> None:
-        connection.execute("DELETE FROM used WHERE generation = ?", (generation.number,))
-        connection.execute("DELETE FROM generation WHERE number = ?", (generation.number,))
+    def _drop(self, generation: _Generation, changes: list[Change]) -> None:
+        changes.append((FORGOTTEN, generation.number, None, None))
         del self._generations[generation.number]
         self._total -= len(generation)
         of_source = self._by_source[generation.source]

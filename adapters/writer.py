@@ -95,7 +95,7 @@ class Writer:
     def __init__(
         self,
         journal: Journal,
-        work: queue.SimpleQueue[Work],
+        work: queue.SimpleQueue[Sequence[Work]],
         loop: asyncio.AbstractEventLoop,
         tell: Callable[[Outcome], None],
     ) -> None:
@@ -137,19 +137,20 @@ class Writer:
         batch = _Batch()
         undone = self._settled or self._read is not None
         with suppress(queue.Empty):
-            work = self._work.get(timeout=RETRY_SECONDS if undone else None)
+            handed = self._work.get(timeout=RETRY_SECONDS if undone else None)
             while True:
-                match work:
-                    case int():
-                        self._settled.append(work)
-                    case Publication():
-                        batch.publications.append(work)
-                    case Read():
-                        self._read = work
-                    case Stop():
-                        batch.stop = True
-                        return batch
-                work = self._work.get_nowait()
+                for work in handed:
+                    match work:
+                        case int():
+                            self._settled.append(work)
+                        case Publication():
+                            batch.publications.append(work)
+                        case Read():
+                            self._read = work
+                        case Stop():
+                            batch.stop = True
+                            return batch
+                handed = self._work.get_nowait()
         return batch
 
     def _commit(self, publications: Sequence[Publication]) -> Outcome:
@@ -161,7 +162,7 @@ class Writer:
             if entries or self._settled:
                 numbers = self._journal.commit(entries, self._settled, now=time.time())
                 settled, self._settled = self._settled, []
-            self._recovered()
+                self._recovered()
         except AdapterUnavailable as exc:
             refused = exc
             self._failed(exc)
@@ -218,7 +219,7 @@ def keep(notification: Notification) -> Entry:
 
 def _restore(stored: Stored) -> Restored | None:
     try:
-        notification = decode(stored.body, json.loads(stored.properties))
+        notification = decode(stored.body, stored.properties)
     except (Refused, ValueError):
         logger.exception("message %s of the journal cannot be read, and stays there", stored.seq)
         return None

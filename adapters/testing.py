@@ -1,0 +1,392 @@
+"""The contract of an adapter, as tests for pytest. Ours and those of third parties pass the same.
+
+Needs pytest and pytest-asyncio. A subclass is all that is to be written, marked with
+``@pytest.mark.asyncio`` unless pytest-asyncio runs in its auto mode::
+
+    from adapters.testing import AdapterContract
+
+    class TestKafka(AdapterContract):
+        durable = True
+
+        def make_adapter(self, data: Path) -> Adapter:
+            return KafkaAdapter(servers="localhost:9092", data=data)
+
+Every test uses topics of a namespace of its own, so that a broker may serve many tests.
+"""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from adapters.protocol import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Delivery, Interest
+from filters import Expression, Refused, Step, Topic
+from filters.dialects import TOPIC_FULL
+from mediation import Attachment, EndpointReference, Notification, Wsa
+
+QUICK = 2.0
+"""Seconds within which an adapter closes."""
+
+
+class Inbox:
+    """Takes what an adapter yields, each wait under a deadline of some seconds."""
+
+    def __init__(self, adapter: Adapter, deadline: float) -> None:
+        self._deliveries = adapter.deliveries()
+        self._deadline = deadline
+
+    async def next(self) -> Delivery:
+        async with asyncio.timeout(self._deadline):
+            return await anext(self._deliveries)
+
+    async def take(self, count: int, *, settle: bool = True) -> list[Delivery]:
+        """The next *count* messages."""
+        taken = []
+        for _ in range(count):
+            delivery = await self.next()
+            if settle:
+                delivery.settle()
+            taken.append(delivery)
+        return taken
+
+    async def until(self, id: str) -> list[str]:
+        """Settle messages up to that with *id*, which is left out. Returns their ids."""
+        ids: list[str] = []
+        while (delivery := await self.next()).notification.id != id:
+            delivery.settle()
+            ids.append(delivery.notification.id)
+        delivery.settle()
+        return ids
+
+
+class AdapterContract:
+    """What any adapter has to do. Override `make_adapter`, and say what the system is like."""
+
+    durable = False
+    """What was published comes again after a restart until it is settled."""
+
+    deadline = 10.0
+    """Seconds that a test waits for one message."""
+
+    namespace: str
+    """Of this test's topics."""
+
+    def make_adapter(self, data: Path) -> Adapter:
+        """An adapter that is not started. With the same *data* it is the same system again."""
+        raise NotImplementedError
+
+    @pytest.fixture(autouse=True)
+    def _own_namespace(self) -> None:
+        self.namespace = f"urn:dragoman:contract:{uuid.uuid4()}"
+
+    @pytest.fixture
+    def data(self, tmp_path: Path) -> Iterator[Path]:
+        """Where the adapters of one test may write."""
+        yield tmp_path / "data"
+
+    # ------------------------------------------------------------------- what tests are made of
+
+    @asynccontextmanager
+    async def running(self, data: Path, *interests: Interest) -> AsyncIterator[Adapter]:
+        """An adapter, started with *interests* and closed at the end."""
+        adapter = self.make_adapter(data)
+        await adapter.start(interests)
+        try:
+            yield adapter
+        finally:
+            await adapter.close()
+
+    def inbox(self, adapter: Adapter) -> Inbox:
+        return Inbox(adapter, self.deadline)
+
+    def topic(self, path: str) -> Topic:
+        """The topic with the names of *path* in this test's namespace."""
+        root, *children = path.split("/")
+        return Topic((Step(self.namespace, root), *(Step(None, name) for name in children)))
+
+    def interest(self, path: str) -> Interest:
+        """An interest in the Full dialect: ``storm``, ``storm//.``, ``storm/*``."""
+        return Interest(Expression(f"t:{path}", TOPIC_FULL, (("t", self.namespace),)))
+
+    def notification(self, path: str = "storm", payload: str = "<storm>9</storm>") -> Notification:
+        """A message on a topic, with an id of its own."""
+        return Notification(
+            id=f"urn:uuid:{uuid.uuid4()}",
+            source="http://publisher.example/",
+            payload=payload.encode(),
+            time=datetime.now(UTC),
+            topic=self.topic(path),
+        )
+
+    def notifications(self, count: int, path: str = "storm") -> list[Notification]:
+        return [self.notification(path, f"<storm>{n}</storm>") for n in range(count)]
+
+    # ------------------------------------------------------------------------------- messages
+
+    async def test_a_message_arrives_as_it_was_published(self, data: Path) -> None:
+        sent = replace(
+            self.notification("storm/sea", '<w:storm xmlns:w="urn:w">9</w:storm>'),
+            action="urn:weather:Storm",
+            producer=EndpointReference(
+                "http://station.example/",
+                Wsa.V2004_08,
+                properties=(b'<p xmlns="urn:p">\xe2\x82\xac</p>',),
+                parameters=(b'<q xmlns="urn:q" a="&quot;"/>',),
+                metadata=(b'<m xmlns="urn:m"/>',),
+            ),
+            expires=datetime(2099, 1, 1, tzinfo=UTC),
+            properties={"severity": "9", "wind speed": "30 m/s"},
+            headers=(b'<h xmlns="urn:h">a: b\r\n</h>',),
+            attachments=(Attachment("map@station.example", "image/png", bytes(range(256))),),
+        )
+        async with self.running(data, self.interest("storm//.")) as adapter:
+            await adapter.publish([sent])
+            (delivery,) = await self.inbox(adapter).take(1)
+            assert delivery.notification == sent
+            assert 0 <= delivery.partition < adapter.capabilities.partitions
+            assert not delivery.redelivered
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            pytest.param("Sturm über Ærø", id="latin"),
+            pytest.param("台风 \U0001f300", id="beyond 16 bits"),
+            pytest.param("a\\b\nc:d\te", id="escapes"),
+        ],
+    )
+    async def test_any_text_arrives(self, data: Path, text: str) -> None:
+        sent = replace(self.notification("Ærø", f"<a>{text}</a>"), properties={"text": text})
+        async with self.running(data, self.interest("Ærø")) as adapter:
+            await adapter.publish([sent])
+            (delivery,) = await self.inbox(adapter).take(1)
+            assert delivery.notification == sent
+
+    async def test_a_large_message_arrives(self, data: Path) -> None:
+        sent = self.notification(payload=f"<a>{'x' * 2**20}</a>")
+        async with self.running(data, self.interest("storm")) as adapter:
+            await adapter.publish([sent])
+            (delivery,) = await self.inbox(adapter).take(1)
+            assert delivery.notification == sent
+
+    async def test_a_message_without_topic_arrives_where_everything_is_wanted(
+        self, data: Path
+    ) -> None:
+        sent = replace(self.notification(), topic=None)
+        async with self.running(data, EVERYTHING_WANTED) as adapter:
+            await adapter.publish([sent])
+            inbox = self.inbox(adapter)
+            while (delivery := await inbox.next()).notification != sent:
+                delivery.settle()  # what others sent to the same broker
+            delivery.settle()
+
+    async def test_publishing_nothing_does_nothing(self, data: Path) -> None:
+        async with self.running(data) as adapter:
+            await adapter.publish([])
+
+    # ------------------------------------------------------------------------------ interests
+
+    async def test_only_what_is_wanted_is_yielded(self, data: Path) -> None:
+        wanted, other, last = map(self.notification, ("storm", "calm", "storm"))
+        async with self.running(data, self.interest("storm")) as adapter:
+            await adapter.publish([other, wanted, other, last])
+            assert await self.inbox(adapter).until(last.id) == [wanted.id]
+
+    async def test_wildcards(self, data: Path) -> None:
+        paths = ("storm", "storm/sea", "storm/sea/north", "storm/land", "calm/sea", "end")
+        sent = {path: self.notification(path) for path in paths}
+        interests = (self.interest("storm/*"), self.interest("*/*/north"), self.interest("end"))
+        async with self.running(data, *interests) as adapter:
+            await adapter.publish(list(sent.values()))
+            yielded = await self.inbox(adapter).until(sent["end"].id)
+            assert yielded == [
+                sent[path].id for path in ("storm/sea", "storm/sea/north", "storm/land")
+            ]
+
+    async def test_overlapping_interests_yield_once(self, data: Path) -> None:
+        interests = ("storm", "storm//.", "*", "storm|calm")
+        first, second, last = map(self.notification, ("storm", "storm/sea", "calm"))
+        async with self.running(data, *map(self.interest, interests)) as adapter:
+            await adapter.publish([first, second, last])
+            assert await self.inbox(adapter).until(last.id) == [first.id, second.id]
+
+    async def test_what_is_wanted_is_wanted_on_return(self, data: Path) -> None:
+        async with self.running(data) as adapter:
+            inbox = self.inbox(adapter)
+            for path in ("storm", "calm", "rain/sea"):
+                await adapter.want(self.interest(path))
+                sent = self.notification(path)
+                await adapter.publish([sent])
+                assert (await inbox.take(1))[0].notification == sent
+
+    async def test_wanting_twice_is_wanting_once(self, data: Path) -> None:
+        first, last = self.notifications(2)
+        async with self.running(data, self.interest("storm")) as adapter:
+            await adapter.want(self.interest("storm"))
+            await adapter.publish([first, last])
+            assert await self.inbox(adapter).until(last.id) == [first.id]
+
+    async def test_other_interests_stay_when_one_goes(self, data: Path) -> None:
+        storm, calm = self.notification("storm"), self.notification("calm")
+        async with self.running(data, self.interest("storm"), self.interest("*")) as adapter:
+            await adapter.unwant(self.interest("storm"))
+            await adapter.unwant(self.interest("never"))
+            await adapter.publish([storm, calm])
+            assert await self.inbox(adapter).until(calm.id) == [storm.id]
+
+    async def test_an_interest_that_nobody_can_evaluate_is_refused(self, data: Path) -> None:
+        async with self.running(data) as adapter:
+            with pytest.raises(Refused):
+                await adapter.want(Interest(Expression("x", "urn:dragoman:no-such-dialect")))
+
+    # ---------------------------------------------------------------------------------- order
+
+    async def test_messages_keep_their_order(self, data: Path) -> None:
+        sent = self.notifications(300)
+        async with self.running(data, self.interest("storm")) as adapter:
+            await adapter.publish(sent[:100])
+            for notification in sent[100:200]:
+                await adapter.publish([notification])
+            await adapter.publish(sent[200:])
+            taken = await self.inbox(adapter).take(len(sent))
+            assert [delivery.notification.id for delivery in taken] == [n.id for n in sent]
+
+    async def test_publishers_do_not_disturb_each_other(self, data: Path) -> None:
+        sent = [self.notifications(20) for _ in range(16)]
+
+        async def publish(adapter: Adapter, notifications: Sequence[Notification]) -> None:
+            for notification in notifications:
+                await adapter.publish([notification])
+
+        async with self.running(data, self.interest("storm")) as adapter:
+            async with asyncio.TaskGroup() as group:
+                for notifications in sent:
+                    group.create_task(publish(adapter, notifications))
+                taking = group.create_task(self.inbox(adapter).take(16 * 20))
+            ids = [delivery.notification.id for delivery in taking.result()]
+            for notifications in sent:
+                own = {notification.id for notification in notifications}
+                assert [id for id in ids if id in own] == [n.id for n in notifications]
+
+    async def test_a_publisher_that_gives_up_disturbs_nobody(self, data: Path) -> None:
+        given_up, last = self.notifications(2)
+        async with self.running(data, self.interest("storm")) as adapter:
+            task = asyncio.create_task(adapter.publish([given_up]))
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            await adapter.publish([last])
+            assert await self.inbox(adapter).until(last.id) in ([], [given_up.id])
+
+    # ----------------------------------------------------------------------------- settlement
+
+    async def test_no_more_than_the_prefetch_is_unsettled(self, data: Path) -> None:
+        async with self.running(data, self.interest("storm")) as adapter:
+            window = adapter.capabilities.prefetch
+            sent = self.notifications(window + 3)
+            for start in range(0, len(sent), 200):
+                await adapter.publish(sent[start : start + 200])
+            inbox = self.inbox(adapter)
+            taken = await inbox.take(window, settle=False)
+            more = asyncio.create_task(inbox.next())
+            await adapter.publish(self.notifications(1))  # time enough to do it wrong
+            assert not more.done()
+            taken[window // 2].settle()
+            assert (await more).notification == sent[window]
+
+    async def test_settling_in_any_order_and_twice(self, data: Path) -> None:
+        async with self.running(data, self.interest("storm")) as adapter:
+            window = adapter.capabilities.prefetch
+            inbox = self.inbox(adapter)
+            for _ in range(2):
+                count = min(window, 20)
+                sent = self.notifications(count)
+                await adapter.publish(sent)
+                taken = await inbox.take(count, settle=False)
+                assert [delivery.notification for delivery in taken] == sent
+                for delivery in [*reversed(taken), *taken]:
+                    delivery.settle()
+
+    async def test_what_is_settled_does_not_come_again(self, data: Path) -> None:
+        self._needs_durability()
+        sent = self.notifications(20)
+        async with self.running(data, self.interest("storm")) as adapter:
+            await adapter.publish(sent)
+            await self.inbox(adapter).take(20)
+        async with self.running(data, self.interest("storm")) as adapter:
+            last = self.notification()
+            await adapter.publish([last])
+            assert await self.inbox(adapter).until(last.id) == []
+
+    async def test_what_is_not_settled_comes_again_in_order(self, data: Path) -> None:
+        self._needs_durability()
+        sent = self.notifications(20)
+        async with self.running(data, self.interest("storm")) as adapter:
+            await adapter.publish(sent)
+            for n, delivery in enumerate(await self.inbox(adapter).take(10, settle=False)):
+                if n % 2:
+                    delivery.settle()
+        async with self.running(data, self.interest("storm")) as adapter:
+            last = self.notification()
+            await adapter.publish([last])
+            again = await self.inbox(adapter).take(16)
+            assert [delivery.notification for delivery in again] == [
+                *sent[:10:2],
+                *sent[10:],
+                last,
+            ]
+            assert all(delivery.redelivered for delivery in again[:5])
+            assert not again[-1].redelivered
+
+    async def test_what_was_published_before_a_restart_arrives_after_it(self, data: Path) -> None:
+        self._needs_durability()
+        sent = self.notifications(200)
+        async with self.running(data, self.interest("storm")) as adapter:
+            await adapter.publish(sent)
+        async with self.running(data, self.interest("storm")) as adapter:
+            taken = await self.inbox(adapter).take(200)
+            assert [delivery.notification for delivery in taken] == sent
+
+    async def test_interests_of_an_earlier_run_are_gone(self, data: Path) -> None:
+        async with self.running(data, self.interest("storm"), self.interest("calm")):
+            pass
+        async with self.running(data, self.interest("storm")) as adapter:
+            calm, last = self.notification("calm"), self.notification("storm")
+            await adapter.publish([calm, last])
+            assert await self.inbox(adapter).until(last.id) == []
+
+    # ------------------------------------------------------------------------------ the end
+
+    async def test_closing_is_quick_and_ends_the_deliveries(self, data: Path) -> None:
+        adapter = self.make_adapter(data)
+        await adapter.start([self.interest("storm")])
+        inbox = self.inbox(adapter)
+        await adapter.publish(self.notifications(3))
+        await inbox.take(3, settle=False)
+        waiting = asyncio.create_task(inbox.next())
+        await asyncio.sleep(0)
+        async with asyncio.timeout(QUICK):
+            await adapter.close()
+            with pytest.raises(StopAsyncIteration):
+                await waiting
+            await adapter.close()
+
+    async def test_a_closed_adapter_takes_nothing(self, data: Path) -> None:
+        async with self.running(data) as adapter:
+            pass
+        with pytest.raises(AdapterUnavailable):
+            await adapter.publish(self.notifications(1))
+
+    async def test_settling_after_the_end_does_nothing(self, data: Path) -> None:
+        async with self.running(data, self.interest("storm")) as adapter:
+            await adapter.publish(self.notifications(1))
+            (delivery,) = await self.inbox(adapter).take(1, settle=False)
+        delivery.settle()
+
+    def _needs_durability(self) -> None:
+        if not self.durable:
+            pytest.skip("the system is not durable")
