@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lxml import etree
 
-from filters import DocumentLimits, Reason, Refused, parse_document
+from filters import DocumentLimits, Reason, Refused, Topic, parse_document
 from mediation import names
 from mediation.addressing import (
     MAX_URI,
@@ -117,6 +117,8 @@ def read(
         if codec is None or operation is None or element is None:
             context = replace(context, operation=Operation.PUBLISH)
             return Incoming(context, _read_event(envelope, context, arrival))
+        if operation is Operation.PUBLISH:
+            arrival = replace(arrival, url_topic=_header_topics(envelope)[0] or arrival.url_topic)
         request = codec.read(operation, element, context, arrival)
         return Incoming(context, request, _read_named(envelope, element, context))
     except Refused as refused:
@@ -181,25 +183,25 @@ def _detect(
 def _read_event(envelope: Envelope, context: Context, arrival: Arrival) -> Publish:
     """A bare event: each child of the body is one (WS-Eventing, Notifications; raw
     notifications of WS-BaseNotification 1.3, section 3.2)."""
-    header = next(
-        (
-            block
-            for block in envelope.headers
-            if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES
-        ),
-        None,
-    )
     action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
     if action in NOTIFY_ACTIONS:
         action = None  # A raw notification that knows no better one.
     kept = _kept_headers(envelope)
-    topics = read_topics(header)
+    topics = _header_topics(envelope)
     events = [
         (topic or arrival.url_topic, octets_of(child), None)
         for child in envelope.body
         for topic in topics
     ]
     return Publish(numbered(events, action, context, arrival, kept))
+
+
+def _header_topics(envelope: Envelope) -> tuple[Topic | None, ...]:
+    """The topics that a header block names, which may be an echoed reference parameter."""
+    for block in envelope.headers:
+        if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES:
+            return read_topics(block)
+    return (None,)
 
 
 def _kept_headers(envelope: Envelope) -> tuple[bytes, ...]:

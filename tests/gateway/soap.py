@@ -513,7 +513,7 @@ async def running(
     listener = listen(chosen.host, 0)
     stop = asyncio.Event()
     known: asyncio.Future[tuple[Gateway, int]] = asyncio.get_running_loop().create_future()
-    with capture_logs() as logs:
+    with contextlib.closing(listener), capture_logs() as logs:
         serving = asyncio.create_task(
             serve(
                 chosen,
@@ -534,7 +534,6 @@ async def running(
         finally:
             stop.set()
             code = await serving
-            listener.close()
     assert code == 0
     assert any(log["event"] == "dragoman.started" for log in logs), "logs are not captured"
     wrong = [log for log in logs if log["event"] == "soap.internal-error"]
