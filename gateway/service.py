@@ -102,7 +102,6 @@ class Gateway:
         """
         _raise_file_limit()
         settings = self.settings
-        settings.data.mkdir(parents=True, exist_ok=True)
         self._lock = _lock_folder(settings.data)
         url = settings.store.get_secret_value() if settings.store else None
         safe = settings.survive_power_loss
@@ -122,7 +121,11 @@ class Gateway:
             self.adapter,
             self._policy,
             terms=LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace),
-            quotas=SubscriptionQuotas(total=settings.max_subscriptions),
+            quotas=SubscriptionQuotas(
+                settings.max_subscriptions_per_owner,
+                settings.max_subscriptions_per_destination,
+                settings.max_subscriptions,
+            ),
             farewell=self.farewells.say,
         )
         self.topics = TopicsSeen()
@@ -229,6 +232,7 @@ class Gateway:
 
     async def stop(self) -> None:
         """Stop politely: what is under way ends or is kept, nothing is lost."""
+        had_started = self.ready
         self.drain()
         for task in list(self._tasks):
             task.cancel()
@@ -245,7 +249,8 @@ class Gateway:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        _log.info("dragoman.stopped")
+        if had_started:
+            _log.info("dragoman.stopped")
 
     def app(self) -> ASGIApp:
         """The ASGI application; the gateway must have started."""
@@ -276,7 +281,13 @@ def _own_addresses(public_url: str | None, own: tuple[str, int]) -> list[tuple[s
 
 
 def _lock_folder(folder: Path) -> int:
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise Refused(
+            Reason.UNAVAILABLE, f"Cannot write to the data folder {folder}: {error.strerror}."
+        ) from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

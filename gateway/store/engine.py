@@ -75,12 +75,12 @@ class Store:
         self._thread.start()
 
     def _open(self) -> None:
-        engine = create_engine(self._url, pool_size=2, max_overflow=2)
-        if engine.dialect.name == "sqlite":
-            self._prepare_sqlite(engine)
         try:
+            engine = create_engine(self._url, pool_size=2, max_overflow=2)
+            if engine.dialect.name == "sqlite":
+                self._prepare_sqlite(engine)
             upgrade(engine)
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, ImportError) as error:  # The latter: its driver is missing.
             raise StoreUnavailable(f"The store cannot be opened: {_first_line(error)}") from error
         self._engine = engine
         self.writable = True
