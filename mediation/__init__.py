@@ -7,6 +7,7 @@ from mediation.addressing import (
     is_anonymous,
     reference_headers,
 )
+from mediation.answers import PeerFault, fault_in
 from mediation.codec import Arrival
 from mediation.detect import CODECS, read, write_response
 from mediation.errors import MediationError
@@ -97,6 +98,7 @@ __all__ = [
     "Notification",
     "Operation",
     "Pause",
+    "PeerFault",
     "Policy",
     "Properties",
     "Publish",
@@ -120,6 +122,7 @@ __all__ = [
     "Wsa",
     "delivery_id",
     "event",
+    "fault_in",
     "fault_of",
     "format_seconds",
     "http_headers",

@@ -117,9 +117,7 @@ def _reply(block: etree._Element | None) -> EndpointReference | None:
     return None if block is None else read_epr(block, forged="drop")
 
 
-def read_epr(
-    element: etree._Element, *, forged: Literal["drop", "refuse"]
-) -> EndpointReference:
+def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> EndpointReference:
     """Read an endpoint reference in the version of its own ``Address``.
 
     Takes children in any order, a nested ``EndpointReference`` (Layer 7), and reference
@@ -143,7 +141,11 @@ def read_epr(
         version = _WSA_BY_NAMESPACE.get(namespace)
         if name == "Address" and not address:
             # openHAB writes the address in WS-Notification's namespace.
-            if version is not None or namespace in (names.WSN_1_3, names.WSN_1_3_SLASH, names.WSRF_BF):
+            if version is not None or namespace in (
+                names.WSN_1_3,
+                names.WSN_1_3_SLASH,
+                names.WSRF_BF,
+            ):
                 wsa, address = version or Wsa.V2005_08, text_of(child)
         elif version is not None:
             groups.setdefault(name, []).extend(
@@ -177,7 +179,7 @@ def _references(
             )
         for member in honest:
             for wsa in Wsa:
-                member.attrib.pop(f"{{{wsa.value}}}IsReferenceParameter", None)
+                member.attrib.pop(f"{{{wsa.value}}}IsReferenceParameter", "")
         kept.append(tuple(octets_of(member) for member in honest))
     if (
         sum(map(len, kept)) > MAX_REFERENCE_ELEMENTS

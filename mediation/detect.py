@@ -17,12 +17,14 @@ from mediation.addressing import (
     MessageHeaders,
     is_anonymous,
     read_headers,
+    write_headers,
     wsa_of,
 )
 from mediation.codec import Answer, Arrival, Codec
 from mediation.errors import MediationError
 from mediation.eventing import WsEventing200408
 from mediation.filtering import TOPIC_HEADER_NAMESPACES
+from mediation.model import EndpointReference
 from mediation.notification import (
     NOTIFY_ACTIONS,
     WsNotification13,
@@ -50,15 +52,12 @@ from mediation.soap import (
     text_of,
     write_envelope,
 )
-from mediation.addressing import write_headers
 from mediation.versions import Soap, Version, Wsa
 
 CODECS: dict[Version, Codec] = {
     codec.version: codec for codec in (WsEventing200408(), WsNotification13())
 }
-_BY_NAMESPACE = {
-    namespace: codec for codec in CODECS.values() for namespace in codec.namespaces
-}
+_BY_NAMESPACE = {namespace: codec for codec in CODECS.values() for namespace in codec.namespaces}
 _PROTOCOLS = frozenset(
     {
         *(wsa.value for wsa in Wsa),
@@ -188,7 +187,7 @@ def _read_event(envelope: Envelope, context: Context, arrival: Arrival) -> Publi
         action = None  # A raw notification that knows no better one.
     kept = _kept_headers(envelope)
     topics = _header_topics(envelope)
-    events = [
+    events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
         (topic or arrival.url_topic, octets_of(child), None)
         for child in envelope.body
         for topic in topics
@@ -212,14 +211,12 @@ def _kept_headers(envelope: Envelope) -> tuple[bytes, ...]:
     """
     kept = []
     for block in envelope.headers:
-        marked = any(
-            block.get(f"{{{wsa.value}}}IsReferenceParameter") is not None for wsa in Wsa
-        )
+        marked = any(block.get(f"{{{wsa.value}}}IsReferenceParameter") is not None for wsa in Wsa)
         if marked or namespace_of(block) in _PROTOCOLS:
             continue
         for soap in Soap:
             for attribute in ("mustUnderstand", "actor", "role", "relay"):
-                block.attrib.pop(f"{{{soap.value}}}{attribute}", None)
+                block.attrib.pop(f"{{{soap.value}}}{attribute}", "")
         kept.append(octets_of(block))
     if sum(map(len, kept)) > MAX_HEADER_OCTETS:
         raise MediationError(
@@ -251,6 +248,6 @@ def _body_reference(element: etree._Element) -> str | None:
     for child in elements(element):
         if local_name(child) == "SubscriptionReference":
             for inner in child.iter(etree.Element):
-                if isinstance(inner.tag, str) and local_name(inner) == "Address":
+                if local_name(inner) == "Address":
                     return text_of(inner)
     return None

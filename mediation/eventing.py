@@ -44,9 +44,9 @@ _OPERATIONS = {
         ("Unsubscribe", Operation.UNSUBSCRIBE),
     )
 }
-_ACTIONS = {
-    f"{NAMESPACE}/{operation.value}": operation for operation in _OPERATIONS.values()
-} | {f"{NAMESPACE}/GetStaus": Operation.GET_STATUS}  # openwsman's constant
+_ACTIONS = {f"{NAMESPACE}/{operation.value}": operation for operation in _OPERATIONS.values()} | {
+    f"{NAMESPACE}/GetStaus": Operation.GET_STATUS
+}  # openwsman's constant
 
 
 class End(Enum):
@@ -92,25 +92,25 @@ class WsEventing200408:
         expires = _write_expires(response.subscription, response.now)
         manager = ""
         if operation is Operation.SUBSCRIBE:
-            epr = manager_reference(response.subscription, response.manager)
+            epr = manager_reference(response.subscription)
             manager = f"<wse:SubscriptionManager>{write_epr(epr)}</wse:SubscriptionManager>"
         name = f"wse:{operation.value}Response"
         return Answer(action, f'<{name} xmlns:wse="{NAMESPACE}">{manager}{expires}</{name}>')
 
 
-def manager_reference(subscription: Subscription, address: str) -> EndpointReference:
+def manager_reference(subscription: Subscription) -> EndpointReference:
     """The manager's endpoint reference, in the version of the subscriber's own references:
     the key is in the path and in ``wse:Identifier``, and either suffices."""
     identifier = (
         f'<wse:Identifier xmlns:wse="{NAMESPACE}">urn:uuid:{subscription.key}</wse:Identifier>'
     )
     return EndpointReference(
-        address, subscription.consumer.wsa, parameters=(identifier.encode(),)
+        subscription.manager, subscription.consumer.wsa, parameters=(identifier.encode(),)
     )
 
 
 def write_subscription_end(
-    subscription: Subscription, end: End, *, manager: str, message_id: str, reason: str
+    subscription: Subscription, end: End, *, message_id: str, reason: str
 ) -> tuple[str, bytes]:
     """SubscriptionEnd for the subscription's ``EndTo``: the action and the envelope.
 
@@ -124,7 +124,7 @@ def write_subscription_end(
     headers = write_headers(
         wsa, action=action, to=subscription.end_to.address, message_id=message_id
     )
-    epr = manager_reference(subscription, manager)
+    epr = manager_reference(subscription)
     body = (
         f'<wse:SubscriptionEnd xmlns:wse="{NAMESPACE}">'
         f"<wse:SubscriptionManager>{write_epr(epr)}</wse:SubscriptionManager>"

@@ -168,6 +168,8 @@ def format_duration(length: timedelta) -> str:
     hours, rest = divmod(seconds, 3600)
     minutes, seconds = divmod(rest, 60)
     text = "".join(
-        f"{amount}{unit}" for amount, unit in ((hours, "H"), (minutes, "M"), (seconds, "S")) if amount
+        f"{amount}{unit}"
+        for amount, unit in ((hours, "H"), (minutes, "M"), (seconds, "S"))
+        if amount
     )
     return f"PT{text or '0S'}"

@@ -11,8 +11,9 @@ from enum import Enum
 
 from filters import Reason, Refused
 from mediation import names
-from mediation.addressing import write_headers
+from mediation.addressing import reference_headers, write_headers
 from mediation.expiry import format_seconds
+from mediation.model import EndpointReference
 from mediation.requests import Context, Operation
 from mediation.soap import write_envelope, xml_attribute, xml_text
 from mediation.versions import Family, Soap, Wsa
@@ -51,7 +52,9 @@ class Fault:
     inner: str = ""
 
 
-def _wsnt(name: str, detail: Detail = Detail.NONE, inner: str = "", code: Code = Code.SENDER) -> Fault:
+def _wsnt(
+    name: str, detail: Detail = Detail.NONE, inner: str = "", code: Code = Code.SENDER
+) -> Fault:
     return Fault(code, element=f"{{{names.WSN_1_3}}}{name}", detail=detail, inner=inner)
 
 
@@ -203,8 +206,10 @@ def write_fault(
     now: datetime,
     message_id: str,
     retry_after: float | None = None,
+    to: EndpointReference | None = None,
 ) -> tuple[int, bytes]:
-    """The HTTP status and the envelope that tell a peer what is wrong, in what it spoke.
+    """The HTTP status and the envelope that tell a peer what is wrong, in what it spoke; *to* is
+    where it wants to read it, if not in the answer.
 
     SOAP 1.1 faults are 500 always; in SOAP 1.2 the sender's are 400 (WS-I Basic Profile;
     SOAP 1.2 Part 2, section 7.5.2).
@@ -219,8 +224,10 @@ def write_fault(
         action=action,
         message_id=message_id,
         relates_to=context.headers.message_id,
-        to=wsa.anonymous if wsa else None,
+        to=to.address if to else (wsa.anonymous if wsa else None),
     )
+    if to is not None and wsa is not None:
+        headers += reference_headers(to, wsa).decode()
     if addressing is not None and wsa is not None:
         code = fault.code
         body, extra = _addressing_fault(refused, context, code, addressing, wsa, retry_after)
@@ -271,7 +278,8 @@ def _fault_1_2(fault: Fault, refused: Refused, now: datetime) -> str:
         detail = _base_fault(fault, refused, now)
     elif fault.detail is Detail.NAMES:
         detail = "".join(
-            f'<wse:{fault.inner} xmlns:wse="{names.WSE_2004_08}">{xml_text(name)}</wse:{fault.inner}>'
+            f'<wse:{fault.inner} xmlns:wse="{names.WSE_2004_08}">{xml_text(name)}'
+            f"</wse:{fault.inner}>"
             for name in refused.names
         )
     else:
@@ -306,7 +314,9 @@ def _base_fault(fault: Fault, refused: Refused, now: datetime) -> str:
         inner = "".join(_qname_element(fault.inner, name) for name in refused.names)
     elif fault.detail is Detail.TIMES:
         inner = f"<f:MinimumTime>{format_seconds(now)}</f:MinimumTime>"
-        inner += "".join(f"<f:MaximumTime>{xml_text(time)}</f:MaximumTime>" for time in refused.names[:1])
+        inner += "".join(
+            f"<f:MaximumTime>{xml_text(time)}</f:MaximumTime>" for time in refused.names[:1]
+        )
     return (
         f'<f:{local} xmlns:f="{namespace}" xmlns:bf="{names.WSRF_BF}">'
         f"<bf:Timestamp>{format_seconds(now)}</bf:Timestamp>"
@@ -327,7 +337,9 @@ def _not_understood(name: str) -> str:
     namespace, _, local = name[1:].rpartition("}")
     if not namespace:
         return f"<s:NotUnderstood qname={xml_attribute(name)}/>"
-    return f"<s:NotUnderstood xmlns:x={xml_attribute(namespace)} qname={xml_attribute('x:' + local)}/>"
+    return (
+        f"<s:NotUnderstood xmlns:x={xml_attribute(namespace)} qname={xml_attribute('x:' + local)}/>"
+    )
 
 
 _UPGRADE = (
@@ -354,7 +366,9 @@ def _addressing_fault(
         detail = f"<wsa:{name}>{round(retry_after * 1000)}</wsa:{name}>"
     elif final and subcode == "ActionNotSupported":
         action = context.headers.action or ""
-        detail = f"<wsa:ProblemAction><wsa:Action>{xml_text(action)}</wsa:Action></wsa:ProblemAction>"
+        detail = (
+            f"<wsa:ProblemAction><wsa:Action>{xml_text(action)}</wsa:Action></wsa:ProblemAction>"
+        )
     elif final and refused.names:
         detail = f"<wsa:ProblemHeaderQName>{xml_text(refused.names[0])}</wsa:ProblemHeaderQName>"
     text = f"{_ADDRESSING_TEXTS[subcode]} {refused.text}".strip()

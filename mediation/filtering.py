@@ -52,7 +52,8 @@ def dialect_of(element: etree._Element) -> str | None:
     """The ``Dialect`` attribute in any spelling that peers use, what it means, or None."""
     for name, value in element.attrib.items():
         if etree.QName(name).localname.lower() == "dialect":
-            return dialects.SPELLINGS.get(value.strip(), value.strip()) or None
+            text = str(value).strip()
+            return dialects.SPELLINGS.get(text, text) or None
     return None
 
 
@@ -90,13 +91,16 @@ def read_wsn_filter(element: etree._Element) -> Filter:
             contents.append(_content(child, dialects.XPATH_1_0))
         elif kind == "ProducerProperties":
             raise MediationError(
-                Reason.PRODUCER_PROPERTIES, "Filters over the producer's properties are not offered."
+                Reason.PRODUCER_PROPERTIES,
+                "Filters over the producer's properties are not offered.",
             )
         else:
             unknown.append(str(child.tag))
     if unknown:
         raise MediationError(
-            Reason.FILTER_UNKNOWN, "The filter has an element that is not offered.", names=tuple(unknown)
+            Reason.FILTER_UNKNOWN,
+            "The filter has an element that is not offered.",
+            names=tuple(unknown),
         )
     return Filter(tuple(topics), tuple(contents))
 

@@ -71,7 +71,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a subscriber wants its notifications. ``dialect`` is the topic dialect it subscribed with."""
+    """How a subscriber wants its notifications; ``dialect`` is the topic dialect it used."""
 
     raw: bool = False
     paused: bool = False
@@ -83,7 +83,8 @@ class Policy:
 class Subscription:
     """One subscription. ``key`` is the capability, ``id`` is what logs and lists show.
 
-    ``owner`` is a principal; an anonymous one is its network address.
+    ``owner`` is a principal; an anonymous one is its network address. ``manager`` is the address
+    of its subscription manager, as the subscriber was told it.
     """
 
     key: str
@@ -95,3 +96,4 @@ class Subscription:
     filter: Filter = EVERYTHING
     end_to: EndpointReference | None = None
     policy: Policy = Policy()
+    manager: str = ""

@@ -20,7 +20,7 @@ WSE_ENDED_DELIVERY_FAILURE = WSE_2004_08 + "/DeliveryFailure"
 WSE_ENDED_SHUTTING_DOWN = WSE_2004_08 + "/SourceShuttingDown"
 WSE_ENDED_CANCELLING = WSE_2004_08 + "/SourceCancelling"
 WSE_FILTER_COMBINED = "http://docs.oasis-open.org/wsn"
-"""WS-Messenger's filter dialect: a topic expression and a message content expression as children."""
+"""WS-Messenger's filter dialect: a topic expression and a content expression as children."""
 
 WSN_1_3 = "http://docs.oasis-open.org/wsn/b-2"
 WSN_1_3_SLASH = WSN_1_3 + "/"

@@ -189,7 +189,9 @@ def _read_policy(element: etree._Element | None) -> tuple[bool, bool]:
     known = {f"{{{namespace}}}UseRaw" for namespace in WSN_NAMESPACES}
     changed_only = f"{{{names.ONVIF_EVENTS}}}ChangedOnly"
     unknown = tuple(
-        str(policy.tag) for policy in asked if policy.tag not in known and policy.tag != changed_only
+        str(policy.tag)
+        for policy in asked
+        if policy.tag not in known and policy.tag != changed_only
     )
     if unknown:
         raise MediationError(
@@ -304,7 +306,7 @@ def _write_times(response: Subscribed, operation: Operation) -> str:
     current = f"<wsnt:CurrentTime>{format_seconds(response.now)}</wsnt:CurrentTime>"
     termination = _write_termination(response.subscription)
     if operation is Operation.SUBSCRIBE:
-        epr = EndpointReference(response.manager, response.subscription.consumer.wsa)
+        epr = EndpointReference(response.subscription.manager, response.subscription.consumer.wsa)
         reference = f"<wsnt:SubscriptionReference>{write_epr(epr)}</wsnt:SubscriptionReference>"
         return reference + current + termination
     return termination + current  # Renew has the two in the opposite order.

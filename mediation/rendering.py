@@ -8,6 +8,7 @@ reference parameters), and the subscription reference.
 import uuid
 from dataclasses import dataclass
 from hashlib import sha1
+from typing import cast
 
 from lxml import etree
 
@@ -65,13 +66,25 @@ class Rendering:
         """The envelope for one recipient."""
         first, second, third, last = self.parts
         return b"".join(
-            (first, message_id.encode(), second, recipient.headers, third, recipient.reference, last)
+            (
+                first,
+                message_id.encode(),
+                second,
+                recipient.headers,
+                third,
+                recipient.reference,
+                last,
+            )
         )
 
 
 def http_headers(soap: Soap, action: str) -> tuple[tuple[str, str], ...]:
     """Content-Type and action headers of a message; an action that HTTP cannot hold is left out."""
-    safe = action if action.isascii() and action.isprintable() and not set(action) & {'"', "\\"} else ""
+    safe = (
+        action
+        if action.isascii() and action.isprintable() and not set(action) & {'"', "\\"}
+        else ""
+    )
     if soap is Soap.V1_1:
         return (("Content-Type", "text/xml; charset=utf-8"), ("SOAPAction", f'"{safe}"'))
     parameter = f'; action="{safe}"' if safe else ""
@@ -115,7 +128,8 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     whose publisher gave no producer reference."""
     action = _action(notification, shape)
     topic = notification.topic or DEFAULT_TOPIC
-    first = f"{envelope_start(shape.soap, shape.wsa)}<wsa:Action>{xml_text(action)}</wsa:Action><wsa:MessageID>"
+    start = envelope_start(shape.soap, shape.wsa)
+    first = f"{start}<wsa:Action>{xml_text(action)}</wsa:Action><wsa:MessageID>"
     second = "</wsa:MessageID>"
     headers = b"".join(notification.headers).decode()
     payload = notification.payload.decode()
@@ -155,7 +169,7 @@ def payload_action(payload: bytes) -> str:
     for start in range(0, len(payload), 4096):
         parser.feed(payload[start : start + 4096])
         for _, element in parser.read_events():
-            name = etree.QName(element)
+            name = etree.QName(cast(etree._Element, element))
             if name.namespace:
                 return f"{name.namespace.rstrip('/')}/{name.localname}"
             return f"urn:dragoman:event:{name.localname}"

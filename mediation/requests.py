@@ -169,11 +169,9 @@ class Rejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """The answer to Subscribe, Renew and GetStatus: the subscription as it now is, and where its
-    manager is."""
+    """The answer to Subscribe, Renew and GetStatus: the subscription as it now is."""
 
     subscription: Subscription
-    manager: str
     now: datetime
 
 

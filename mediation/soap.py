@@ -27,7 +27,7 @@ UNDERSTOOD: frozenset[str] = frozenset(
         names.SYNAPSE_TOPIC,
     }
 )
-"""Namespaces of the header blocks that count as understood (Security: ignored until it is asked for)."""
+"""Namespaces of header blocks that count as understood (Security: ignored until asked for)."""
 
 _OURS = {
     Soap.V1_1: frozenset({"", names.SOAP_NEXT_1_1}),
@@ -46,7 +46,8 @@ class Envelope:
 
 def elements(parent: etree._Element) -> list[etree._Element]:
     """The child elements of *parent*: no comments."""
-    return [child for child in parent if isinstance(child.tag, str)]
+    # The tag of a comment is a function.
+    return [child for child in parent if isinstance(child.tag, str)]  # type: ignore[redundant-expr]
 
 
 def text_of(element: etree._Element) -> str:
@@ -163,8 +164,12 @@ def _printable(text: str) -> str:
         return text
     return "".join(
         character
-        if character in "\t\n\r" or character >= " " and not 0xD800 <= ord(character) <= 0xDFFF
-        and ord(character) not in (0xFFFE, 0xFFFF)
+        if character in "\t\n\r"
+        or (
+            character >= " "
+            and not 0xD800 <= ord(character) <= 0xDFFF
+            and ord(character) not in (0xFFFE, 0xFFFF)
+        )
         else "\ufffd"
         for character in text
     )

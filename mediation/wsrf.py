@@ -43,13 +43,12 @@ ACTION_OF = {
     Operation.GET_RESOURCE_PROPERTY: names.WSRF_RP_ACTIONS + "GetResourceProperty/",
     Operation.GET_MULTIPLE_RESOURCE_PROPERTIES: names.WSRF_RP_ACTIONS
     + "GetMultipleResourceProperties/",
-    Operation.GET_RESOURCE_PROPERTY_DOCUMENT: names.WSRF_RP_ACTIONS + "GetResourcePropertyDocument/",
+    Operation.GET_RESOURCE_PROPERTY_DOCUMENT: names.WSRF_RP_ACTIONS
+    + "GetResourcePropertyDocument/",
     Operation.SET_TERMINATION_TIME: names.WSRF_RL_ACTIONS + "ScheduledResourceTermination/",
     Operation.DESTROY: names.WSRF_RL_ACTIONS + "ImmediateResourceTermination/",
 }
-ACTIONS = {
-    f"{base}{operation.value}Request": operation for operation, base in ACTION_OF.items()
-}
+ACTIONS = {f"{base}{operation.value}Request": operation for operation, base in ACTION_OF.items()}
 
 
 def read(operation: Operation, element: etree._Element) -> Request:
@@ -62,7 +61,9 @@ def read(operation: Operation, element: etree._Element) -> Request:
         case Operation.GET_RESOURCE_PROPERTY:
             return GetProperties((_qname(element),))
         case Operation.GET_MULTIPLE_RESOURCE_PROPERTIES:
-            asked = [child for child in elements(element) if local_name(child) == "ResourceProperty"]
+            asked = [
+                child for child in elements(element) if local_name(child) == "ResourceProperty"
+            ]
             if not asked or len(asked) > 64:
                 raise MediationError(
                     Reason.MESSAGE_INVALID, "The request names no resource property, or too many."
@@ -190,9 +191,7 @@ def producer_properties(
     """The resource properties of the gateway as a producer and broker
     (WS-BrokeredNotification 1.3, NotificationBrokerRP); *topics* are those seen so far."""
     wsnt = f' xmlns:wsnt="{WSNT}"'
-    expressions = "".join(
-        _topic_element("wsnt:TopicExpression", topic, wsnt) for topic in topics
-    )
+    expressions = "".join(_topic_element("wsnt:TopicExpression", topic, wsnt) for topic in topics)
     offered = "".join(
         f"<wsnt:TopicExpressionDialect{wsnt}>{xml_text(uri)}</wsnt:TopicExpressionDialect>"
         for uri in topic_dialects
