@@ -128,9 +128,7 @@ class Writer:
     def _turn(self) -> bool:
         """Take what has come, and commit it. Returns whether that was the last turn."""
         batch = self._take()
-        outcome = self._commit(batch.publications)
-        if outcome is not None:
-            self._in_loop(self._tell, outcome)
+        self._in_loop(self._tell, self._commit(batch.publications))
         return batch.stop
 
     def _take(self) -> _Batch:
