@@ -1,14 +1,14 @@
 """``dragoman serve``."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gateway.cli.errors import CommandFailed
 from gateway.logs import set_up_logs
 from gateway.server import run
-from gateway.service import Gateway
+from gateway.service import LOCK_TAKEN, DataInUse, Gateway
 from gateway.settings import read_settings
 
 
@@ -32,7 +32,7 @@ def serve(
         str | None, typer.Option(help="The gateway's address as its peers see it.")
     ] = None,
 ) -> None:
-    """Run the gateway.
+    r"""Run the gateway.
 
     Every option can also be set in the environment (DRAGOMAN_PORT=9000) or in dragoman.toml.
 
@@ -46,7 +46,11 @@ def serve(
         host=host, port=port, adapter=adapter, store=store, data=data, public_url=public_url
     )
     set_up_logs(settings.log, settings.log_format)
-    sys.exit(run(settings, started=_greet))
+    try:
+        code = run(settings, started=_greet)
+    except DataInUse as error:
+        raise CommandFailed(str(error), LOCK_TAKEN) from error
+    raise typer.Exit(code)
 
 
 def _greet(gateway: Gateway, port: int) -> None:

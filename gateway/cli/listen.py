@@ -1,0 +1,195 @@
+"""``dragoman listen``."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from gateway.cli.errors import CommandFailed
+from gateway.cli.options import (
+    GATEWAY,
+    Form,
+    GatewayOption,
+    OutputOption,
+    SpecOption,
+    read_expression,
+    read_namespaces,
+    read_spec,
+)
+from gateway.cli.output import as_printed, is_terminal, json_line, line, note, styled
+from gateway.client import Arrived, Client, Consumer, base_url, shown, subscribed
+from mediation import Version
+from mediation.client import Received
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is subscribed to."""
+
+    version: Version
+    topic: str | None
+    xpath: str | None
+    namespaces: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Printing:
+    """How notifications are printed, and how many; None is all."""
+
+    whole: bool
+    form: Form
+    count: int | None
+
+
+def listen(
+    gateway: GatewayOption = GATEWAY,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR",
+            envvar="DRAGOMAN_TOPIC",
+            help="A topic expression: storms, storms/coast, storms//. (with all below), "
+            "storms|tides, w:storms (see --ns). Everything, without.",
+        ),
+    ] = None,
+    xpath: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="XPath 1.0 that must hold for the payload."),
+    ] = None,
+    ns: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PREFIX=URI", help="A prefix for --topic and --xpath; repeatable."),
+    ] = None,
+    spec: SpecOption = Version.WSN_1_3.value,
+    count: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="End after N notifications.")
+    ] = None,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="Print whole envelopes, as they were received.")
+    ] = False,
+    host: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR", help="Where to listen. [the address that reaches the gateway]"
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 chooses one.")] = 0,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Subscribe, and print each notification as it comes.
+
+    Prints topic and payload; with --output json, one object a line. Renews the subscription while
+    it runs, and unsubscribes on Ctrl-C.
+
+    \b
+    Examples:
+      dragoman listen --topic storms
+      dragoman listen --topic storms//. --xpath '/speed > 100' --spec wse-2004-08
+      dragoman listen --xpath '/w:Warning/w:speed > 100' --ns w=http://example.org/weather
+      dragoman listen --count 1 --whole
+    """
+    version = read_spec(spec)
+    wanted = _Wanted(version, read_expression(topic) if topic else None, xpath, read_namespaces(ns))
+    printing = _Printing(whole, output, count)
+
+    asyncio.run(_until_stopped(_listen(gateway, host, port, wanted, printing)))
+
+
+async def _listen(
+    gateway: str, host: str | None, port: int, wanted: _Wanted, printing: _Printing
+) -> None:
+    async with (
+        Client(gateway, wanted.version) as client,
+        _consumer(gateway, host, port) as consumer,
+    ):
+        subscription = subscribed(
+            client,
+            consumer.address,
+            topic=wanted.topic,
+            xpath=wanted.xpath,
+            namespaces=wanted.namespaces,
+            troubled=lambda error: note(f"dragoman: {error}; trying again"),
+        )
+        held = None
+        try:
+            async with subscription as held:
+                note(f"Notifications come to {consumer.address}")
+                note(
+                    f"Subscribed to {wanted.topic or 'everything'} at {shown(gateway)}"
+                    f" ({wanted.version.value}); Ctrl-C ends."
+                )
+                await _print_all(consumer, printing)
+        finally:
+            if held is not None and held.is_over:
+                note("Unsubscribed.")
+
+
+async def _print_all(consumer: Consumer, printing: _Printing) -> None:
+    printed = 0
+    async for arrived in consumer:
+        if arrived.ended is not None:
+            raise CommandFailed(f"the gateway ended the subscription: {arrived.ended.reason}")
+        if printing.whole and printing.form is Form.TEXT:
+            line(as_printed(arrived.octets))
+        for notification in arrived.notifications:
+            if printing.form is Form.JSON:
+                json_line(_record(arrived, notification, printing.whole))
+            elif not printing.whole:
+                styled(str(notification.topic or "(no topic)"))
+                line(as_printed(notification.payload))
+            printed += 1
+            if printed == printing.count:
+                return
+        if is_terminal():
+            line()
+
+
+def _record(arrived: Arrived, notification: Received, whole: bool) -> dict[str, object]:
+    """A notification as JSON; one that came in an envelope with others shares its id."""
+    record: dict[str, object] = {
+        "topic": str(notification.topic) if notification.topic else None,
+        "action": notification.action,
+        "message_id": notification.message_id,
+        "received": arrived.time.isoformat(timespec="milliseconds"),
+        "payload": notification.payload.decode(),
+    }
+    if whole:
+        record["envelope"] = arrived.octets.decode("utf-8", "replace")
+    return record
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Run *work* until it ends, or SIGINT or SIGTERM ends it politely; a second one does so at
+    once."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+def _consumer(gateway: str, host: str | None, port: int) -> Consumer:
+    if host in ("0.0.0.0", "::"):
+        return Consumer(host, port, shown=_own_address(gateway))
+    return Consumer(host or _own_address(gateway), port)
+
+
+def _own_address(gateway: str) -> str:
+    """Our address as the host of *gateway* sees it; nothing is sent to find out."""
+    parts = urlsplit(base_url(gateway))
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            parts.hostname, parts.port or 80, type=socket.SOCK_DGRAM
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.connect(address)
+            return str(probe.getsockname()[0])
+    except OSError:  # Subscribing will say what is wrong with it.
+        return "127.0.0.1"

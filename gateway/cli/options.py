@@ -1,0 +1,97 @@
+"""Options that several commands share."""
+
+from difflib import get_close_matches
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from filters import parse_clark
+from mediation import Version
+
+GATEWAY = "http://127.0.0.1:8080"
+
+
+class Form(Enum):
+    """How results are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def read_spec(text: str) -> Version:
+    """The specification that ``--spec`` names.
+
+    Raises:
+        typer.BadParameter: It is not offered; the text lists what is.
+    """
+    offered = [version.value for version in Version]
+    if text in offered:
+        return Version(text)
+    near = get_close_matches(text.lower(), offered, 1, 0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise typer.BadParameter(
+        f"{text!r} is not offered; there are {', '.join(offered)}{hint}", param_hint="--spec"
+    )
+
+
+def read_namespaces(pairs: list[str] | None) -> dict[str, str]:
+    """What ``--ns PREFIX=URI`` declares.
+
+    Raises:
+        typer.BadParameter: One is not of that form.
+    """
+    declared = {}
+    for pair in pairs or ():
+        prefix, equals, uri = pair.partition("=")
+        if not equals or not uri.strip() or not prefix.isidentifier():
+            raise typer.BadParameter(
+                f"{pair!r} does not declare a namespace, as w=http://example.org/weather does",
+                param_hint="--ns",
+            )
+        declared[prefix] = uri.strip()
+    return declared
+
+
+def read_topic(text: str) -> str:
+    """A topic as people write it: a path in no namespace, or in Clark notation.
+
+    Raises:
+        typer.BadParameter: It is neither.
+    """
+    try:
+        parse_clark(text)
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r} is no topic, as storms/coast and {{http://example.org}}storms are",
+            param_hint="--topic",
+        ) from error
+    return text
+
+
+def read_expression(text: str) -> str:
+    """A topic expression; the gateway judges it, Clark notation is our own.
+
+    Raises:
+        typer.BadParameter: It has a brace, and is not in Clark notation.
+    """
+    return read_topic(text) if "{" in text else text
+
+
+GatewayOption = Annotated[
+    str,
+    typer.Option("--gateway", metavar="URL", envvar="DRAGOMAN_GATEWAY", help="The gateway."),
+]
+SpecOption = Annotated[
+    str,
+    typer.Option(
+        "--spec",
+        metavar="NAME",
+        envvar="DRAGOMAN_SPEC",
+        help=f"What to speak: {', '.join(version.value for version in Version)}.",
+    ),
+]
+OutputOption = Annotated[
+    Form,
+    typer.Option("--output", envvar="DRAGOMAN_OUTPUT", help="For people, or for programs."),
+]

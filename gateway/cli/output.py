@@ -1,0 +1,120 @@
+"""What commands print: tables and XML for people, JSON for programs.
+
+What peers wrote is data: characters that a terminal would obey are shown, not sent.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Sequence
+
+from lxml import etree
+
+from filters import Refused, parse_document
+from gateway.cli.errors import ReaderGone
+
+MAX_CELL = 72
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_BREAKS = re.compile(r"[\t\n\r\x0b\x0c]+")
+
+
+def line(text: str = "") -> None:
+    """Print *text* at once: a reader at the other end of a pipe waits for it.
+
+    Raises:
+        ReaderGone: It waits no longer.
+    """
+    _print(visible(text))
+
+
+def note(text: str) -> None:
+    """Say on standard error what is going on."""
+    print(visible(text), file=sys.stderr, flush=True)
+
+
+def json_line(record: object) -> None:
+    """Print one JSON value on one line."""
+    _print(json.dumps(record, ensure_ascii=sys.stdout.encoding.lower() != "utf-8"))
+
+
+def styled(text: str) -> None:
+    """Print *text* in bold on a terminal, as it is elsewhere."""
+    _print(f"\x1b[1m{visible(text)}\x1b[0m" if is_terminal() else visible(text))
+
+
+def _print(text: str) -> None:
+    try:
+        print(
+            text.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding),
+            flush=True,
+        )
+    except BrokenPipeError as error:
+        raise ReaderGone from error
+
+
+def visible(text: str) -> str:
+    r"""*text* with what a terminal would obey written out: ``\x1b``."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def is_terminal() -> bool:
+    """Whether a person reads what we print."""
+    return sys.stdout.isatty()
+
+
+def pretty(octets: bytes) -> str:
+    """An XML document, indented where white space means nothing; what cannot be read stays as
+    it came."""
+    try:
+        root = parse_document(octets)
+    except Refused:
+        return octets.decode("utf-8", "replace")
+    for element in root.iter(etree.Element):
+        if len(element) and not _has_text(element):
+            element.text = None
+            for child in element:
+                child.tail = None
+    etree.indent(root)
+    return etree.tostring(root, encoding="unicode")
+
+
+def _has_text(element: etree._Element) -> bool:
+    parts = [element.text, *(child.tail for child in element)]
+    return any(part and part.strip() for part in parts)
+
+
+def as_printed(octets: bytes) -> str:
+    """XML as it came, for programs; indented, for a person at a terminal."""
+    return pretty(octets) if is_terminal() else octets.decode("utf-8", "replace")
+
+
+def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Columns under their names; a cell is one line, and cut where it is over `MAX_CELL`."""
+    cells = [[name.upper() for name in names], *([_cell(value) for value in row] for row in rows)]
+    widths = [max(len(row[n]) for row in cells) for n in range(len(names))]
+    return [
+        "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def facts(pairs: Iterable[tuple[str, object]]) -> list[str]:
+    """Names and values, one a line."""
+    listed = [(name, _text(value)) for name, value in pairs]
+    width = max(len(name) for name, _ in listed)
+    return [f"{name.ljust(width)}  {text}".rstrip() for name, text in listed]
+
+
+def _text(value: object) -> str:
+    if value is None or value == [] or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return _BREAKS.sub(" ", str(value))
+
+
+def _cell(value: object) -> str:
+    text = visible(_text(value))
+    return text if len(text) <= MAX_CELL else text[: MAX_CELL - 1] + "…"

@@ -1,0 +1,89 @@
+"""``dragoman publish``."""
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from filters import Refused, parse_document
+from gateway.cli.errors import CommandFailed
+from gateway.cli.options import (
+    GATEWAY,
+    Form,
+    GatewayOption,
+    OutputOption,
+    SpecOption,
+    read_spec,
+    read_topic,
+)
+from gateway.cli.output import json_line, line
+from gateway.client import Client
+from mediation import Version
+
+MAX_OCTETS = 2 * 1024 * 1024
+"""What a gateway takes in one message."""
+
+
+def publish(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="XML documents, each one event; - is stdin."),
+    ],
+    gateway: GatewayOption = GATEWAY,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            envvar="DRAGOMAN_TOPIC",
+            help="What the events are about: storms, storms/coast, "
+            "or {http://example.org/topics}storms.",
+        ),
+    ] = None,
+    spec: SpecOption = Version.WSN_1_3.value,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Publish XML documents, each as one event.
+
+    All of them are read before the first is published. An event is published once the gateway
+    says that its message system holds it.
+
+    \b
+    Examples:
+      dragoman publish --topic storms storm.xml
+      dragoman publish --topic storms --spec wse-2004-08 *.xml
+      echo '<speed>120</speed>' | dragoman publish --topic storms -
+    """
+    version = read_spec(spec)
+    named = read_topic(topic) if topic else None
+    payloads = [(name, _read(name)) for name in files]
+
+    async def run() -> None:
+        async with Client(gateway, version) as client:
+            for name, payload in payloads:
+                message_id = await client.publish(payload, topic=named)
+                if output is Form.JSON:
+                    json_line({"file": name, "topic": topic, "message_id": message_id})
+                else:
+                    line(f"published {name}{f' to {topic}' if topic else ''}")
+
+    asyncio.run(run())
+
+
+def _read(name: str) -> bytes:
+    shown = "standard input" if name == "-" else name
+    try:
+        if name == "-":
+            octets = sys.stdin.buffer.read(MAX_OCTETS + 1)
+        else:
+            with Path(name).open("rb") as file:
+                octets = file.read(MAX_OCTETS + 1)
+    except OSError as error:
+        raise CommandFailed(f"{shown}: {error.strerror}") from error
+    if len(octets) > MAX_OCTETS:
+        raise CommandFailed(f"{shown}: longer than {MAX_OCTETS} octets")
+    try:
+        parse_document(octets)
+    except Refused as refused:
+        raise CommandFailed(f"{shown}: {refused.text}") from refused
+    return octets

@@ -1,0 +1,114 @@
+"""``dragoman subscriptions``."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from gateway.cli.commands import add, group, help_alone
+from gateway.cli.errors import CommandFailed
+from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
+from gateway.cli.output import facts, json_line, line, note, table
+from gateway.client import Administration, GatewayError, Record
+
+subscriptions = group("subscriptions", "List, show and end subscriptions.")
+subscriptions.callback()(help_alone)
+
+_COLUMNS = ("id", "spec", "consumer", "topics", "contents", "expires", "state")
+
+
+def list_(gateway: GatewayOption = GATEWAY, output: OutputOption = Form.TEXT) -> None:
+    r"""List the subscriptions of a gateway.
+
+    \b
+    Examples:
+      dragoman subscriptions list
+      dragoman subscriptions list --output json | jq -r '.[].consumer'
+    """
+
+    async def run() -> list[Record]:
+        async with Administration(gateway) as administration:
+            return [record async for record in administration.subscriptions()]
+
+    records = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(records)
+        return
+    if not records:
+        note("There are no subscriptions.")
+        return
+    for text in table(_COLUMNS, map(_row, records)):
+        line(text)
+
+
+def show(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="As `list` shows it.")],
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Show a subscription, with what became of its deliveries.
+
+    \b
+    Example:
+      dragoman subscriptions show 5b1f0c9a3e77
+    """
+
+    async def run() -> list[Record]:
+        async with Administration(gateway) as administration:
+            return [await administration.subscription(id_) for id_ in ids]
+
+    for number, record in enumerate(asyncio.run(run())):
+        if output is Form.JSON:
+            json_line(record)
+            continue
+        if number:
+            line()
+        counts = record.pop("counts", None) or {}
+        for text in facts([*record.items(), *counts.items()]):
+            line(text)
+
+
+def delete(
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="As `list` shows it.")],
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""End subscriptions. A subscriber that asked to be told is told.
+
+    \b
+    Example:
+      dragoman subscriptions delete 5b1f0c9a3e77 90cc41d2ab05
+    """
+    deleted, missed = asyncio.run(_delete(gateway, ids))
+    if output is Form.JSON:
+        json_line({"deleted": deleted})
+    else:
+        for id_ in deleted:
+            line(f"deleted {id_}")
+    if missed:
+        raise CommandFailed("; ".join(missed))
+
+
+async def _delete(gateway: str, ids: list[str]) -> tuple[list[str], list[str]]:
+    """The ids that are gone now, and what is wrong with the others."""
+    deleted, missed = [], []
+    async with Administration(gateway) as administration:
+        for id_ in dict.fromkeys(ids):
+            try:
+                await administration.delete_subscription(id_)
+                deleted.append(id_)
+            except GatewayError as error:
+                if error.status != 404:
+                    raise
+                missed.append(str(error))
+    return deleted, missed
+
+
+def _row(record: Record) -> list[object]:
+    state = "paused" if record.get("paused") else "active"
+    return [*(record.get(name) for name in _COLUMNS[:-1]), state]
+
+
+add(subscriptions, list_, "list")
+add(subscriptions, show)
+add(subscriptions, delete)

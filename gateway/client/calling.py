@@ -1,0 +1,150 @@
+"""One HTTP request to a gateway, and what can go wrong with it, in words."""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Self
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from gateway.client.errors import GatewayError
+
+TIMEOUT = 30.0
+MAX_ANSWER = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back, whatever its status."""
+
+    status: int
+    body: bytes
+    content_type: str
+
+    @property
+    def words(self) -> str:
+        """The status as people say it: ``404 Not Found``."""
+        try:
+            return f"{self.status} {HTTPStatus(self.status).phrase}"
+        except ValueError:
+            return str(self.status)
+
+
+def base_url(text: str) -> str:
+    """A gateway's URL as people write it, without the slash at its end; ``http`` if it has no
+    scheme.
+
+    Raises:
+        GatewayError: It is no URL of a web server.
+    """
+    url = text.strip() if "://" in text else f"http://{text.strip()}"
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme.lower() in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = None
+    if not usable or parts.query or parts.fragment or not url.isprintable() or " " in url:
+        raise GatewayError(f"{text!r} is not the URL of a gateway, such as http://127.0.0.1:8080")
+    return url.rstrip("/").removesuffix("/soap")
+
+
+class Caller:
+    """Sends requests with a time limit; an answer of any status is returned, none raises.
+
+    Args:
+        timeout: Seconds for a whole exchange.
+        max_answer: Octets; a longer answer is an error.
+    """
+
+    def __init__(self, *, timeout: float = TIMEOUT, max_answer: int = MAX_ANSWER) -> None:
+        self._timeout = timeout
+        self._max_answer = max_answer
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=min(10, self._timeout)),
+            auto_decompress=True,
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def call(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send one request.
+
+        Raises:
+            GatewayError: There was no answer, or a longer one than is read.
+        """
+        if self._session is None:
+            raise RuntimeError("enter the context manager first")
+        try:
+            async with self._session.request(
+                method, url, data=body, headers=headers, allow_redirects=False
+            ) as response:
+                octets = await _read(response, self._max_answer)
+                return Answer(response.status, octets, response.content_type)
+        except TimeoutError as error:
+            raise GatewayError(
+                f"no answer from {shown(url)} within {self._timeout:g} seconds"
+            ) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise GatewayError(f"cannot reach {shown(url)}: {_why(error)}") from error
+
+
+async def _read(response: aiohttp.ClientResponse, at_most: int) -> bytes:
+    octets = bytearray()
+    async for chunk in response.content.iter_chunked(64 * 1024):
+        octets += chunk
+        if len(octets) > at_most:
+            raise GatewayError(f"the answer of {shown(str(response.url))} is too long")
+    return bytes(octets)
+
+
+def shown(url: str) -> str:
+    """Scheme, host and port of *url*, for people: no password, and no path with a key in it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def stranger(url: str, answer: Answer) -> GatewayError:
+    """What an answer means that no gateway gives."""
+    text = f"{shown(url)} does not answer as a Dragoman gateway does: {answer.words}"
+    if answer.content_type:
+        text += f" ({answer.content_type})"
+    return GatewayError(text, status=answer.status)
+
+
+def _why(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            cause = error.certificate_error
+            said = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else ""
+            return f"its certificate is not trusted ({said or 'wrong host or issuer'})"
+        case aiohttp.ClientSSLError():
+            return "TLS failed; does it speak https there?"
+        case aiohttp.ClientConnectorDNSError():
+            return "the name has no address"
+        case aiohttp.ClientConnectorError() if isinstance(error.os_error, ConnectionRefusedError):
+            return "connection refused; is the gateway running there?"
+        case aiohttp.ClientConnectorError():
+            return error.os_error.strerror or str(error.os_error)
+        case aiohttp.ServerDisconnectedError() | ConnectionResetError():
+            return "it closed the connection without an answer"
+        case aiohttp.InvalidURL():
+            return "that is not a URL"
+        case aiohttp.ClientResponseError():
+            return "it does not speak HTTP"
+        case _:
+            return str(error) or type(error).__name__

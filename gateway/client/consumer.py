@@ -1,0 +1,158 @@
+"""A mini HTTP server that receives notifications: no container, no deployment."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+from aiohttp import web
+
+from filters import Refused
+from gateway.client.errors import GatewayError
+from mediation.client import Ended, Received, read_received
+
+MAX_OCTETS = 4 * 1024 * 1024
+WAITING = 256
+AT_A_TIME = 64
+BODY_TIME = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """One request that a consumer took: its octets whole, and what they say.
+
+    ``ended``: the gateway says that the subscription has ended (SubscriptionEnd).
+    """
+
+    notifications: tuple[Received, ...]
+    ended: Ended | None
+    octets: bytes
+    headers: tuple[tuple[str, str], ...]
+    time: datetime
+
+
+class Consumer:
+    """Receives notifications and SubscriptionEnd, and hands them out in their order.
+
+    Its address has a random path, so that only who was told it can send to it. A sender is
+    answered 202 once its message is in the queue; while that is full, 503: a gateway keeps the
+    message, and comes again.
+
+    Args:
+        host: Address to listen on.
+        port: 0 chooses one.
+        shown: The host in its address, where senders reach it under another one.
+        waiting: Messages that may wait to be read.
+        max_octets: The longest message.
+    """
+
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        shown: str | None = None,
+        waiting: int = WAITING,
+        max_octets: int = MAX_OCTETS,
+    ) -> None:
+        self._host = host
+        self._port = port
+        self._shown = shown or host
+        self._max_octets = max_octets
+        self._queue: asyncio.Queue[Arrived] = asyncio.Queue(waiting)
+        self._path = f"/{secrets.token_urlsafe(12)}"
+        self._busy = 0
+        self._runner: web.AppRunner | None = None
+        self.address = ""
+        """Where notifications are sent to; known once it listens."""
+
+    async def __aenter__(self) -> Self:
+        """Listen.
+
+        Raises:
+            GatewayError: The address is in use, or not ours.
+        """
+        app = web.Application(client_max_size=self._max_octets)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=1.0
+        )
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            where = f"{_bracketed(self._host)}:{self._port}"
+            raise GatewayError(f"cannot listen on {where}: {_why(error)}") from error
+        port = self._runner.addresses[0][1]
+        self.address = f"http://{_bracketed(self._shown)}:{port}{self._path}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def receive(self) -> Arrived:
+        """The next message; waits for it."""
+        return await self._queue.get()
+
+    async def __aiter__(self) -> AsyncIterator[Arrived]:
+        while True:
+            yield await self.receive()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        if request.path != self._path:
+            return web.Response(status=404, text="There is no consumer here.\n")
+        if request.method != "POST":
+            return web.Response(
+                status=405, text="Notifications are sent with POST.\n", headers={"Allow": "POST"}
+            )
+        if self._busy >= AT_A_TIME or self._queue.full():
+            return _later()
+        self._busy += 1
+        try:
+            return await self._take(request)
+        finally:
+            self._busy -= 1
+
+    async def _take(self, request: web.Request) -> web.Response:
+        try:
+            async with asyncio.timeout(BODY_TIME):
+                octets = await request.read()
+            received = read_received(octets)
+        except TimeoutError:
+            return web.Response(status=408, text="The message came too slowly.\n")
+        except Refused as refused:
+            return web.Response(status=400, text=f"{refused.text}\n")
+        headers = tuple((name, value) for name, value in request.headers.items())
+        try:
+            self._queue.put_nowait(_arrived(received, octets, headers))
+        except asyncio.QueueFull:  # Others were quicker while this one came in.
+            return _later()
+        return web.Response(status=202)
+
+
+def _arrived(
+    received: tuple[Received, ...] | Ended, octets: bytes, headers: tuple[tuple[str, str], ...]
+) -> Arrived:
+    now = datetime.now(UTC)
+    if isinstance(received, Ended):
+        return Arrived((), received, octets, headers, now)
+    return Arrived(received, None, octets, headers, now)
+
+
+def _later() -> web.Response:
+    return web.Response(
+        status=503, text="Too many messages wait here.\n", headers={"Retry-After": "1"}
+    )
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _why(error: OSError) -> str:
+    """What people know: the system's own words, without those that asyncio puts around them."""
+    return (error.strerror or str(error)).rpartition(": ")[2]

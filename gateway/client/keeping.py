@@ -1,0 +1,111 @@
+"""A subscription that lives as long as the program that holds it."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from gateway.client.errors import GatewayError
+from gateway.client.messaging import LEASE, Client, Subscription
+
+RENEW_EVERY = 60.0
+RETRY_EVERY = 5.0
+PARTING_TIME = 5.0
+"""Seconds that an Unsubscribe may take when its program ends."""
+
+
+class Held:
+    """A subscription, renewed until its holder lets go of it.
+
+    Args:
+        every: Seconds between renewals; sooner, where the lease is shorter than twice that.
+        troubled: Told when a renewal failed and is tried again: once, until one succeeds.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        subscription: Subscription,
+        *,
+        lease: timedelta = LEASE,
+        every: float = RENEW_EVERY,
+        troubled: Callable[[GatewayError], None] = lambda _: None,
+    ) -> None:
+        self._client = client
+        self._lease = lease
+        self._every = every
+        self._troubled = troubled
+        self.subscription = subscription
+        self.is_over = False
+        """Whether the gateway has confirmed the end."""
+
+    async def renew_for_ever(self) -> None:
+        """Renew in time, again and again.
+
+        Raises:
+            GatewayError: The gateway refuses, or was away until the lease was over.
+        """
+        failed = False
+        while True:
+            await asyncio.sleep(self._wait(failed))
+            try:
+                self.subscription = await self._client.renew(self.subscription, self._lease)
+                failed = False
+            except GatewayError as error:
+                if error.is_final or self._left() <= 0:
+                    raise GatewayError(f"the subscription is lost: {error}") from error
+                if not failed:
+                    self._troubled(error)
+                failed = True
+
+    def _left(self) -> float:
+        """Seconds to the end of the lease."""
+        expires = self.subscription.expires
+        left = self._lease if expires is None else expires - datetime.now(UTC)
+        return left.total_seconds()
+
+    def _wait(self, failed: bool) -> float:
+        every = min(self._every, RETRY_EVERY) if failed else self._every
+        return max(0.05, min(every, self._left() / 2))
+
+    async def end(self) -> None:
+        """Unsubscribe, if the gateway answers soon; otherwise the lease ends by itself."""
+        with contextlib.suppress(GatewayError, TimeoutError):
+            async with asyncio.timeout(PARTING_TIME):
+                await self._client.unsubscribe(self.subscription)
+                self.is_over = True
+
+
+@contextlib.asynccontextmanager
+async def subscribed(
+    client: Client,
+    consumer: str,
+    *,
+    topic: str | None = None,
+    xpath: str | None = None,
+    namespaces: Mapping[str, str] | None = None,
+    lease: timedelta = LEASE,
+    every: float = RENEW_EVERY,
+    troubled: Callable[[GatewayError], None] = lambda _: None,
+) -> AsyncIterator[Held]:
+    """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
+
+    What is subscribed to is as in `Client.subscribe`, *every* and *troubled* are as in `Held`.
+
+    Raises:
+        GatewayError: There is no subscription, or it was lost: then the body is cancelled.
+    """
+    granted = await client.subscribe(
+        consumer, topic=topic, xpath=xpath, namespaces=namespaces, lease=lease
+    )
+    held = Held(client, granted, lease=lease, every=every, troubled=troubled)
+    try:
+        async with asyncio.TaskGroup() as group:
+            renewing = group.create_task(held.renew_for_ever())
+            yield held
+            renewing.cancel()
+    except BaseExceptionGroup as several:  # Whatever came first is what went wrong.
+        first = several.exceptions[0]
+        raise first from first.__cause__
+    finally:
+        await held.end()

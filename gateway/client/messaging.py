@@ -1,0 +1,207 @@
+"""Subscribing and publishing: what an application does with a gateway, in either specification."""
+
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from filters import Refused
+from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
+from gateway.client.errors import GatewayError
+from mediation import EndpointReference, Spec, Version, Wsa, http_headers
+from mediation.client import (
+    SPECS,
+    AnsweredFault,
+    Granted,
+    read_answer,
+    read_granted,
+    write_publish,
+    write_renew,
+    write_subscribe,
+    write_unsubscribe,
+)
+from mediation.expiry import format_duration, parse_date_time, parse_expiry
+
+LEASE = timedelta(minutes=10)
+"""What a subscription asks for: a listener that was killed is forgotten after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request as it was sent, and what was answered."""
+
+    operation: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A subscription that a gateway granted; *expires* None is never."""
+
+    manager: EndpointReference
+    expires: datetime | None
+
+
+class Client:
+    """Speaks to one gateway in one specification.
+
+    ::
+
+        async with Client("http://127.0.0.1:8080") as client, Consumer() as consumer:
+            async with subscribed(client, consumer.address, topic="storms"):
+                async for arrived in consumer:
+                    print(arrived.notifications)
+
+    Args:
+        url: Of the gateway.
+        version: What to speak.
+        timeout: Seconds for one exchange.
+        watch: Told of each exchange.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        version: Version = Version.WSN_1_3,
+        *,
+        timeout: float = TIMEOUT,
+        watch: Callable[[Exchange], None] | None = None,
+    ) -> None:
+        self._url = base_url(url)
+        self._spec: Spec = SPECS[version]
+        self._caller = Caller(timeout=timeout)
+        self._watch = watch
+
+    async def __aenter__(self) -> Self:
+        await self._caller.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._caller.__aexit__(*error)
+
+    async def publish(
+        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+    ) -> str:
+        """Publish one event; on return the gateway's message system holds it. Its message id.
+
+        Args:
+            payload: One XML element, as a document.
+            topic: A name, a path, or Clark notation.
+
+        Raises:
+            GatewayError: It was not taken, or may not have been.
+            Refused: *payload* is not one acceptable XML element.
+        """
+        message_id = _fresh_id()
+        message = write_publish(
+            self._spec,
+            to=f"{self._url}/soap",
+            payload=payload,
+            message_id=message_id,
+            topic=topic,
+            action=action,
+        )
+        await self._send("Publish", f"{self._url}/soap", message)
+        return message_id
+
+    async def subscribe(
+        self,
+        consumer: str,
+        *,
+        topic: str | None = None,
+        xpath: str | None = None,
+        namespaces: Mapping[str, str] | None = None,
+        lease: timedelta = LEASE,
+    ) -> Subscription:
+        """Subscribe the consumer at an address.
+
+        Args:
+            topic: A topic expression; None is every topic.
+            xpath: XPath 1.0 that must hold.
+            namespaces: The prefixes of both.
+
+        Raises:
+            GatewayError: here as in the other methods.
+        """
+        reference = EndpointReference(consumer, self._spec.wsa or Wsa.V2005_08)
+        message = write_subscribe(
+            self._spec,
+            to=f"{self._url}/soap",
+            consumer=reference,
+            message_id=_fresh_id(),
+            topic=topic,
+            xpath=xpath,
+            namespaces=namespaces,
+            expires=format_duration(lease),
+            end_to=reference,
+        )
+        answer = await self._send("Subscribe", self._url + "/soap", message)
+        granted = _granted(answer, self._url)
+        if granted.manager is None:
+            raise GatewayError(f"{shown(self._url)} answered no subscription")
+        return Subscription(granted.manager, _until(granted))
+
+    async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:
+        """Move the end of a subscription's lease."""
+        message = write_renew(
+            self._spec, subscription.manager, format_duration(lease), message_id=_fresh_id()
+        )
+        address = subscription.manager.address
+        granted = _granted(await self._send("Renew", address, message), address)
+        return replace(subscription, expires=_until(granted))
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """End a subscription."""
+        message = write_unsubscribe(self._spec, subscription.manager, message_id=_fresh_id())
+        await self._send("Unsubscribe", subscription.manager.address, message)
+
+    async def _send(self, operation: str, url: str, message: tuple[str, bytes]) -> Answer:
+        """Send a message; an answer that is no refusal.
+
+        Raises:
+            GatewayError: with the fault's reason, where there is a fault.
+        """
+        action, body = message
+        headers = http_headers(self._spec.soap, action)
+        answer = await self._caller.call("POST", url, body=body, headers=dict(headers))
+        if self._watch is not None:
+            self._watch(Exchange(operation, url, headers, body, answer))
+        try:
+            read_answer(answer.body)
+        except AnsweredFault as refused:
+            fault = refused.fault
+            code = fault.subcode or fault.code
+            text = f"{shown(url)} refused: {fault.reason or code}"
+            raise GatewayError(text, status=answer.status, code=code) from refused
+        if not 200 <= answer.status < 300:
+            raise stranger(url, answer)
+        return answer
+
+
+def _granted(answer: Answer, url: str) -> Granted:
+    try:
+        return read_granted(answer.body)
+    except Refused as refused:
+        raise stranger(url, answer) from refused
+
+
+def _until(granted: Granted) -> datetime | None:
+    """When the lease ends by our clock; None is never, or nothing that could be read."""
+    now = datetime.now(UTC)
+    if granted.expires is None:
+        return None
+    try:
+        until = parse_expiry(granted.expires, milliseconds=True).at(now)
+        if until is not None and granted.current_time is not None:
+            until += now - parse_date_time(granted.current_time)
+    except (Refused, ValueError, OverflowError):
+        return None
+    return until
+
+
+def _fresh_id() -> str:
+    return f"urn:uuid:{uuid.uuid4()}"
