@@ -173,6 +173,7 @@ class Gateway:
             await asyncio.sleep(PURGE_EVERY)
             with contextlib.suppress(Refused):
                 await self.store.submit(_purge_old)
+            self.courier.clear_old()
 
     def _give_up(self, entry: Entry, reason: str) -> None:
         async def end() -> None:

@@ -7,12 +7,13 @@ import re
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import structlog
 
@@ -38,6 +39,9 @@ from mediation import (
 )
 
 ID_LENGTH = 12
+SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
+"""Subscribe requests that a network address may send: a second, and at once."""
+EXPIRED_AT_A_TIME = 256
 _KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _IN_TEXT = re.compile(rf"(?:^|/subscriptions/|urn:uuid:|uuid:)({_KEY.pattern})(?=$|[/?#])", re.I)
 T = TypeVar("T")
@@ -97,9 +101,9 @@ class Subscriptions:
         self._owners: Counter[str] = Counter()
         self._owner_destinations: Counter[tuple[str, tuple[str, str, int]]] = Counter()
         self._expiries: list[tuple[float, str]] = []
-        self._rate = TokenBucket(10.0, 50.0)
+        self._rate = TokenBucket(SUBSCRIBES, SUBSCRIBES_AT_ONCE)
         self._wake = asyncio.Event()
-        self._changing: dict[str, asyncio.Lock] = {}
+        self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -156,7 +160,6 @@ class Subscriptions:
         subscription = entry.subscription
         del self._entries[subscription.key]
         del self._by_id[subscription.id]
-        self._changing.pop(subscription.key, None)
         place = (subscription.owner, entry.target.destination)
         _decrement(self._owners, subscription.owner)
         _decrement(self._owner_destinations, place)
@@ -169,6 +172,7 @@ class Subscriptions:
         Raises:
             Refused: as the specification says; nothing was created.
         """
+        self._check_rate(peer)
         target = self._check_address(request.consumer.address)
         if request.end_to is not None:
             self._check_address(request.end_to.address)
@@ -198,9 +202,10 @@ class Subscriptions:
             await self._adapter.add(key, subscription.filter)
         except BaseException:
             self._drop(entry)
-            self._store.submit(
-                partial(rows.delete, subscription=subscription, expired=False)
-            ).add_done_callback(_forget_failure)
+            with contextlib.suppress(Refused):  # Then nothing of it is in the store.
+                self._store.submit(
+                    partial(rows.delete, subscription=subscription, expired=False)
+                ).add_done_callback(_forget_failure)
             raise
         _log.info(
             "subscription.created",
@@ -216,6 +221,11 @@ class Subscriptions:
         self._policy.check(target)
         return target
 
+    def _check_rate(self, peer: Peer) -> None:
+        wait = 0.0 if peer.trusted else self._rate.take(peer.owner, time.monotonic())
+        if wait:
+            raise QuotaExceeded(Reason.RATE, "Too many Subscribe requests.", retry_after=wait)
+
     def _check_quotas(self, peer: Peer, target: Target) -> None:
         if len(self._entries) >= self._quotas.total:
             raise QuotaExceeded(Reason.QUOTA, "There are too many subscriptions.")
@@ -225,9 +235,6 @@ class Subscriptions:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions.")
         if self._owner_destinations[peer.owner, target.destination] >= self._quotas.destination:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions to one destination.")
-        wait = self._rate.take(peer.owner, time.monotonic())
-        if wait:
-            raise QuotaExceeded(Reason.RATE, "Too many Subscribe requests.", retry_after=wait)
 
     def find(self, candidates: Iterable[str | None], *, now: datetime) -> Entry:
         """The subscription that *candidates* name, each the peer's text.
@@ -280,23 +287,25 @@ class Subscriptions:
     async def _change(
         self, entry: Entry, change: Callable[[Subscription], Subscription]
     ) -> Subscription:
-        key = entry.subscription.key
-        async with self._changing.setdefault(key, asyncio.Lock()):
+        async with self._lock(entry):
             if entry.ended:
                 raise SubscriptionUnknown
-            changed = change(entry.subscription)
+            former = entry.subscription
+            changed = change(former)
             await self._store.submit(partial(rows.update, subscription=changed))
-            if entry.ended:
-                raise SubscriptionUnknown
             entry.subscription = changed
-            self._watch(changed)
+            if changed.lease != former.lease:
+                self._watch(changed)
             if entry.halted and not self._is_over(changed):
-                await self._adapter.add(key, changed.filter)
+                await self._adapter.add(changed.key, changed.filter)
                 entry.halted = False
                 if self.courier is not None:
                     self.courier.resume(entry)
-        self._changing.pop(key, None)
         return changed
+
+    def _lock(self, entry: Entry) -> asyncio.Lock:
+        """Held by whoever changes or ends a subscription: one at a time."""
+        return self._changing.setdefault(entry.subscription.key, asyncio.Lock())
 
     @staticmethod
     def _is_over(subscription: Subscription) -> bool:
@@ -306,7 +315,8 @@ class Subscriptions:
     async def end(self, entry: Entry, *, why: End | None = None, reason: str = "") -> None:
         """End a subscription; on return it is gone from the store. With *why*, ``EndTo`` is
         told."""
-        await self._end(entry, expired=False)
+        async with self._lock(entry):
+            await self._end(entry, expired=False)
         if why is not None:
             self._farewell(entry.subscription, why, reason)
         _log.info(
@@ -317,34 +327,30 @@ class Subscriptions:
 
     async def _end(self, entry: Entry, *, expired: bool) -> None:
         """The store first: what is answered is final, and what failed has changed nothing."""
-        if entry.ended or entry.ending:
+        if entry.ended:
             raise SubscriptionUnknown
-        entry.ending = True
-        try:
-            await self._store.submit(
-                partial(rows.delete, subscription=entry.subscription, expired=expired)
-            )
-        finally:
-            entry.ending = False
-        busy = entry.outbox is not None
-        if self.courier is not None:
-            self.courier.end(entry)
+        await self._store.submit(
+            partial(rows.delete, subscription=entry.subscription, expired=expired)
+        )
         entry.ended = True
+        if self.courier is not None:
+            self.courier.end(entry, expired=expired)
         self._drop(entry)
         await self._adapter.remove(entry.subscription.key)
-        if busy:  # What became a row between that commit and now.
-            self._store.submit(
-                partial(rows.delete, subscription=entry.subscription, expired=expired)
-            ).add_done_callback(_forget_failure)
 
     # Expiry.
 
     def _watch(self, subscription: Subscription) -> None:
-        if subscription.lease.expires is not None:
-            heapq.heappush(
-                self._expiries, (subscription.lease.expires.timestamp(), subscription.key)
-            )
-            self._wake.set()
+        if subscription.lease.expires is None:
+            return
+        heapq.heappush(self._expiries, (subscription.lease.expires.timestamp(), subscription.key))
+        if len(self._expiries) > 2 * len(self._entries) + 1024:  # Of leases that were renewed.
+            leases = [
+                (entry.subscription.lease.expires, key) for key, entry in self._entries.items()
+            ]
+            self._expiries = [(expires.timestamp(), key) for expires, key in leases if expires]
+            heapq.heapify(self._expiries)
+        self._wake.set()
 
     async def run(self) -> None:
         """Halt and end what expires, for ever."""
@@ -357,35 +363,40 @@ class Subscriptions:
                         self._wake.wait(), None if wait is None else min(wait, 3600)
                     )
                 continue
-            at, key = heapq.heappop(self._expiries)
-            entry = self._entries.get(key)
-            if entry is None or entry.ended:
-                continue
+            now = time.time()
+            due: list[Coroutine[None, None, None]] = []
+            while self._expiries and self._expiries[0][0] <= now and len(due) < EXPIRED_AT_A_TIME:
+                entry = self._entries.get(heapq.heappop(self._expiries)[1])
+                if entry is not None:
+                    due.append(self._expire(entry))
+            await asyncio.gather(*due)
+
+    async def _expire(self, entry: Entry) -> None:
+        """Halt *entry* when its lease is over, and end it when it cannot be renewed any more."""
+        key = entry.subscription.key
+        async with self._lock(entry):
+            expires = entry.subscription.lease.expires
+            if entry.ended or expires is None or not self._is_over(entry.subscription):
+                return  # Renewed or ended meanwhile.
+            if not entry.halted:
+                entry.halted = True
+                await self._adapter.remove(key)
+                if self.courier is not None:
+                    self.courier.quiet(entry)
+            over = expires + self._terms.grace
+            wsn = entry.subscription.spec.version.family is Family.WSN
+            if wsn and over.timestamp() > time.time():
+                heapq.heappush(self._expiries, (over.timestamp(), key))
+                return
             try:
-                await self._expire(entry, at)
+                await self._end(entry, expired=True)
             except Refused as refused:
                 _log.warning(
                     "subscription.expiry-failed", subscription=entry.id, error=refused.text
                 )
                 heapq.heappush(self._expiries, (time.time() + 5.0, key))
-                await asyncio.sleep(1.0)
-
-    async def _expire(self, entry: Entry, at: float) -> None:
-        expires = entry.subscription.lease.expires
-        if expires is None or expires.timestamp() > time.time():
-            return  # Renewed meanwhile.
-        over = expires + self._terms.grace
-        wsn = entry.subscription.spec.version.family is Family.WSN
-        if wsn and over.timestamp() > time.time():
-            if not entry.halted:
-                entry.halted = True
-                await self._adapter.remove(entry.subscription.key)
-                if self.courier is not None:
-                    self.courier.quiet(entry)
-            heapq.heappush(self._expiries, (over.timestamp(), entry.subscription.key))
-            return
-        await self._end(entry, expired=True)
-        _log.info("subscription.expired", subscription=entry.id)
+            else:
+                _log.info("subscription.expired", subscription=entry.id)
 
 
 def _forget_failure(future: "asyncio.Future[None]") -> None:

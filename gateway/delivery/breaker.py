@@ -14,11 +14,12 @@ LAST_PROBE = 300.0
 class Breaker:
     """Times are those of one clock, in seconds."""
 
-    __slots__ = ("_delay", "_failures", "until")
+    __slots__ = ("_delay", "_failures", "_probing", "until")
 
     def __init__(self) -> None:
         self._failures = 0
         self._delay = 0.0
+        self._probing = False
         self.until: float | None = None
         """While open: when the next probe may start. None while closed."""
 
@@ -33,6 +34,7 @@ class Breaker:
     def probing(self, now: float) -> None:
         """A probe starts; until its outcome is known no other does."""
         if self.until is not None:
+            self._probing = True
             self.until = now + LAST_PROBE
 
     def succeeded(self) -> bool:
@@ -40,12 +42,19 @@ class Breaker:
         opened = self.until is not None
         self._failures = 0
         self._delay = 0.0
+        self._probing = False
         self.until = None
         return opened
 
     def failed(self, now: float, *, at_least: float = 0.0) -> None:
-        """Count a failure; *at_least* seconds of quiet open it at once (``Retry-After``)."""
+        """Count a failure; *at_least* seconds of quiet open it at once (``Retry-After``).
+
+        While it is open, only a probe's failure counts: others began before it opened.
+        """
         self._failures += 1
-        if self._failures >= FAILURES or self.until is not None or at_least:
+        if self.until is not None and not self._probing:
+            self.until = max(self.until, now + at_least)
+        elif self._failures >= FAILURES or self.until is not None or at_least > 0:
             self._delay = min(self._delay * 2, LAST_PROBE) if self._delay else FIRST_PROBE
+            self._probing = False
             self.until = now + max(self._delay, at_least)

@@ -11,35 +11,29 @@ stays unsettled. One that hangs, fails, stands behind another held one or exceed
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import cast
-from weakref import WeakValueDictionary
+from collections.abc import Callable, Iterable
 
 import structlog
-from sqlalchemy import Connection
 
 from adapters import Delivery
-from gateway.delivery.ledger import Law, Ledger
+from gateway.delivery.backlogs import MOST, MOST_OCTETS, Backlogs, take_up
+from gateway.delivery.ledger import RETRY, Law, Ledger
 from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Schedule, Verdict, judge
 from gateway.delivery.sender import SLOTS, Sender
 from gateway.egress import FailureKind, Request, Transport, hops_header
-from gateway.store import HeldRow, Reason, Store, totals
-from gateway.store import outbox as rows
-from gateway.store.outbox import Backlog, Death
-from mediation import Notification, delivery_id, render
+from gateway.store import Reason, Store, totals
+from gateway.store.outbox import Backlog
+from mediation import delivery_id, render
 
 PATIENCE = 1.0
 """Seconds without an answer after which a delivery is held."""
 HURRY = 0.05
-"""The same for an attempt while half of the messaging system's window is unsettled."""
+"""The same, at least, for an attempt while half of the messaging system's window is unsettled."""
+HURRY_FACTOR = 8.0
+"""Then an attempt hangs that takes so many times as long as the answered ones do: when it is this
+process that is busy, all take long and none hangs."""
 SWEEP = 0.25
-CROWD = 2048
-"""Deliveries in memory beyond which no further message is taken on."""
-LOADED = 16
-BACKLOG = 10_000
-BACKLOG_OCTETS = 64 * 2**20
 HOPELESS = 5 * 86400.0
 HOPELESS_ATTEMPTS = 20
 
@@ -55,6 +49,8 @@ class Courier:
         prefetch: How many messages the messaging system lets be unsettled.
         producer: The gateway's own address, for events without a producer reference.
         give_up: Called with a subscription that ends for want of delivery, and why.
+        most, most_octets: What may wait for one subscription.
+        retry: Seconds after which a transaction that failed is tried again.
     """
 
     def __init__(
@@ -67,6 +63,9 @@ class Courier:
         give_up: Callable[[Entry, str], None],
         schedule: Schedule | None = None,
         slots: int = SLOTS,
+        most: int = MOST,
+        most_octets: int = MOST_OCTETS,
+        retry: float = RETRY,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -74,21 +73,25 @@ class Courier:
         self._producer = producer
         self._give_up = give_up
         self._schedule = schedule or Schedule()
-        self.ledger = Ledger(store)
+        self.ledger = Ledger(store, retry=retry)
         self.sender = Sender(self, slots=slots)
+        self._backlogs = Backlogs(
+            self.ledger,
+            age=self._schedule.age,
+            landed=self._conclude,
+            changed=self._after,
+            most=most,
+            most_octets=most_octets,
+        )
         self._window = max(1, prefetch // 2)
         self._messages: dict[Message, None] = {}
         self._outboxes: set[Outbox] = set()
         self._sweeping = False
-        self._room = asyncio.Event()
         self._position = 0
-        self._shared: WeakValueDictionary[int, Message] = WeakValueDictionary()
 
     async def start(self, entries: Iterable[Entry]) -> None:
         """Take up what waits in the store for *entries*."""
-        entries = list(entries)
-        known = frozenset(entry.id for entry in entries)
-        backlogs, last = await self._store.submit(partial(_take_up, known))
+        backlogs, last = await self._store.submit(take_up)
         self._position = max(last, time.time_ns())
         now, wall = self._loop.time(), time.time()
         for entry in entries:
@@ -104,9 +107,7 @@ class Courier:
 
     async def room(self) -> None:
         """Wait until another message may be taken on."""
-        while self.ledger.live > CROWD:
-            self._room.clear()
-            await self._room.wait()
+        await self.ledger.room()
 
     def accept(self, delivery: Delivery, entries: Iterable[Entry]) -> None:
         """Take on a message for all that it matched."""
@@ -137,8 +138,8 @@ class Courier:
         if to_hold:
             full = {id(parcel.outbox): parcel.outbox for parcel in to_hold}
             for outbox in full.values():
-                self._hold_outbox(outbox)
-            self._hold(to_hold)
+                self._backlogs.hold_outbox(outbox)
+            self._backlogs.hold(to_hold)
         self.ledger.release(message)
 
     def _must_wait(self, outbox: Outbox) -> bool:
@@ -153,7 +154,9 @@ class Courier:
 
     @property
     def patience(self) -> float:
-        return HURRY if self.ledger.messages >= self._window else PATIENCE
+        if self.ledger.messages < self._window:
+            return PATIENCE
+        return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.sender.answer_time))
 
     def _sweep_later(self) -> None:
         if not self._sweeping:
@@ -170,8 +173,8 @@ class Courier:
                 del self._messages[message]
                 for parcel in message.parcels:
                     if parcel.state is State.LIVE:
-                        self._hold_outbox(parcel.outbox)
-        self._room.set()
+                        self.hangs(parcel.outbox)
+                message.parcels.clear()
         self._sweeping = False
         if self._messages:
             self._sweep_later()
@@ -184,16 +187,17 @@ class Courier:
 
     # What is sent, and when.
 
-    def _ready(self, outbox: Outbox) -> None:
+    def _ready(self, outbox: Outbox, *, first: bool = False) -> None:
         """Offer *outbox* to the sender now, or when its time has come."""
         if outbox.entry.silent:
             return
         wait = self._wait(outbox)
-        if wait <= 0:
+        if wait > 0:
+            self._wake_at(outbox, self._loop.time() + wait)
+        elif first:
+            self.sender.offer_first(outbox)
+        else:
             self.sender.offer(outbox)
-        elif not outbox.waking:
-            outbox.waking = True
-            self._loop.call_later(wait, self._wake, outbox)
 
     def _wait(self, outbox: Outbox) -> float:
         now = self._loop.time()
@@ -203,8 +207,17 @@ class Courier:
             return 0.0  # The destination's own queue waits for its probe.
         return outbox.until - now
 
+    def _wake_at(self, outbox: Outbox, at: float) -> None:
+        """Not later than *at*: what it waited for when its timer was set may come sooner now."""
+        if outbox.timer is not None:
+            if outbox.wake_at <= at:
+                return
+            outbox.timer.cancel()
+        outbox.wake_at = at
+        outbox.timer = self._loop.call_at(at, self._wake, outbox)
+
     def _wake(self, outbox: Outbox) -> None:
-        outbox.waking = False
+        outbox.timer = None
         self._ready(outbox)
 
     def next(self, outbox: Outbox) -> Parcel | None:
@@ -215,7 +228,7 @@ class Courier:
             return None
         if outbox.stored or outbox.loaded:
             if not outbox.loaded:
-                self._load(outbox)
+                self._backlogs.load(outbox)
                 return None
             parcel = outbox.loaded.popleft()
             outbox.breaker.probing(self._loop.time())
@@ -238,19 +251,20 @@ class Courier:
 
     def landed(self, parcel: Parcel, outcome: Outcome) -> None:
         outbox = parcel.outbox
+        entry = outbox.entry
         now = self._loop.time()
         if outcome.verdict is Verdict.RETRY:
             outbox.smooth = False
-            outbox.failing_attempts += 1
-            outbox.failing_since = outbox.failing_since or now
+            entry.failing_attempts += 1
+            entry.failing_since = entry.failing_since or now
             if not outcome.connecting:
                 outbox.breaker.failed(now, at_least=outcome.retry_after or 0.0)
             elif outbox.destination.breaker.open:
                 for waiting in list(outbox.destination.queue):
-                    self._hold_outbox(waiting)
+                    self.hangs(waiting)
         else:
             outbox.smooth = True
-            outbox.failing_attempts, outbox.failing_since = 0, None
+            entry.failing_attempts, entry.failing_since = 0, None
             outbox.breaker.succeeded()
         if parcel.state is State.HOLDING:
             parcel.outcome = outcome  # It keeps its place until its row is there.
@@ -265,45 +279,45 @@ class Courier:
         elif outcome.verdict is Verdict.DELIVERED:
             self._delivered(parcel)
         elif outbox.entry.ended:
-            self._cancel(parcel)
+            self._cancel(parcel, "cancelled")
         elif outcome.verdict is Verdict.RETRY:
             self._retry(parcel, outcome)
         else:
+            parcel.attempts += 1
             self._bury(parcel, Reason.REJECTED, outcome)
             if outcome.verdict is Verdict.GONE:
                 self._give_up(outbox.entry, "The consumer answered that it is gone.")
         self._after(outbox)
 
-    def _after(self, outbox: Outbox) -> None:
-        if self.ledger.live <= CROWD:
-            self._room.set()
-        if outbox.idle:
-            if outbox in self._outboxes:
-                self._outboxes.discard(outbox)
-                outbox.entry.outbox = None
-                self.sender.release(outbox.destination)
+    def _after(self, outbox: Outbox, first: bool = False) -> None:
+        """Something about *outbox* has changed; *first*: it had its turn already."""
+        if outbox not in self._outboxes:
+            pass  # It was forgotten.
+        elif outbox.idle:
+            self._forget(outbox)
         else:
-            self._ready(outbox)
+            self._ready(outbox, first=first)
+        if first:
+            self.sender.turn(outbox.destination)
+
+    def _forget(self, outbox: Outbox) -> None:
+        if outbox.timer is not None:
+            outbox.timer.cancel()
+        self._outboxes.discard(outbox)
+        outbox.entry.outbox = None
+        self.sender.release(outbox.destination)
 
     def _delivered(self, parcel: Parcel) -> None:
-        outbox = parcel.outbox
         if parcel.state is State.HELD:
-            self._unhold(parcel)
-            self.ledger.remove(outbox.entry, parcel.position)
+            self._backlogs.delivered(parcel)
         else:
             parcel.state = State.DONE
-            self.ledger.resolved(parcel.message, outbox.entry, "delivered")
+            self.ledger.resolved(parcel.message, parcel.outbox.entry, "delivered")
 
-    def _unhold(self, parcel: Parcel) -> None:
-        parcel.state = State.DONE
-        if not parcel.outbox.entry.ended:
-            parcel.outbox.held -= 1
-            parcel.outbox.octets -= parcel.octets
-
-    def _cancel(self, parcel: Parcel) -> None:
+    def _cancel(self, parcel: Parcel, total: str) -> None:
         """Its subscription has ended; what was a row is removed with the subscription."""
         if parcel.state is State.LIVE:
-            self.ledger.resolved(parcel.message, parcel.outbox.entry, "cancelled")
+            self.ledger.resolved(parcel.message, parcel.outbox.entry, total)
         parcel.state = State.DONE
 
     def _retry(self, parcel: Parcel, outcome: Outcome) -> None:
@@ -328,212 +342,47 @@ class Courier:
                 self._give_up(outbox.entry, "The consumer's address is not allowed.")
         else:
             parcel.due = wall + max(delay, outcome.retry_after or 0.0)
-            outbox.until = self._loop.time() + parcel.due - wall
+            if outbox.width == 1:
+                outbox.until = self._loop.time() + parcel.due - wall
             if parcel.state is State.HELD:
-                outbox.loaded.clear()
-                self.ledger.submit(
-                    partial(
-                        rows.postpone,
-                        subscription=outbox.entry.id,
-                        position=parcel.position,
-                        attempts=parcel.attempts,
-                        answered=parcel.answered,
-                        due=parcel.due,
-                    ),
-                    lambda _: None,
-                )
+                self._backlogs.postpone(parcel)
             else:
-                self._hold_outbox(outbox, first=parcel)
-        self._check_hopeless(outbox)
+                self._backlogs.hold_outbox(outbox, first=parcel)
+        self._check_hopeless(outbox.entry)
 
-    def _check_hopeless(self, outbox: Outbox) -> None:
-        since = outbox.failing_since
+    def _bury(self, parcel: Parcel, reason: Reason, outcome: Outcome) -> None:
+        death = self._backlogs.bury(parcel, reason, outcome)
+        _log.warning(
+            "delivery.dead",
+            subscription=death.subscription,
+            delivery=death.delivery_id,
+            reason=reason.value,
+        )
+
+    def _check_hopeless(self, entry: Entry) -> None:
+        since = entry.failing_since
         if (
             since is not None
             and self._loop.time() - since > HOPELESS
-            and outbox.failing_attempts >= HOPELESS_ATTEMPTS
+            and entry.failing_attempts >= HOPELESS_ATTEMPTS
         ):
-            self._give_up(outbox.entry, "Nothing could be delivered for five days.")
-
-    # Into the store, and out of it.
+            self._give_up(entry, "Nothing could be delivered for five days.")
 
     def hangs(self, outbox: Outbox) -> None:
-        self._hold_outbox(outbox)
-
-    def _hold_outbox(self, outbox: Outbox, first: Parcel | None = None) -> None:
-        """Hold all of *outbox* that lies in memory alone, in its order."""
-        held = [parcel for parcel in outbox.flying if parcel.state is State.LIVE]
-        if first is not None and first not in held:
-            held.append(first)
-        held += outbox.live
-        outbox.live.clear()
-        if held:
-            self._hold(sorted(held, key=lambda parcel: parcel.position))
-
-    def _hold(self, parcels: Sequence[Parcel]) -> None:
-        groups: dict[int, tuple[Notification, list[Parcel], list[HeldRow]]] = {}
-        for parcel in parcels:
-            outbox = parcel.outbox
-            parcel.state = State.HOLDING
-            outbox.holding += 1
-            notification = parcel.message.notification
-            group = groups.setdefault(id(parcel.message), (notification, [], []))
-            group[1].append(parcel)
-            group[2].append(
-                HeldRow(
-                    outbox.entry.id,
-                    parcel.position,
-                    parcel.octets,
-                    parcel.since,
-                    parcel.attempts,
-                    parcel.answered,
-                    parcel.due,
-                )
-            )
-        work = [(notification, held) for notification, _, held in groups.values()]
-
-        def operation(connection: Connection) -> list[bool]:
-            return [
-                kept
-                for notification, held in work
-                for kept in rows.hold(connection, notification, held)
-            ]
-
-        members = [parcel for _, group, _ in groups.values() for parcel in group]
-        self.ledger.submit(operation, partial(self._held, members))
-
-    def _held(self, parcels: list[Parcel], result: object) -> None:
-        touched: dict[int, Outbox] = {}
-        for parcel, kept in zip(parcels, cast("list[bool]", result), strict=True):
-            outbox = parcel.outbox
-            outbox.holding -= 1
-            parcel.state = State.HELD if kept else State.DONE
-            if kept and outbox.entry.ended:
-                self.ledger.submit(partial(_forget, outbox.entry.id), lambda _: None)
-            elif kept:
-                outbox.held += 1
-                outbox.octets += parcel.octets
-            self.ledger.stored(parcel.message)
-            touched[id(outbox)] = outbox
-            if parcel.outcome is not None:
-                outcome, parcel.outcome = parcel.outcome, None
-                self._conclude(parcel, outcome)
-        for outbox in touched.values():
-            self._bound(outbox)
-            self._after(outbox)
-
-    def _bound(self, outbox: Outbox) -> None:
-        """Beyond the limits of a backlog the oldest die."""
-        excess = outbox.held - BACKLOG
-        if excess <= 0 and outbox.octets > BACKLOG_OCTETS and outbox.held > 1:
-            excess = 1
-        if excess <= 0 or outbox.entry.ended:
-            return
-        outbox.held -= excess
-
-        def operation(connection: Connection) -> int:
-            freed = 0
-            for row, notification in rows.load(connection, outbox.entry.id, limit=excess):
-                death = self._death(outbox.entry, notification, row, Reason.EXPIRED_BACKLOG)
-                rows.bury_held(connection, row.position, death)
-                freed += row.octets
-            return freed
-
-        outbox.loaded.clear()
-        self.ledger.submit(operation, partial(self._bounded, outbox))
-
-    def _bounded(self, outbox: Outbox, freed: object) -> None:
-        outbox.octets -= cast(int, freed)
-
-    def _load(self, outbox: Outbox) -> None:
-        """Bring the first deliveries that wait in the store into memory."""
-        if outbox.loading or outbox.flying or not outbox.held:
-            return
-        outbox.loading = True
-        limit = LOADED if outbox.smooth else 1
-        due = None if outbox.width == 1 else time.time()
-
-        def operation(
-            connection: Connection,
-        ) -> tuple[list[tuple[HeldRow, Notification]], float | None]:
-            loaded = rows.load(connection, outbox.entry.id, limit=limit, due=due)
-            later = None if loaded else rows.next_due(connection, outbox.entry.id)
-            return loaded, later
-
-        self.ledger.submit(operation, partial(self._have_loaded, outbox))
-
-    def _have_loaded(self, outbox: Outbox, result: object) -> None:
-        loaded, later = cast("tuple[list[tuple[HeldRow, Notification]], float | None]", result)
-        outbox.loading = False
+        """What lies in memory goes to the store; nothing waits for an ended subscription."""
         if outbox.entry.ended:
-            return
-        for row, notification in loaded:
-            message = self._shared.get(row.message)
-            if message is None:
-                message = self._shared[row.message] = Message(notification, None)
-            outbox.loaded.append(
-                Parcel(
-                    message, outbox, row.position, row.since, State.HELD, row.attempts,
-                    row.answered, row.due,
-                )
-            )  # fmt: skip
-        if later is not None:
-            outbox.until = self._loop.time() + max(0.1, later - time.time())
-        elif not loaded and not outbox.holding:
-            outbox.held = outbox.octets = 0
-        self._after(outbox)
-
-    def _bury(self, parcel: Parcel, reason: Reason, outcome: Outcome) -> None:
-        entry, notification = parcel.outbox.entry, parcel.message.notification
-        death = self._death(
-            entry, notification, parcel, reason, outcome, attempts=max(1, parcel.attempts)
-        )
-        _log.warning(
-            "delivery.dead", subscription=entry.id, delivery=death.delivery_id, reason=reason.value
-        )
-        if parcel.state is State.HELD:
-            self._unhold(parcel)
-            self.ledger.submit(
-                lambda connection: rows.bury_held(connection, parcel.position, death),
-                lambda _: None,
-            )
+            for parcel in outbox.flying:
+                if parcel.state is State.LIVE:
+                    self._cancel(parcel, "cancelled")
         else:
-            parcel.state = State.DONE
-            self.ledger.submit(
-                lambda connection: rows.bury_fresh(connection, notification, death),
-                lambda _: self.ledger.stored(parcel.message),
-            )
-
-    def _death(
-        self,
-        entry: Entry,
-        notification: Notification,
-        tried: Parcel | HeldRow,
-        reason: Reason,
-        outcome: Outcome | None = None,
-        *,
-        attempts: int | None = None,
-    ) -> Death:
-        return Death(
-            subscription=entry.id,
-            owner=entry.subscription.owner,
-            delivery_id=delivery_id(notification, entry.id),
-            topic=str(notification.topic) if notification.topic else None,
-            reason=reason,
-            status=outcome.status if outcome else None,
-            failure=outcome.failure.value if outcome and outcome.failure else None,
-            answer=outcome.detail if outcome else "",
-            attempts=tried.attempts if attempts is None else attempts,
-            since=tried.since,
-            died=time.time(),
-        )
+            self._backlogs.put_away(outbox)
 
     # What happens to a subscription.
 
     def quiet(self, entry: Entry) -> None:
         """*entry* was paused or halted: what lies in memory goes to the store."""
         if entry.outbox is not None:
-            self._hold_outbox(entry.outbox)
+            self._backlogs.put_away(entry.outbox)
 
     def resume(self, entry: Entry) -> None:
         """*entry* may be sent to again."""
@@ -548,18 +397,26 @@ class Courier:
         outbox.until = self._loop.time()
         self._ready(outbox)
 
-    def end(self, entry: Entry) -> None:
-        """*entry* has ended: nothing more starts. Its rows are removed by the caller."""
+    def end(self, entry: Entry, *, expired: bool = False) -> None:
+        """*entry* has ended and left the store: nothing more starts."""
         entry.ended = True
         outbox = entry.outbox
         if outbox is None:
             return
         for parcel in outbox.live:
-            self._cancel(parcel)
+            self._cancel(parcel, "expired" if expired else "cancelled")
         outbox.live.clear()
-        outbox.loaded.clear()
-        outbox.held = outbox.octets = 0
+        for parcel in outbox.flying:
+            if parcel.state is State.HELD:
+                parcel.state = State.DONE
+        self._backlogs.end(outbox, expired=expired)
         self._after(outbox)
+
+    def clear_old(self) -> None:
+        """What has waited for too long dies."""
+        for outbox in list(self._outboxes):
+            if outbox.held:
+                self._backlogs.bound(outbox, by_age=True)
 
     async def law(self) -> Law:
         """The conservation law, now."""
@@ -570,7 +427,7 @@ class Courier:
         """Start nothing more, give what is under way *seconds*, keep the rest in the store."""
         self.sender.stopped = True
         for outbox in list(self._outboxes):
-            self._hold_outbox(outbox)
+            self.hangs(outbox)
         await self.sender.stop(seconds)
         await self.ledger.drained()
 
@@ -579,18 +436,3 @@ class Courier:
         self._position = max(self._position + 1, time.time_ns())
         first, self._position = self._position, self._position + count
         return first
-
-
-def _take_up(known: frozenset[str], connection: Connection) -> tuple[Mapping[str, Backlog], int]:
-    """What waits for the subscriptions *known*; what waits for others is removed: a crash fell
-    between their end and that of their last deliveries."""
-    backlogs = rows.backlogs(connection)
-    for subscription in backlogs.keys() - known:
-        _forget(subscription, connection)
-    return backlogs, rows.last_position(connection)
-
-
-def _forget(subscription: str, connection: Connection) -> None:
-    """Remove what waits for a subscription that has ended."""
-    rows.drop(connection, subscription, expired=False)
-    totals.retire(connection, subscription)

@@ -6,6 +6,7 @@ one that hangs gives its slot back and goes on beside, so that no number of hung
 the slots of the others.
 """
 
+from asyncio import TimerHandle
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -24,8 +25,8 @@ class Destination:
     """A scheme, host and port, and the outboxes that want to send there."""
 
     __slots__ = (
-        "active", "breaker", "name", "outboxes", "queue", "recovering", "tokens", "tokens_at",
-        "turning", "waking",
+        "active", "breaker", "loading", "name", "outboxes", "queue", "recovering", "timer",
+        "tokens", "tokens_at", "turning", "wake_at",
     )  # fmt: skip
 
     def __init__(self, name: tuple[str, str, int]) -> None:
@@ -33,17 +34,21 @@ class Destination:
         self.queue: deque[Outbox] = deque()
         self.outboxes = 0
         self.active = 0
+        self.loading = 0
+        """Outboxes that read the store, to send next."""
         self.breaker = Breaker()
         self.turning = False
         """It stands in the line of destinations with something to send."""
-        self.waking = False
+        self.timer: TimerHandle | None = None
+        self.wake_at = 0.0
+        """When the timer rings."""
         self.recovering: float | None = None
         self.tokens = 0.0
         self.tokens_at = 0.0
 
     def may_start(self, now: float) -> bool:
         """Whether an attempt may start: a connection is free and the breaker lets it."""
-        if self.active >= CONNECTIONS or self.breaker.blocks(now):
+        if self.active + self.loading >= CONNECTIONS or (self.breaker.open and self.loading):
             return False
         return self.wait(now) <= 0
 

@@ -1,22 +1,34 @@
 """What becomes of every delivery, counted, and made durable in the order that promises ask for:
 the store commits, then the messaging system's message is settled.
 
-While one transaction is on its way, what comes is collected for the next.
+One transaction at a time is on its way; what comes meanwhile is collected for the next. One that
+fails is tried again until it succeeds, and what came after it waits: the store sees everything in
+the order in which it happened, whatever happens to the store.
 """
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
+from typing import Any, TypeVar
 
+import structlog
 from sqlalchemy import Connection
 
 from gateway.delivery.parcels import Entry, Message
-from gateway.store import Store, Totals, outbox, totals
+from gateway.store import Operation, Store, StoreUnavailable, Totals, outbox, run_apart, totals
 from gateway.store.totals import ENDED
 
 RETRY = 1.0
 """Seconds after which a failed transaction is tried again."""
+MOST = 256
+"""Operations of one transaction."""
+CROWD = 2048
+"""Deliveries in memory beyond which no further message is taken on."""
+
+T = TypeVar("T")
+_log = structlog.get_logger("dragoman.delivery")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +49,26 @@ class Law:
 class Ledger:
     """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, retry: float = RETRY) -> None:
         self._store = store
+        self._retry = retry
         self._loop = asyncio.get_running_loop()
         self._settling: list[Message] = []
         self._removing: list[tuple[str, int]] = []
         self._skipped: dict[str, int] = {}
-        self._committing = False
-        self._operations = 0
+        self._queue: deque[tuple[Operation, Callable[[Any], None]]] = deque()
+        self._busy = False
         self._quiet = asyncio.Event()
         self._quiet.set()
+        self._room: asyncio.Future[None] | None = None
         self.live = 0
         """Deliveries in memory that have no end and no row yet."""
         self.messages = 0
         """Messages that are not settled."""
         self.unsettled = Totals()
         """Counted already, not yet in the store."""
+
+    # What became of deliveries and messages.
 
     def matched(self) -> None:
         """A delivery came into being."""
@@ -65,75 +81,104 @@ class Ledger:
         self.unsettled.skipped += 1
 
     def resolved(self, message: Message, entry: Entry, total: str) -> None:
-        """A delivery that never was in the store came to its end: *total* is delivered or
-        cancelled."""
-        self.live -= 1
+        """A delivery that never was in the store came to its end: *total* is delivered, cancelled
+        or expired."""
         setattr(self.unsettled, total, getattr(self.unsettled, total) + 1)
         message.resolved.append((entry, total))
-        self.release(message)
+        self._less(message)
 
     def stored(self, message: Message) -> None:
-        """A delivery of *message* became a row, and is counted there."""
-        self.live -= 1
+        """A delivery of *message* became a row or a dead letter, and is counted there."""
         self.unsettled.matched -= 1
+        self._less(message)
+
+    def _less(self, message: Message) -> None:
+        self.live -= 1
+        if self._room is not None and self.live <= CROWD:
+            if not self._room.done():
+                self._room.set_result(None)
+            self._room = None
         self.release(message)
 
     def release(self, message: Message) -> None:
+        """One thing less for which *message* waits; with none left it is settled."""
         message.pending -= 1
         if message.pending == 0:
-            self.settle(message)
-
-    def settle(self, message: Message) -> None:
-        """All that *message* matched is at its end or in the store."""
-        self.messages -= 1
-        self._settling.append(message)
-        self._flush()
+            self.messages -= 1
+            self._settling.append(message)
+            self._next()
 
     def remove(self, entry: Entry, position: int) -> None:
         """A held delivery was delivered."""
         self._removing.append((entry.id, position))
-        self._flush()
+        self._next()
 
-    def submit(
-        self, operation: Callable[[Connection], object], then: Callable[[object], None]
-    ) -> None:
-        """Run *operation* until it is committed, then call *then* with its result. It follows all
-        removals that were asked for before."""
-        if self._removing:
-            self._commit()
-        self._operations += 1
+    async def room(self) -> None:
+        """Wait until another message may be taken on."""
+        while self.live > CROWD:
+            self._room = self._loop.create_future()
+            await self._room
+
+    # Transactions.
+
+    def submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:
+        """Run *operation* until it is committed, then call *then* with its result. It follows
+        everything that was asked for before."""
+        if self._settling or self._removing:
+            self._collect()
+        self._queue.append((operation, then))
+        self._next()
+
+    def _next(self) -> None:
+        if self._busy:
+            return
+        if self._settling or self._removing:
+            self._collect()
+        if not self._queue:
+            self._quiet.set()
+            return
+        self._busy = True
         self._quiet.clear()
-        self._try(operation, then)
+        work = [self._queue.popleft() for _ in range(min(len(self._queue), MOST))]
+        self._try(work, run=_run)
 
     def _try(
-        self, operation: Callable[[Connection], object], then: Callable[[object], None]
+        self,
+        work: Sequence[tuple[Operation, Callable[[Any], None]]],
+        run: Callable[[Sequence[Operation], Connection], list[Any]],
     ) -> None:
+        operations = [operation for operation, _ in work]
         try:
-            future = self._store.submit(operation)
-        except Exception:
-            self._loop.call_later(RETRY, self._try, operation, then)
-            return
-        future.add_done_callback(partial(self._tried, operation, then))
+            future = self._store.submit(partial(run, operations))
+        except StoreUnavailable:
+            self._loop.call_later(self._retry, self._try, work, run)
+        else:
+            future.add_done_callback(partial(self._tried, work, run))
 
     def _tried(
         self,
-        operation: Callable[[Connection], object],
-        then: Callable[[object], None],
-        future: "asyncio.Future[object]",
+        work: Sequence[tuple[Operation, Callable[[Any], None]]],
+        run: Callable[[Sequence[Operation], Connection], list[Any]],
+        future: "asyncio.Future[list[Any]]",
     ) -> None:
-        if future.cancelled() or future.exception() is not None:
-            self._loop.call_later(RETRY, self._try, operation, then)
-        else:
-            then(future.result())
-            self._operations -= 1
-            if not self._operations:
-                self._quiet.set()
+        if future.cancelled() or isinstance(future.exception(), StoreUnavailable):
+            self._loop.call_later(self._retry, self._try, work, run)
+            return
+        if future.exception() is not None:  # One of them spoils the others: each by itself.
+            self._try(work, run_apart)
+            return
+        for (_, then), result in zip(work, future.result(), strict=True):
+            try:
+                if isinstance(result, Exception):
+                    raise result
+                then(result)
+            except Exception:
+                _log.exception("delivery.operation-failed")
+        self._busy = False
+        self._next()
 
-    def _flush(self) -> None:
-        if not self._committing and (self._settling or self._removing):
-            self._commit()
-
-    def _commit(self) -> None:
+    def _collect(self) -> None:
+        """Make what was settled, removed and skipped an operation."""
         messages, self._settling = self._settling, []
         removed, self._removing = self._removing, []
         skipped, self._skipped = self._skipped, {}
@@ -154,22 +199,18 @@ class Ledger:
             if removed:
                 outbox.delivered(connection, removed)
 
-        self._committing = True
-        if changes or removed:
-            self.submit(operation, partial(self._committed, messages, counted))
-        else:
-            self._committed(messages, counted, None)
+        def committed(_: None) -> None:
+            for name in _COUNTED:
+                left = getattr(self.unsettled, name) - getattr(counted, name)
+                setattr(self.unsettled, name, left)
+            for message in messages:
+                if message.delivery is not None:
+                    message.delivery.settle()
 
-    def _committed(self, messages: list[Message], counted: Totals, _result: object) -> None:
-        self.unsettled.matched -= counted.matched
-        self.unsettled.delivered -= counted.delivered
-        self.unsettled.cancelled -= counted.cancelled
-        self.unsettled.skipped -= counted.skipped
-        for message in messages:
-            if message.delivery is not None:
-                message.delivery.settle()
-        self._committing = False
-        self._flush()
+        if changes or removed:
+            self._queue.append((operation, committed))
+        else:  # All that they matched became rows: those are committed already.
+            committed(None)
 
     async def drained(self) -> None:
         """Wait until all that was asked for is committed."""
@@ -177,13 +218,14 @@ class Ledger:
 
     def law(self, durable: Totals, held: int, dead_letters: int, in_flight: int) -> Law:
         """The law, given the sums in the store, its rows and the attempts under way."""
-        now = self.unsettled
         sums = Totals(
-            durable.matched + now.matched,
-            durable.delivered + now.delivered,
-            durable.dead + now.dead,
-            durable.expired + now.expired,
-            durable.cancelled + now.cancelled,
-            durable.skipped + now.skipped,
+            **{name: getattr(durable, name) + getattr(self.unsettled, name) for name in _COUNTED}
         )
         return Law(sums, held + self.live - in_flight, in_flight, dead_letters)
+
+
+_COUNTED = tuple(field.name for field in fields(Totals))
+
+
+def _run(operations: Sequence[Operation], connection: Connection) -> list[Any]:
+    return [operation(connection) for operation in operations]

@@ -1,5 +1,6 @@
 """What is under way: a message with its deliveries, and the outbox of each subscription."""
 
+from asyncio import TimerHandle
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 class Entry:
     """A subscription as delivery sees it: what is prepared once, at Subscribe."""
 
-    __slots__ = ("ended", "ending", "halted", "outbox", "recipient", "subscription", "target")
+    __slots__ = (
+        "ended", "failing_attempts", "failing_since", "halted", "outbox", "recipient",
+        "subscription", "target",
+    )  # fmt: skip
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
         self.subscription = subscription
@@ -27,8 +31,10 @@ class Entry:
         self.outbox: Outbox | None = None
         self.halted = False
         """Its lease is over, but it may still be renewed: nothing is sent."""
-        self.ending = False
         self.ended = False
+        self.failing_since: float | None = None
+        """Since when, by the event loop's clock, every attempt failed."""
+        self.failing_attempts = 0
 
     @property
     def id(self) -> str:
@@ -92,6 +98,8 @@ class Parcel:
     counts: bool = True
     """The attempt under way uses one up: a breaker's probe ahead of its time does not."""
     slot: bool = False
+    hung: bool = False
+    """The attempt under way takes long, and its outbox was told."""
     outcome: Outcome | None = None
     """Of an attempt that ended while the parcel was on its way into the store."""
 
@@ -108,8 +116,9 @@ class Outbox:
     """
 
     __slots__ = (
-        "breaker", "destination", "entry", "failing_attempts", "failing_since", "flying", "held",
-        "holding", "live", "loaded", "loading", "octets", "queued", "smooth", "until", "waking",
+        "breaker", "destination", "entry", "flying", "held",
+        "holding", "live", "loaded", "loading", "octets", "queued", "smooth", "timer", "until",
+        "wake_at",
     )  # fmt: skip
 
     def __init__(self, entry: Entry, destination: "Destination") -> None:
@@ -124,14 +133,15 @@ class Outbox:
         """Of what is held."""
         self.until = 0.0
         """Before this time of the event loop's clock nothing of the store is sent."""
-        self.waking = False
+        self.timer: TimerHandle | None = None
+        self.wake_at = 0.0
+        """When the timer rings."""
         self.breaker = Breaker()
         self.loading = False
+        """The beginning of what it has in the store is being read, or cut off."""
         self.queued = False
         self.smooth = False
         """The last attempt succeeded: more than one is loaded at a time."""
-        self.failing_since: float | None = None
-        self.failing_attempts = 0
 
     @property
     def stored(self) -> bool:

@@ -105,7 +105,12 @@ def _by_status(status: int) -> Verdict:
 
 
 def failed(error: SendFailed) -> Outcome:
-    """What a failure to get an answer means: it is tried again."""
-    return Outcome(
-        Verdict.RETRY, error.status, error.kind, error.connecting, answered=error.status is not None
-    )
+    """What a failure to get a whole answer means.
+
+    Who answers more than is read, or what cannot be read, has said its status all the same.
+    """
+    answered = error.status is not None
+    verdict = Verdict.RETRY
+    if error.kind is FailureKind.ANSWER and error.status is not None:
+        verdict = _by_status(error.status)
+    return Outcome(verdict, error.status, error.kind, error.connecting, answered=answered)

@@ -7,7 +7,7 @@ from typing import Protocol
 import structlog
 
 from gateway.delivery.destinations import Destination
-from gateway.delivery.parcels import Outbox, Parcel
+from gateway.delivery.parcels import Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Verdict, failed
 from gateway.egress import SendFailed, Target
 
@@ -59,10 +59,13 @@ class Sender:
         self._pumping = False
         self.stopped = False
         self.attempts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
+        self.answer_time = 0.0
+        """Seconds that successful attempts take, on a moving average."""
 
     @property
     def in_flight(self) -> int:
-        return len(self._flying)
+        """Attempts under way whose deliveries have not come to their end in another way."""
+        return sum(parcel.state is not State.DONE for parcel in self._flying)
 
     @property
     def open_breakers(self) -> int:
@@ -80,7 +83,10 @@ class Sender:
     def release(self, destination: Destination) -> None:
         """One outbox less; a destination that nobody needs is forgotten."""
         destination.outboxes -= 1
-        if not destination.outboxes and not destination.active:
+        if not destination.outboxes:
+            if destination.timer is not None:
+                destination.timer.cancel()
+                destination.timer = None
             self._destinations.pop(destination.name, None)
 
     def offer(self, outbox: Outbox) -> None:
@@ -88,7 +94,18 @@ class Sender:
         if not outbox.queued:
             outbox.queued = True
             outbox.destination.queue.append(outbox)
-        self._turn(outbox.destination)
+        self.turn(outbox.destination)
+
+    def offer_first(self, outbox: Outbox) -> None:
+        """*outbox* had its turn, and only now has something to send."""
+        if not outbox.queued:
+            outbox.queued = True
+            outbox.destination.queue.appendleft(outbox)
+        self.turn(outbox.destination)
+
+    def turn(self, destination: Destination) -> None:
+        """Something about *destination* has changed: it may be able to send."""
+        self._turn(destination)
         self._pump()
 
     def _turn(self, destination: Destination) -> None:
@@ -98,16 +115,23 @@ class Sender:
         if destination.may_start(now):
             destination.turning = True
             self._turns.append(destination)
-        elif not destination.waking:
-            wait = destination.wait(now)
-            if wait > 0:  # Else a connection must become free, and says so.
-                destination.waking = True
-                self._loop.call_later(wait + 0.001, self._wake, destination)
+            return
+        wait = destination.wait(now)
+        if wait > 0:  # Else a connection must become free, and says so.
+            self._wake_at(destination, now + wait + 0.001)
+
+    def _wake_at(self, destination: Destination, at: float) -> None:
+        """Not later than *at*: what it waited for when its timer was set may come sooner now."""
+        if destination.timer is not None:
+            if destination.wake_at <= at:
+                return
+            destination.timer.cancel()
+        destination.wake_at = at
+        destination.timer = self._loop.call_at(at, self._wake, destination)
 
     def _wake(self, destination: Destination) -> None:
-        destination.waking = False
-        self._turn(destination)
-        self._pump()
+        destination.timer = None
+        self.turn(destination)
 
     def _pump(self) -> None:
         if self._pumping or self.stopped:
@@ -164,6 +188,8 @@ class Sender:
         else:
             destination.succeeded(now)
         self.attempts[outcome.verdict] += 1
+        if outcome.verdict is Verdict.DELIVERED:
+            self.answer_time += 0.05 * (now - parcel.started - self.answer_time)
         self._owner.landed(parcel, outcome)
         self._turn(destination)
         self._pump()
@@ -188,7 +214,8 @@ class Sender:
                 parcel.slot = False
                 self._slots += 1
                 freed = True
-            if age >= patience:
+            if age >= patience and not parcel.hung:
+                parcel.hung = True
                 self._owner.hangs(parcel.outbox)
                 for waiting in list(parcel.outbox.destination.queue):
                     self._owner.hangs(waiting)

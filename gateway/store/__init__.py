@@ -1,7 +1,16 @@
 """The store: subscriptions, held deliveries and dead letters, in SQLite or PostgreSQL."""
 
-from gateway.store.engine import Store, StoreUnavailable
+from gateway.store.engine import Operation, Store, StoreUnavailable, run_apart
 from gateway.store.outbox import DeadLetter, HeldRow, Reason
 from gateway.store.totals import Totals
 
-__all__ = ["DeadLetter", "HeldRow", "Reason", "Store", "StoreUnavailable", "Totals"]
+__all__ = [
+    "DeadLetter",
+    "HeldRow",
+    "Operation",
+    "Reason",
+    "Store",
+    "StoreUnavailable",
+    "Totals",
+    "run_apart",
+]

@@ -7,7 +7,7 @@ from sqlalchemy import Connection, select
 
 from gateway.store import outbox, totals
 from gateway.store.outbox import DeadLetter, Death, Reason
-from gateway.store.schema import dead_letters, held, messages
+from gateway.store.schema import dead_letters, held, messages, subscriptions
 from gateway.store.totals import Totals
 
 KEPT = 7 * 86400.0
@@ -76,6 +76,7 @@ def redrive(
     query = (
         select(dead_letters, messages.c.octets)
         .join(messages, messages.c.number == dead_letters.c.message)
+        .where(dead_letters.c.subscription.in_(select(subscriptions.c.id)))
         .order_by(dead_letters.c.number)
         .limit(MOST)
     )

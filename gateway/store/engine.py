@@ -4,25 +4,40 @@ A commit starts when the previous one ends and takes what has come meanwhile.
 """
 
 import asyncio
+import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import (
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    NotSupportedError,
+    ProgrammingError,
+    SQLAlchemyError,
+    TimeoutError,
+)
 
 from filters import Reason, Refused
 from gateway.store.migrations import upgrade
 
 T = TypeVar("T")
 Operation = Callable[[Connection], Any]
+_Waiting: TypeAlias = tuple[Operation, asyncio.Future[Any]]
+_Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 
 MAX_WAITING = 4096
 """Operations that may wait for the writer; more are refused."""
 MAX_BATCH = 256
+BUSY = 0.4
+"""Seconds that a commit waits for another program that has the SQLite file, before it fails."""
+PROBE = 1.0
+"""Seconds from one try to write to the next, while the database does not take what is written."""
 _log = structlog.get_logger("dragoman.store")
 
 
@@ -44,12 +59,13 @@ class Store:
         power_safe: With False, commits to SQLite survive kill -9 but not a power loss.
     """
 
-    def __init__(self, url: str, *, power_safe: bool = True) -> None:
+    def __init__(self, url: str, *, power_safe: bool = True, probe: float = PROBE) -> None:
         if url.startswith("postgresql://"):
             url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
         self._url = url
         self._power_safe = power_safe
-        self._waiting: deque[tuple[Operation, asyncio.Future[Any]]] = deque()
+        self._probe = probe
+        self._waiting: deque[_Waiting] = deque()
         self._condition = threading.Condition()
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -57,6 +73,7 @@ class Store:
         self._engine: Engine | None = None
         self.commits = 0
         self.writable = False
+        """Whether the last commit succeeded."""
 
     @classmethod
     def at(cls, folder: Path, *, power_safe: bool = True) -> "Store":
@@ -75,18 +92,23 @@ class Store:
         self._thread.start()
 
     def _open(self) -> None:
+        engine = create_engine(self._url, pool_size=2, max_overflow=2)
         try:
-            engine = create_engine(self._url, pool_size=2, max_overflow=2)
             if engine.dialect.name == "sqlite":
                 self._prepare_sqlite(engine)
             upgrade(engine)
-        except (SQLAlchemyError, ImportError) as error:  # The latter: its driver is missing.
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            engine.dispose()
             raise StoreUnavailable(f"The store cannot be opened: {_first_line(error)}") from error
+        except Refused:
+            engine.dispose()
+            raise
         self._engine = engine
         self.writable = True
 
     def _prepare_sqlite(self, engine: Engine) -> None:
         synchronous = "FULL" if self._power_safe else "NORMAL"
+        unclean = _was_left_open(self._url)
 
         @event.listens_for(engine, "connect")
         def _connected(connection: Any, _record: Any) -> None:
@@ -95,7 +117,7 @@ class Store:
                 "journal_mode=WAL",
                 f"synchronous={synchronous}",
                 "foreign_keys=ON",
-                "busy_timeout=5000",
+                f"busy_timeout={int(BUSY * 1000)}",
                 "journal_size_limit=67108864",
             ):
                 connection.execute(f"PRAGMA {pragma}")
@@ -103,6 +125,15 @@ class Store:
         @event.listens_for(engine, "begin")
         def _begun(connection: Connection) -> None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+        if unclean:
+            with engine.connect() as connection:
+                verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+            if verdict != "ok":
+                raise StoreUnavailable(
+                    f"The store is damaged ({str(verdict)[:200]}): put back a copy of it, or move "
+                    "it away to begin with an empty one."
+                )
 
     def submit(self, operation: Callable[[Connection], T]) -> "asyncio.Future[T]":
         """Run *operation*; the future is done when it is committed.
@@ -150,38 +181,108 @@ class Store:
         while True:
             with self._condition:
                 while not self._waiting and not self._closing:
-                    self._condition.wait()
-                if not self._waiting:
+                    if not self._condition.wait(None if self.writable else self._probe):
+                        break  # It could not be written: try whether it can be again.
+                if not self._waiting and self._closing:
                     return
                 batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH))]
+            if not batch:
+                self._try_to_write(engine)
+                continue
             outcomes = self._commit(engine, batch)
             try:
                 loop.call_soon_threadsafe(_resolve, outcomes)
             except RuntimeError:  # The loop is closed: nobody waits any more.
                 return
 
-    def _commit(
-        self, engine: Engine, batch: list[tuple[Operation, asyncio.Future[Any]]]
-    ) -> list[tuple[asyncio.Future[Any], Any, BaseException | None]]:
+    def _try_to_write(self, engine: Engine) -> None:
         try:
             with engine.begin() as connection:
-                results = [(future, operation(connection), None) for operation, future in batch]
-            self.commits += 1
-            self.writable = True
-            return list(results)
+                for statement in _PROBES:
+                    connection.execute(statement)
+        except Exception:
+            return
+        self.writable = True
+        _log.info("store.recovered")
+
+    def _commit(self, engine: Engine, batch: Sequence[_Waiting]) -> list[_Outcome]:
+        try:
+            return self._commit_all(engine, batch)
         except Exception as error:
-            if len(batch) > 1:  # One of them spoils the others: each by itself.
-                return [self._commit(engine, [one])[0] for one in batch]
-            if isinstance(error, SQLAlchemyError):
-                self.writable = False
-                _log.error("store.failed", error=_first_line(error))
-                unavailable = StoreUnavailable()
-                unavailable.__cause__ = error
-                return [(batch[0][1], None, unavailable)]
-            return [(batch[0][1], None, error)]
+            if len(batch) == 1 or _is_locked_out(error):
+                return self._refuse(batch, error)
+        # One of them spoils the others: each by itself, while the database takes any.
+        outcomes: list[_Outcome] = []
+        for number, one in enumerate(batch):
+            try:
+                outcomes += self._commit_all(engine, [one])
+            except Exception as error:
+                if _is_locked_out(error):
+                    return outcomes + self._refuse(batch[number:], error)
+                outcomes += self._refuse([one], error)
+        return outcomes
+
+    def _commit_all(self, engine: Engine, batch: Sequence[_Waiting]) -> list[_Outcome]:
+        with engine.begin() as connection:
+            outcomes: list[_Outcome] = [
+                (future, operation(connection), None) for operation, future in batch
+            ]
+        self.commits += 1
+        self.writable = True
+        return outcomes
+
+    def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> list[_Outcome]:
+        if not is_outage(error):
+            return [(future, None, error) for _, future in batch]
+        if self.writable:
+            _log.error("store.failed", error=_first_line(error))
+        self.writable = False
+        return [(future, None, StoreUnavailable()) for _, future in batch]
 
 
-def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any, BaseException | None]]) -> None:
+def run_apart(operations: Sequence[Operation], connection: Connection) -> list[Any]:
+    """Run each of *operations* in a savepoint; one that goes wrong has its error as its result.
+
+    An outage spoils them all.
+    """
+    results: list[Any] = []
+    for operation in operations:
+        try:
+            with connection.begin_nested():
+                results.append(operation(connection))
+        except Exception as error:
+            if is_outage(error):
+                raise
+            results.append(error)
+    return results
+
+
+def is_outage(error: Exception) -> bool:
+    """Whether the database fails, rather than what was asked of it."""
+    if isinstance(error, IntegrityError | DataError | ProgrammingError | NotSupportedError):
+        return False
+    return isinstance(error, DBAPIError | TimeoutError | sqlite3.Error)
+
+
+def _is_locked_out(error: Exception) -> bool:
+    """Whether not even a transaction can begin."""
+    return (
+        isinstance(error, DBAPIError)
+        and is_outage(error)
+        and (error.statement is None or error.statement == "BEGIN IMMEDIATE")
+    ) or isinstance(error, TimeoutError)
+
+
+def _was_left_open(url: str) -> bool:
+    """Whether an SQLite database has a log that no clean end emptied."""
+    database = make_url(url).database
+    if not database or database == ":memory:":
+        return False
+    log = Path(database + "-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _resolve(outcomes: Sequence[_Outcome]) -> None:
     for future, result, error in outcomes:
         if future.done():
             continue
@@ -193,3 +294,10 @@ def _resolve(outcomes: list[tuple[asyncio.Future[Any], Any, BaseException | None
 
 def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0][:200]
+
+
+_PROBES = (
+    text("INSERT INTO totals VALUES ('-', 0, 0, 0, 0, 0, 0)"),
+    text("DELETE FROM totals WHERE subscription = '-'"),
+)
+"""A change that is none, but has to be written."""

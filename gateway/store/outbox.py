@@ -1,14 +1,15 @@
 """Deliveries that wait in the store, and those that died, as operations on a connection."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, Row, func, select, text
 
-from gateway.store import totals
-from gateway.store.schema import held, messages
+from gateway.store import schema, totals
+from gateway.store.schema import held, messages, subscriptions
 from gateway.store.totals import Totals
 from mediation import Notification
 from mediation.records import decode, encode
@@ -74,15 +75,15 @@ class DeadLetter:
     death: Death
 
 
-def put_message(connection: Connection, notification: Notification) -> int:
-    """Store a notification once; the number of its row."""
+def put_message(connection: Connection, notification: Notification) -> tuple[int, bool]:
+    """Store a notification once; the number of its row, and whether it is new."""
     found = connection.execute(
         select(messages.c.number).where(
             messages.c.source == notification.source, messages.c.id == notification.id
         )
     ).scalar_one_or_none()
     if found is not None:
-        return int(found)
+        return int(found), False
     record = encode(notification)
     result = connection.execute(
         messages.insert().values(
@@ -96,45 +97,52 @@ def put_message(connection: Connection, notification: Notification) -> int:
     key = result.inserted_primary_key
     if key is None:  # pragma: no cover - both databases return it
         raise RuntimeError("the database gave no key")
-    return int(key[0])
+    return int(key[0]), True
 
 
 _HOLD = text(
     "INSERT INTO held (subscription, position, message, octets, since, attempts, answered, due) "
-    "SELECT :subscription, :position, :message, :octets, :since, :attempts, :answered, :due "
-    "WHERE NOT EXISTS (SELECT 1 FROM dead_letters WHERE subscription = :subscription "
-    "AND message = :message) ON CONFLICT DO NOTHING"
+    "VALUES (:subscription, :position, :message, :octets, :since, :attempts, :answered, :due)"
+)
+_IS_KNOWN = text(
+    "SELECT 1 FROM held WHERE subscription = :subscription AND message = :message "
+    "UNION ALL "
+    "SELECT 1 FROM dead_letters WHERE subscription = :subscription AND message = :message"
 )
 
 
-def hold(connection: Connection, notification: Notification, rows: Iterable[HeldRow]) -> list[bool]:
+def hold(connection: Connection, notification: Notification, rows: Sequence[HeldRow]) -> list[bool]:
     """Keep *notification* for each of *rows*, and count it as matched; whether each is new.
 
     One that waits already, or lies in the dead letters, was taken before a crash.
     """
-    number = put_message(connection, notification)
-    changes: dict[str, Totals] = {}
-    kept = []
-    for row in rows:
-        result = connection.execute(
+    number, new = put_message(connection, notification)
+    kept = [
+        new
+        or not connection.execute(
+            _IS_KNOWN, {"subscription": row.subscription, "message": number}
+        ).first()
+        for row in rows
+    ]
+    fresh = [row for row, keep in zip(rows, kept, strict=True) if keep]
+    if fresh:
+        connection.execute(
             _HOLD,
-            {
-                "subscription": row.subscription,
-                "position": row.position,
-                "message": number,
-                "octets": row.octets,
-                "since": row.since,
-                "attempts": row.attempts,
-                "answered": row.answered,
-                "due": row.due,
-            },
+            [
+                {
+                    "subscription": row.subscription,
+                    "position": row.position,
+                    "message": number,
+                    "octets": row.octets,
+                    "since": row.since,
+                    "attempts": row.attempts,
+                    "answered": row.answered,
+                    "due": row.due,
+                }
+                for row in fresh
+            ],
         )
-        kept.append(bool(result.rowcount))
-        if result.rowcount:
-            changes.setdefault(row.subscription, Totals()).matched += 1
-    totals.add(connection, changes)
-    if not any(kept):
-        sweep(connection, [number])
+        totals.add(connection, {row.subscription: Totals(matched=1) for row in fresh})
     return kept
 
 
@@ -158,21 +166,22 @@ def load(
         octets += row.octets
         if loaded and octets > 1 << 20:
             break
-        loaded.append((_row(row), decode(bytes(row.body), json.loads(row.properties))))
+        loaded.append(_read(row))
     return loaded
 
 
-def _row(row: object) -> HeldRow:
-    get = row._mapping.__getitem__  # type: ignore[attr-defined]  # a Row of the query above
-    return HeldRow(
-        **{
-            name: get(name)
-            for name in (
-                "subscription", "position", "octets", "since", "attempts", "answered", "due",
-                "message",
-            )
-        }
-    )  # fmt: skip
+def _read(row: Row[Any]) -> tuple[HeldRow, Notification]:
+    waiting = HeldRow(
+        row.subscription,
+        row.position,
+        row.octets,
+        row.since,
+        row.attempts,
+        row.answered,
+        row.due,
+        row.message,
+    )
+    return waiting, decode(bytes(row.body), json.loads(row.properties))
 
 
 def backlogs(connection: Connection) -> Mapping[str, Backlog]:
@@ -188,7 +197,7 @@ def backlogs(connection: Connection) -> Mapping[str, Backlog]:
             (first.c.subscription == held.c.subscription) & (first.c.position == held.c.position),
         )
     )
-    due = {subscription: at for subscription, at in heads}
+    due = dict(map(tuple, heads))
     sums = connection.execute(
         select(held.c.subscription, func.count(), func.sum(held.c.octets)).group_by(
             held.c.subscription
@@ -198,6 +207,31 @@ def backlogs(connection: Connection) -> Mapping[str, Backlog]:
         subscription: Backlog(count, int(octets), due[subscription])
         for subscription, count, octets in sums
     }
+
+
+def drop_leftovers(connection: Connection) -> None:
+    """Remove what waits for subscriptions that are no more: a crash fell between their end and
+    that of their last deliveries."""
+    alive = select(subscriptions.c.id)
+    for waiting in (
+        connection.execute(
+            select(held.c.subscription).where(held.c.subscription.not_in(alive)).distinct()
+        )
+        .scalars()
+        .all()
+    ):
+        drop(connection, waiting, expired=False)
+    for counted in (
+        connection.execute(
+            select(schema.totals.c.subscription).where(
+                schema.totals.c.subscription.not_in(alive),
+                schema.totals.c.subscription != totals.ENDED,
+            )
+        )
+        .scalars()
+        .all()
+    ):
+        totals.retire(connection, counted)
 
 
 def last_position(connection: Connection) -> int:
@@ -273,20 +307,46 @@ def bury_held(connection: Connection, position: int, death: Death) -> bool:
     return True
 
 
-def bury_oldest(connection: Connection, subscription: str, death: Death) -> int | None:
-    """Move the oldest delivery of *subscription* to the dead letters; its position."""
-    position = connection.execute(
-        select(func.min(held.c.position)).where(held.c.subscription == subscription)
-    ).scalar()
-    if position is None:
-        return None
-    bury_held(connection, position, death)
-    return int(position)
+def oldest(
+    connection: Connection,
+    subscription: str,
+    *,
+    number: int,
+    octets: int,
+    before: float,
+    spared: Collection[int],
+    limit: int = 256,
+) -> list[tuple[HeldRow, Notification]]:
+    """The oldest deliveries that wait for *subscription*: at least *number* of them, and so many
+    that they have *octets*, and all from before a time; but none of the positions *spared*, and
+    no more than *limit*."""
+    query = (
+        select(held.c.position, held.c.octets, held.c.since)
+        .where(held.c.subscription == subscription)
+        .order_by(held.c.position)
+        .limit(limit + len(spared))
+    )
+    chosen: list[int] = []
+    for position, size, since in connection.execute(query):
+        if position in spared:
+            continue
+        if (number <= 0 and octets <= 0 and since >= before) or len(chosen) == limit:
+            break
+        number, octets = number - 1, octets - size
+        chosen.append(position)
+    found = (
+        select(held, messages.c.body, messages.c.properties)
+        .join(messages, messages.c.number == held.c.message)
+        .where(held.c.subscription == subscription, held.c.position.in_(chosen))
+        .order_by(held.c.position)
+    )
+    return [_read(row) for row in connection.execute(found)] if chosen else []
 
 
 def bury_fresh(connection: Connection, notification: Notification, death: Death) -> None:
     """Lay a delivery that never waited in the store to the dead letters, as matched and dead."""
-    if _bury(connection, put_message(connection, notification), death):
+    number, _ = put_message(connection, notification)
+    if _bury(connection, number, death):
         totals.add(connection, {death.subscription: Totals(matched=1, dead=1)})
 
 

@@ -1,0 +1,326 @@
+"""The backlog of each outbox: deliveries that wait in the store, in their order.
+
+    live --- hold ---> rows --- load ---> loaded --- the attempt ---> delivered: row removed
+                        |                               |
+                        |                               +-----------> dead: row moved
+                        |                               +-----------> failed: row postponed
+                        +--- too many, too large, too old ----------> dead: row moved
+
+Everything goes through the ledger, so the store sees it in order. What is loaded stays a row until
+its end is known.
+"""
+
+import asyncio
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from sqlalchemy import Connection
+
+from gateway.delivery.ledger import Ledger
+from gateway.delivery.parcels import Entry, Message, Outbox, Parcel, State
+from gateway.delivery.schedule import Outcome
+from gateway.store import HeldRow, Reason, totals
+from gateway.store import outbox as rows
+from gateway.store.outbox import Backlog, Death
+from mediation import Notification, delivery_id
+
+LOADED = 16
+"""Deliveries that are loaded at a time for one subscription."""
+LOADS = 64
+"""Outboxes that are loaded at a time."""
+LOADED_OCTETS = 64 * 2**20
+"""Of the messages that are loaded; beyond, outboxes wait in line."""
+MOST = 10_000
+MOST_OCTETS = 64 * 2**20
+"""What may wait for one subscription."""
+
+Loaded = tuple[list[tuple[HeldRow, Notification]], float | None]
+"""What was read, and when the next is due if that was nothing."""
+
+
+class Backlogs:
+    """Moves deliveries into the store, out of it, and to the dead letters.
+
+    Args:
+        age: Seconds that a delivery may wait.
+        landed: Called with a parcel whose attempt ended while it was on its way into the store.
+        changed: Called with an outbox that may be able to send again, and whether it had its
+            turn already.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        age: float,
+        landed: Callable[[Parcel, Outcome], None],
+        changed: Callable[[Outbox, bool], None],
+        most: int = MOST,
+        most_octets: int = MOST_OCTETS,
+    ) -> None:
+        self._ledger = ledger
+        self._age = age
+        self._landed = landed
+        self._changed = changed
+        self._most = most
+        self._most_octets = most_octets
+        self._loop = asyncio.get_running_loop()
+        self._line: deque[Outbox] = deque()
+        self._loads = 0
+        self._octets = 0
+        self._shared: weakref.WeakValueDictionary[int, Message] = weakref.WeakValueDictionary()
+
+    # Into the store.
+
+    def put_away(self, outbox: Outbox) -> None:
+        """Hold all of *outbox*, and keep nothing of it in memory but attempts under way."""
+        self.hold_outbox(outbox)
+        outbox.loaded.clear()
+
+    def hold_outbox(self, outbox: Outbox, first: Parcel | None = None) -> None:
+        """Hold all of *outbox* that lies in memory alone, in its order, and *first* with it."""
+        parcels = [parcel for parcel in outbox.flying if parcel.state is State.LIVE]
+        if first is not None:
+            parcels.append(first)
+        parcels += outbox.live
+        outbox.live.clear()
+        if parcels:
+            self.hold(sorted(parcels, key=lambda parcel: parcel.position))
+
+    def hold(self, parcels: Sequence[Parcel]) -> None:
+        """Make *parcels* rows of the store; each outbox's in their order, behind its others."""
+        groups: dict[int, tuple[Notification, list[Parcel], list[HeldRow]]] = {}
+        for parcel in parcels:
+            outbox = parcel.outbox
+            parcel.state = State.HOLDING
+            outbox.holding += 1
+            notification = parcel.message.notification
+            group = groups.setdefault(id(parcel.message), (notification, [], []))
+            group[1].append(parcel)
+            group[2].append(
+                HeldRow(
+                    outbox.entry.id,
+                    parcel.position,
+                    parcel.octets,
+                    parcel.since,
+                    parcel.attempts,
+                    parcel.answered,
+                    parcel.due,
+                )
+            )
+        work = [(notification, held) for notification, _, held in groups.values()]
+
+        def operation(connection: Connection) -> list[bool]:
+            return [
+                kept
+                for notification, held in work
+                for kept in rows.hold(connection, notification, held)
+            ]
+
+        members = [parcel for _, group, _ in groups.values() for parcel in group]
+        self._ledger.submit(operation, partial(self._held, members))
+
+    def _held(self, parcels: list[Parcel], results: list[bool]) -> None:
+        touched: dict[int, Outbox] = {}
+        for parcel, kept in zip(parcels, results, strict=True):
+            outbox = parcel.outbox
+            outbox.holding -= 1
+            parcel.state = State.HELD if kept else State.DONE
+            if kept and not outbox.entry.ended:
+                outbox.held += 1
+                outbox.octets += parcel.octets
+                if outbox.width > 1:
+                    outbox.until = 0.0  # Others of it are due before those that wait.
+            self._ledger.stored(parcel.message)
+            touched[id(outbox)] = outbox
+            if parcel.outcome is not None:
+                outcome, parcel.outcome = parcel.outcome, None
+                self._landed(parcel, outcome)
+        for outbox in touched.values():
+            self.bound(outbox)
+            self._changed(outbox, False)
+
+    def bound(self, outbox: Outbox, *, by_age: bool = False) -> None:
+        """What is beyond the limits of a backlog dies, the oldest first; *by_age*, what is too
+        old as well."""
+        number = outbox.held - self._most
+        octets = outbox.octets - self._most_octets
+        if outbox.held <= 1:
+            octets = 0
+        if (number <= 0 and octets <= 0 and not by_age) or outbox.loading or outbox.entry.ended:
+            return
+        outbox.loading = True
+        outbox.loaded.clear()
+        spared = frozenset(parcel.position for parcel in outbox.flying)
+        before = time.time() - self._age
+
+        def operation(connection: Connection) -> tuple[int, int]:
+            dead = rows.oldest(
+                connection, outbox.entry.id,
+                number=number, octets=octets, before=before, spared=spared,
+            )  # fmt: skip
+            for row, notification in dead:
+                death = _death(outbox.entry, notification, row, Reason.EXPIRED_BACKLOG)
+                rows.bury_held(connection, row.position, death)
+            return len(dead), sum(row.octets for row, _ in dead)
+
+        def bounded(freed: tuple[int, int]) -> None:
+            outbox.loading = False
+            if not outbox.entry.ended:
+                outbox.held -= freed[0]
+                outbox.octets -= freed[1]
+                self.bound(outbox, by_age=by_age and freed[0] > 0)
+            self._changed(outbox, False)
+
+        self._ledger.submit(operation, bounded)
+
+    # Out of it.
+
+    def load(self, outbox: Outbox) -> None:
+        """Bring the first deliveries that wait in the store into memory, when it is its turn.
+
+        Meanwhile it takes one of its destination's places, so that no more are loaded than can
+        be sent.
+        """
+        if outbox.loading or outbox.flying or not outbox.held:
+            return
+        outbox.loading = True
+        outbox.destination.loading += 1
+        self._line.append(outbox)
+        self._load_next()
+
+    def _load_next(self) -> None:
+        while self._line and self._loads < LOADS and self._octets < LOADED_OCTETS:
+            self._loads += 1
+            self._load(self._line.popleft())
+
+    def _load(self, outbox: Outbox) -> None:
+        steady = outbox.smooth and outbox.destination.recovering is None
+        limit = LOADED if steady else 1
+        due = None if outbox.width == 1 else time.time()
+
+        def operation(connection: Connection) -> Loaded:
+            loaded = rows.load(connection, outbox.entry.id, limit=limit, due=due)
+            later = None if loaded else rows.next_due(connection, outbox.entry.id)
+            return loaded, later
+
+        self._ledger.submit(operation, partial(self._have_loaded, outbox))
+
+    def _have_loaded(self, outbox: Outbox, result: Loaded) -> None:
+        loaded, later = result
+        outbox.loading = False
+        outbox.destination.loading -= 1
+        self._loads -= 1
+        if not outbox.entry.silent:
+            outbox.loaded.extend(self._parcel(outbox, *one) for one in loaded)
+        if later is not None:
+            outbox.until = self._loop.time() + max(0.1, later - time.time())
+        elif not loaded and not outbox.holding:
+            outbox.held = outbox.octets = 0
+        self._changed(outbox, True)
+        self._load_next()
+
+    def _parcel(self, outbox: Outbox, row: HeldRow, notification: Notification) -> Parcel:
+        message = self._shared.get(row.message)
+        if message is None or message.notification != notification:  # Numbers are used again.
+            message = self._shared[row.message] = Message(notification, None)
+            octets = len(notification.payload)
+            self._octets += octets
+            weakref.finalize(message, self._unloaded, octets).atexit = False
+        return Parcel(
+            message, outbox, row.position, row.since, State.HELD, row.attempts, row.answered,
+            row.due,
+        )  # fmt: skip
+
+    def _unloaded(self, octets: int) -> None:
+        """Nobody needs a message any more."""
+        self._octets -= octets
+        if self._line:
+            self._loop.call_soon(self._load_next)
+
+    # To its end.
+
+    def delivered(self, parcel: Parcel) -> None:
+        """A row was delivered."""
+        self._leave(parcel)
+        self._ledger.remove(parcel.outbox.entry, parcel.position)
+
+    def postpone(self, parcel: Parcel) -> None:
+        """A row is tried again when it is due."""
+        parcel.outbox.loaded.clear()
+        operation = partial(
+            rows.postpone,
+            subscription=parcel.outbox.entry.id,
+            position=parcel.position,
+            attempts=parcel.attempts,
+            answered=parcel.answered,
+            due=parcel.due,
+        )
+        self._ledger.submit(operation, lambda _: None)
+
+    def bury(self, parcel: Parcel, reason: Reason, outcome: Outcome) -> Death:
+        """Lay *parcel* to the dead letters, whether it is a row or lies in memory alone."""
+        outbox, notification = parcel.outbox, parcel.message.notification
+        death = _death(outbox.entry, notification, parcel, reason, outcome)
+        if parcel.state is State.HELD:
+            self._leave(parcel)
+            self._ledger.submit(
+                lambda connection: rows.bury_held(connection, parcel.position, death),
+                lambda _: None,
+            )
+        else:
+            parcel.state = State.DONE
+            self._ledger.submit(
+                lambda connection: rows.bury_fresh(connection, notification, death),
+                lambda _: self._ledger.stored(parcel.message),
+            )
+        return death
+
+    def _leave(self, parcel: Parcel) -> None:
+        parcel.state = State.DONE
+        if not parcel.outbox.entry.ended:
+            parcel.outbox.held -= 1
+            parcel.outbox.octets -= parcel.octets
+
+    def end(self, outbox: Outbox, *, expired: bool) -> None:
+        """Its subscription has ended: what became a row since it left the store goes too."""
+        outbox.loaded.clear()
+        outbox.held = outbox.octets = 0
+        operation = partial(_forget, subscription=outbox.entry.id, expired=expired)
+        self._ledger.submit(operation, lambda _: None)
+
+
+def take_up(connection: Connection) -> tuple[Mapping[str, Backlog], int]:
+    """What waits for each subscription, and the last position that was given."""
+    rows.drop_leftovers(connection)
+    return rows.backlogs(connection), rows.last_position(connection)
+
+
+def _forget(connection: Connection, *, subscription: str, expired: bool) -> None:
+    rows.drop(connection, subscription, expired=expired)
+    totals.retire(connection, subscription)
+
+
+def _death(
+    entry: Entry,
+    notification: Notification,
+    tried: Parcel | HeldRow,
+    reason: Reason,
+    outcome: Outcome | None = None,
+) -> Death:
+    return Death(
+        subscription=entry.id,
+        owner=entry.subscription.owner,
+        delivery_id=delivery_id(notification, entry.id),
+        topic=str(notification.topic) if notification.topic else None,
+        reason=reason,
+        status=outcome.status if outcome else None,
+        failure=outcome.failure.value if outcome and outcome.failure else None,
+        answer=outcome.detail if outcome else "",
+        attempts=tried.attempts,
+        since=tried.since,
+        died=time.time(),
+    )
