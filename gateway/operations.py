@@ -36,6 +36,9 @@ from mediation import (
 )
 from mediation.records import encode
 
+_IN_GRACE = (Renew, SetTerminationTime, Unsubscribe, Destroy)
+"""What may still be asked of a subscription whose lease has just ended."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -122,13 +125,15 @@ class Operations:
     async def _manage(self, call: Call, now: datetime) -> Response:
         """The operations of a subscription's manager."""
         entry = self._subscriptions.find(self._candidates(call), now=now)
-        match call.incoming.request:
+        request = call.incoming.request
+        end = entry.subscription.lease.expires
+        if end is not None and end <= now and not isinstance(request, _IN_GRACE):
+            raise SubscriptionUnknown
+        match request:
             case Renew(expires):
                 subscription = await self._subscriptions.renew(entry, expires, call.peer, now=now)
                 return Subscribed(subscription, now)
             case GetStatus():
-                if entry.halted:
-                    raise SubscriptionUnknown
                 return Subscribed(entry.subscription, now)
             case Unsubscribe() | Destroy():
                 await self._subscriptions.end(entry)

@@ -18,6 +18,8 @@ SMALL = 16 * 1024
 LARGE = 256 * 1024
 LEARNT = 20_000
 """Names that the event loop's thread may learn."""
+UNREAD = 8 * 2**20
+"""Octets it may meet that no names are known of: they were not well-formed."""
 DOCUMENTS = 100
 OCTETS = 16 * 2**20
 """What a thread may parse before it is replaced."""
@@ -37,6 +39,7 @@ class Parsing:
 
     def __init__(self) -> None:
         self._learnt: set[str] = set()
+        self._unread = 0
         self._large = asyncio.Semaphore(LARGE_AT_A_TIME)
         self._threads = ThreadPoolExecutor(1, "parser")
         self._documents = 0
@@ -50,8 +53,16 @@ class Parsing:
         Raises:
             Busy: It would have to wait too long for its turn.
         """
-        if octets <= SMALL and len(self._learnt) < LEARNT:
-            return work(None if trusted else self._learnt)
+        if octets <= SMALL and len(self._learnt) < LEARNT and self._unread < UNREAD:
+            if trusted:
+                return work(None)
+            known = len(self._learnt)
+            try:
+                return work(self._learnt)
+            except Exception:
+                if len(self._learnt) == known:
+                    self._unread += octets
+                raise
         if octets <= LARGE:
             return await self._in_thread(octets, work)
         try:

@@ -59,6 +59,9 @@ class Settings(BaseSettings):
     longest_lease: timedelta = timedelta(hours=24)
     grace: timedelta = timedelta(seconds=60)
     max_subscriptions: int = Field(100_000, ge=1)
+    max_subscriptions_per_owner: int = Field(1000, ge=1)
+    max_subscriptions_per_destination: int = Field(100, ge=1)
+    """Of one stranger to one host and port."""
     survive_power_loss: bool = True
 
     retry_delays: tuple[float, ...] | None = None

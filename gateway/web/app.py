@@ -20,7 +20,10 @@ _STATUS = {
     Reason.TOO_LARGE: 413,
     Reason.RATE: 429,
 }
+_SOAP_PATHS = frozenset({"/soap", "/soap/", "/soap/topic", "/subscriptions"})
 _SOAP_PREFIXES = ("/soap/topic/", "/subscriptions/")
+API_BODY = 2**20
+"""Octets that a request to the administration may have."""
 
 
 class _Dispatch:
@@ -33,7 +36,7 @@ class _Dispatch:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path = scope["path"]
-            if path == "/soap" or path == "/soap/" or path.startswith(_SOAP_PREFIXES):
+            if path in _SOAP_PATHS or path.startswith(_SOAP_PREFIXES):
                 await self._soap(scope, receive, send)
                 return
         await self._rest(scope, receive, send)
@@ -45,6 +48,7 @@ def make_app(gateway: "Gateway") -> ASGIApp:
         title="Dragoman",
         summary="WS-Eventing and WS-Notification in front of a message system.",
         redoc_url=None,
+        max_body_size=API_BODY,
     )
     api.include_router(health_routes(gateway))
     api.include_router(api_routes(gateway))

@@ -1,4 +1,4 @@
-"""The one SOAP endpoint: octets to a request, what it does, and an answer in what the peer spoke."""
+"""The one SOAP endpoint: octets to a request, what it does, an answer in what the peer spoke."""
 
 import asyncio
 import math
@@ -42,6 +42,7 @@ from mediation import (
     Context,
     EndpointReference,
     Incoming,
+    Operation,
     Rejected,
     Soap,
     Subscribe,
@@ -58,6 +59,11 @@ TOPIC_PATH = "/soap/topic/"
 RETRY_AFTER = 2.0
 """Seconds after which a peer may try again what we could not take."""
 REPLIES_AT_A_TIME = 64
+HttpAnswer = tuple[int, list[tuple[bytes, bytes]], bytes]
+ACCEPTED: HttpAnswer = (202, [(b"content-length", b"0")], b"")
+_ON_THE_CONNECTION = frozenset(
+    {Reason.REPLY_ADDRESS, Reason.TOO_LARGE, Reason.RATE, Reason.UNAVAILABLE, Reason.INTERNAL}
+)
 _log = structlog.get_logger("dragoman.soap")
 
 
@@ -123,9 +129,7 @@ class SoapEndpoint:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _answer(
-        self, scope: Scope, media_type: MediaType, octets: bytes
-    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def _answer(self, scope: Scope, media_type: MediaType, octets: bytes) -> HttpAnswer:
         hint = Soap.V1_2 if media_type.name == "application/soap+xml" else Soap.V1_1
         context = Context(hint)
         try:
@@ -146,29 +150,35 @@ class SoapEndpoint:
     ) -> Incoming:
         headers = scope["headers"]
         action = media_type.action or _header(headers, b"soapaction").strip().strip('"')
+        topic, unreadable = None, None
+        try:
+            topic = topic_of_path(scope["path"])
+        except Refused as refused:
+            unreadable = refused
         peer = self._peer(scope)
         arrival = Arrival(
             source=peer.source,
             time=datetime.now(UTC),
             fresh_id=message_urn(),
-            url_topic=topic_of_path(scope["path"]),
+            url_topic=topic,
             http_action=action or None,
         )
-        return await self._parsing.run(
+        incoming = await self._parsing.run(
             len(octets),
             lambda learnt: read(
                 octets, arrival, soap_hint=hint, charset=media_type.charset, learnt=learnt
             ),
             trusted=peer.trusted,
         )
+        if unreadable is not None:  # Said in the envelope's version of SOAP, which is known now.
+            raise Rejected(incoming.context, unreadable)
+        return incoming
 
     def _peer(self, scope: Scope) -> Peer:
         address = client_address(scope, self._settings)
         return Peer(address, address in self._trusted)
 
-    async def _perform(
-        self, scope: Scope, incoming: Incoming
-    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    async def _perform(self, scope: Scope, incoming: Incoming) -> HttpAnswer:
         context = incoming.context
         operation = context.operation.value if context.operation else "unknown"
         self.requests[operation] = self.requests.get(operation, 0) + 1
@@ -185,7 +195,7 @@ class SoapEndpoint:
         elsewhere = self._reply_elsewhere(incoming)
         response = await self._operations.execute(call)
         if response is None:
-            return 202, [(b"content-length", b"0")], b""
+            return ACCEPTED
         extra = ""
         if elsewhere is not None and context.wsa is not None:
             extra = reference_headers(elsewhere, context.wsa).decode()
@@ -194,9 +204,8 @@ class SoapEndpoint:
         )
         if elsewhere is None:
             return 200, _headers(context.soap, action, body), body
-        if elsewhere.address != WSA_NONE:
-            self._reply(elsewhere, context.soap, action, body)
-        return 202, [(b"content-length", b"0")], b""
+        self._reply(elsewhere, context.soap, action, body)
+        return ACCEPTED
 
     def _reply_elsewhere(self, incoming: Incoming) -> EndpointReference | None:
         """Where the answer goes, if not on the connection that the request came on.
@@ -204,25 +213,54 @@ class SoapEndpoint:
         Raises:
             Refused: ``REPLY_ADDRESS``: the policy does not allow the address.
         """
-        reply_to = incoming.context.headers.reply_to
-        if reply_to is None or is_anonymous(reply_to.address):
-            return None
-        request = incoming.request
-        if isinstance(request, Subscribe) and request.consumer.address == reply_to.address:
+        headers, request = incoming.context.headers, incoming.request
+        self._elsewhere(headers.fault_to, "wsa:FaultTo")
+        reply_to = headers.reply_to
+        if (
+            reply_to is not None
+            and isinstance(request, Subscribe)
+            and request.consumer.address == reply_to.address
+        ):
             return None  # agsh/onvif names its consumer there and waits on the connection.
-        if reply_to.address == WSA_NONE and reply_to.wsa is Wsa.V2005_08:
-            return reply_to
+        return self._elsewhere(reply_to, "wsa:ReplyTo")
+
+    def _fault_elsewhere(self, refused: Refused, context: Context) -> EndpointReference | None:
+        """Where a fault goes, if not on the connection: what HTTP has a status for, and whether an
+        event was accepted, is said there always."""
+        headers, operation = context.headers, context.operation
+        if operation in (None, Operation.PUBLISH) or refused.reason in _ON_THE_CONNECTION:
+            return None
+        to = headers.fault_to
+        if to is None and operation is not Operation.SUBSCRIBE:  # It may be agsh/onvif's.
+            to = headers.reply_to
         try:
-            self._policy.check(parse_target(reply_to.address))
+            return self._elsewhere(to, "")
+        except Refused:
+            return None
+
+    def _elsewhere(self, epr: EndpointReference | None, name: str) -> EndpointReference | None:
+        """*epr*, unless it means the connection.
+
+        Raises:
+            Refused: ``REPLY_ADDRESS``: the policy does not allow the address. ``UNAVAILABLE``.
+        """
+        if epr is None or is_anonymous(epr.address):
+            return None
+        if epr.address == WSA_NONE and epr.wsa is Wsa.V2005_08:
+            return epr
+        try:
+            self._policy.check(parse_target(epr.address))
         except Refused as refused:
             raise Refused(
-                Reason.REPLY_ADDRESS, "The reply address is refused.", names=("wsa:ReplyTo",)
+                Reason.REPLY_ADDRESS, "The reply address is refused.", names=(name,)
             ) from refused
         if len(self._replies) >= REPLIES_AT_A_TIME:
             raise AdapterUnavailable("Too many replies are under way.")
-        return reply_to
+        return epr
 
     def _reply(self, to: EndpointReference, soap: Soap, action: str, body: bytes) -> None:
+        if to.address == WSA_NONE:
+            return
         request = Request(parse_target(to.address), body, http_headers(soap, action))
 
         async def send() -> None:
@@ -235,9 +273,7 @@ class SoapEndpoint:
         self._replies.add(task)
         task.add_done_callback(self._replies.discard)
 
-    def _fault(
-        self, refused: Refused, context: Context
-    ) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    def _fault(self, refused: Refused, context: Context) -> HttpAnswer:
         self._count_refusal(refused.reason.value)
         retry_after = None
         if isinstance(refused, AdapterUnavailable | QuotaExceeded):
@@ -251,13 +287,18 @@ class SoapEndpoint:
             element=context.element[:200],
             value=refused.value[:200],
         )
+        elsewhere = self._fault_elsewhere(refused, context)
         status, body = write_fault(
             refused,
             context,
             now=datetime.now(UTC),
             message_id=message_urn(),
             retry_after=retry_after,
+            to=elsewhere,
         )
+        if elsewhere is not None:
+            self._reply(elsewhere, context.soap, "", body)
+            return ACCEPTED
         headers = _headers(context.soap, "", body)
         if retry_after is not None:
             headers.append((b"retry-after", str(max(1, math.ceil(retry_after))).encode()))

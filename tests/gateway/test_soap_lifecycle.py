@@ -11,7 +11,6 @@ import pytest_asyncio
 from mediation import Wsa
 from tests.gateway.soap import (
     BW,
-    R,
     RL,
     RP,
     S11,
@@ -20,6 +19,7 @@ from tests.gateway.soap import (
     WSNT,
     Answer,
     Consumer,
+    R,
     Running,
     Speaker,
     children,
