@@ -34,6 +34,7 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         ListenRefused: The address is in use, or not ours.
     """
+    listener = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -44,6 +45,8 @@ def listen(host: str, port: int) -> socket.socket:
         listener.listen(1024)
         listener.setblocking(False)
     except OSError as error:
+        if listener is not None:
+            listener.close()
         raise ListenRefused(
             Reason.UNAVAILABLE, f"Cannot listen on {host}:{port}: {error.strerror or error}."
         ) from error

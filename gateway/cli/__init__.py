@@ -54,7 +54,7 @@ def main() -> None:
     """Run the command line; an error is one line, never a traceback."""
     code = 0
     try:
-        code = app(standalone_mode=False) or 0
+        code = app(prog_name="dragoman", standalone_mode=False) or 0
     except typer.TyperException as error:
         code = error.exit_code
         _fail(f"{error.format_message()}{_where_help_is(error)}")

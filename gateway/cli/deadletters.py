@@ -8,7 +8,7 @@ import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
-from gateway.cli.output import facts, json_line, line, note, table
+from gateway.cli.output import facts, json_line, line, moment, note, table
 from gateway.client import Administration, Record
 
 deadletters = group("deadletters", "Look at, deliver again or forget what could not be delivered.")
@@ -16,7 +16,7 @@ deadletters.callback()(help_alone)
 
 NumberArguments = Annotated[
     list[int] | None,
-    typer.Argument(metavar="[NUMBER]...", min=1, help="As `list` shows them; all, without any."),
+    typer.Argument(metavar="NUMBER", min=1, help="As `list` shows them; all, without any."),
 ]
 _COLUMNS = ("number", "subscription", "topic", "reason", "status", "attempts", "died")
 
@@ -47,12 +47,12 @@ def list_(
     if not records:
         note("There are no dead letters.")
         return
-    for text in table(_COLUMNS, ([record.get(name) for name in _COLUMNS] for record in records)):
+    for text in table(_COLUMNS, map(_row, records)):
         line(text)
 
 
 def show(
-    numbers: Annotated[list[int], typer.Argument(metavar="NUMBER...", min=1)],
+    numbers: Annotated[list[int], typer.Argument(metavar="NUMBER", min=1)],
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
@@ -122,6 +122,11 @@ def purge(
             return await administration.purge(numbers or None)
 
     _report("purged", asyncio.run(run()), output)
+
+
+def _row(record: Record) -> list[object]:
+    shown = {**record, "died": moment(record.get("died"))}
+    return [shown.get(name) for name in _COLUMNS]
 
 
 def _report(done: str, number: int, output: Form) -> None:

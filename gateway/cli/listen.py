@@ -23,9 +23,9 @@ from gateway.cli.options import (
     read_spec,
 )
 from gateway.cli.output import as_printed, is_terminal, json_line, line, note, styled
-from gateway.client import Arrived, Client, Consumer, base_url, shown, subscribed
+from gateway.client import Arrived, Client, Consumer, Held, base_url, shown, subscribed
 from mediation import Version
-from mediation.client import Received
+from mediation.client import Ended, Received
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +124,27 @@ async def _listen(
                     f"Subscribed to {wanted.topic or 'everything'} at {shown(gateway)}"
                     f" ({wanted.version.value}); Ctrl-C ends."
                 )
-                await _print_all(consumer, printing)
+                ended = await _print_all(consumer, printing)
+                if ended is not None:
+                    held.is_over = True
+                    raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
         finally:
-            if held is not None and held.is_over:
-                note("Unsubscribed.")
+            if held is not None:
+                note(_farewell(held))
 
 
-async def _print_all(consumer: Consumer, printing: _Printing) -> None:
+def _farewell(held: Held) -> str:
+    if held.is_over:
+        return "The subscription has ended."
+    return f"Could not unsubscribe: the subscription ends at {held.subscription.expires}."
+
+
+async def _print_all(consumer: Consumer, printing: _Printing) -> Ended | None:
+    """Print what comes until there is enough, or the gateway ends the subscription."""
     printed = 0
     async for arrived in consumer:
         if arrived.ended is not None:
-            raise CommandFailed(f"the gateway ended the subscription: {arrived.ended.reason}")
+            return arrived.ended
         if printing.whole and printing.form is Form.TEXT:
             line(as_printed(arrived.octets))
         for notification in arrived.notifications:
@@ -145,9 +155,10 @@ async def _print_all(consumer: Consumer, printing: _Printing) -> None:
                 line(as_printed(notification.payload))
             printed += 1
             if printed == printing.count:
-                return
+                return None
         if is_terminal():
             line()
+    return None
 
 
 def _record(arrived: Arrived, notification: Received, whole: bool) -> dict[str, object]:

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from lxml import etree
 
@@ -103,6 +104,14 @@ def facts(pairs: Iterable[tuple[str, object]]) -> list[str]:
     listed = [(name, _text(value)) for name, value in pairs]
     width = max(len(name) for name, _ in listed)
     return [f"{name.ljust(width)}  {text}".rstrip() for name, text in listed]
+
+
+def moment(text: object) -> object:
+    """An instant of the administration's JSON in seconds; what is none stays as it is."""
+    try:
+        return f"{datetime.fromisoformat(str(text)).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+    except ValueError:
+        return text
 
 
 def _text(value: object) -> str:

@@ -29,7 +29,7 @@ MAX_OCTETS = 2 * 1024 * 1024
 def publish(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="XML documents, each one event; - is stdin."),
+        typer.Argument(metavar="FILE", help="XML documents, each one event; - is stdin."),
     ],
     gateway: GatewayOption = GATEWAY,
     topic: Annotated[

@@ -1,15 +1,14 @@
 """``dragoman serve``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gateway.cli.errors import CommandFailed
-from gateway.logs import set_up_logs
-from gateway.server import run
-from gateway.service import LOCK_TAKEN, DataInUse, Gateway
-from gateway.settings import read_settings
+
+if TYPE_CHECKING:
+    from gateway.service import Gateway
 
 
 def serve(
@@ -42,6 +41,12 @@ def serve(
       dragoman serve --host 0.0.0.0 --port 80 --public-url https://events.example.org
       dragoman serve --data /var/lib/dragoman
     """
+    # Imported when they are wanted, so that other commands start quickly.
+    from gateway.logs import set_up_logs
+    from gateway.server import run
+    from gateway.service import LOCK_TAKEN, DataInUse
+    from gateway.settings import read_settings
+
     settings = read_settings(
         host=host, port=port, adapter=adapter, store=store, data=data, public_url=public_url
     )
@@ -53,7 +58,7 @@ def serve(
     raise typer.Exit(code)
 
 
-def _greet(gateway: Gateway, port: int) -> None:
+def _greet(gateway: "Gateway", port: int) -> None:
     settings = gateway.settings
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     url = settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}"

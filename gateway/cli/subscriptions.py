@@ -8,7 +8,7 @@ import typer
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
-from gateway.cli.output import facts, json_line, line, note, table
+from gateway.cli.output import facts, json_line, line, moment, note, table
 from gateway.client import Administration, GatewayError, Record
 
 subscriptions = group("subscriptions", "List, show and end subscriptions.")
@@ -42,7 +42,7 @@ def list_(gateway: GatewayOption = GATEWAY, output: OutputOption = Form.TEXT) ->
 
 
 def show(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="As `list` shows it.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")],
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
@@ -69,7 +69,7 @@ def show(
 
 
 def delete(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="As `list` shows it.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")],
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
@@ -100,13 +100,14 @@ async def _delete(gateway: str, ids: list[str]) -> tuple[list[str], list[str]]:
             except GatewayError as error:
                 if error.status != 404:
                     raise
-                missed.append(str(error))
+                missed.append(str(error).rstrip("."))
     return deleted, missed
 
 
 def _row(record: Record) -> list[object]:
     state = "paused" if record.get("paused") else "active"
-    return [*(record.get(name) for name in _COLUMNS[:-1]), state]
+    shown = {**record, "expires": moment(record.get("expires")), "state": state}
+    return [shown.get(name) for name in _COLUMNS]
 
 
 add(subscriptions, list_, "list")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator, Collection
 from typing import Any, Self, TypeAlias
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
 from gateway.client.errors import GatewayError
@@ -47,11 +47,11 @@ class Administration:
 
     async def subscription(self, id_: str) -> Record:
         """One subscription, with what became of its deliveries."""
-        return await self._ask("GET", f"subscriptions/{quote(id_, safe='')}", of=id_)
+        return await self._ask("GET", f"subscriptions/{_checked(id_)}", of=id_)
 
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""
-        await self._call("DELETE", f"subscriptions/{quote(id_, safe='')}", of=id_)
+        await self._call("DELETE", f"subscriptions/{_checked(id_)}", of=id_)
 
     async def dead_letters(self, subscription: str | None = None) -> AsyncIterator[Record]:
         """Dead letters in the order in which they died, of one subscription or of all."""
@@ -127,6 +127,13 @@ class Administration:
             raise stranger(self._url, answer)
         text = f"{of}: {detail}" if of else f"{shown(self._url)} refused: {detail}"
         raise GatewayError(text, status=answer.status)
+
+
+def _checked(id_: str) -> str:
+    """*id_*, which can stand in a path: another is no subscription's."""
+    if not (id_.isascii() and id_.isalnum()):
+        raise GatewayError(f"{id_}: There is no such subscription.", status=404)
+    return id_
 
 
 def _listed(page: Record, name: str, url: str) -> list[Record]:

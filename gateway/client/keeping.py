@@ -37,7 +37,7 @@ class Held:
         self._troubled = troubled
         self.subscription = subscription
         self.is_over = False
-        """Whether the gateway has confirmed the end."""
+        """Whether it has ended: the gateway says so, or confirmed it."""
 
     async def renew_for_ever(self) -> None:
         """Renew in time, again and again.
@@ -70,6 +70,8 @@ class Held:
 
     async def end(self) -> None:
         """Unsubscribe, if the gateway answers soon; otherwise the lease ends by itself."""
+        if self.is_over:
+            return
         with contextlib.suppress(GatewayError, TimeoutError):
             async with asyncio.timeout(PARTING_TIME):
                 await self._client.unsubscribe(self.subscription)
