@@ -405,9 +405,19 @@ class Running:
         """Send exactly *octets* on a connection of their own."""
         return await exchange(self.port, octets)
 
-    async def request(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
-        """Send one request; an underscore in the name of a header is a hyphen."""
-        return await exchange(self.port, http_request(self.port, method, path, body, headers))
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        source: str = "127.0.0.1",
+        **headers: str,
+    ) -> Answer:
+        """Send one request; an underscore in the name of a header is a hyphen. *source*: the
+        peer's address."""
+        octets = http_request(self.port, method, path, body, headers)
+        return await exchange(self.port, octets, source)
 
     async def post(
         self, octets: bytes, path: str = "/soap", *, type: str | None = None, **headers: str
@@ -422,7 +432,9 @@ class Running:
     ) -> Answer:
         """Send *body* as *speaker* does, with a message id."""
         envelope.setdefault("message_id", fresh_id())
-        return await self.post(speaker.envelope(body, **envelope), path, type=speaker.type)
+        source = envelope.pop("source", "127.0.0.1")
+        octets = speaker.envelope(body, **envelope)
+        return await self.post(octets, path, type=speaker.type, source=source)
 
     async def subscribe(self, speaker: Speaker, body: str, **envelope: Any) -> str:
         """Subscribe; the path and query of the manager's address."""
@@ -476,9 +488,11 @@ def http_request(
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
-async def exchange(port: int, octets: bytes) -> Answer:
-    """Send *octets* to *port* and read the answer to the end of the connection."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**22)
+async def exchange(port: int, octets: bytes, source: str = "127.0.0.1") -> Answer:
+    """Send *octets* to *port* on a connection of their own, and read the answer."""
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", port, limit=2**22, local_addr=(source, 0)
+    )
     try:
         writer.write(octets)
         with contextlib.suppress(ConnectionError):

@@ -117,14 +117,14 @@ async def test_all_ways(gateway: Running, keys: tuple[str, str]) -> None:
 
 async def test_two_ways_that_differ(gateway: Running, keys: tuple[str, str]) -> None:
     one, other = keys
-    more: dict[str, Any]
-    for path, more in (
+    ways: list[tuple[str, dict[str, Any]]] = [
         (f"/subscriptions/{one}", {"headers": identifier(other)}),
         (f"/subscriptions/{one}", {"headers": identifier(UNKNOWN)}),
         (f"/subscriptions/{one}", {"to": f"{gateway.url}/subscriptions/{other}"}),
         ("/soap", {"headers": identifier(one), "to": f"urn:uuid:{other}"}),
         ("/soap", {"headers": identifier(one) + identifier(other)}),
-    ):
+    ]
+    for path, more in ways:
         answer = await ask(gateway, STATUS, path, **more)
         assert answer.status == 400
         assert answer.fault.subcode == f"{{{WSE}}}InvalidMessage"
