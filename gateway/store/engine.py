@@ -92,7 +92,10 @@ class Store:
         self._thread.start()
 
     def _open(self) -> None:
-        engine = create_engine(self._url, pool_size=2, max_overflow=2)
+        try:
+            engine = create_engine(self._url, pool_size=2, max_overflow=2)
+        except (SQLAlchemyError, ImportError) as error:  # The latter: its driver is missing.
+            raise StoreUnavailable(f"The store cannot be opened: {_first_line(error)}") from error
         try:
             if engine.dialect.name == "sqlite":
                 self._prepare_sqlite(engine)
