@@ -20,13 +20,14 @@ import structlog
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused, compile
 from gateway.delivery import Courier, Entry
-from gateway.egress import AddressPolicy, Target, parse_target
+from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
 from gateway.leases import LeaseTerms, grant
 from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
 from gateway.store import Store
 from gateway.store import subscriptions as rows
 from mediation import (
+    WSA_NONE,
     Context,
     End,
     Expiry,
@@ -35,6 +36,7 @@ from mediation import (
     Policy,
     Subscribe,
     Subscription,
+    is_anonymous,
     prepare,
 )
 
@@ -217,6 +219,8 @@ class Subscriptions:
         return subscription
 
     def _check_address(self, address: str) -> Target:
+        if is_anonymous(address) or address == WSA_NONE:
+            raise AddressRefused(address)  # There is no connection to answer events on.
         target = parse_target(address)
         self._policy.check(target)
         return target

@@ -1,6 +1,7 @@
 """The one SOAP endpoint: octets to a request, what it does, an answer in what the peer spoke."""
 
 import asyncio
+import contextlib
 import math
 from datetime import UTC, datetime
 
@@ -56,6 +57,8 @@ from mediation import (
 )
 
 TOPIC_PATH = "/soap/topic/"
+UNDECODED = "\ufffd"
+"""What the server makes of octets in a path that are not UTF-8."""
 RETRY_AFTER = 2.0
 """Seconds after which a peer may try again what we could not take."""
 REPLIES_AT_A_TIME = 64
@@ -77,15 +80,20 @@ def topic_of_path(path: str) -> Topic | None:
     name = path.removeprefix(TOPIC_PATH).strip() if path.startswith(TOPIC_PATH) else ""
     if not name:
         return None
-    try:
+    steps: tuple[Step, ...] = ()
+    with contextlib.suppress(ValueError):
         if "{" in name:
-            return parse_clark(name)
-        steps = tuple(Step(None, step) for step in name.split("/"))
-    except ValueError:
-        steps = ()
-    if not steps or not all(step.name for step in steps) or len(steps) > 64 or len(name) > 4096:
+            steps = parse_clark(name).steps
+        else:
+            steps = tuple(Step(None, step) for step in name.split("/"))
+    fits = 0 < len(steps) <= 64 and len(name) <= 4096
+    if not fits or not all(map(_is_name, steps)) or UNDECODED in name:
         raise Refused(Reason.TOPIC_INVALID, "The URL does not name a topic.")
     return Topic(steps)
+
+
+def _is_name(step: Step) -> bool:
+    return bool(step.name) and step.name.isprintable() and (step.namespace or "").isprintable()
 
 
 class SoapEndpoint:
@@ -184,7 +192,7 @@ class SoapEndpoint:
         self.requests[operation] = self.requests.get(operation, 0) + 1
         if self.draining:
             raise AdapterUnavailable("The gateway is stopping.")
-        hops = read_hops(_header(scope["headers"], HOPS_HEADER.lower().encode()) or None)
+        hops = read_hops(_all(scope["headers"], HOPS_HEADER.lower().encode()))
         call = Call(
             incoming,
             self._peer(scope),
@@ -313,6 +321,12 @@ def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
         if name == wanted:
             return value.decode("latin-1")
     return ""
+
+
+def _all(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str | None:
+    """All values of a header that should stand once; None where it does not stand at all."""
+    values = [value.decode("latin-1").strip() for name, value in headers if name == wanted]
+    return ", ".join(values) if values else None
 
 
 def _headers(soap: Soap, action: str, body: bytes) -> list[tuple[bytes, bytes]]:
