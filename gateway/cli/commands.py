@@ -1,7 +1,10 @@
 """How functions become commands."""
 
 import inspect
+import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -33,3 +36,17 @@ def add(app: typer.Typer, function: Callable[..., Any], name: str | None = None)
     keeps the paragraph that follows as it is written."""
     text = inspect.cleandoc(function.__doc__ or "").replace("\\b\n", "\b\n")
     app.command(name, help=text)(function)
+
+
+def command() -> str:
+    """What a person types to run us again from the same folder: ``.venv/bin/dragoman``."""
+    program = Path(sys.argv[0])
+    if program.name != "dragoman":
+        return f"{Path(sys.executable).name} -m gateway"
+    found = shutil.which("dragoman")
+    if found is not None and Path(found).samefile(program):
+        return "dragoman"
+    try:
+        return str(program.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(program.absolute())

@@ -22,7 +22,16 @@ from gateway.cli.options import (
     read_namespaces,
     read_spec,
 )
-from gateway.cli.output import as_printed, is_terminal, json_line, line, note, styled
+from gateway.cli.output import (
+    envelope_text,
+    is_terminal,
+    json_line,
+    line,
+    moment,
+    note,
+    payload_text,
+    styled,
+)
 from gateway.client import Arrived, Client, Consumer, Held, base_url, shown, subscribed
 from mediation import Version
 from mediation.client import Ended, Received
@@ -79,7 +88,7 @@ def listen(
             metavar="ADDR", help="Where to listen. [the address that reaches the gateway]"
         ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 chooses one.")] = 0,
+    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0 chooses one.")] = 0,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe, and print each notification as it comes.
@@ -116,7 +125,7 @@ async def _listen(
             namespaces=wanted.namespaces,
             troubled=lambda error: note(f"dragoman: {error}; trying again"),
         )
-        held = None
+        held = ended = None
         try:
             async with subscription as held:
                 note(f"Notifications come to {consumer.address}")
@@ -125,18 +134,23 @@ async def _listen(
                     f" ({wanted.version.value}); Ctrl-C ends."
                 )
                 ended = await _print_all(consumer, printing)
-                if ended is not None:
-                    held.is_over = True
-                    raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
+                held.is_over = ended is not None
         finally:
-            if held is not None:
+            if held is not None and ended is None:
                 note(_farewell(held))
+        if ended is not None:
+            raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
 
 
 def _farewell(held: Held) -> str:
     if held.is_over:
-        return "The subscription has ended."
-    return f"Could not unsubscribe: the subscription ends at {held.subscription.expires}."
+        return "Unsubscribed."
+    return f"Could not unsubscribe; the subscription ends by itself at {_end(held)}."
+
+
+def _end(held: Held) -> object:
+    expires = held.subscription.expires
+    return moment(expires.isoformat()) if expires else "some time"
 
 
 async def _print_all(consumer: Consumer, printing: _Printing) -> Ended | None:
@@ -146,13 +160,13 @@ async def _print_all(consumer: Consumer, printing: _Printing) -> Ended | None:
         if arrived.ended is not None:
             return arrived.ended
         if printing.whole and printing.form is Form.TEXT:
-            line(as_printed(arrived.octets))
+            line(envelope_text(arrived.octets))
         for notification in arrived.notifications:
             if printing.form is Form.JSON:
                 json_line(_record(arrived, notification, printing.whole))
             elif not printing.whole:
                 styled(str(notification.topic or "(no topic)"))
-                line(as_printed(notification.payload))
+                line(payload_text(notification.payload))
             printed += 1
             if printed == printing.count:
                 return None
@@ -168,7 +182,7 @@ def _record(arrived: Arrived, notification: Received, whole: bool) -> dict[str, 
         "action": notification.action,
         "message_id": notification.message_id,
         "received": arrived.time.isoformat(timespec="milliseconds"),
-        "payload": notification.payload.decode(),
+        "payload": payload_text(notification.payload, indent=False),
     }
     if whole:
         record["envelope"] = arrived.octets.decode("utf-8", "replace")

@@ -16,6 +16,7 @@ from gateway.cli.errors import ReaderGone
 
 MAX_CELL = 72
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_PREFIX = re.compile(r"([\w.-]+):")
 _BREAKS = re.compile(r"[\t\n\r\x0b\x0c]+")
 
 
@@ -70,13 +71,35 @@ def pretty(octets: bytes) -> str:
         root = parse_document(octets)
     except Refused:
         return octets.decode("utf-8", "replace")
+    _indent(root)
+    return etree.tostring(root, encoding="unicode")
+
+
+def payload_text(octets: bytes, *, indent: bool | None = None) -> str:
+    """A payload without the namespace declarations that it has from its envelope alone; indented
+    for a person at a terminal, if *indent* says nothing else."""
+    try:
+        root = parse_document(octets)
+    except Refused:
+        return octets.decode("utf-8", "replace")
+    etree.cleanup_namespaces(root, keep_ns_prefixes=sorted(_spoken(root)))
+    if is_terminal() if indent is None else indent:
+        _indent(root)
+    return etree.tostring(root, encoding="unicode")
+
+
+def envelope_text(octets: bytes) -> str:
+    """An envelope as it came, for programs; indented, for a person at a terminal."""
+    return pretty(octets) if is_terminal() else octets.decode("utf-8", "replace")
+
+
+def _indent(root: etree._Element) -> None:
     for element in root.iter(etree.Element):
         if len(element) and not _has_text(element):
             element.text = None
             for child in element:
                 child.tail = None
     etree.indent(root)
-    return etree.tostring(root, encoding="unicode")
 
 
 def _has_text(element: etree._Element) -> bool:
@@ -84,9 +107,13 @@ def _has_text(element: etree._Element) -> bool:
     return any(part and part.strip() for part in parts)
 
 
-def as_printed(octets: bytes) -> str:
-    """XML as it came, for programs; indented, for a person at a terminal."""
-    return pretty(octets) if is_terminal() else octets.decode("utf-8", "replace")
+def _spoken(root: etree._Element) -> set[str]:
+    """Prefixes that texts and attributes may use: QNames in content keep theirs declared."""
+    found: set[str] = set()
+    for element in root.iter(etree.Element):
+        for text in (element.text, element.tail, *element.attrib.values()):
+            found.update(_PREFIX.findall(str(text)) if text else ())
+    return found
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:

@@ -35,6 +35,7 @@ def publish(
     topic: Annotated[
         str | None,
         typer.Option(
+            metavar="TOPIC",
             envvar="DRAGOMAN_TOPIC",
             help="What the events are about: storms, storms/coast, "
             "or {http://example.org/topics}storms.",
@@ -65,13 +66,17 @@ def publish(
                 if output is Form.JSON:
                     json_line({"file": name, "topic": topic, "message_id": message_id})
                 else:
-                    line(f"published {name}{f' to {topic}' if topic else ''}")
+                    line(f"published {_shown(name)}{f' to {topic}' if topic else ''}")
 
     asyncio.run(run())
 
 
+def _shown(name: str) -> str:
+    return "standard input" if name == "-" else name
+
+
 def _read(name: str) -> bytes:
-    shown = "standard input" if name == "-" else name
+    shown = _shown(name)
     try:
         if name == "-":
             octets = sys.stdin.buffer.read(MAX_OCTETS + 1)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.commands import command
 from gateway.cli.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -62,13 +63,14 @@ def _greet(gateway: "Gateway", port: int) -> None:
     settings = gateway.settings
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
     url = settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    dragoman = command()
     print(
         f"""Dragoman is ready on {url} (data in {settings.data.resolve()}).
 
 Try, in another terminal:
-  dragoman listen --gateway {url} --topic storms
-  echo '<speed>120</speed>' | dragoman publish --gateway {url} --topic storms -
-  dragoman subscriptions list --gateway {url}
+  {dragoman} listen --gateway {url} --topic storms
+  echo '<speed>120</speed>' | {dragoman} publish --gateway {url} --topic storms -
+  {dragoman} subscriptions list --gateway {url}
 
 SOAP endpoint {url}/soap   administration {url}/docs   metrics {url}/metrics
 Stop with Ctrl-C.""",

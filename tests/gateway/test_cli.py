@@ -87,13 +87,13 @@ def test_what_one_publishes_the_other_prints(
         done = publish(
             gateway, "--topic", topic, "--spec", from_, cwd=folder, payload=WARNING % 120
         )
-        assert only_line(done.stdout) == f"published - to {topic}"
+        assert only_line(done.stdout) == f"published standard input to {topic}"
         assert listener.end() == 0
     assert listener.out[0] == topic
     shown = etree.fromstring("\n".join(listener.out[1:]))
     assert shown.tag == "{http://example.org/weather}Warning"
     assert shown.findtext("{*}speed") == "120"
-    assert listener.err[-1] == "The subscription has ended."
+    assert listener.err[-1] == "Unsubscribed."
     assert subscribed(gateway, folder) == []
 
 
@@ -159,7 +159,7 @@ def test_a_signal_unsubscribes(
         assert len(subscribed(gateway, folder)) == 1
         assert listener.stop(number) == 0
         assert subscribed(gateway, folder) == []
-    assert listener.err[-1] == "The subscription has ended."
+    assert listener.err[-1] == "Unsubscribed."
 
 
 def test_a_reader_that_has_enough_ends_it(gateway: RunningGateway, folder: Path) -> None:
@@ -252,7 +252,15 @@ def test_subscriptions_are_listed_shown_and_deleted(gateway: RunningGateway, fol
         records = {str(record["topics"]): record for record in subscribed(gateway, folder)}
         ids = [str(records[f"['{topic}']"]["id"]) for topic in ("one", "two")]
         table = run("subscriptions", "list", *at, cwd=folder).stdout.splitlines()
-        assert table[0].split() == ["ID", "SPEC", "CONSUMER", "TOPICS", "CONTENTS", "EXPIRES", "STATE"]
+        assert table[0].split() == [
+            "ID",
+            "SPEC",
+            "CONSUMER",
+            "TOPICS",
+            "CONTENTS",
+            "EXPIRES",
+            "STATE",
+        ]
         assert {line.split()[0] for line in table[1:]} == set(ids)
         shown = run("subscriptions", "show", *at, ids[0], cwd=folder).stdout
         assert re.search(r"^matched +0$", shown, re.MULTILINE)
