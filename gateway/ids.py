@@ -1,8 +1,8 @@
-"""Ids of messages. They must be unique, not secret: the keys of subscriptions come from elsewhere."""
+"""Ids of messages. They must be unique, not secret: subscriptions get their keys elsewhere."""
 
 import random
 
-_random = random.Random()  # noqa: S311 - seeded from the system, and no secret
+_random = random.Random()
 _VARIANT = "89ab"
 
 

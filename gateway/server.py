@@ -56,9 +56,17 @@ def listen(host: str, port: int) -> socket.socket:
 class _Server(uvicorn.Server):
     """uvicorn's server, without signal handlers of its own."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
     @contextlib.contextmanager
     def capture_signals(self):  # type: ignore[no-untyped-def]
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
 
 
 async def serve(
@@ -109,8 +117,9 @@ async def serve(
         )
     )
     serving = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.01)
+    up = asyncio.create_task(server.up.wait())
+    await asyncio.wait((serving, up), return_when=asyncio.FIRST_COMPLETED)
+    up.cancel()
     started(gateway, port)
     waiting = asyncio.create_task(stopping.wait())
     await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)

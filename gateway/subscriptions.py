@@ -24,6 +24,7 @@ from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
 from gateway.leases import LeaseTerms, grant
 from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
+from gateway.sharing import shared
 from gateway.store import Store
 from gateway.store import subscriptions as rows
 from mediation import (
@@ -101,7 +102,7 @@ class Subscriptions:
         self._entries: dict[str, Entry] = {}
         self._by_id: dict[str, Entry] = {}
         self._owners: Counter[str] = Counter()
-        self._owner_destinations: Counter[tuple[str, tuple[str, str, int]]] = Counter()
+        self._owner_destinations: Counter[int] = Counter()
         self._expiries: list[tuple[float, str]] = []
         self._rate = TokenBucket(SUBSCRIBES, SUBSCRIBES_AT_ONCE)
         self._wake = asyncio.Event()
@@ -155,16 +156,15 @@ class Subscriptions:
         self._entries[subscription.key] = entry
         self._by_id[subscription.id] = entry
         self._owners[subscription.owner] += 1
-        self._owner_destinations[subscription.owner, entry.target.destination] += 1
+        self._owner_destinations[_place(subscription.owner, entry.target)] += 1
         self._watch(subscription)
 
     def _drop(self, entry: Entry) -> None:
         subscription = entry.subscription
         del self._entries[subscription.key]
         del self._by_id[subscription.id]
-        place = (subscription.owner, entry.target.destination)
         _decrement(self._owners, subscription.owner)
-        _decrement(self._owner_destinations, place)
+        _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
 
     async def subscribe(
         self, request: Subscribe, context: Context, peer: Peer, *, base: str, now: datetime
@@ -188,13 +188,13 @@ class Subscriptions:
         subscription = Subscription(
             key=key,
             id=public_id(key),
-            owner=peer.owner,
-            spec=spec,
+            owner=shared(peer.owner),
+            spec=shared(spec),
             consumer=request.consumer,
             lease=Lease(now, expires, request.expires.as_duration),
-            filter=request.filter,
+            filter=shared(request.filter),
             end_to=request.end_to,
-            policy=Policy(raw=request.raw, dialect=request.dialect),
+            policy=shared(Policy(raw=request.raw, dialect=request.dialect)),
             manager=f"{base}/subscriptions/{key}",
         )
         entry = Entry(subscription, prepare(subscription), target)
@@ -237,7 +237,7 @@ class Subscriptions:
             return
         if self._owners[peer.owner] >= self._quotas.owner:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions.")
-        if self._owner_destinations[peer.owner, target.destination] >= self._quotas.destination:
+        if self._owner_destinations[_place(peer.owner, target)] >= self._quotas.destination:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions to one destination.")
 
     def find(self, candidates: Iterable[str | None], *, now: datetime) -> Entry:
@@ -406,6 +406,11 @@ class Subscriptions:
 def _forget_failure(future: "asyncio.Future[None]") -> None:
     if not future.cancelled() and future.exception() is not None:
         _log.warning("subscription.leftover", error=str(future.exception()))
+
+
+def _place(owner: str, target: Target) -> int:
+    """What counts the subscriptions of an owner to a destination; a number is all it needs."""
+    return hash((owner, target.destination))
 
 
 def _decrement(counter: Counter[T], key: T) -> None:

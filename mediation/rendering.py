@@ -7,6 +7,7 @@ reference parameters), and the subscription reference.
 
 import uuid
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha1
 from typing import cast
 
@@ -97,7 +98,11 @@ def shape_of(subscription: Subscription) -> Shape:
     spec, epr = subscription.spec, subscription.consumer.wsa
     wsa = spec.wsa or epr
     policy = subscription.policy
-    return Shape(spec.version, spec.soap, wsa, epr, policy.raw, policy.dialect)
+    return _shape(spec.version, spec.soap, wsa, epr, policy.raw, policy.dialect)
+
+
+_shape = lru_cache(maxsize=4096)(Shape)
+"""Few shapes serve all subscriptions; each is one object."""
 
 
 def prepare(subscription: Subscription) -> Recipient:

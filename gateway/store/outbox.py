@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, func, select, text
 
 from gateway.store import schema, totals
 from gateway.store.schema import held, messages, subscriptions
+from gateway.store.statements import write_many
 from gateway.store.totals import Totals
 from mediation import Notification
 from mediation.records import decode, encode
@@ -100,9 +101,9 @@ def put_message(connection: Connection, notification: Notification) -> tuple[int
     return int(key[0]), True
 
 
-_HOLD = text(
+_HOLD = (
     "INSERT INTO held (subscription, position, message, octets, since, attempts, answered, due) "
-    "VALUES (:subscription, :position, :message, :octets, :since, :attempts, :answered, :due)"
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _IS_KNOWN = text(
     "SELECT 1 FROM held WHERE subscription = :subscription AND message = :message "
@@ -126,22 +127,20 @@ def hold(connection: Connection, notification: Notification, rows: Sequence[Held
     ]
     fresh = [row for row, keep in zip(rows, kept, strict=True) if keep]
     if fresh:
-        connection.execute(
-            _HOLD,
-            [
-                {
-                    "subscription": row.subscription,
-                    "position": row.position,
-                    "message": number,
-                    "octets": row.octets,
-                    "since": row.since,
-                    "attempts": row.attempts,
-                    "answered": row.answered,
-                    "due": row.due,
-                }
-                for row in fresh
-            ],
-        )
+        values = [
+            (
+                row.subscription,
+                row.position,
+                number,
+                row.octets,
+                row.since,
+                row.attempts,
+                row.answered,
+                row.due,
+            )
+            for row in fresh
+        ]
+        write_many(connection, _HOLD, values)
         totals.add(connection, {row.subscription: Totals(matched=1) for row in fresh})
     return kept
 

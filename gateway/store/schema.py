@@ -52,6 +52,7 @@ totals = Table(
     Column("expired", BigInteger, nullable=False, default=0),
     Column("cancelled", BigInteger, nullable=False, default=0),
     Column("skipped", BigInteger, nullable=False, default=0),
+    sqlite_with_rowid=False,
 )
 """Per subscription, by its public id; those of ended ones are added up under ``""``."""
 
@@ -79,8 +80,8 @@ held = Table(
     Column("attempts", Integer, nullable=False),
     Column("answered", Integer, nullable=False),
     Column("due", Float, nullable=False),
-    UniqueConstraint("subscription", "message"),
-    Index("held_message", "message"),
+    Index("held_message", "message", "subscription", unique=True),
+    sqlite_with_rowid=False,
 )
 """Deliveries that wait in the store, in the order of ``position`` for each subscription."""
 
@@ -100,7 +101,7 @@ dead_letters = Table(
     Column("attempts", Integer, nullable=False),
     Column("since", Float, nullable=False),
     Column("died", Float, nullable=False),
-    UniqueConstraint("subscription", "message"),
     Index("dead_by_time", "died"),
-    Index("dead_message", "message"),
+    Index("dead_message", "message", "subscription", unique=True),
+    Index("dead_subscription", "subscription", "number"),
 )

@@ -2,16 +2,15 @@
 
 import json
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import Any
 
 from sqlalchemy import Connection, select
 
 from filters import Expression, Filter, View
+from gateway.sharing import shared
 from gateway.store import outbox, totals
 from gateway.store.schema import subscriptions
 from mediation import EndpointReference, Lease, Policy, Soap, Spec, Subscription, Version, Wsa
-
-T = TypeVar("T")
 
 
 def insert(connection: Connection, subscription: Subscription) -> None:
@@ -38,18 +37,7 @@ def delete(connection: Connection, subscription: Subscription, *, expired: bool)
 
 def load(connection: Connection) -> list[Subscription]:
     """All subscriptions. Equal parts are one object each."""
-    share = _Sharing()
-    return [_read(row._mapping, share) for row in connection.execute(select(subscriptions))]
-
-
-class _Sharing:
-    """Gives the first of all equal values."""
-
-    def __init__(self) -> None:
-        self._values: dict[Any, Any] = {}
-
-    def __call__(self, value: T) -> T:
-        return cast(T, self._values.setdefault(value, value))
+    return [_read(row._mapping) for row in connection.execute(select(subscriptions))]
 
 
 def _values(subscription: Subscription) -> dict[str, object]:
@@ -79,14 +67,14 @@ def _values(subscription: Subscription) -> dict[str, object]:
     }
 
 
-def _read(row: Any, share: _Sharing) -> Subscription:
+def _read(row: Any) -> Subscription:
     policy = json.loads(row["policy"])
     expires = row["expires"]
     return Subscription(
         key=row["key"],
         id=row["id"],
-        owner=share(row["owner"]),
-        spec=share(
+        owner=shared(row["owner"]),
+        spec=shared(
             Spec(
                 Version(row["version"]), Soap[row["soap"]], Wsa[row["wsa"]] if row["wsa"] else None
             )
@@ -97,9 +85,11 @@ def _read(row: Any, share: _Sharing) -> Subscription:
             None if expires is None else datetime.fromtimestamp(expires, UTC),
             bool(row["as_duration"]),
         ),
-        filter=share(_read_filter(row["filter"])),
+        filter=shared(_read_filter(row["filter"])),
         end_to=_read_epr(row["end_to"]) if row["end_to"] else None,
-        policy=share(Policy(policy["raw"], policy["paused"], policy["ordered"], policy["dialect"])),
+        policy=shared(
+            Policy(policy["raw"], policy["paused"], policy["ordered"], policy["dialect"])
+        ),
         manager=row["manager"],
     )
 

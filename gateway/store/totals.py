@@ -5,11 +5,13 @@ What is waiting or in flight and durable is a row of ``held``.
 """
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select
 
 from gateway.store import schema
+from gateway.store.statements import write_many
 
 ENDED = ""
 """Under this id stand the totals of all subscriptions that have ended."""
@@ -30,9 +32,10 @@ class Totals:
 
 
 _NAMES = tuple(field.name for field in fields(Totals))
-_ADD = text(
-    "INSERT INTO totals (subscription, matched, delivered, dead, expired, cancelled, skipped) "
-    "VALUES (:subscription, :matched, :delivered, :dead, :expired, :cancelled, :skipped) "
+_values = attrgetter(*_NAMES)
+_ADD = (
+    "INSERT INTO totals (matched, delivered, dead, expired, cancelled, skipped, subscription) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (subscription) DO UPDATE SET matched = totals.matched + excluded.matched, "
     "delivered = totals.delivered + excluded.delivered, dead = totals.dead + excluded.dead, "
     "expired = totals.expired + excluded.expired, "
@@ -44,11 +47,8 @@ _ADD = text(
 def add(connection: Connection, changes: Mapping[str, Totals]) -> None:
     """Add *changes* to the totals, by subscription id."""
     if changes:
-        rows = [
-            dict(zip(_NAMES, astuple(change), strict=True), subscription=subscription)
-            for subscription, change in sorted(changes.items())
-        ]
-        connection.execute(_ADD, rows)
+        rows = [(*_values(change), key) for key, change in sorted(changes.items())]
+        write_many(connection, _ADD, rows)
 
 
 def retire(connection: Connection, subscription: str) -> None:

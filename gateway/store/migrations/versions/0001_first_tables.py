@@ -37,6 +37,7 @@ def upgrade() -> None:
             sa.Column(name, sa.BigInteger, nullable=False)
             for name in ("matched", "delivered", "dead", "expired", "cancelled", "skipped")
         ),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "messages",
@@ -58,9 +59,9 @@ def upgrade() -> None:
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("answered", sa.Integer, nullable=False),
         sa.Column("due", sa.Float, nullable=False),
-        sa.UniqueConstraint("subscription", "message"),
+        sqlite_with_rowid=False,
     )
-    op.create_index("held_message", "held", ["message"])
+    op.create_index("held_message", "held", ["message", "subscription"], unique=True)
     op.create_table(
         "dead_letters",
         sa.Column("number", _number, primary_key=True),
@@ -76,7 +77,7 @@ def upgrade() -> None:
         sa.Column("attempts", sa.Integer, nullable=False),
         sa.Column("since", sa.Float, nullable=False),
         sa.Column("died", sa.Float, nullable=False),
-        sa.UniqueConstraint("subscription", "message"),
     )
     op.create_index("dead_by_time", "dead_letters", ["died"])
-    op.create_index("dead_message", "dead_letters", ["message"])
+    op.create_index("dead_message", "dead_letters", ["message", "subscription"], unique=True)
+    op.create_index("dead_subscription", "dead_letters", ["subscription", "number"])
