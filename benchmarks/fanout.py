@@ -13,6 +13,7 @@ import itertools
 import re
 import time
 from dataclasses import dataclass
+from statistics import median
 
 import uvloop
 
@@ -178,9 +179,7 @@ async def rates(seconds: float, repetitions: int) -> None:
         print(f"\nthroughput to {consumers} {version.value} consumers, one process on one core")
         print(f"  gateway      {spread(through)} deliveries/s")
         print(f"  bare sockets {spread(limit)} deliveries/s")
-        print(
-            f"  ratio        {sorted(through)[len(through) // 2] / sorted(limit)[len(limit) // 2]:.2f}"
-        )
+        print(f"  ratio        {median(through) / median(limit):.2f}")
 
 
 def _check_law(running: Running) -> None:

@@ -33,7 +33,7 @@ class Running:
 
     def metric(self, name: str) -> float:
         """One value of ``/metrics``."""
-        with urllib.request.urlopen(f"{self.url}/metrics") as answer:  # noqa: S310 - our own
+        with urllib.request.urlopen(f"{self.url}/metrics") as answer:
             for line in answer.read().decode().splitlines():
                 if line.startswith(f"{name} "):
                     return float(line.split()[1])
@@ -50,7 +50,7 @@ def gateway(*options: str, adapter: str = "embedded:") -> Iterator[Running]:
         ]  # fmt: skip
         log = Path(data) / "log"
         with log.open("wb") as errors:
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)  # noqa: S603
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
         try:
             line = process.stdout.readline().decode() if process.stdout else ""
             if "ready on" not in line:
@@ -71,7 +71,7 @@ class Sinks:
     """The consumers' process."""
 
     def __init__(self, number: int) -> None:
-        self._process = subprocess.Popen(  # noqa: S603
+        self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.sinks", str(number)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
