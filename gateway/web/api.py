@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from gateway.service import Gateway
 
 PAGE = 100
+LARGEST = 2**63 - 1
+"""The largest number that a store takes."""
 
 
 class Counts(BaseModel):
@@ -74,7 +76,7 @@ class DeadLetterPage(BaseModel):
 class Selection(BaseModel):
     """Which dead letters: those of these numbers, or all."""
 
-    numbers: list[int] | None = Field(None, max_length=10_000)
+    numbers: list[Annotated[int, Field(ge=0, le=LARGEST)]] | None = Field(None, max_length=10_000)
 
 
 class Affected(BaseModel):
@@ -127,8 +129,8 @@ def api_routes(gateway: "Gateway") -> APIRouter:
 
     @router.get("/deadletters", tags=["dead letters"])
     async def list_dead_letters(
-        subscription: str | None = None,
-        after: int = 0,
+        subscription: Annotated[str | None, Query(pattern="^[ -~]{1,64}$")] = None,
+        after: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
         limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
     ) -> DeadLetterPage:
         """Dead letters in the order in which they died."""
