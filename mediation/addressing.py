@@ -57,28 +57,29 @@ def is_anonymous(address: str) -> bool:
 
 def wsa_of(envelope: Envelope) -> Wsa | None:
     """The version of the headers: where versions are mixed, the one that has ``Action``."""
-    present: dict[Wsa, set[str]] = {}
+    present: dict[Wsa, bool] = {}
     for block in envelope.headers:
         wsa = _WSA_BY_NAMESPACE.get(namespace_of(block))
         if wsa is not None:
-            present.setdefault(wsa, set()).add(local_name(block))
-    ranked = sorted(present, key=lambda wsa: ("Action" not in present[wsa], _PREFERENCE.index(wsa)))
-    return ranked[0] if ranked else None
+            present[wsa] = present.get(wsa, False) or local_name(block) == "Action"
+    if len(present) < 2:
+        return next(iter(present), None)
+    return min(present, key=lambda wsa: (not present[wsa], _PREFERENCE.index(wsa)))
 
 
-def read_headers(envelope: Envelope) -> MessageHeaders:
-    """Read the addressing headers for our role.
+def read_headers(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:
+    """Read the addressing headers for our role, which are in version *wsa*.
 
     Raises:
         MediationError: ``HEADER_REPEATED`` where one that may stand once stands twice,
-            ``HEADER_INVALID`` for one beyond the limits, ``EPR_INVALID``.
+            ``HEADER_INVALID`` for one beyond the limits, or an endpoint reference that is none.
     """
-    wsa = wsa_of(envelope)
     found: dict[str, etree._Element] = {}
+    namespace_wanted = wsa.value if wsa is not None else None
     other_action = None
     for block in envelope.headers:
         name, namespace = local_name(block), namespace_of(block)
-        if wsa is not None and namespace == wsa.value:
+        if namespace == namespace_wanted:
             if name in found and name in _SINGLE:
                 raise MediationError(
                     Reason.HEADER_REPEATED,
@@ -95,8 +96,8 @@ def read_headers(envelope: Envelope) -> MessageHeaders:
         _uri(found.get("To"), "To"),
         _uri(found.get("MessageID"), "MessageID", verbatim=True),
         _uri(found.get("RelatesTo"), "RelatesTo", verbatim=True),
-        _reply(found.get("ReplyTo")),
-        _reply(found.get("FaultTo")),
+        _reply(found.get("ReplyTo"), "ReplyTo"),
+        _reply(found.get("FaultTo"), "FaultTo"),
     )
 
 
@@ -113,8 +114,13 @@ def _uri(block: etree._Element | None, name: str, *, verbatim: bool = False) -> 
     return text or None
 
 
-def _reply(block: etree._Element | None) -> EndpointReference | None:
-    return None if block is None else read_epr(block, forged="drop")
+def _reply(block: etree._Element | None, name: str) -> EndpointReference | None:
+    if block is None:
+        return None
+    try:
+        return read_epr(block, forged="drop")
+    except MediationError as error:
+        raise MediationError(Reason.HEADER_INVALID, error.text, names=(f"wsa:{name}",)) from error
 
 
 def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> EndpointReference:
@@ -131,8 +137,10 @@ def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> E
         MediationError: ``EPR_INVALID``: no address, or more than the limits allow.
     """
     children = elements(element)
-    if len(children) == 1 and local_name(children[0]) == "EndpointReference":
-        children = elements(children[0])
+    for child in children:
+        if local_name(child) == "EndpointReference":
+            children = elements(child)
+            break
     wsa: Wsa | None = None
     address = ""
     groups: dict[str, list[etree._Element]] = {}
@@ -159,10 +167,14 @@ def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> E
         address,
         wsa,
         *_references(groups, forged),
-        metadata=tuple(octets_of(child) for child in groups.get("Metadata", ()) if len(child))
-        if wsa is Wsa.V2005_08
-        else (),
+        metadata=_metadata(groups) if wsa is Wsa.V2005_08 else (),
     )
+
+
+def _metadata(groups: dict[str, list[etree._Element]]) -> tuple[bytes, ...]:
+    """Metadata decides nothing here, so it is left out where it is longer than all else may be."""
+    kept = tuple(octets_of(child) for child in groups.get("Metadata", ()) if len(child))
+    return kept if sum(map(len, kept)) <= MAX_REFERENCE_OCTETS else ()
 
 
 def _references(

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from lxml import etree
 
 from filters import Refused, parse_document
-from mediation.soap import elements, local_name, text_of
+from mediation.soap import elements, local_name, namespace_of, text_of
 
 MAX_OCTETS = 64 * 1024
+MAX_REASON = 300
 _PERMANENT = frozenset({"Client", "Sender", "MustUnderstand", "VersionMismatch"})
+_WORDS = (b"Fault", "Fault".encode("utf-16-le")[:-1])
+"""The second is common to both octet orders of UTF-16."""
 _PERMANENT_SUBCODES = frozenset({"DeliveryRefused", "DestinationUnreachable", "ActionNotSupported"})
 
 
@@ -24,18 +27,21 @@ class PeerFault:
 
 def fault_in(octets: bytes) -> PeerFault | None:
     """The fault in the body of an answer; None where there is none, or it cannot be read."""
-    if b"Fault" not in octets or len(octets) > MAX_OCTETS:
+    if not any(word in octets for word in _WORDS) or len(octets) > MAX_OCTETS:
         return None
     try:
         root = parse_document(octets)
     except Refused:
         return None
+    namespace = namespace_of(root)
+    if local_name(root) != "Envelope":
+        return None
     for body in elements(root):
-        if local_name(body) != "Body":
-            continue
-        for fault in elements(body):
-            if local_name(fault) == "Fault":
-                return _read(fault)
+        if local_name(body) == "Body":
+            for fault in elements(body):
+                # In the envelope's namespace: events may be called Fault, too.
+                if fault.tag == f"{{{namespace}}}Fault":
+                    return _read(fault)
     return None
 
 
@@ -44,18 +50,24 @@ def _read(fault: etree._Element) -> PeerFault:
     for child in elements(fault):
         match local_name(child):
             case "faultcode":
-                code = text_of(child).rpartition(":")[2]
+                code = _local(text_of(child))
             case "faultstring":
                 reason = text_of(child)
             case "Code":
                 for part in elements(child):
                     if local_name(part) == "Value":
-                        code = text_of(part).rpartition(":")[2]
+                        code = _local(text_of(part))
                     elif local_name(part) == "Subcode":
                         for value in elements(part)[:1]:
-                            subcode = text_of(value).rpartition(":")[2]
+                            subcode = _local(text_of(value))
             case "Reason":
                 for text in elements(child)[:1]:
                     reason = text_of(text)
     permanent = code in _PERMANENT or (subcode or code) in _PERMANENT_SUBCODES
-    return PeerFault(code, subcode, reason[:300], permanent)
+    return PeerFault(code, subcode, reason[:MAX_REASON], permanent)
+
+
+def _local(name: str) -> str:
+    """The local name of a QName in any dress: ``s:Client.Authentication`` (SOAP 1.1, section
+    4.4.1), Clark notation, and Savan/C's full stop at the end."""
+    return name.rpartition("}")[2].rpartition(":")[2].partition(".")[0][:MAX_REASON]

@@ -1,19 +1,21 @@
 """The other side of both families: requests as subscribers and publishers write them, and what they
 read. Sans-I/O, like all of this floor."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lxml import etree
 
-from filters import Reason, Refused, Topic, dialects, parse_clark, parse_document, topic_text
+from filters import Reason, Refused, Topic, dialects, parse_document
 from mediation import names
 from mediation.addressing import read_epr, reference_headers, write_epr, write_headers
 from mediation.answers import PeerFault, fault_in
 from mediation.errors import MediationError
 from mediation.filtering import TOPIC_HEADER_NAMESPACES
 from mediation.model import EndpointReference
-from mediation.notification import NOTIFY_ACTION, read_topics
+from mediation.notification import NOTIFY_ACTION, read_payload, read_topics
+from mediation.rendering import payload_action
 from mediation.requests import Operation
 from mediation.soap import (
     Envelope,
@@ -94,21 +96,53 @@ def _request(
     return action, write_envelope(spec.soap, wsa, head + headers, body)
 
 
-def _topic(text: str) -> tuple[str, str, str]:
-    """A topic as a person writes it: its text, its dialect, the declarations of its prefixes."""
-    if "{" in text:
-        topic = parse_clark(text)
-        uris = dict.fromkeys(step.namespace for step in topic.steps if step.namespace)
-        prefixes = {uri: f"t{number}" for number, uri in enumerate(uris)}
-        scope = "".join(f" xmlns:{prefix}={xml_attribute(uri)}" for uri, prefix in prefixes.items())
-        return topic_text(topic, prefixes), dialects.TOPIC_CONCRETE, scope
+_CLARK = re.compile(r"\{([^{}]*)\}")
+
+
+def _element(
+    uri: str,
+    name: str,
+    text: str,
+    dialect: str,
+    namespaces: Mapping[str, str],
+) -> str:
+    """An element whose text uses the prefixes *namespaces*; its own prefix is none of them."""
+    prefix = _fresh("wse" if uri == _WSE else "wsnt", namespaces)
+    scope = {**namespaces, prefix: uri}
+    declared = "".join(f" xmlns:{key}={xml_attribute(value)}" for key, value in scope.items())
+    return (
+        f"<{prefix}:{name}{declared} Dialect={xml_attribute(dialect)}>{xml_text(text)}"
+        f"</{prefix}:{name}>"
+    )
+
+
+def _fresh(prefix: str, taken: Mapping[str, str]) -> str:
+    while prefix in taken:
+        prefix += "_"
+    return prefix
+
+
+def _topic_element(
+    uri: str, name: str, topic: str, namespaces: Mapping[str, str] | None = None
+) -> str:
+    """A topic as a person writes it, in the narrowest dialect that has its form. Namespaces in
+    braces, as in Clark notation, become prefixes."""
+    scope = dict(namespaces or {})
+
+    def prefixed(found: re.Match[str]) -> str:
+        for prefix, known in scope.items():
+            if known == found[1]:
+                return f"{prefix}:"
+        prefix = _fresh(f"t{len(scope)}", scope)
+        scope[prefix] = found[1]
+        return f"{prefix}:"
+
+    text = _CLARK.sub(prefixed, topic)
     if any(mark in text for mark in ("*", "//", "|", "/.")):
-        return text, dialects.TOPIC_FULL, ""
-    return text, dialects.TOPIC_CONCRETE if "/" in text else dialects.TOPIC_SIMPLE, ""
-
-
-def _scope(namespaces: Mapping[str, str]) -> str:
-    return "".join(f" xmlns:{prefix}={xml_attribute(uri)}" for prefix, uri in namespaces.items())
+        dialect = dialects.TOPIC_FULL
+    else:
+        dialect = dialects.TOPIC_CONCRETE if "/" in text else dialects.TOPIC_SIMPLE
+    return _element(uri, name, text, dialect, scope)
 
 
 def write_subscribe(
@@ -127,12 +161,13 @@ def write_subscribe(
     """Subscribe: the action and the envelope.
 
     Args:
-        topic: A name, a path, a Full expression, or Clark notation.
+        topic: A name, a path or a Full expression; its namespaces are prefixes or, in braces, URIs
+            (``{urn:example}a/b``).
         xpath: A content filter, over the payload in WS-Notification; *namespaces* are its prefixes,
             and the topic's.
         expires: An xsd:duration or xsd:dateTime.
     """
-    scope = _scope(namespaces or {})
+    scope = namespaces or {}
     if spec.version.family is Family.WSE:
         action = f"{_WSE}/Subscribe"
         parts = []
@@ -159,34 +194,21 @@ def write_subscribe(
     return _request(spec, to, action, body, message_id)
 
 
-def _wsn_filters(topic: str | None, xpath: str | None, scope: str) -> str:
-    filters = ""
-    if topic:
-        text, dialect, prefixes = _topic(topic)
-        filters = (
-            f'<wsnt:TopicExpression{scope or prefixes} Dialect="{dialect}">{xml_text(text)}'
-            "</wsnt:TopicExpression>"
-        )
+def _wsn_filters(topic: str | None, xpath: str | None, scope: Mapping[str, str]) -> str:
+    filters = _topic_element(_WSN, "TopicExpression", topic, scope) if topic else ""
     if xpath:
-        filters += (
-            f'<wsnt:MessageContent{scope} Dialect="{dialects.XPATH_1_0}">{xml_text(xpath)}'
-            "</wsnt:MessageContent>"
-        )
+        filters += _element(_WSN, "MessageContent", xpath, dialects.XPATH_1_0, scope)
     return filters
 
 
-def _wse_filter(topic: str | None, xpath: str | None, scope: str) -> str:
+def _wse_filter(topic: str | None, xpath: str | None, scope: Mapping[str, str]) -> str:
     if topic and xpath:
         inner = _wsn_filters(topic, xpath, scope)
-        return (
-            f'<wse:Filter xmlns:wsnt="{_WSN}" Dialect="{names.WSE_FILTER_COMBINED}">{inner}'
-            "</wse:Filter>"
-        )
+        return f'<wse:Filter Dialect="{names.WSE_FILTER_COMBINED}">{inner}</wse:Filter>'
     if topic:
-        text, dialect, prefixes = _topic(topic)
-        return f'<wse:Filter{scope or prefixes} Dialect="{dialect}">{xml_text(text)}</wse:Filter>'
+        return _topic_element(_WSE, "Filter", topic, scope)
     if xpath:
-        return f'<wse:Filter{scope} Dialect="{dialects.XPATH_1_0}">{xml_text(xpath)}</wse:Filter>'
+        return _element(_WSE, "Filter", xpath, dialects.XPATH_1_0, scope)
     return ""
 
 
@@ -287,12 +309,9 @@ def write_destroy(spec: Spec, manager: EndpointReference, *, message_id: str) ->
 def write_get_current_message(
     spec: Spec, *, to: str, topic: str, message_id: str
 ) -> tuple[str, bytes]:
-    text, dialect, scope = _topic(topic)
     action = f"{names.WSN_1_3_ACTIONS}NotificationProducer/GetCurrentMessageRequest"
-    body = (
-        f'<wsnt:GetCurrentMessage xmlns:wsnt="{_WSN}"><wsnt:Topic{scope} Dialect="{dialect}">'
-        f"{xml_text(text)}</wsnt:Topic></wsnt:GetCurrentMessage>"
-    )
+    element = _topic_element(_WSN, "Topic", topic)
+    body = f'<wsnt:GetCurrentMessage xmlns:wsnt="{_WSN}">{element}</wsnt:GetCurrentMessage>'
     return _request(spec, to, action, body, message_id)
 
 
@@ -313,15 +332,10 @@ def write_publish(
     """
     root = parse_document(payload)
     body = octets_of(root).decode()
-    element = ""
-    if topic:
-        text, dialect, scope = _topic(topic)
-        element = f'<wsnt:Topic{scope} Dialect="{dialect}">{xml_text(text)}</wsnt:Topic>'
+    element = _topic_element(_WSN, "Topic", topic) if topic else ""
     if spec.version.family is Family.WSE:
-        header = element.replace("<wsnt:Topic", f'<wsnt:Topic xmlns:wsnt="{_WSN}"', 1)
-        namespace = namespace_of(root)
-        name = f"{namespace.rstrip('/')}/{local_name(root)}" if namespace else local_name(root)
-        return _request(spec, to, action or name, body, message_id, header, reply=False)
+        action = action or payload_action(body.encode())
+        return _request(spec, to, action, body, message_id, element, reply=False)
     if producer is not None:
         element += f"<wsnt:ProducerReference>{write_epr(producer)}</wsnt:ProducerReference>"
     notify = (
@@ -339,7 +353,7 @@ def _read(octets: bytes) -> Envelope:
 
 
 def read_granted(octets: bytes) -> Granted:
-    """Read the answer to Subscribe, Renew or GetStatus.
+    """Read the answer to Subscribe, Renew, GetStatus or SetTerminationTime.
 
     Raises:
         AnsweredFault: It is a fault.
@@ -352,7 +366,7 @@ def read_granted(octets: bytes) -> Granted:
             match local_name(child):
                 case "SubscriptionManager" | "SubscriptionReference":
                     manager = read_epr(child, forged="drop")
-                case "Expires" | "TerminationTime" | "GrantedExpires":
+                case "Expires" | "GrantedExpires" | "TerminationTime" | "NewTerminationTime":
                     expires = text_of(child) or None
                 case "CurrentTime":
                     current = text_of(child) or None
@@ -374,9 +388,9 @@ def read_received(octets: bytes) -> tuple[Received, ...] | Ended:
     """Read what arrives at a consumer: notifications, wrapped or bare, or SubscriptionEnd.
 
     Raises:
-        Refused: It is no envelope.
+        Refused: It is no envelope, or a fault.
     """
-    envelope = read_envelope(parse_document(octets))
+    envelope = _read(octets)
     headers = {local_name(block): block for block in reversed(envelope.headers)}
     action = text_of(headers["Action"]) if "Action" in headers else None
     message_id = text_of(headers["MessageID"]) if "MessageID" in headers else None
@@ -394,22 +408,34 @@ def read_received(octets: bytes) -> tuple[Received, ...] | Ended:
             for message in elements(first)
             for received in _wrapped(message, action, message_id)
         )
-    topic_header = headers.get("Topic")
-    topic = read_topics(topic_header)[0] if topic_header is not None else None
+    topic = None
+    for block in envelope.headers:
+        if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES:
+            topic = _received_topic(block)
     return tuple(Received(topic, octets_of(child), action, message_id) for child in envelope.body)
 
 
+def _received_topic(element: etree._Element) -> Topic | None:
+    """The topic as far as it can be read: no reason to lose a notification."""
+    try:
+        return read_topics(element)[0]
+    except Refused:
+        return None
+
+
 def _wrapped(message: etree._Element, action: str | None, message_id: str | None) -> list[Received]:
-    topic, reference, payloads = None, None, []
+    topic, reference, payload = None, None, None
     for child in elements(message):
         match local_name(child):
             case "Topic":
-                topic = read_topics(child)[0]
+                topic = _received_topic(child)
             case "SubscriptionReference":
                 try:
                     reference = read_epr(child, forged="drop").address
                 except Refused:
                     reference = None
             case "Message":
-                payloads = [octets_of(payload) for payload in elements(child)]
-    return [Received(topic, payload, action, message_id, reference) for payload in payloads]
+                payload = read_payload(child)
+    if payload is None:
+        return []
+    return [Received(topic, payload, action, message_id, reference)]

@@ -28,6 +28,7 @@ from mediation.model import EndpointReference
 from mediation.notification import (
     NOTIFY_ACTIONS,
     WsNotification13,
+    check_number,
     numbered,
     read_topics,
 )
@@ -41,6 +42,7 @@ from mediation.requests import (
     Response,
 )
 from mediation.soap import (
+    IDENTIFIERS,
     Envelope,
     check_understood,
     elements,
@@ -72,6 +74,12 @@ _PROTOCOLS = frozenset(
 )
 """Namespaces of header blocks that end here: they are not the event's own."""
 
+_SOAPS = frozenset(soap.value for soap in Soap)
+_MARKS = frozenset(f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa)
+_SOAP_ATTRIBUTES = frozenset(
+    f"{{{soap}}}{name}" for soap in _SOAPS for name in ("mustUnderstand", "actor", "role", "relay")
+)
+
 MAX_HEADER_OCTETS = 6 * 1024
 """Of the header blocks that travel with an event, together."""
 
@@ -99,25 +107,26 @@ def read(
         root = parse_document(
             octets, charset=charset, limits=limits or DocumentLimits(), names=learnt
         )
-        context = replace(context, soap=soap_of(root))
+        context = Context(soap_of(root))
         envelope = read_envelope(root)
-        context = replace(
-            context,
-            headers=MessageHeaders(wsa_of(envelope)),
-            header_namespaces=frozenset(map(namespace_of, envelope.headers)),
-        )
-        context = replace(context, headers=read_headers(envelope))
-        codec, operation, element = _detect(envelope, context)
-        if element is not None:
-            context = replace(context, element=str(element.tag))
-        if codec is not None:
-            context = replace(context, version=codec.version, operation=operation)
+        soap, blocks = envelope.soap, envelope.headers
+        element = envelope.body[0] if envelope.body else None
+        name = str(element.tag) if element is not None else ""
+        wsa, namespaces = wsa_of(envelope), frozenset(map(namespace_of, blocks))
+        # Said again as more is known: each step may refuse.
+        context = Context(soap, MessageHeaders(wsa), None, None, name, namespaces)
+        headers = read_headers(envelope, wsa) if blocks else context.headers
+        context = Context(soap, headers, None, None, name, namespaces)
+        codec, operation = _detect(element, headers.action)
+        version = codec.version if codec is not None else None
+        context = Context(soap, headers, version, operation, name, namespaces)
         check_understood(envelope)
-        if codec is None or operation is None or element is None:
-            context = replace(context, operation=Operation.PUBLISH)
+        if codec is None:
             return Incoming(context, _read_event(envelope, context, arrival))
         if operation is Operation.PUBLISH:
             arrival = replace(arrival, url_topic=_header_topics(envelope)[0] or arrival.url_topic)
+        if element is None:
+            element = etree.Element("empty")
         request = codec.read(operation, element, context, arrival)
         return Incoming(context, request, _read_named(envelope, element, context))
     except Refused as refused:
@@ -149,18 +158,24 @@ def write_response(
     return answer.action, envelope
 
 
-def _detect(
-    envelope: Envelope, context: Context
-) -> tuple[Codec | None, Operation | None, etree._Element | None]:
-    if not envelope.body:
+def _detect(element: etree._Element | None, action: str | None) -> tuple[Codec | None, Operation]:
+    """The codec and the operation of a body's first child; no codec reads events.
+
+    Raises:
+        MediationError: ``ACTION_UNSUPPORTED``; ``MESSAGE_INVALID`` where nothing is said.
+    """
+    if element is None:
         for codec in CODECS.values():
-            operation = codec.action(context.headers.action or "")
+            operation = codec.action(action or "")
             if operation is not None:
-                return codec, operation, etree.Element(f"{{{min(codec.namespaces)}}}Empty")
+                return codec, operation
+        if action:
+            raise MediationError(
+                Reason.ACTION_UNSUPPORTED, "The body is empty, and the action is none of ours."
+            )
         raise MediationError(Reason.MESSAGE_INVALID, "The body is empty.")
-    element = envelope.body[0]
     namespace = namespace_of(element)
-    if namespace == envelope.soap.value:
+    if namespace in _SOAPS:
         raise MediationError(Reason.ACTION_UNSUPPORTED, "A fault is not a request.")
     found = _BY_NAMESPACE.get(namespace)
     if found is not None:
@@ -169,14 +184,14 @@ def _detect(
             raise MediationError(
                 Reason.ACTION_UNSUPPORTED, "The body's element is no request of its specification."
             )
-        return found, operation, element
-    if namespace in names.KNOWN_ELSEWHERE:
+        return found, operation
+    if namespace in names.KNOWN_ELSEWHERE or namespace.endswith("/ws-evt"):
         raise MediationError(
             Reason.ACTION_UNSUPPORTED,
             "The specification of the body's element is not offered: "
             "WS-Eventing 2004/08 and WS-BaseNotification 1.3 are.",
         )
-    return None, None, element
+    return None, Operation.PUBLISH
 
 
 def _read_event(envelope: Envelope, context: Context, arrival: Arrival) -> Publish:
@@ -187,6 +202,7 @@ def _read_event(envelope: Envelope, context: Context, arrival: Arrival) -> Publi
         action = None  # A raw notification that knows no better one.
     kept = _kept_headers(envelope)
     topics = _header_topics(envelope)
+    check_number(len(envelope.body) * len(topics))
     events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
         (topic or arrival.url_topic, octets_of(child), None)
         for child in envelope.body
@@ -211,12 +227,10 @@ def _kept_headers(envelope: Envelope) -> tuple[bytes, ...]:
     """
     kept = []
     for block in envelope.headers:
-        marked = any(block.get(f"{{{wsa.value}}}IsReferenceParameter") is not None for wsa in Wsa)
-        if marked or namespace_of(block) in _PROTOCOLS:
+        if namespace_of(block) in _PROTOCOLS or not _MARKS.isdisjoint(block.keys()):
             continue
-        for soap in Soap:
-            for attribute in ("mustUnderstand", "actor", "role", "relay"):
-                block.attrib.pop(f"{{{soap.value}}}{attribute}", "")
+        for attribute in _SOAP_ATTRIBUTES.intersection(block.keys()):
+            del block.attrib[attribute]
         kept.append(octets_of(block))
     if sum(map(len, kept)) > MAX_HEADER_OCTETS:
         raise MediationError(
@@ -228,9 +242,7 @@ def _kept_headers(envelope: Envelope) -> tuple[bytes, ...]:
 def _read_named(envelope: Envelope, element: etree._Element, context: Context) -> Named:
     """Each way in which peers name a subscription (WS-BaseNotification clients use six)."""
     identifiers = tuple(
-        text_of(block)
-        for block in envelope.headers
-        if local_name(block) in ("Identifier", "SubscriptionId", "SubscriptionID", "subscriptionId")
+        text_of(block) for block in envelope.headers if local_name(block) in IDENTIFIERS
     )
     if not identifiers:
         identifiers = tuple(_child_identifiers(element))

@@ -136,11 +136,13 @@ def write_subscription_end(
     return action, write_envelope(subscription.spec.soap, wsa, headers, body)
 
 
+def _children(element: etree._Element, name: str) -> list[etree._Element]:
+    wanted = f"{{{NAMESPACE}}}{name}"
+    return [child for child in elements(element) if child.tag == wanted]
+
+
 def _child(element: etree._Element, name: str) -> etree._Element | None:
-    for child in elements(element):
-        if local_name(child) == name and namespace_of(child) == NAMESPACE:
-            return child
-    return None
+    return next(iter(_children(element, name)), None)
 
 
 def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival) -> Subscribe:
@@ -152,10 +154,10 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
         raise MediationError(
             Reason.DELIVERY_MODE, "Only Push is offered.", names=(names.WSE_PUSH,), value=mode[:200]
         )
-    notify_to = _child(delivery, "NotifyTo")
-    if notify_to is None:
-        raise MediationError(Reason.MESSAGE_INVALID, "Delivery has no NotifyTo.")
-    consumer = read_epr(notify_to, forged="drop")
+    notify_to = _children(delivery, "NotifyTo")
+    if len(notify_to) != 1:
+        raise MediationError(Reason.MESSAGE_INVALID, "Delivery has not exactly one NotifyTo.")
+    consumer = read_epr(notify_to[0], forged="drop")
     end_to = _child(element, "EndTo")
     filter_ = _read_filter(element, context, context.wsa or consumer.wsa)
     if arrival.url_topic is not None and not filter_.topics:

@@ -10,16 +10,19 @@ from filters import Reason
 from mediation.errors import MediationError
 
 _DURATION = re.compile(
-    r"(-)?P(?:(\d{1,9})Y)?(?:(\d{1,9})M)?(?:(\d{1,9})D)?"
-    r"(T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,9}))?S)?)?",
+    r"(-)?P(?:(\d{1,20})Y)?(?:(\d{1,20})M)?(?:(\d{1,20})D)?"
+    r"(T(?:(\d{1,20})H)?(?:(\d{1,20})M)?(?:(\d{1,20})(?:\.(\d{1,20}))?S)?)?",
     re.ASCII,
 )
 _DATE_TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,12}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
+    r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,20}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
 )
-_MILLISECONDS = re.compile(r"-?\d{1,15}", re.ASCII)
+_MILLISECONDS = re.compile(r"-?\d{1,20}", re.ASCII)
 
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""What is later means this: far beyond any lease, and safe to count on from. Peers write the
+greatest time or number that they have for "never"."""
+_LONGEST = timedelta(days=366 * 9000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ def parse_date_time(text: str) -> datetime:
     moment = datetime(
         year, month, day, 0 if day_over else hour, minute, second, fraction, tzinfo=zone
     )
+    if year >= _LATEST.year:
+        return _LATEST
     try:
         return (moment + (day_over or timedelta())).astimezone(UTC)
     except OverflowError as error:
@@ -105,22 +110,21 @@ def parse_duration(text: str) -> Duration:
     if match is None or text.endswith(("P", "T")):
         raise ValueError("not a duration")
     years, months, days, _, hours, minutes, seconds, fraction = match.groups()[1:]
-    try:
-        length = Duration(
-            int(years or 0) * 12 + int(months or 0),
-            timedelta(
-                days=int(days or 0),
-                hours=int(hours or 0),
-                minutes=int(minutes or 0),
-                seconds=int(seconds or 0),
-                microseconds=int((fraction or "0")[:6].ljust(6, "0")),
-            ),
-        )
-    except OverflowError as error:
-        raise ValueError("a duration beyond reason") from error
+    whole = int(days or 0) * 86400 + int(hours or 0) * 3600
+    whole += int(minutes or 0) * 60 + int(seconds or 0)
+    microseconds = int((fraction or "0")[:6].ljust(6, "0"))
+    length = Duration(
+        int(years or 0) * 12 + int(months or 0),
+        _at_most(timedelta(seconds=1), whole) + timedelta(microseconds=microseconds),
+    )
     if match[1] and (length.months or length.seconds):
         raise ValueError("a negative duration")
     return length
+
+
+def _at_most(unit: timedelta, amount: int) -> timedelta:
+    """*amount* of *unit*, or the longest time that means anything."""
+    return unit * amount if amount < _LONGEST // unit else _LONGEST
 
 
 def parse_expiry(text: str, *, milliseconds: bool = False) -> Expiry:
@@ -133,13 +137,12 @@ def parse_expiry(text: str, *, milliseconds: bool = False) -> Expiry:
         MediationError: ``EXPIRY_INVALID``.
     """
     try:
-        if milliseconds and text == "*":
-            return NEVER
-        if milliseconds and _MILLISECONDS.fullmatch(text):
-            amount = int(text)
-            if amount < 0:
-                return NEVER
-            return Expiry(duration=Duration(0, timedelta(milliseconds=amount)), as_duration=False)
+        if milliseconds and (text == "*" or _MILLISECONDS.fullmatch(text)):
+            # Both peers read a dateTime alone.
+            if text.startswith(("*", "-")):
+                return Expiry(never=True, as_duration=False)
+            length = _at_most(timedelta(milliseconds=1), int(text))
+            return Expiry(duration=Duration(0, length), as_duration=False)
         if text.startswith(("P", "-P")):
             return Expiry(duration=parse_duration(text))
         return Expiry(instant=parse_date_time(text), as_duration=False)

@@ -67,6 +67,9 @@ def _wse(name: str, text: str, inner: str = "", code: Code = Code.SENDER) -> Fau
     return Fault(code, f"{{{names.WSE_2004_08}}}{name}", text=text, detail=detail, inner=inner)
 
 
+MAX_NAMES = 32
+"""Of the names that a fault lists: a request may hold thousands of unknown ones."""
+
 SENDER = Fault()
 RECEIVER = Fault(Code.RECEIVER)
 
@@ -237,7 +240,7 @@ def write_fault(
     else:
         body = _fault_1_2(fault, refused, now)
     if fault.code is Code.NOT_UNDERSTOOD and soap is Soap.V1_2:
-        headers += "".join(map(_not_understood, refused.names))
+        headers += "".join(map(_not_understood, refused.names[:MAX_NAMES]))
     if fault.code is Code.VERSION_MISMATCH and soap is Soap.V1_2:
         headers += _UPGRADE
     sender = fault.code is Code.SENDER and soap is Soap.V1_2
@@ -280,7 +283,7 @@ def _fault_1_2(fault: Fault, refused: Refused, now: datetime) -> str:
         detail = "".join(
             f'<wse:{fault.inner} xmlns:wse="{names.WSE_2004_08}">{xml_text(name)}'
             f"</wse:{fault.inner}>"
-            for name in refused.names
+            for name in refused.names[:MAX_NAMES]
         )
     else:
         detail = ""
@@ -311,7 +314,11 @@ def _base_fault(fault: Fault, refused: Refused, now: datetime) -> str:
     namespace, _, local = fault.element[1:].partition("}")
     inner = ""
     if fault.detail is Detail.NAMES:
-        inner = "".join(_qname_element(fault.inner, name) for name in refused.names)
+        # The schema wants one UnknownFilter at least.
+        listed = refused.names[:MAX_NAMES] or (
+            (f"{{{namespace}}}Filter",) if fault.inner == "UnknownFilter" else ()
+        )
+        inner = "".join(_qname_element(fault.inner, name) for name in listed)
     elif fault.detail is Detail.TIMES:
         inner = f"<f:MinimumTime>{format_seconds(now)}</f:MinimumTime>"
         inner += "".join(
@@ -362,7 +369,8 @@ def _addressing_fault(
     subcode, inner = (row[0], row[1]) if final else (row[2], "")
     detail = ""
     if subcode == _UNAVAILABLE and retry_after is not None:
-        name = "RetryAfter" if final else "ReplyAfter"
+        # The schema of 2004/08 says ReplyAfter; its prose, which wins, RetryAfter.
+        name = "RetryAfter" if wsa in (Wsa.V2005_08, Wsa.V2004_08) else "ReplyAfter"
         detail = f"<wsa:{name}>{round(retry_after * 1000)}</wsa:{name}>"
     elif final and subcode == "ActionNotSupported":
         action = context.headers.action or ""

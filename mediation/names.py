@@ -64,6 +64,7 @@ KNOWN_ELSEWHERE: frozenset[str] = frozenset(
         "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceLifetime",
         WSN_BR_1_3,
         ONVIF_EVENTS,
+        WSMAN,
         "http://schemas.xmlsoap.org/ws/2004/09/enumeration",
         "http://schemas.xmlsoap.org/ws/2005/02/rm",
         "http://docs.oasis-open.org/ws-rx/wsrm/200702",

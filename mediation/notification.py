@@ -49,13 +49,14 @@ from mediation.soap import (
     namespaces_of,
     octets_of,
     text_of,
+    whole_text,
     xml_text,
 )
 from mediation.versions import Version
 
 NAMESPACE = names.WSN_1_3
 MAX_MESSAGES = 256
-"""NotificationMessages in one Notify."""
+"""Notifications in one message."""
 
 _PORT_TYPES = {
     Operation.SUBSCRIBE: "NotificationProducer",
@@ -224,12 +225,13 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
     if element is None or not (text := text_of(element)):
         return (None,)
     dialect = dialect_of(element) or dialects.TOPIC_SIMPLE
+    scope = namespaces_of(element)
     try:
-        return parse_topics(text, dialect, namespaces_of(element))
+        return parse_topics(text, dialect, scope) or (None,)
     except FilterError as error:
         if error.reason is not Reason.TOPIC_DIALECT:
             raise
-        return parse_topics(text, dialects.TOPIC_CONCRETE, namespaces_of(element))
+        return parse_topics(text, dialects.TOPIC_CONCRETE, scope) or (None,)
 
 
 def _read_notify(
@@ -242,18 +244,28 @@ def _read_notify(
     ]
     if not messages:
         raise MediationError(Reason.MESSAGE_INVALID, "Notify has no NotificationMessage.")
-    if len(messages) > MAX_MESSAGES:
-        raise MediationError(Reason.MESSAGE_INVALID, "Notify has too many NotificationMessages.")
+    check_number(len(messages))
     events = []
     for message in messages:
         content = _child(message, "Message")
         if content is None:
             raise MediationError(Reason.MESSAGE_INVALID, "A NotificationMessage has no Message.")
-        payload = _payload(content)
+        payload = read_payload(content)
         producer = _read_producer(_child(message, "ProducerReference"))
         for topic in read_topics(_child(message, "Topic")):
             events.append((topic or arrival.url_topic, payload, producer))
+    check_number(len(events))
     return numbered(events, None, context, arrival)
+
+
+def check_number(events: int) -> None:
+    """Refuse more events in one message than the limits allow, unions of topics counted out.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``.
+    """
+    if events > MAX_MESSAGES:
+        raise MediationError(Reason.MESSAGE_INVALID, "The message has too many notifications.")
 
 
 def numbered(
@@ -280,15 +292,16 @@ def numbered(
     )
 
 
-def _payload(content: etree._Element) -> bytes:
+def read_payload(content: etree._Element) -> bytes:
     """The one element of ``Message``; text, several or no elements are wrapped in one."""
     children = elements(content)
     if len(children) == 1:
         return octets_of(children[0])
     if children:
+        # With a prefix: a default namespace would become that of children without one.
         inner = b"".join(map(octets_of, children)).decode()
-        return f'<data xmlns="{names.DRAGOMAN_DATA}">{inner}</data>'.encode()
-    text = xml_text(content.text or "")
+        return f'<d:data xmlns:d="{names.DRAGOMAN_DATA}">{inner}</d:data>'.encode()
+    text = xml_text(whole_text(content))
     return f'<data xmlns="{names.DRAGOMAN_DATA}" content-type="text/plain">{text}</data>'.encode()
 
 

@@ -219,7 +219,7 @@ def written_topic(topic: Topic) -> tuple[str, str]:
     for step in topic.steps:
         if step.namespace and step.namespace not in prefixes:
             preferred = names.PREFERRED_PREFIXES.get(step.namespace)
-            prefixes[step.namespace] = preferred or f"tns{len(prefixes) or ''}"
+            prefixes[step.namespace] = preferred or f"t{len(prefixes)}"
     scope = "".join(f" xmlns:{prefix}={xml_attribute(uri)}" for uri, prefix in prefixes.items())
     return xml_text(topic_text(topic, prefixes)), scope
 
