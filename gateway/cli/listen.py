@@ -18,7 +18,6 @@ from gateway.cli.options import (
     GatewayOption,
     OutputOption,
     SpecOption,
-    read_expression,
     read_namespaces,
     read_spec,
 )
@@ -64,7 +63,7 @@ def listen(
             metavar="EXPR",
             envvar="DRAGOMAN_TOPIC",
             help="A topic expression: storms, storms/coast, storms//. (with all below), "
-            "storms|tides, w:storms (see --ns). Everything, without.",
+            "storms|tides, {http://example.org}storms. Everything, without.",
         ),
     ] = None,
     xpath: Annotated[
@@ -104,7 +103,7 @@ def listen(
       dragoman listen --count 1 --whole
     """
     version = read_spec(spec)
-    wanted = _Wanted(version, read_expression(topic) if topic else None, xpath, read_namespaces(ns))
+    wanted = _Wanted(version, topic, xpath, read_namespaces(ns))
     printing = _Printing(whole, output, count)
 
     asyncio.run(_until_stopped(_listen(gateway, host, port, wanted, printing)))

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from filters import parse_clark
 from mediation import Version
 
 GATEWAY = "http://127.0.0.1:8080"
@@ -44,38 +43,14 @@ def read_namespaces(pairs: list[str] | None) -> dict[str, str]:
     declared = {}
     for pair in pairs or ():
         prefix, equals, uri = pair.partition("=")
-        if not equals or not uri.strip() or not prefix.isidentifier():
+        usable = prefix.isidentifier() and not prefix.lower().startswith("xml")
+        if not equals or not uri.strip() or not usable:
             raise typer.BadParameter(
                 f"{pair!r} does not declare a namespace, as w=http://example.org/weather does",
                 param_hint="--ns",
             )
         declared[prefix] = uri.strip()
     return declared
-
-
-def read_topic(text: str) -> str:
-    """A topic as people write it: a path in no namespace, or in Clark notation.
-
-    Raises:
-        typer.BadParameter: It is neither.
-    """
-    try:
-        parse_clark(text)
-    except ValueError as error:
-        raise typer.BadParameter(
-            f"{text!r} is no topic, as storms/coast and {{http://example.org}}storms are",
-            param_hint="--topic",
-        ) from error
-    return text
-
-
-def read_expression(text: str) -> str:
-    """A topic expression; the gateway judges it, Clark notation is our own.
-
-    Raises:
-        typer.BadParameter: It has a brace, and is not in Clark notation.
-    """
-    return read_topic(text) if "{" in text else text
 
 
 GatewayOption = Annotated[

@@ -16,7 +16,6 @@ from gateway.cli.options import (
     OutputOption,
     SpecOption,
     read_spec,
-    read_topic,
 )
 from gateway.cli.output import json_line, line
 from gateway.client import Client
@@ -56,13 +55,12 @@ def publish(
       echo '<speed>120</speed>' | dragoman publish --topic storms -
     """
     version = read_spec(spec)
-    named = read_topic(topic) if topic else None
     payloads = [(name, _read(name)) for name in files]
 
     async def run() -> None:
         async with Client(gateway, version) as client:
             for name, payload in payloads:
-                message_id = await client.publish(payload, topic=named)
+                message_id = await client.publish(payload, topic=topic)
                 if output is Form.JSON:
                     json_line({"file": name, "topic": topic, "message_id": message_id})
                 else:
