@@ -1,6 +1,9 @@
 """The client library against a gateway in this process."""
 
 import asyncio
+import re
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -190,6 +193,19 @@ async def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
         async with Client(f"https://127.0.0.1:{port}") as client:
             with pytest.raises(GatewayError, match="its certificate is not trusted"):
                 await client.publish(PAYLOAD)
+
+
+async def test_the_example_of_the_readme(gateway: Running) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    found = re.search(r"## From Python.*?```python\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    program = found[1].replace("http://127.0.0.1:8080", gateway.url)
+    running_it = await asyncio.create_subprocess_exec(
+        sys.executable, "-W", "error", "-c", program, stdout=PIPE, stderr=PIPE
+    )
+    out, err = await asyncio.wait_for(running_it.communicate(), 3 * DEADLINE)
+    assert (running_it.returncode, err) == (0, b"")
+    assert out.startswith(b"<speed") and out.endswith(b">120</speed>\n")
 
 
 # Addresses of gateways.
