@@ -1,6 +1,7 @@
 """A mini HTTP server that receives notifications: no container, no deployment."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ MAX_OCTETS = 4 * 1024 * 1024
 WAITING = 256
 AT_A_TIME = 64
 BODY_TIME = 30.0
+"""Seconds from the end of a head to the end of its body."""
+_log = logging.getLogger("dragoman.consumer")
+_log.addHandler(logging.NullHandler())  # What strangers send is no event of the program's.
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class Consumer:
         app = web.Application(client_max_size=self._max_octets)
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(
-            app, access_log=None, handle_signals=False, shutdown_timeout=1.0
+            app, access_log=None, logger=_log, handle_signals=False, shutdown_timeout=1.0
         )
         await self._runner.setup()
         try:

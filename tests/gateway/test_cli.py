@@ -1,6 +1,7 @@
 """Every command as its users run it: a process, against a gateway that is one too."""
 
 import asyncio
+import contextlib
 import json
 import os
 import pty
@@ -235,6 +236,31 @@ def test_a_person_at_a_terminal_sees_it_indented_and_bold(
         os.close(ours)
     assert printed.startswith(b"\x1b[1mtty\x1b[0m")
     assert b"\n  <w:speed>5</w:speed>" in printed.replace(b"\r", b"")
+
+
+def test_what_strangers_send_is_not_the_listeners_concern(
+    gateway: RunningGateway, folder: Path
+) -> None:
+    with listen(gateway, "--topic", "junk", cwd=folder) as listener:
+        port = int(listener.err[0].rpartition(":")[2].partition("/")[0])
+        for junk in (b"\x16\x03\x01\r\n\r\n", b"POST /%s HTTP/1.1\r\n\r\n" % (b"x" * 20_000)):
+            with socket.create_connection(("127.0.0.1", port), SECONDS) as stranger:
+                stranger.sendall(junk)
+                stranger.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(ConnectionError):
+                    while stranger.recv(4096):
+                        pass
+        assert listener.stop() == 0
+    assert len(listener.err) == 3 and listener.out == []
+
+
+def test_a_gateway_that_has_gone_is_no_hindrance(tmp_path: Path) -> None:
+    with RunningGateway("--adapter", "memory:", cwd=tmp_path) as gateway:
+        with listen(gateway, cwd=tmp_path) as listener:
+            gateway.process.kill()
+            gateway.process.wait(SECONDS)
+            assert listener.stop() == 0
+        assert listener.err[-1].startswith("Could not unsubscribe; the subscription ends by itself")
 
 
 # Administration.
