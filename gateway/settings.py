@@ -1,11 +1,16 @@
 """Settings: from the command line, ``DRAGOMAN_*`` in the environment, and ``dragoman.toml``."""
 
+import json
+import re
 import tomllib
 from datetime import timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator
+import pydantic_settings
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -15,11 +20,65 @@ from pydantic_settings import (
 )
 
 from filters import Reason, Refused
+from gateway.egress import AddressPolicy
+from gateway.http import networks
 
 FILE = "dragoman.toml"
+_CENTURY = timedelta(days=36525)
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
 
-Words = Annotated[tuple[str, ...], NoDecode]
-"""In the environment: words separated by commas."""
+
+def _split(value: object) -> object:
+    """In the environment a list is words separated by commas, or JSON."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        return json.loads(value)
+    return tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def _seconds(value: object) -> object:
+    """A bare number is seconds, also in the environment, where all is text."""
+    if not isinstance(value, str):
+        return value
+    if re.fullmatch(r"\s*\d{1,12}(\.\d*)?\s*", value):
+        return float(value)
+    if not re.fullmatch(r"\s*P[0-9.A-Z]{2,40}\s*", value):
+        raise ValueError("must be seconds, or a duration such as PT24H")
+    return value
+
+
+def _are_networks(value: tuple[str, ...]) -> tuple[str, ...]:
+    networks(value)
+    return value
+
+
+def _may_be_allowed(value: tuple[str, ...]) -> tuple[str, ...]:
+    AddressPolicy(allow=value)
+    for word in value:
+        if "/" not in word and not _HOST.fullmatch(word):
+            raise ValueError(f"{word!r} is neither a network nor an address nor a name")
+    return value
+
+
+def _is_base(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("must be http:// or https:// and a host")
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("must have no query, fragment or user")
+    if not value.isascii() or not value.isprintable() or set(value) & set(" <>&\"'"):
+        raise ValueError("must be a URI: a host outside ASCII is written as xn--...")
+    return value
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+NetworkWords = Annotated[Words, AfterValidator(_are_networks)]
+Length = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(), le=_CENTURY)]
+Delay = Annotated[float, Field(ge=0, le=30 * 86400, allow_inf_nan=False)]
+Delays = Annotated[
+    tuple[Delay, ...], NoDecode, BeforeValidator(_split), Field(min_length=1, max_length=1000)
+]
 
 
 class SettingsError(Refused):
@@ -43,47 +102,35 @@ class Settings(BaseSettings):
     adapter_settings: dict[str, str] = {}
     store: SecretStr | None = None
     data: Path = Path("dragoman-data")
-    public_url: str | None = None
+    public_url: Annotated[str, AfterValidator(_is_base)] | None = None
 
     hosts: Words = ()
     """Further names under which the gateway is asked for."""
-    trusted: Annotated[tuple[str, ...] | None, NoDecode] = None
+    trusted: NetworkWords | None = None
     """Networks whose peers are bound by the limits over all alone; by default loopback, while
     the gateway listens on loopback."""
-    trusted_proxies: Words = ()
-    egress_allow: Words = ()
+    trusted_proxies: NetworkWords = ()
+    egress_allow: Annotated[Words, AfterValidator(_may_be_allowed)] = ()
     """Networks, addresses and names inside that consumers may have."""
     deliver_to_self: bool = False
 
-    default_lease: timedelta = timedelta(hours=24)
-    longest_lease: timedelta = timedelta(hours=24)
-    grace: timedelta = timedelta(seconds=60)
+    default_lease: Length = timedelta(hours=24)
+    longest_lease: Length = timedelta(hours=24)
+    grace: Annotated[timedelta, BeforeValidator(_seconds), Field(ge=timedelta(), le=_CENTURY)] = (
+        timedelta(seconds=60)
+    )
     max_subscriptions: int = Field(100_000, ge=1)
     max_subscriptions_per_owner: int = Field(1000, ge=1)
     max_subscriptions_per_destination: int = Field(100, ge=1)
     """Of one stranger to one host and port."""
     survive_power_loss: bool = True
 
-    retry_delays: tuple[float, ...] | None = None
+    retry_delays: Delays | None = None
     slots: int = Field(512, ge=1)
     drain: float = Field(10.0, ge=0, le=60)
     """Seconds that deliveries under way get when the gateway stops."""
     log: str = Field("info", pattern="^(debug|info|warning|error)$")
     log_format: str = Field("auto", pattern="^(auto|console|json)$")
-
-    @field_validator("hosts", "trusted", "trusted_proxies", "egress_allow", mode="before")
-    @classmethod
-    def _split(cls, value: object) -> object:
-        if isinstance(value, str):
-            return tuple(word.strip() for word in value.split(",") if word.strip())
-        return value
-
-    @field_validator("public_url")
-    @classmethod
-    def _is_url(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://")):
-            raise ValueError("must begin with http:// or https://")
-        return value
 
     @classmethod
     def settings_customise_sources(
@@ -99,7 +146,10 @@ class Settings(BaseSettings):
     @property
     def on_loopback(self) -> bool:
         """Whether the gateway listens on loopback alone."""
-        return self.host in ("127.0.0.1", "::1", "localhost") or self.host.startswith("127.")
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
 def read_settings(**given: Any) -> Settings:
@@ -115,5 +165,8 @@ def read_settings(**given: Any) -> Settings:
         where = ".".join(str(part) for part in first["loc"]) or "settings"
         message = str(first["msg"]).removeprefix("Value error, ")
         raise SettingsError(Reason.MESSAGE_INVALID, f"{where}: {message}") from error
-    except tomllib.TOMLDecodeError as error:
+    except pydantic_settings.SettingsError as error:
+        text = f'{error}: write it as {{"name": "value"}}'
+        raise SettingsError(Reason.MESSAGE_INVALID, text) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(Reason.MESSAGE_INVALID, f"{FILE}: {error}") from error
