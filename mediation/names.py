@@ -2,6 +2,7 @@
 
 XML = "http://www.w3.org/XML/1998/namespace"
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
+XSD = "http://www.w3.org/2001/XMLSchema"
 WSSE = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd"
 WSU = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-utility-1.0.xsd"
 
@@ -44,6 +45,12 @@ WSRF_RP_ACTIONS = "http://docs.oasis-open.org/wsrf/rpw-2/"
 WSRF_RL_ACTIONS = "http://docs.oasis-open.org/wsrf/rlw-2/"
 
 WSMAN = "http://schemas.dmtf.org/wbem/wsman/1/wsman.xsd"
+
+WSDL = "http://schemas.xmlsoap.org/wsdl/"
+WSDL_SOAP_1_1 = WSDL + "soap/"
+WSDL_SOAP_1_2 = WSDL + "soap12/"
+WSDL_HTTP = "http://schemas.xmlsoap.org/soap/http"
+"""The transport of SOAP over HTTP, in bindings of both versions."""
 
 DRAGOMAN_DATA = "urn:dragoman:data:1"
 """Of the element that wraps content which is not one XML element."""

@@ -55,6 +55,7 @@ from mediation import (
     write_fault,
     write_response,
 )
+from mediation.wsdl import write_wsdl
 
 TOPIC_PATH = "/soap/topic/"
 UNDECODED = "\ufffd"
@@ -124,6 +125,10 @@ class SoapEndpoint:
         self.draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _asks_for_wsdl(scope):
+            body = write_wsdl(f"{public_base(scope, self._settings)}/soap")
+            await _respond(send, 200, _headers(Soap.V1_1, "", body), body)
+            return
         try:
             if scope["method"] != "POST":
                 raise HttpRefusal(405, "SOAP messages are sent with POST.", {"Allow": "POST"})
@@ -133,9 +138,7 @@ class SoapEndpoint:
             self._count_refusal(f"http-{refusal.status}")
             await send_refusal(send, refusal)
             return
-        status, headers, body = await self._answer(scope, media_type, octets)
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await _respond(send, *await self._answer(scope, media_type, octets))
 
     async def _answer(self, scope: Scope, media_type: MediaType, octets: bytes) -> HttpAnswer:
         hint = Soap.V1_2 if media_type.name == "application/soap+xml" else Soap.V1_1
@@ -314,6 +317,21 @@ class SoapEndpoint:
 
     def _count_refusal(self, reason: str) -> None:
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+
+def _asks_for_wsdl(scope: Scope) -> bool:
+    return (
+        scope["method"] in ("GET", "HEAD")
+        and scope["path"] in ("/soap", "/soap/")
+        and scope["query_string"].lower() == b"wsdl"
+    )
+
+
+async def _respond(
+    send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
