@@ -1,5 +1,6 @@
 """What each request does: the application logic behind every transport."""
 
+import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -7,6 +8,7 @@ from adapters import XPathFilterAdapter
 from filters import Reason, Refused, topic_dialects
 from gateway.delivery import HOPS_PROPERTY, Entry
 from gateway.peers import Peer
+from gateway.quotas import QuotaExceeded, TokenBucket
 from gateway.subscriptions import Subscriptions, SubscriptionUnknown
 from gateway.topics import TopicsSeen
 from mediation import (
@@ -36,6 +38,8 @@ from mediation import (
 )
 from mediation.records import encode
 
+EVENTS, EVENTS_AT_ONCE = 500.0, 1000.0
+"""Events that a network address may publish: a second, and at once."""
 _IN_GRACE = (Renew, SetTerminationTime, Unsubscribe, Destroy)
 """What may still be asked of a subscription whose lease has just ended."""
 
@@ -63,6 +67,7 @@ class Operations:
         self._subscriptions = subscriptions
         self._adapter = adapter
         self._topics = topics
+        self._rate = TokenBucket(EVENTS, EVENTS_AT_ONCE)
         self.accepted = 0
         """Notifications that the messaging system confirmed."""
 
@@ -98,6 +103,7 @@ class Operations:
 
     async def _publish(self, request: Publish, call: Call) -> None:
         notifications = request.notifications
+        self._check_rate(call.peer, len(notifications))
         if call.hops:
             hops = {HOPS_PROPERTY: str(call.hops)}
             notifications = tuple(
@@ -110,6 +116,13 @@ class Operations:
         await self._adapter.publish(notifications)
         self.accepted += len(notifications)
         self._topics.see(notifications)
+
+    def _check_rate(self, peer: Peer, number: int) -> None:
+        wait = 0.0
+        if not peer.trusted:
+            wait = self._rate.take(peer.owner, time.monotonic(), number=number)
+        if wait:
+            raise QuotaExceeded(Reason.RATE, "Too many events.", retry_after=wait)
 
     @staticmethod
     def _candidates(call: Call) -> tuple[str | None, ...]:

@@ -273,3 +273,17 @@ async def test_trusted_peers_have_no_rate(tmp_path: Path) -> None:
             await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(SOMEWHERE, filter=filter_))
         keys = {entry.subscription.key for entry in run.gateway.subscriptions.entries}
         assert len(keys) == 40
+
+
+async def test_the_rate_of_a_publisher(tmp_path: Path) -> None:
+    body = notify(notification_message("<a/>") * 200)
+    async with running(tmp_path, trusted=()) as run:
+        answers = [await run.ask(SPEAKER, body) for _ in range(20)]
+        statuses = [answer.status for answer in answers]
+        assert statuses[:5] == [202] * 5 and 429 in statuses
+        refused = answers[statuses.index(429)]
+        assert int(refused.headers["retry-after"]) >= 1
+        assert run.gateway.operations.accepted == 200 * statuses.count(202)
+        assert (await run.ask(SPEAKER, body, source="127.0.0.2")).status == 202
+    async with running(tmp_path) as run:
+        assert {(await run.ask(SPEAKER, body)).status for _ in range(20)} == {202}
