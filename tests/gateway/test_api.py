@@ -6,20 +6,18 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.gateway.soap import (
+from tests.gateway.envelopes import (
     IBM_SIMPLE,
     S11,
     WSE,
     WSNT,
     Answer,
-    Consumer,
-    Running,
     Speaker,
     message_content,
-    running,
     topic_expression,
     wse_filter,
 )
+from tests.gateway.soap import Consumer, Running, running
 
 SPEAKER = Speaker()
 SOMEWHERE = "http://consumer.example.org/sink"

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from mediation import Wsa
-from tests.gateway.soap import (
+from tests.gateway.envelopes import (
     BF,
     BW,
     CONCRETE,
@@ -22,20 +22,18 @@ from tests.gateway.soap import (
     WSE,
     WSNT,
     Answer,
-    Consumer,
     Fault,
     R,
-    Running,
     Speaker,
     children,
     fresh_id,
     message_content,
     pairs,
     qname,
-    running,
     topic_expression,
     wse_filter,
 )
+from tests.gateway.soap import Consumer, Running, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

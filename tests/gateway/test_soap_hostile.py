@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from mediation import Soap, Wsa
-from tests.gateway.soap import (
+from tests.gateway.envelopes import (
     FULL,
     IBM_SIMPLE,
     S11,
@@ -20,15 +20,12 @@ from tests.gateway.soap import (
     WSE,
     WSNT,
     Answer,
-    Consumer,
-    Running,
     Speaker,
-    http_request,
     message_content,
-    running,
     topic_expression,
     wse_filter,
 )
+from tests.gateway.soap import Consumer, Running, http_request, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -1,5 +1,6 @@
 """A subscription's life in each family, SOAP version and WS-Addressing version."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -7,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from lxml import etree
 
 from mediation import Wsa
-from tests.gateway.soap import (
+from tests.gateway.envelopes import (
     BW,
     RL,
     RP,
@@ -18,20 +20,17 @@ from tests.gateway.soap import (
     WSE,
     WSNT,
     Answer,
-    Consumer,
     R,
-    Running,
     Speaker,
     children,
     fresh_id,
-    manager_path,
     notification_message,
     notify,
     pairs,
-    running,
     topic_expression,
     wse_filter,
 )
+from tests.gateway.soap import Consumer, Running, manager_path, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -419,6 +418,58 @@ async def test_a_manager_port_type_is_answered_as_it_asked(
             action=f"{BW}/{port_type}/RenewRequest",
         )
         assert answer.message.wsa("Action") == f"{BW}/{port_type}/RenewResponse"
+
+
+async def test_references_are_of_their_own_version(gateway: Running, consumer: Consumer) -> None:
+    """Savan and Synapse: headers of WS-Addressing 1.0, references of 2004/08."""
+    headers, references = Speaker(S11, Wsa.V2005_08), Speaker(S11, Wsa.V2004_08)
+    url, box = consumer.fresh(), '<x:Box xmlns:x="urn:test:box">7</x:Box>'
+    body = references.wse_subscribe(
+        url,
+        inner=references.parameters(box).replace("ReferenceParameters", "ReferenceProperties")
+        + references.parameters(box.replace("Box", "Other")),
+    )
+    answer = await gateway.ask(headers, body, action=f"{WSE}/Subscribe")
+    assert answer.message.wsa("Action") == f"{WSE}/SubscribeResponse"
+    manager = answer.message.body[0][0]
+    assert {etree.QName(child).namespace for child in manager} == {Wsa.V2004_08.value}
+    await gateway.publish("<a/>")
+    message = (await consumer.next(url)).message
+    assert message.wsa("To") == url
+    for name in ("Box", "Other"):
+        block = message.header(name, "urn:test:box")
+        assert block is not None
+        assert block.get(f"{{{Wsa.V2005_08.value}}}IsReferenceParameter") == "true"
+
+
+async def test_ws_management_filters_the_payload(gateway: Running, consumer: Consumer) -> None:
+    wsman = "http://schemas.dmtf.org/wbem/wsman/1/wsman.xsd"
+    resource = f'<w:ResourceURI xmlns:w="{wsman}">urn:test:resource</w:ResourceURI>'
+    speaker, url = Speaker(S12, Wsa.V2004_08), consumer.fresh()
+    filter_ = wse_filter("o:Reading = 7", scope='xmlns:o="urn:o"').replace("e:Filter", "w:Filter")
+    filter_ = filter_.replace(f'xmlns:e="{WSE}"', f'xmlns:w="{wsman}"')
+    await gateway.subscribe(speaker, speaker.wse_subscribe(url, filter=filter_), headers=resource)
+    for text in ("7", "8"):
+        payload = f'<o:All xmlns:o="urn:o"><o:Reading>{text}</o:Reading></o:All>'
+        await gateway.publish(payload)
+    await gateway.quiet()
+    assert (await consumer.next(url)).payload[0].text == "7"
+    assert consumer.waiting(url) == 0
+    answer = await gateway.ask(speaker, f'<e:Renew xmlns:e="{WSE}"/>', headers=resource)
+    assert answer.message.wsa("Action", Wsa.V2004_08) == f"{WSE}/fault"
+
+
+async def test_requests_at_the_same_time(gateway: Running, consumer: Consumer) -> None:
+    """Of many that end one subscription, one does."""
+    speaker = Speaker()
+    path = await gateway.subscribe(speaker, speaker.wsn_subscribe(consumer.fresh()))
+    bodies = [f'<n:{name} xmlns:n="{WSNT}"/>' for name in ("Unsubscribe", "Renew") * 8]
+    answers = await asyncio.gather(*(gateway.ask(speaker, body, path) for body in bodies))
+    ended = [answer.status for answer in answers[::2]]
+    assert sorted(ended) == [200] + [400] * 7
+    for answer in answers:
+        if answer.status != 200:
+            assert answer.fault.element == f"{{{R}}}ResourceUnknownFault"
 
 
 def instant(text: str | None) -> datetime:

@@ -12,7 +12,7 @@ import pytest_asyncio
 from lxml import etree
 
 from mediation import Wsa
-from tests.gateway.soap import (
+from tests.gateway.envelopes import (
     BW,
     CONCRETE,
     FULL,
@@ -22,12 +22,7 @@ from tests.gateway.soap import (
     S12,
     SIMPLE,
     WSA10,
-    WSE,
     WSNT,
-    Consumer,
-    Message,
-    Received,
-    Running,
     Speaker,
     canonical,
     children,
@@ -36,10 +31,10 @@ from tests.gateway.soap import (
     notification_message,
     notify,
     pairs,
-    running,
     topic_expression,
     wse_filter,
 )
+from tests.gateway.soap import Consumer, Received, Running, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -452,105 +447,36 @@ def prefixes(element: etree._Element) -> set[tuple[str, str]]:
     return {(prefix or "", uri) for prefix, uri in element.nsmap.items()}
 
 
-# What WS-Messenger's own tests do, as a client of WS-Eventing 2004/08 over SOAP 1.1 and
-# WS-Addressing 1.0 does it.
+async def test_hops_are_counted(gateway: Running, consumer: Consumer) -> None:
+    speaker, url = Speaker(), consumer.fresh()
+    await gateway.subscribe(speaker, speaker.wse_subscribe(url, filter=wse_filter("hops", SIMPLE)))
+    octets = speaker.envelope("<a/>")
+    for sent, received in ((None, "1"), ("0", "1"), ("7", "8")):
+        more = {} if sent is None else {"dragoman_hops": sent}
+        assert (await gateway.post(octets, "/soap/topic/hops", **more)).status == 202
+        assert (await consumer.next(url)).headers["dragoman-hops"] == received
 
-MESSENGER = Speaker(S11)
-WSE_PUBLISH = "http://org.apache.airavata/WseNotification"
-COMBINED = "http://docs.oasis-open.org/wsn"
 
-
-def messenger_subscribe(url: str, *, topic: str | None = None, xpath: str | None = None) -> str:
-    """Its children come in the order Expires, Delivery, Filter."""
-    if topic is None:
-        filter_ = wse_filter(xpath or "", "http://www.w3.org/TR/1999/REC-xpath-19991116")
-    elif xpath is None:
-        filter_ = wse_filter(f"widget:{topic}", IBM_SIMPLE, 'xmlns:widget="http://widgets.com"')
-    else:
-        filter_ = wse_filter(
-            f'<n:TopicExpression xmlns:n="{WSNT}" xmlns:widget="http://widgets.com" '
-            f'Dialect="{IBM_SIMPLE}">widget:{topic}</n:TopicExpression>' + message_content(xpath),
-            COMBINED,
-        )
-    return (
-        f'<e:Subscribe xmlns:e="{WSE}"><e:Expires>259200000</e:Expires><e:Delivery><e:NotifyTo>'
-        f"{MESSENGER.epr(url)}</e:NotifyTo></e:Delivery>{filter_}</e:Subscribe>"
+async def test_a_large_notify_keeps_its_order(gateway: Running, consumer: Consumer) -> None:
+    speaker, url = Speaker(), consumer.fresh()
+    await gateway.subscribe(
+        speaker, speaker.wsn_subscribe(url, filter=topic_expression("large"), raw=True)
     )
+    messages = (notification_message(f"<m{number}/>", "large") for number in range(256))
+    await gateway.publish(notify(*messages))
+    received = [(await consumer.next(url)).payload.tag for _ in range(256)]
+    assert received == [f"m{number}" for number in range(256)]
 
 
-async def messenger_publish(run: Running, payload: str, topic: str | None) -> None:
-    header = ""
-    if topic is not None:
-        header = (
-            f'<wsnt:Topic xmlns:wsnt="{IBM}" xmlns:widget="http://widgets.com" '
-            f'Dialect="{IBM_SIMPLE}">widget:{topic}</wsnt:Topic>'
-        )
-    await run.publish(payload, headers=header, speaker=MESSENGER, action=WSE_PUBLISH)
-
-
-@pytest.mark.parametrize("topic", ["WseRoundTripTestTopic", "/WsntRoundTripTestTopic"])
-async def test_messenger_round_trip(gateway: Running, consumer: Consumer, topic: str) -> None:
-    url = consumer.fresh()
-    answer = await gateway.ask(MESSENGER, messenger_subscribe(url, topic=topic))
-    assert answer.status == 200
-    [identifier] = answer.message.root.iter(f"{{{WSE}}}Identifier")
-    expires = answer.message.text(f"{{{WSE}}}SubscribeResponse/{{{WSE}}}Expires")
-    assert expires.endswith("Z")  # Milliseconds are answered with a dateTime.
-    text = "<wsmg:plainTextWrapper xmlns:wsmg='http://org.apache.airavata/ws-messenger/wsmg/2011'>"
-    await messenger_publish(gateway, f"{text}hi &lt;foo/&gt;</wsmg:plainTextWrapper>", topic)
-    await messenger_publish(gateway, "<foo><bar>Test</bar></foo>", topic)
-    first, second = await consumer.next(url), await consumer.next(url)
-    assert first.payload.text == "hi <foo/>"
-    assert canonical(second.payload) == b"<foo><bar>Test</bar></foo>"
-    for received in (first, second):
-        message: Message = received.message
-        assert message.soap is S11 and message.wsa("Action") == WSE_PUBLISH
-        assert received.topic is not None
-        assert (received.topic.text or "").rpartition(":")[2] == topic
-    headers = f'<e:Identifier xmlns:e="{WSE}">{identifier.text}</e:Identifier>'
-    octets = MESSENGER.envelope(
-        f'<e:Unsubscribe xmlns:e="{WSE}"/>', action=f"{WSE}/Unsubscribe", headers=headers
-    )
-    assert (await gateway.post(octets)).status == 200
-    await messenger_publish(gateway, "<foo/>", topic)
-    await gateway.quiet()
-    assert consumer.waiting(url) == 0
-
-
-MATCHING, OTHER = "<c><b><a> 123 </a></b></c>", "<a><b><c> 123 </c></b></a>"
-
-
-@pytest.mark.parametrize("topic", ["XpathAndTopicTestWse", None])
-async def test_messenger_xpath(gateway: Running, consumer: Consumer, topic: str | None) -> None:
-    url = consumer.fresh()
-    await gateway.subscribe(MESSENGER, messenger_subscribe(url, topic=topic, xpath="/c/b/a"))
-    for payload in (OTHER, MATCHING, OTHER):
-        await messenger_publish(gateway, payload, topic)
-    if topic is not None:
-        await messenger_publish(gateway, MATCHING, "elsewhere")
+async def test_a_subscribe_at_a_topic_is_for_that_topic(
+    gateway: Running, consumer: Consumer
+) -> None:
+    speaker, url = Speaker(S11), consumer.fresh()
+    body = speaker.wse_subscribe(url, filter=wse_filter("//a"))
+    await gateway.subscribe(speaker, body, path="/soap/topic/gr%C3%B6%C3%9Fe/x")
+    for path in ("/soap/topic/gr%C3%B6%C3%9Fe", "/soap", "/soap/topic/gr%c3%b6%c3%9fe/x"):
+        await gateway.publish("<a/>", path=path)
     await gateway.quiet()
     received = await consumer.next(url)
-    assert received.payload.tag == "c" and b"123" in canonical(received.payload)
+    assert received.topic is not None and received.topic.text == "größe/x"
     assert consumer.waiting(url) == 0
-
-
-async def test_messenger_topic_only_and_filtered(gateway: Running, consumer: Consumer) -> None:
-    all_, one = consumer.fresh(), consumer.fresh()
-    await gateway.subscribe(MESSENGER, messenger_subscribe(all_, topic="both"))
-    filtered = messenger_subscribe(one, topic="both", xpath="/c/b/a[text()=1]")
-    await gateway.subscribe(MESSENGER, filtered)
-    for number in (1, 2):
-        await messenger_publish(gateway, f"<c><b><a>{number}</a></b></c>", "both")
-    await gateway.quiet()
-    assert (consumer.waiting(all_), consumer.waiting(one)) == (2, 1)
-
-
-async def test_messenger_same_xpath_again(gateway: Running, consumer: Consumer) -> None:
-    """The same text subscribed after everyone has left must match again."""
-    for _ in range(2):
-        url = consumer.fresh()
-        path = await gateway.subscribe(MESSENGER, messenger_subscribe(url, xpath="/foo/bar"))
-        await messenger_publish(gateway, "<foo><bar/></foo>", None)
-        assert (await consumer.next(url)).payload.tag == "foo"
-        answer = await gateway.ask(MESSENGER, f'<e:Unsubscribe xmlns:e="{WSE}"/>', path)
-        assert answer.status == 200

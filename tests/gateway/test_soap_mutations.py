@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mediation import Wsa
-from tests.gateway.soap import (
-    DEADLINE,
+from tests.gateway.envelopes import (
     FULL,
     RL,
     RP,
@@ -21,17 +20,15 @@ from tests.gateway.soap import (
     WSE,
     WSNT,
     Answer,
-    Running,
     Speaker,
     message_content,
     notification_message,
     notify,
     pairs,
-    read_http,
-    running,
     topic_expression,
     wse_filter,
 )
+from tests.gateway.soap import DEADLINE, Running, read_http, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

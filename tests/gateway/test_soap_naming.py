@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from mediation import Wsa
-from tests.gateway.soap import (
+from tests.gateway.envelopes import (
     RL,
     RP,
     S11,
@@ -17,14 +17,12 @@ from tests.gateway.soap import (
     WSE,
     WSNT,
     Answer,
-    Consumer,
     R,
-    Running,
     Speaker,
     fresh_id,
     pairs,
-    running,
 )
+from tests.gateway.soap import Consumer, Running, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

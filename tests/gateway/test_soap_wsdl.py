@@ -6,7 +6,8 @@ from lxml import etree
 
 from mediation import CODECS, Operation
 from mediation.wsdl import OFFERS
-from tests.gateway.soap import Answer, running
+from tests.gateway.envelopes import Answer
+from tests.gateway.soap import running
 
 WSDL = "{http://schemas.xmlsoap.org/wsdl/}"
 XSD = "{http://www.w3.org/2001/XMLSchema}"
