@@ -35,9 +35,14 @@ class Busy(Refused):
 
 
 class Parsing:
-    """Runs what parses a message where that may be done."""
+    """Runs what parses a message where that may be done.
 
-    def __init__(self) -> None:
+    Args:
+        wait: Seconds that a large message may wait for its turn.
+    """
+
+    def __init__(self, *, wait: float = WAIT) -> None:
+        self._wait = wait
         self._learnt: set[str] = set()
         self._unread = 0
         self._large = asyncio.Semaphore(LARGE_AT_A_TIME)
@@ -66,7 +71,7 @@ class Parsing:
         if octets <= LARGE:
             return await self._in_thread(octets, work)
         try:
-            await asyncio.wait_for(self._large.acquire(), WAIT)
+            await asyncio.wait_for(self._large.acquire(), self._wait)
         except TimeoutError:
             raise Busy from None
         try:

@@ -217,6 +217,9 @@ async def test_sizes(gateway: Running) -> None:
         {"Content-Type": "text/xml"},
     ).replace(b"Content-Length: 0", b"Content-Length: 4194305")  # fmt: skip
     assert (await gateway.raw(length)).status == 413
+    endless = length.replace(b"Content-Length: 4194305", b"Transfer-Encoding: chunked")
+    endless += b"".join(b"100000\r\n" + b" " * 2**20 + b"\r\n" for _ in range(5))
+    assert (await gateway.raw(endless)).status == 413
     answer = await gateway.post(b"not gzip", type="text/xml", content_encoding="gzip")
     assert answer.status == 400
     answer = await gateway.post(b"x", type="text/xml", content_encoding="br")

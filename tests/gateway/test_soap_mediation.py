@@ -468,6 +468,14 @@ async def test_a_large_notify_keeps_its_order(gateway: Running, consumer: Consum
     assert received == [f"m{number}" for number in range(256)]
 
 
+async def test_a_large_event(gateway: Running, consumer: Consumer) -> None:
+    speaker, url = Speaker(), consumer.fresh()
+    await gateway.subscribe(speaker, speaker.wse_subscribe(url, filter=wse_filter("big", SIMPLE)))
+    payload = "<a>" + "".join(f"<b{n}>{n}</b{n}>" for n in range(40_000)) + "</a>"
+    await gateway.publish(payload, path="/soap/topic/big")
+    assert canonical((await consumer.next(url)).payload) == payload.encode()
+
+
 async def test_a_subscribe_at_a_topic_is_for_that_topic(
     gateway: Running, consumer: Consumer
 ) -> None:
