@@ -472,6 +472,23 @@ async def test_requests_at_the_same_time(gateway: Running, consumer: Consumer) -
             assert answer.fault.element == f"{{{R}}}ResourceUnknownFault"
 
 
+async def test_changes_at_the_same_time(gateway: Running, consumer: Consumer) -> None:
+    """None undoes another: what was paused stays paused, whoever renews meanwhile."""
+    speaker, url = Speaker(), consumer.fresh()
+    path = await gateway.subscribe(speaker, speaker.wsn_subscribe(url))
+    [entry] = [one for one in gateway.gateway.subscriptions.entries if one.target.url == url]
+    renew = f'<n:Renew xmlns:n="{WSNT}"><n:TerminationTime>PT{{}}H</n:TerminationTime></n:Renew>'
+    for hours in range(2, 22):
+        bodies = [renew.format(1)] * 3
+        bodies += [f'<n:PauseSubscription xmlns:n="{WSNT}"/>', *[renew.format(hours)] * 8]
+        answers = await asyncio.gather(*(gateway.ask(speaker, body, path) for body in bodies))
+        assert {answer.status for answer in answers} == {200}
+        assert entry.subscription.policy.paused
+        resume = f'<n:ResumeSubscription xmlns:n="{WSNT}"/>'
+        assert (await gateway.ask(speaker, resume, path)).status == 200
+        assert not entry.subscription.policy.paused
+
+
 def instant(text: str | None) -> datetime:
     """An xsd:dateTime in UTC, in whole seconds."""
     assert text is not None and re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", text), text
