@@ -176,7 +176,7 @@ ADDRESSING: Mapping[Reason, tuple[str, str, str]] = {
 
 _ADDRESSING_TEXTS: Mapping[str, str] = {
     "InvalidAddressingHeader": "A header representing a Message Addressing Property is not valid "
-    "and the message cannot be processed",
+    "and the message cannot be processed.",
     "InvalidMessageInformationHeader": "A message information header is not valid and the message "
     "cannot be processed.",
     "DestinationUnreachable": "No route can be determined to reach the destination role defined "
@@ -377,7 +377,7 @@ def _addressing_fault(
         detail = (
             f"<wsa:ProblemAction><wsa:Action>{xml_text(action)}</wsa:Action></wsa:ProblemAction>"
         )
-    elif final and refused.names:
+    elif final and refused.names and refused.names[0].startswith("wsa:"):
         detail = f"<wsa:ProblemHeaderQName>{xml_text(refused.names[0])}</wsa:ProblemHeaderQName>"
     text = f"{_ADDRESSING_TEXTS[subcode]} {refused.text}".strip()
     if context.soap is Soap.V1_1:

@@ -1,0 +1,79 @@
+"""Validation against the specifications' schemas, which are no part of the repository."""
+
+from pathlib import Path
+
+from lxml import etree
+
+XSD = "http://www.w3.org/2001/XMLSchema"
+XML = "http://www.w3.org/XML/1998/namespace"
+WSE = "http://schemas.xmlsoap.org/ws/2004/08/eventing"
+
+_FINAL = {
+    "http://docs.oasis-open.org/wsrf/bf-2": "wsn/final/bf-2.xsd",
+    "http://docs.oasis-open.org/wsrf/r-2": "wsn/final/r-2.xsd",
+    "http://docs.oasis-open.org/wsrf/rp-2": "wsn/final/rp-2.xsd",
+    "http://docs.oasis-open.org/wsrf/rl-2": "wsn/final/rl-2.xsd",
+    "http://docs.oasis-open.org/wsn/t-1": "wsn/final/t-1.xsd",
+    "http://docs.oasis-open.org/wsn/b-2": "wsn/final/b-2.xsd",
+    "http://docs.oasis-open.org/wsn/br-2": "wsn/final/br-2.xsd",
+}
+_FILES = {
+    XML: "soap/xml.xsd",
+    "http://schemas.xmlsoap.org/soap/envelope/": "soap/soap-envelope-1.1.xsd",
+    "http://www.w3.org/2003/05/soap-envelope": "soap/soap-envelope-1.2.xsd",
+    "http://www.w3.org/2005/08/addressing": "ws-addressing/ws-addr-2005-08.xsd",
+    "http://schemas.xmlsoap.org/ws/2004/08/addressing": "ws-addressing/addressing-2004-08.xsd",
+    "http://schemas.xmlsoap.org/ws/2004/03/addressing": "ws-addressing/addressing-2004-03.xsd",
+    **_FINAL,
+}
+_EVENTING = {
+    False: "ws-eventing/eventing-2004-08.xsd",
+    True: "ws-eventing/eventing-2004-08-dpws11.xsd",
+}
+
+
+class Validator:
+    """Checks envelopes; their namespaces are mapped to the stored schemas.
+
+    Args:
+        folder: The schemas.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._schemas = {final: self._schema(folder, final) for final in (False, True)}
+
+    @staticmethod
+    def _schema(folder: Path, final: bool) -> etree.XMLSchema:
+        files = {**_FILES, WSE: _EVENTING[final]}
+        imports = "".join(
+            f'<xs:import namespace="{uri}" schemaLocation="{(folder / path).as_uri()}"/>'
+            for uri, path in files.items()
+        )
+        driver = f'<xs:schema xmlns:xs="{XSD}" targetNamespace="urn:driver">{imports}</xs:schema>'
+        parser = etree.XMLParser(no_network=True)
+        parser.resolvers.add(_Stored(folder, files))
+        return etree.XMLSchema(etree.fromstring(driver.encode(), parser))
+
+    def check(self, octets: bytes) -> None:
+        """Assert that the envelope is valid, with references of either version in WS-Eventing."""
+        document = etree.fromstring(octets)
+        problems = []
+        for schema in self._schemas.values():
+            if schema.validate(document):
+                return
+            problems.append(str(schema.error_log.last_error))
+        raise AssertionError(f"{problems}\n{octets.decode()}")
+
+
+class _Stored(etree.Resolver):
+    """Finds an imported schema by the last part of where it lies on the web."""
+
+    def __init__(self, folder: Path, files: dict[str, str]) -> None:
+        super().__init__()
+        self._by_name = {Path(path).name: folder / path for path in files.values()}
+        self._by_name["ws-addr.xsd"] = folder / "ws-addressing/ws-addr-2005-08.xsd"
+        self._by_name["addressing"] = folder / "ws-addressing/addressing-2004-08.xsd"
+
+    def resolve(self, url: str, public_id: str, context: object) -> object:
+        found = self._by_name.get(url.rsplit("/", 1)[-1])
+        return self.resolve_filename(str(found), context) if found else None

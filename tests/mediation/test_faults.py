@@ -1,0 +1,357 @@
+"""Faults: what each family calls what is wrong, in both versions of SOAP."""
+
+import itertools
+from datetime import datetime
+
+import pytest
+from lxml import etree
+
+from filters import Reason, Refused
+from mediation import FAULTS, Operation, Soap, Version, Wsa, fault_of, write_fault
+from mediation.faults import ADDRESSING, MAX_NAMES
+from tests.mediation.schemas import Validator
+from tests.mediation.support import (
+    NOW,
+    WSE,
+    WSMAN,
+    WSNT,
+    body,
+    context,
+    headers,
+    part,
+    parts,
+    text,
+)
+
+S11, S12 = Soap.V1_1, Soap.V1_2
+WSRF_R = "http://docs.oasis-open.org/wsrf/r-2"
+WSRF_RL = "http://docs.oasis-open.org/wsrf/rl-2"
+WSRF_RP = "http://docs.oasis-open.org/wsrf/rp-2"
+WSN_FAULT = "http://docs.oasis-open.org/wsn/fault"
+WSRF_FAULT = "http://docs.oasis-open.org/wsrf/fault"
+SUBSCRIBE, RENEW = Operation.SUBSCRIBE, Operation.RENEW
+
+WS_EVENTING = [
+    pytest.param(Reason.DELIVERY_MODE, SUBSCRIBE, "Sender", "DeliveryModeRequestedUnavailable",
+                 "The requested delivery mode is not supported.", "SupportedDeliveryMode"),
+    pytest.param(Reason.EXPIRY_IN_THE_PAST, SUBSCRIBE, "Sender", "InvalidExpirationTime",
+                 "The expiration time requested is invalid.", None),
+    pytest.param(Reason.EXPIRY_IN_THE_PAST, RENEW, "Sender", "InvalidExpirationTime",
+                 "The expiration time requested is invalid.", None),
+    pytest.param(Reason.FILTER_DIALECT, SUBSCRIBE, "Sender", "FilteringRequestedUnavailable",
+                 "The requested filter dialect is not supported.", "SupportedDialect"),
+    pytest.param(Reason.FILTER_INVALID, SUBSCRIBE, "Sender", "FilteringRequestedUnavailable",
+                 "The requested filter dialect is not supported.", "SupportedDialect"),
+    pytest.param(Reason.TOPIC_DIALECT, SUBSCRIBE, "Sender", "FilteringRequestedUnavailable",
+                 "The requested filter dialect is not supported.", "SupportedDialect"),
+    pytest.param(Reason.QUOTA, SUBSCRIBE, "Receiver", "EventSourceUnableToProcess", "", None),
+    pytest.param(Reason.QUOTA, RENEW, "Receiver", "UnableToRenew", "", None),
+    pytest.param(Reason.MESSAGE_INVALID, SUBSCRIBE, "Sender", "InvalidMessage",
+                 "The message is not valid and cannot be processed.", None),
+    pytest.param(Reason.EXPIRY_INVALID, RENEW, "Sender", "InvalidMessage",
+                 "The message is not valid and cannot be processed.", None),
+    pytest.param(Reason.SUBSCRIPTION_UNKNOWN, RENEW, "Sender", "InvalidMessage",
+                 "The message is not valid and cannot be processed.", None),
+    pytest.param(Reason.CONSUMER_ADDRESS, SUBSCRIBE, "Sender", "InvalidMessage",
+                 "The message is not valid and cannot be processed.", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wsa", Wsa)
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.parametrize(("reason", "operation", "code", "subcode", "said", "detail"), WS_EVENTING)
+def test_ws_eventing(
+    reason: Reason,
+    operation: Operation,
+    code: str,
+    subcode: str,
+    said: str,
+    detail: str | None,
+    soap: Soap,
+    wsa: Wsa,
+) -> None:
+    refused = Refused(reason, "What was wrong.", names=("urn:one", "urn:two"))
+    spoken = context(operation, Version.WSE_2004_08, soap=soap, wsa=wsa)
+    status, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m")
+    assert text(answer, "//wsa:Action") == f"{wsa.value}/fault"
+    assert text(answer, "//wsa:RelatesTo") == "urn:uuid:request"
+    assert text(answer, "//wsa:To") == wsa.anonymous
+    if soap is S11:
+        assert status == 500
+        fault = body(answer)[0]
+        assert [child.tag for child in fault] == ["faultcode", "faultstring"]
+        assert _expanded(fault[0]) == f"{{{WSE}}}{subcode}"
+        assert fault[1].text == f"{said} What was wrong.".strip()
+        return
+    assert status == (400 if code == "Sender" else 500)
+    assert text(answer, "//s:Code/s:Value") == f"s:{code}"
+    assert _expanded(part(answer, "//s:Subcode/s:Value")) == f"{{{WSE}}}{subcode}"
+    assert text(answer, "//s:Reason/s:Text") == f"{said} What was wrong.".strip()
+    expected = [(f"{{{WSE}}}{detail}", name) for name in refused.names] if detail else []
+    assert [(child.tag, child.text) for child in parts(answer, "//s:Detail/*")] == expected
+
+
+def _expanded(element: etree._Element) -> str:
+    prefix, _, local = (element.text or "").partition(":")
+    return f"{{{element.nsmap[prefix]}}}{local}"
+
+
+def wsnt(name: str) -> str:
+    return f"{{{WSNT}}}{name}"
+
+
+WS_NOTIFICATION = [
+    (Reason.SUBSCRIPTION_UNKNOWN, RENEW, f"{{{WSRF_R}}}ResourceUnknownFault", []),
+    (Reason.SUBSCRIPTION_UNKNOWN, Operation.PAUSE, f"{{{WSRF_R}}}ResourceUnknownFault", []),
+    (Reason.FILTER_UNKNOWN, SUBSCRIBE, wsnt("InvalidFilterFault"), ["UnknownFilter"] * 2),
+    (Reason.TOPIC_DIALECT, SUBSCRIBE, wsnt("TopicExpressionDialectUnknownFault"), []),
+    (Reason.TOPIC_INVALID, SUBSCRIBE, wsnt("InvalidTopicExpressionFault"), []),
+    (Reason.TOPIC_UNSUPPORTED, SUBSCRIBE, wsnt("TopicNotSupportedFault"), []),
+    (
+        Reason.TOPICS_SEVERAL, Operation.GET_CURRENT_MESSAGE,
+        wsnt("MultipleTopicsSpecifiedFault"), [],
+    ),
+    (
+        Reason.NO_CURRENT_MESSAGE, Operation.GET_CURRENT_MESSAGE,
+        wsnt("NoCurrentMessageOnTopicFault"), [],
+    ),
+    (
+        Reason.PRODUCER_PROPERTIES, SUBSCRIBE,
+        wsnt("InvalidProducerPropertiesExpressionFault"), [],
+    ),
+    (Reason.FILTER_INVALID, SUBSCRIBE, wsnt("InvalidMessageContentExpressionFault"), []),
+    (Reason.FILTER_DIALECT, SUBSCRIBE, wsnt("InvalidMessageContentExpressionFault"), []),
+    (Reason.FILTER_COSTLY, SUBSCRIBE, wsnt("InvalidMessageContentExpressionFault"), []),
+    (
+        Reason.EXPIRY_IN_THE_PAST, SUBSCRIBE,
+        wsnt("UnacceptableInitialTerminationTimeFault"), ["MinimumTime"],
+    ),
+    (
+        Reason.EXPIRY_INVALID, SUBSCRIBE,
+        wsnt("UnacceptableInitialTerminationTimeFault"), ["MinimumTime"],
+    ),
+    (Reason.EXPIRY_INVALID, RENEW, wsnt("UnacceptableTerminationTimeFault"), ["MinimumTime"]),
+    (
+        Reason.POLICY_UNRECOGNIZED, SUBSCRIBE,
+        wsnt("UnrecognizedPolicyRequestFault"), ["UnrecognizedPolicy"] * 2,
+    ),
+    (
+        Reason.POLICY_UNSUPPORTED, SUBSCRIBE,
+        wsnt("UnsupportedPolicyRequestFault"), ["UnsupportedPolicy"] * 2,
+    ),
+    (Reason.MESSAGE_INVALID, SUBSCRIBE, wsnt("SubscribeCreationFailedFault"), []),
+    (Reason.EPR_INVALID, SUBSCRIBE, wsnt("SubscribeCreationFailedFault"), []),
+    (Reason.CONSUMER_ADDRESS, SUBSCRIBE, wsnt("SubscribeCreationFailedFault"), []),
+    (Reason.QUOTA, SUBSCRIBE, wsnt("SubscribeCreationFailedFault"), []),
+    (
+        Reason.EXPIRY_INVALID, Operation.SET_TERMINATION_TIME,
+        f"{{{WSRF_RL}}}UnableToSetTerminationTimeFault", [],
+    ),
+    (
+        Reason.EXPIRY_TOO_LONG, Operation.SET_TERMINATION_TIME,
+        f"{{{WSRF_RL}}}TerminationTimeChangeRejectedFault", [],
+    ),
+    (
+        Reason.PROPERTY_UNKNOWN, Operation.GET_RESOURCE_PROPERTY,
+        f"{{{WSRF_RP}}}InvalidResourcePropertyQNameFault", [],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.parametrize(("reason", "operation", "element", "further"), WS_NOTIFICATION)
+def test_ws_notification(
+    reason: Reason, operation: Operation, element: str, further: list[str], soap: Soap
+) -> None:
+    names = ("{urn:filters}Geo", "Plain") if "Time" not in "".join(further) else ()
+    refused = Refused(reason, "What was wrong.", names=names)
+    status, answer = write_fault(
+        refused, context(operation, soap=soap), now=NOW, message_id="urn:m"
+    )
+    assert status == (500 if soap is S11 else 400)
+    namespace = etree.QName(element).namespace
+    assert text(answer, "//wsa:Action") == (WSN_FAULT if namespace == WSNT else WSRF_FAULT)
+    code = "//faultcode" if soap is S11 else "//s:Code/s:Value"
+    assert text(answer, code) == ("s:Client" if soap is S11 else "s:Sender")
+    (detail,) = parts(answer, "//detail/*" if soap is S11 else "//s:Detail/*")
+    assert detail.tag == element
+    locals_ = [etree.QName(child).localname for child in detail]
+    assert locals_ == ["Timestamp", "Description", *further]
+    assert all(etree.QName(child).namespace == WSNT for child in detail[2:])
+    if "UnknownFilter" in further:
+        assert _expanded(detail[2]) == "{urn:filters}Geo" and detail[3].text == "Plain"
+
+
+def test_the_longest_time_is_named() -> None:
+    refused = Refused(Reason.EXPIRY_TOO_LONG, "Too long.", names=("2026-02-01T10:00:00Z",))
+    _, answer = write_fault(refused, context(), now=NOW, message_id="urn:m")
+    assert text(answer, "//wsnt:MinimumTime") == "2026-01-31T10:00:00Z"
+    assert text(answer, "//wsnt:MaximumTime") == "2026-02-01T10:00:00Z"
+
+
+WS_ADDRESSING = [
+    (Reason.HEADER_REPEATED, "InvalidAddressingHeader", "InvalidCardinality",
+     "InvalidMessageInformationHeader"),
+    (Reason.HEADER_INVALID, "InvalidAddressingHeader", None, "InvalidMessageInformationHeader"),
+    (Reason.REPLY_ADDRESS, "InvalidAddressingHeader", "InvalidAddress", "DestinationUnreachable"),
+    (Reason.ACTION_UNSUPPORTED, "ActionNotSupported", None, "ActionNotSupported"),
+    (Reason.UNAVAILABLE, "EndpointUnavailable", None, "EndpointUnavailable"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [None, *Version])
+@pytest.mark.parametrize("wsa", Wsa)
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.parametrize(("reason", "subcode", "inner", "before"), WS_ADDRESSING)
+def test_ws_addressing(
+    reason: Reason,
+    subcode: str,
+    inner: str | None,
+    before: str,
+    soap: Soap,
+    wsa: Wsa,
+    version: Version | None,
+) -> None:
+    final = wsa is Wsa.V2005_08
+    refused = Refused(reason, "What was wrong.", names=("wsa:ReplyTo",))
+    spoken = context(None, version, soap=soap, wsa=wsa)
+    status, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m", retry_after=2.5)
+    assert text(answer, "/s:Envelope/s:Header/wsa:Action") == f"{wsa.value}/fault"
+    name = subcode if final else before
+    receiver = reason is Reason.UNAVAILABLE
+    assert status == (503 if receiver else 500 if soap is S11 else 400)
+    if soap is S11:
+        assert text(answer, "//faultcode") == f"wsa:{name}"
+        assert parts(answer, "//detail") == []
+        details = parts(answer, "/s:Envelope/s:Header/wsa:FaultDetail/*")
+    else:
+        assert text(answer, "//s:Code/s:Value") == ("s:Receiver" if receiver else "s:Sender")
+        assert text(answer, "//s:Code/s:Subcode/s:Value") == f"wsa:{name}"
+        nested = [value.text for value in parts(answer, "//s:Subcode/s:Subcode/s:Value")]
+        assert nested == ([f"wsa:{inner}"] if inner and final else [])
+        details = parts(answer, "//s:Detail/*")
+    shown = [(etree.QName(child).localname, "".join(child.itertext())) for child in details]
+    if receiver:
+        older = "ReplyAfter" if wsa in (Wsa.V2003_03, Wsa.V2004_03) else "RetryAfter"
+        assert shown == ([(older, "2500")] if final or soap is S12 else [])
+    elif not final:
+        assert shown == []
+    elif reason is Reason.ACTION_UNSUPPORTED:
+        assert shown == [("ProblemAction", "urn:example:action")]
+    else:
+        assert shown == [("ProblemHeaderQName", "wsa:ReplyTo")]
+
+
+@pytest.mark.parametrize("soap", Soap)
+def test_without_addressing_there_are_no_headers(soap: Soap) -> None:
+    for reason in Reason:
+        _, answer = write_fault(
+            Refused(reason, "What was wrong."),
+            context(soap=soap, wsa=None),
+            now=NOW,
+            message_id="m",
+        )
+        named = {block.tag for block in headers(answer)}
+        assert named <= {f"{{{S12.value}}}Upgrade", f"{{{S12.value}}}NotUnderstood"}
+
+
+@pytest.mark.parametrize(
+    ("reason", "status"),
+    [
+        (Reason.TOO_LARGE, 413),
+        (Reason.MEDIA_TYPE, 415),
+        (Reason.RATE, 429),
+        (Reason.UNAVAILABLE, 503),
+    ],
+)
+@pytest.mark.parametrize("soap", Soap)
+def test_what_http_has_a_status_for(reason: Reason, status: int, soap: Soap) -> None:
+    refused = Refused(reason, "What was wrong.")
+    assert write_fault(refused, context(soap=soap), now=NOW, message_id="m")[0] == status
+
+
+@pytest.mark.parametrize("wsa", Wsa)
+@pytest.mark.parametrize(
+    ("reason", "version", "suffix"),
+    [
+        (Reason.NOT_UNDERSTOOD, Version.WSE_2004_08, "soap"),
+        (Reason.VERSION_MISMATCH, None, "soap"),
+        (Reason.NOT_XML, None, "soap"),
+        (Reason.INTERNAL, Version.WSN_1_3, "soap"),
+        (Reason.MESSAGE_INVALID, Version.WSE_2004_08, "addressing"),
+    ],
+)
+def test_fault_actions(reason: Reason, version: Version | None, suffix: str, wsa: Wsa) -> None:
+    spoken = context(RENEW, version, wsa=wsa)
+    _, answer = write_fault(Refused(reason, "What."), spoken, now=NOW, message_id="m")
+    soap = suffix == "soap" and wsa is Wsa.V2005_08
+    assert text(answer, "//wsa:Action") == f"{wsa.value}/{'soap/' if soap else ''}fault"
+
+
+def test_ws_management_has_an_action_of_its_own() -> None:
+    spoken = context(
+        RENEW, Version.WSE_2004_08, wsa=Wsa.V2004_08, header_namespaces=frozenset({WSMAN})
+    )
+    _, answer = write_fault(
+        Refused(Reason.SUBSCRIPTION_UNKNOWN, "Gone."), spoken, now=NOW, message_id="m"
+    )
+    assert text(answer, "//wsa:Action") == f"{WSE}/fault"
+
+
+EVERY = list(
+    itertools.product(
+        Reason, (None, *Operation), (None, *Version), Soap, (None, *Wsa), ((), ("{urn:x}y", "z"))
+    )
+)
+
+
+def test_every_reason_has_an_envelope(validator: Validator) -> None:
+    """Reasons x operations x versions x SOAP x addressing x details: well-formed, valid, and with
+    the code and the status that belong together."""
+    seen = set()
+    for reason, operation, version, soap, wsa, names in EVERY:
+        refused = Refused(reason, "A <text> & more.", value="secret", names=names)
+        spoken = context(operation, version, soap=soap, wsa=wsa)
+        times = reason in (Reason.EXPIRY_INVALID, Reason.EXPIRY_IN_THE_PAST, Reason.EXPIRY_TOO_LONG)
+        if times and names:
+            refused.names = ("2026-02-01T10:00:00Z",)
+        status, answer = write_fault(refused, spoken, now=NOW, message_id="urn:m", retry_after=1)
+        assert b"secret" not in answer and status in (400, 413, 415, 429, 500, 503)
+        if answer in seen:
+            continue
+        seen.add(answer)
+        (fault,) = body(answer)
+        assert fault.tag == f"{{{soap.value}}}Fault"
+        for value in parts(answer, "//s:Value | //faultcode"):
+            assert _expanded(value)
+        validator.check(answer)
+    assert len(seen) > 100
+
+
+def test_every_reason_that_a_family_has_words_for_is_in_the_table() -> None:
+    """What no row names is the sender's fault, and nothing of a specification's."""
+    plain = {
+        Reason.NOT_XML, Reason.DTD, Reason.PROCESSING_INSTRUCTION, Reason.ENCODING,
+        Reason.TOO_COMPLEX, Reason.TOO_LARGE, Reason.MEDIA_TYPE, Reason.ENVELOPE, Reason.RATE,
+        Reason.LOOP, Reason.PROPERTY_READ_ONLY, Reason.QUERY_DIALECT, Reason.QUERY_INVALID,
+    }  # fmt: skip
+    named = {reason for reason, _, _ in FAULTS} | set(ADDRESSING)
+    assert set(Reason) - named == plain
+    for reason in plain:
+        assert fault_of(reason, None, None).element == fault_of(reason, None, None).subcode == ""
+
+
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.parametrize(
+    "reason", [Reason.FILTER_UNKNOWN, Reason.NOT_UNDERSTOOD, Reason.POLICY_UNRECOGNIZED]
+)
+def test_a_fault_lists_no_thousands(reason: Reason, soap: Soap) -> None:
+    refused = Refused(reason, "Many.", names=tuple(f"{{urn:x}}n{n}" for n in range(5000)))
+    _, answer = write_fault(refused, context(soap=soap), now=NOW, message_id="m")
+    assert answer.count(b"x:n") <= MAX_NAMES
+
+
+def test_times_are_those_of_the_caller() -> None:
+    later = datetime.fromisoformat("2030-01-01T00:00:00+00:00")
+    _, answer = write_fault(Refused(Reason.QUOTA, "Full."), context(), now=later, message_id="m")
+    assert text(answer, "//bf:Timestamp") == "2030-01-01T00:00:00Z"
