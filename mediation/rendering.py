@@ -171,8 +171,12 @@ def _action(notification: Notification, shape: Shape) -> str:
 def payload_action(payload: bytes) -> str:
     """The action of an event that came without one: its root's name as ``namespace/local``."""
     parser = etree.XMLPullParser(("start",), resolve_entities=False, no_network=True)
-    for start in range(0, len(payload), 4096):
-        parser.feed(payload[start : start + 4096])
+    end = 0
+    while end < len(payload):  # Tag by tag: a parser keeps every name that it meets.
+        start, end = end, payload.find(b">", end) + 1 or len(payload)
+        parser.feed(payload[start:end])
+        if end == len(payload):
+            parser.close()
         for _, element in parser.read_events():
             name = etree.QName(cast(etree._Element, element))
             if name.namespace:
