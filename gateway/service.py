@@ -159,8 +159,24 @@ class Gateway:
         for work in (self._deliver, self.subscriptions.run, self._keep_house):
             self._tasks.append(asyncio.create_task(work()))
         self.ready = True
+        if self._behind_a_proxy_unawares():
+            _log.warning(
+                "dragoman.every-peer-is-trusted",
+                why="public_url is not loopback, but what a proxy on this machine hands on comes "
+                "from loopback: set trusted_proxies",
+            )
         _log.info(
             "dragoman.started", subscriptions=len(self.subscriptions), adapter=_scheme(settings)
+        )
+
+    def _behind_a_proxy_unawares(self) -> bool:
+        settings = self.settings
+        host = urlsplit(settings.public_url or "http://localhost").hostname or ""
+        outside = host not in ("localhost", "::1") and not host.startswith("127.")
+        return (
+            outside
+            and settings.on_loopback
+            and not (settings.trusted_proxies or settings.trusted is not None)
         )
 
     async def _deliver(self) -> None:
