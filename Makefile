@@ -25,10 +25,10 @@ ifneq ($(shell cat $(VENV)/.made-in 2>/dev/null),$(CURDIR))
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test check lint types layers format clean
+.PHONY: help run install test release-test check lint types layers format clean
 
 help: ## Print this
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 run: $(RUN_STAMP) ## Start the gateway on http://127.0.0.1:8080 (options in ARGS)
 	@exec $(BIN)/dragoman serve $(ARGS)
@@ -38,6 +38,10 @@ install: $(DEV_STAMP) ## Install Dragoman and what developing it needs into .ven
 test: $(DEV_STAMP) ## Run all tests, name what was skipped (options in ARGS)
 	@$(install_system_packages)
 	@$(BIN)/python -m pytest $(ARGS)
+
+release-test: $(DEV_STAMP) ## Run the long campaigns that precede a release: hours (options in ARGS)
+	@$(install_system_packages)
+	@$(BIN)/python -m pytest -m release -s -o faulthandler_timeout=0 $(ARGS)
 
 check: lint types layers ## Check format, lint, types and the four floors
 

@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TypeVar
 
 from sqlalchemy import Connection
 
@@ -37,6 +38,7 @@ MOST = 10_000
 MOST_OCTETS = 64 * 2**20
 """What may wait for one subscription."""
 
+T = TypeVar("T")
 Loaded = tuple[list[tuple[HeldRow, Notification]], float | None]
 """What was read, and when the next is due if that was nothing."""
 
@@ -68,6 +70,7 @@ class Backlogs:
         self._most = most
         self._most_octets = most_octets
         self._loop = asyncio.get_running_loop()
+        self._holding: list[Parcel] = []
         self._line: deque[Outbox] = deque()
         self._loads = 0
         self._octets = 0
@@ -91,49 +94,50 @@ class Backlogs:
             self.hold(sorted(parcels, key=lambda parcel: parcel.position))
 
     def hold(self, parcels: Sequence[Parcel]) -> None:
-        """Make *parcels* rows of the store; each outbox's in their order, behind its others."""
-        groups: dict[int, tuple[Notification, list[Parcel], list[HeldRow]]] = {}
+        """Make *parcels* rows of the store; each outbox's in their order, behind its others.
+
+        Many hang at the same time: all of one turn of the event loop are one operation.
+        """
         for parcel in parcels:
-            outbox = parcel.outbox
             parcel.state = State.HOLDING
-            outbox.holding += 1
-            notification = parcel.message.notification
-            group = groups.setdefault(id(parcel.message), (notification, [], []))
-            group[1].append(parcel)
-            group[2].append(
+            parcel.outbox.holding += 1
+        if not self._holding:
+            self._loop.call_soon(self.flush)
+        self._holding.extend(parcels)
+
+    def flush(self) -> None:
+        """Ask the store for what `hold` has collected."""
+        parcels, self._holding = self._holding, []
+        if not parcels:
+            return
+        work = [
+            (
+                parcel.message.notification,
                 HeldRow(
-                    outbox.entry.id,
+                    parcel.outbox.entry.id,
                     parcel.position,
                     parcel.octets,
                     parcel.since,
                     parcel.attempts,
                     parcel.answered,
                     parcel.due,
-                )
+                ),
             )
-        work = [(notification, held) for notification, _, held in groups.values()]
+            for parcel in parcels
+        ]
+        self._ledger.submit(partial(rows.hold, work=work), partial(self._held, parcels))
 
-        def operation(connection: Connection) -> list[bool]:
-            return [
-                kept
-                for notification, held in work
-                for kept in rows.hold(connection, notification, held)
-            ]
+    def _submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:
+        """Ask the store for something that comes after what is on its way there."""
+        self.flush()
+        self._ledger.submit(operation, then)
 
-        members = [parcel for _, group, _ in groups.values() for parcel in group]
-        self._ledger.submit(operation, partial(self._held, members))
-
-    def _held(self, parcels: list[Parcel], results: list[bool]) -> None:
+    def _held(self, parcels: Sequence[Parcel], results: list[bool]) -> None:
         touched: dict[int, Outbox] = {}
         for parcel, kept in zip(parcels, results, strict=True):
             outbox = parcel.outbox
-            outbox.holding -= 1
             parcel.state = State.HELD if kept else State.DONE
-            if kept and not outbox.entry.ended:
-                outbox.held += 1
-                outbox.octets += parcel.octets
-                if outbox.width > 1:
-                    outbox.until = 0.0  # Others of it are due before those that wait.
+            self._is_held(outbox, parcel.octets if kept else None)
             self._ledger.stored(parcel.message)
             touched[id(outbox)] = outbox
             if parcel.outcome is not None:
@@ -142,6 +146,43 @@ class Backlogs:
         for outbox in touched.values():
             self.bound(outbox)
             self._changed(outbox, False)
+
+    def hold_message(
+        self, message: Message, outboxes: Sequence[Outbox], position: int, since: float
+    ) -> None:
+        """Make a fresh message a row for each of *outboxes*, behind their others."""
+        octets = len(message.notification.payload)
+        for outbox in outboxes:
+            outbox.holding += 1
+
+        def operation(connection: Connection) -> list[bool]:
+            return rows.hold_all(
+                connection, message.notification, [outbox.entry.id for outbox in outboxes],
+                position=position, octets=octets, since=since,
+            )  # fmt: skip
+
+        def held(results: list[bool]) -> None:
+            for outbox, kept in zip(outboxes, results, strict=True):
+                self._is_held(outbox, octets if kept else None)
+                self._ledger.stored(message)
+                if outbox.held > self._most or outbox.octets > self._most_octets:
+                    self.bound(outbox)
+                if outbox.width > 1 or not (
+                    outbox.timer or outbox.queued or outbox.flying or outbox.loading
+                ):
+                    self._changed(outbox, False)  # Else it is looked at anyway.
+
+        self._submit(operation, held)
+
+    @staticmethod
+    def _is_held(outbox: Outbox, octets: int | None) -> None:
+        """What was on its way into the store is there; None: it was there before."""
+        outbox.holding -= 1
+        if octets is not None and not outbox.entry.ended:
+            outbox.held += 1
+            outbox.octets += octets
+            if outbox.width > 1:
+                outbox.until = 0.0  # Others of it are due before those that wait.
 
     def bound(self, outbox: Outbox, *, by_age: bool = False) -> None:
         """What is beyond the limits of a backlog dies, the oldest first; *by_age*, what is too
@@ -175,7 +216,7 @@ class Backlogs:
                 self.bound(outbox, by_age=by_age and freed[0] > 0)
             self._changed(outbox, False)
 
-        self._ledger.submit(operation, bounded)
+        self._submit(operation, bounded)
 
     # Out of it.
 
@@ -207,7 +248,7 @@ class Backlogs:
             later = None if loaded else rows.next_due(connection, outbox.entry.id)
             return loaded, later
 
-        self._ledger.submit(operation, partial(self._have_loaded, outbox))
+        self._submit(operation, partial(self._have_loaded, outbox))
 
     def _have_loaded(self, outbox: Outbox, result: Loaded) -> None:
         loaded, later = result
@@ -259,7 +300,7 @@ class Backlogs:
             answered=parcel.answered,
             due=parcel.due,
         )
-        self._ledger.submit(operation, lambda _: None)
+        self._submit(operation, lambda _: None)
 
     def bury(self, parcel: Parcel, reason: Reason, outcome: Outcome) -> Death:
         """Lay *parcel* to the dead letters, whether it is a row or lies in memory alone."""
@@ -267,13 +308,13 @@ class Backlogs:
         death = _death(outbox.entry, notification, parcel, reason, outcome)
         if parcel.state is State.HELD:
             self._leave(parcel)
-            self._ledger.submit(
+            self._submit(
                 lambda connection: rows.bury_held(connection, parcel.position, death),
                 lambda _: None,
             )
         else:
             parcel.state = State.DONE
-            self._ledger.submit(
+            self._submit(
                 lambda connection: rows.bury_fresh(connection, notification, death),
                 lambda _: self._ledger.stored(parcel.message),
             )
@@ -290,7 +331,7 @@ class Backlogs:
         outbox.loaded.clear()
         outbox.held = outbox.octets = 0
         operation = partial(_forget, subscription=outbox.entry.id, expired=expired)
-        self._ledger.submit(operation, lambda _: None)
+        self._submit(operation, lambda _: None)
 
 
 def take_up(connection: Connection) -> tuple[Mapping[str, Backlog], int]:

@@ -17,7 +17,7 @@ import structlog
 
 from adapters import Delivery
 from gateway.delivery.backlogs import MOST, MOST_OCTETS, Backlogs, take_up
-from gateway.delivery.ledger import RETRY, Law, Ledger
+from gateway.delivery.ledger import CROWD, RETRY, Law, Ledger
 from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Schedule, Verdict, judge
 from gateway.delivery.sender import SLOTS, Sender
@@ -29,7 +29,8 @@ from mediation import delivery_id, render
 PATIENCE = 1.0
 """Seconds without an answer after which a delivery is held."""
 HURRY = 0.05
-"""The same, at least, for an attempt while half of the messaging system's window is unsettled."""
+"""The same, at least, for an attempt while half of the messaging system's window is unsettled, or
+half of what may lie in memory does."""
 HURRY_FACTOR = 8.0
 """Then an attempt hangs that takes so many times as long as the answered ones do: when it is this
 process that is busy, all take long and none hangs."""
@@ -116,30 +117,30 @@ class Courier:
         self.ledger.messages += 1
         self._position = position = max(self._position + 1, time.time_ns())
         wall = time.time()
-        to_hold: list[Parcel] = []
+        waiting: list[Outbox] = []
         for entry in entries:
             if entry.silent:
                 if entry.subscription.policy.paused:
                     self.ledger.skipped(entry)
                 continue
             outbox = entry.outbox or self._outbox(entry)
-            parcel = Parcel(message, outbox, position, wall)
             message.pending += 1
             self.ledger.matched()
             if self._must_wait(outbox):
-                to_hold.append(parcel)
+                waiting.append(outbox)
             else:
+                parcel = Parcel(message, outbox, position, wall)
                 message.parcels.append(parcel)
                 outbox.live.append(parcel)
                 self.sender.offer(outbox)
         if message.parcels:
             self._messages[message] = None
             self._sweep_later()
-        if to_hold:
-            full = {id(parcel.outbox): parcel.outbox for parcel in to_hold}
-            for outbox in full.values():
-                self._backlogs.hold_outbox(outbox)
-            self._backlogs.hold(to_hold)
+        if waiting:
+            for outbox in waiting:
+                if not outbox.stored:
+                    self._backlogs.hold_outbox(outbox)
+            self._backlogs.hold_message(message, waiting, position, wall)
         self.ledger.release(message)
 
     def _must_wait(self, outbox: Outbox) -> bool:
@@ -154,7 +155,8 @@ class Courier:
 
     @property
     def patience(self) -> float:
-        if self.ledger.messages < self._window:
+        crowded = self.ledger.live > CROWD // 2 and self.ledger.messages > 1
+        if self.ledger.messages < self._window and not crowded:
             return PATIENCE
         return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.sender.answer_time))
 
@@ -392,6 +394,7 @@ class Courier:
     def waits(self, entry: Entry, count: int, octets: int) -> None:
         """Rows for *entry* were added to the store by someone else."""
         outbox = self._outbox(entry)
+        self._backlogs.hold_outbox(outbox)
         outbox.held += count
         outbox.octets += octets
         outbox.until = self._loop.time()
@@ -428,7 +431,9 @@ class Courier:
         self.sender.stopped = True
         for outbox in list(self._outboxes):
             self.hangs(outbox)
+        self._backlogs.flush()
         await self.sender.stop(seconds)
+        self._backlogs.flush()
         await self.ledger.drained()
 
     def next_position(self, count: int) -> int:

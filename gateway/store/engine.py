@@ -36,6 +36,8 @@ MAX_WAITING = 4096
 MAX_BATCH = 256
 BUSY = 0.4
 """Seconds that a commit waits for another program that has the SQLite file, before it fails."""
+CACHE = 32 * 2**20
+"""Octets of an SQLite database that are kept in memory."""
 PROBE = 1.0
 """Seconds from one try to write to the next, while the database does not take what is written."""
 _log = structlog.get_logger("dragoman.store")
@@ -122,6 +124,7 @@ class Store:
                 "foreign_keys=ON",
                 f"busy_timeout={int(BUSY * 1000)}",
                 "journal_size_limit=67108864",
+                f"cache_size=-{CACHE >> 10}",
             ):
                 connection.execute(f"PRAGMA {pragma}")
 

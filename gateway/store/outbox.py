@@ -4,13 +4,13 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, func, select, text
 
 from gateway.store import schema, totals
 from gateway.store.schema import held, messages, subscriptions
-from gateway.store.statements import write_many
+from gateway.store.statements import for_each, for_pairs, write_many
 from gateway.store.totals import Totals
 from mediation import Notification
 from mediation.records import decode, encode
@@ -27,8 +27,7 @@ class Reason(Enum):
     TOO_LARGE = "too-large"
 
 
-@dataclass(frozen=True, slots=True)
-class HeldRow:
+class HeldRow(NamedTuple):
     """One delivery that waits. Times are POSIX seconds."""
 
     subscription: str
@@ -102,47 +101,87 @@ def put_message(connection: Connection, notification: Notification) -> tuple[int
 
 
 _HOLD = (
-    "INSERT INTO held (subscription, position, message, octets, since, attempts, answered, due) "
+    "INSERT INTO held (subscription, position, octets, since, attempts, answered, due, message) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_HOLD_ALL = (
+    "INSERT INTO held (subscription, position, message, octets, since, attempts, answered, due) "
+    "SELECT value, :position, :message, :octets, :since, 0, 0, 0 FROM EACH WHERE true"
 )
 _IS_KNOWN = text(
     "SELECT 1 FROM held WHERE subscription = :subscription AND message = :message "
     "UNION ALL "
     "SELECT 1 FROM dead_letters WHERE subscription = :subscription AND message = :message"
 )
+_KNOWN = text(
+    "SELECT subscription FROM held WHERE message = :message "
+    "UNION ALL SELECT subscription FROM dead_letters WHERE message = :message"
+)
+_FEW = 8
+"""So few are looked up one by one, rather than all that have the message."""
 
 
-def hold(connection: Connection, notification: Notification, rows: Sequence[HeldRow]) -> list[bool]:
-    """Keep *notification* for each of *rows*, and count it as matched; whether each is new.
+def hold(connection: Connection, work: Sequence[tuple[Notification, HeldRow]]) -> list[bool]:
+    """Keep each notification as its row, and count it as matched; whether it is new.
 
     One that waits already, or lies in the dead letters, was taken before a crash.
     """
-    number, new = put_message(connection, notification)
-    kept = [
-        new
-        or not connection.execute(
-            _IS_KNOWN, {"subscription": row.subscription, "message": number}
-        ).first()
-        for row in rows
-    ]
-    fresh = [row for row, keep in zip(rows, kept, strict=True) if keep]
+    by_message: dict[tuple[str, str], tuple[Notification, list[int]]] = {}
+    for index, (notification, _) in enumerate(work):
+        key = (notification.source, notification.id)
+        by_message.setdefault(key, (notification, []))[1].append(index)
+    kept = [True] * len(work)
+    fresh: list[HeldRow] = []
+    for notification, indices in by_message.values():
+        number, new = put_message(connection, notification)
+        subscriptions = [work[index][1].subscription for index in indices]
+        known = set() if new else _known(connection, number, subscriptions)
+        for index in indices:
+            row = work[index][1]
+            kept[index] = row.subscription not in known
+            if kept[index]:
+                known.add(row.subscription)
+                fresh.append(row._replace(message=number))
     if fresh:
-        values = [
-            (
-                row.subscription,
-                row.position,
-                number,
-                row.octets,
-                row.since,
-                row.attempts,
-                row.answered,
-                row.due,
-            )
-            for row in fresh
-        ]
-        write_many(connection, _HOLD, values)
-        totals.add(connection, {row.subscription: Totals(matched=1) for row in fresh})
+        write_many(connection, _HOLD, fresh)
+        changes: dict[str, Totals] = {}
+        for row in fresh:
+            changes.setdefault(row.subscription, Totals()).matched += 1
+        totals.add(connection, changes)
     return kept
+
+
+def _known(connection: Connection, number: int, subscriptions: Sequence[str]) -> set[str]:
+    """Those of *subscriptions* that have a message already."""
+    if len(subscriptions) > _FEW:
+        return set(connection.execute(_KNOWN, {"message": number}).scalars())
+    return {
+        subscription
+        for subscription in subscriptions
+        if connection.execute(_IS_KNOWN, {"subscription": subscription, "message": number}).first()
+    }
+
+
+def hold_all(
+    connection: Connection,
+    notification: Notification,
+    subscriptions: Sequence[str],
+    *,
+    position: int,
+    octets: int,
+    since: float,
+) -> list[bool]:
+    """Keep a fresh *notification* for each of *subscriptions*, as `hold` does for one."""
+    number, new = put_message(connection, notification)
+    known = set() if new else _known(connection, number, subscriptions)
+    fresh = [subscription for subscription in subscriptions if subscription not in known]
+    if fresh:
+        for_each(
+            connection, _HOLD_ALL, fresh,
+            position=position, message=number, octets=octets, since=since,
+        )  # fmt: skip
+        totals.add_matched(connection, fresh)
+    return [subscription not in known for subscription in subscriptions]
 
 
 def load(
@@ -245,25 +284,23 @@ def next_due(connection: Connection, subscription: str) -> float | None:
     ).scalar()
 
 
+_WAITING = (
+    "SELECT held.subscription, held.position, held.message FROM (PAIRS) AS pairs JOIN held "
+    "ON held.subscription = pairs.text AND held.position = pairs.number"
+)
+_REMOVE = "DELETE FROM held WHERE subscription = ? AND position = ?"
+
+
 def delivered(connection: Connection, done: Sequence[tuple[str, int]]) -> None:
     """Remove deliveries, by subscription and position, and count them as delivered."""
-    changes: dict[str, Totals] = {}
-    for subscription, position in done:
-        if _take(connection, subscription, position) is not None:
-            changes.setdefault(subscription, Totals()).delivered += 1
-    totals.add(connection, changes)
-
-
-def _take(connection: Connection, subscription: str, position: int) -> int | None:
-    """Remove one delivery, and its message unless somebody else needs it; the message's number."""
-    number = connection.execute(
-        held.delete()
-        .where(held.c.subscription == subscription, held.c.position == position)
-        .returning(held.c.message)
-    ).scalar_one_or_none()
-    if number is not None:
-        sweep(connection, [number])
-    return number
+    gone = for_pairs(connection, _WAITING, done)
+    if gone:
+        write_many(connection, _REMOVE, [(row.subscription, row.position) for row in gone])
+        changes: dict[str, Totals] = {}
+        for row in gone:
+            changes.setdefault(row.subscription, Totals()).delivered += 1
+        totals.add(connection, changes)
+        sweep(connection, (row.message for row in gone))
 
 
 def postpone(
@@ -278,8 +315,8 @@ def postpone(
     )
 
 
-_SWEEP = text(
-    "DELETE FROM messages WHERE number = :number "
+_SWEEP = (
+    "DELETE FROM messages WHERE number = ? "
     "AND NOT EXISTS (SELECT 1 FROM held WHERE held.message = messages.number) "
     "AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.message = messages.number)"
 )
@@ -287,9 +324,9 @@ _SWEEP = text(
 
 def sweep(connection: Connection, numbers: Iterable[int]) -> None:
     """Remove those messages that nobody needs any more."""
-    rows = [{"number": number} for number in numbers]
+    rows = [(number,) for number in sorted(set(numbers))]
     if rows:
-        connection.execute(_SWEEP, rows)
+        write_many(connection, _SWEEP, rows)
 
 
 def bury_held(connection: Connection, position: int, death: Death) -> bool:

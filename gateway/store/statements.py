@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
 
 def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -21,6 +21,12 @@ _EACH = {
     "sqlite": "json_each(:each)",
     "postgresql": "json_array_elements_text(CAST(:each AS json)) AS each (value)",
 }
+_PAIRS = {
+    "sqlite": "SELECT json_extract(value, '$[0]') AS text, json_extract(value, '$[1]') AS number "
+    "FROM json_each(:pairs)",
+    "postgresql": "SELECT value ->> 0 AS text, CAST(value ->> 1 AS bigint) AS number "
+    "FROM json_array_elements(CAST(:pairs AS json)) AS pair (value)",
+}
 
 
 def for_each(
@@ -33,3 +39,12 @@ def for_each(
     """
     statement = statement.replace("EACH", _EACH[connection.dialect.name])
     connection.execute(text(statement), {"each": json.dumps(list(strings)), **values})
+
+
+def for_pairs(
+    connection: Connection, statement: str, pairs: Iterable[tuple[str, int]]
+) -> Sequence[Row[Any]]:
+    """The same with ``(PAIRS)``, a table of *pairs*: their columns are ``text`` and ``number``.
+    What the statement returns."""
+    statement = statement.replace("PAIRS", _PAIRS[connection.dialect.name])
+    return connection.execute(text(statement), {"pairs": json.dumps(list(pairs))}).all()

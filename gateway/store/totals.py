@@ -4,14 +4,14 @@ The conservation law: matched = delivered + waiting + in flight + dead + expired
 What is waiting or in flight and durable is a row of ``held``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
 from sqlalchemy import Connection, func, select
 
 from gateway.store import schema
-from gateway.store.statements import write_many
+from gateway.store.statements import for_each, write_many
 
 ENDED = ""
 """Under this id stand the totals of all subscriptions that have ended."""
@@ -49,6 +49,18 @@ def add(connection: Connection, changes: Mapping[str, Totals]) -> None:
     if changes:
         rows = [(*_values(change), key) for key, change in sorted(changes.items())]
         write_many(connection, _ADD, rows)
+
+
+_MATCHED = (
+    "INSERT INTO totals (subscription, matched, delivered, dead, expired, cancelled, skipped) "
+    "SELECT value, 1, 0, 0, 0, 0, 0 FROM EACH WHERE true "
+    "ON CONFLICT (subscription) DO UPDATE SET matched = totals.matched + 1"
+)
+
+
+def add_matched(connection: Connection, subscriptions: Iterable[str]) -> None:
+    """Add one that matched to the totals of each of *subscriptions*."""
+    for_each(connection, _MATCHED, subscriptions)
 
 
 def retire(connection: Connection, subscription: str) -> None:
