@@ -284,6 +284,7 @@ def _fault_1_2(fault: Fault, refused: Refused, now: datetime) -> str:
             f'<wse:{fault.inner} xmlns:wse="{names.WSE_2004_08}">{xml_text(name)}'
             f"</wse:{fault.inner}>"
             for name in refused.names[:MAX_NAMES]
+            if not name.startswith("{")  # Elements' names: what is listed here are URIs.
         )
     else:
         detail = ""

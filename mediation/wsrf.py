@@ -226,7 +226,8 @@ def written_topic(topic: Topic) -> tuple[str, str]:
 
 def _topic_set(topics: Collection[Topic]) -> bytes:
     """WS-Topics 1.3, TopicSet: elements named after the topics, nested, ``wstop:topic`` on those
-    that are one. A topic whose name is no NCName cannot stand there and is left out."""
+    that are one. A topic whose name is no NCName cannot stand there and is left out. A root of the
+    ad hoc namespace has no namespace here either, for which the schema alone has no place."""
     root = etree.Element(f"{{{names.WSTOP_1_3}}}TopicSet", nsmap={"wstop": names.WSTOP_1_3})
     nodes: dict[tuple[Step, ...], etree._Element] = {(): root}
     for topic in topics:
