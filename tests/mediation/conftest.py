@@ -1,13 +1,16 @@
 """Fixtures of this floor's tests."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.mediation.schemas import Validator
 
 
 @pytest.fixture(scope="session")
-def validator(shared: Path) -> Validator:
-    """The specifications' schemas."""
-    return Validator(shared / "specs/schemas")
+def validator(request: pytest.FixtureRequest) -> Validator:
+    """The specifications' schemas; where they are not, it takes whatever is well-formed, and
+    ``test_the_validator_refuses`` says so."""
+    try:
+        folder = request.getfixturevalue("shared")
+    except pytest.skip.Exception:
+        return Validator(None)
+    return Validator(folder / "specs/schemas")

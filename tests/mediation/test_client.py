@@ -4,6 +4,7 @@ producers answer and send is read, whoever they are."""
 import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -474,8 +475,9 @@ def test_subscription_end_of_others(inner: str, status: str) -> None:
     assert read_received(octets) == Ended(status, "")
 
 
-def test_the_validator_refuses(validator: Validator) -> None:
+def test_the_validator_refuses(shared: Path, validator: Validator) -> None:
     """Else nothing that it passes would mean anything."""
+    assert shared.is_dir()
     for wrong in (
         "<wse:Subscribe><wse:Expires>PT1H</wse:Expires></wse:Subscribe>",
         "<wsnt:Subscribe><wsnt:Filter/></wsnt:Subscribe>",
