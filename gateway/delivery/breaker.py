@@ -14,9 +14,10 @@ LAST_PROBE = 300.0
 class Breaker:
     """Times are those of one clock, in seconds."""
 
-    __slots__ = ("_delay", "_failures", "_probing", "until")
+    __slots__ = ("_delay", "_failures", "_first", "_probing", "until")
 
-    def __init__(self) -> None:
+    def __init__(self, first: float = FIRST_PROBE) -> None:
+        self._first = first
         self._failures = 0
         self._delay = 0.0
         self._probing = False
@@ -55,6 +56,6 @@ class Breaker:
         if self.until is not None and not self._probing:
             self.until = max(self.until, now + at_least)
         elif self._failures >= FAILURES or self.until is not None or at_least > 0:
-            self._delay = min(self._delay * 2, LAST_PROBE) if self._delay else FIRST_PROBE
+            self._delay = min(self._delay * 2, LAST_PROBE) if self._delay else self._first
             self._probing = False
             self.until = now + max(self._delay, at_least)

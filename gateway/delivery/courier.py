@@ -75,7 +75,7 @@ class Courier:
         self._give_up = give_up
         self._schedule = schedule or Schedule()
         self.ledger = Ledger(store, retry=retry)
-        self.sender = Sender(self, slots=slots)
+        self.sender = Sender(self, slots=slots, probe=self._schedule.probe)
         self._backlogs = Backlogs(
             self.ledger,
             age=self._schedule.age,
@@ -183,7 +183,8 @@ class Courier:
 
     def _outbox(self, entry: Entry) -> Outbox:
         if entry.outbox is None:
-            entry.outbox = Outbox(entry, self.sender.destination(entry.target))
+            destination = self.sender.destination(entry.target)
+            entry.outbox = Outbox(entry, destination, self._schedule.probe)
             self._outboxes.add(entry.outbox)
         return entry.outbox
 

@@ -10,7 +10,7 @@ from asyncio import TimerHandle
 from collections import deque
 from typing import TYPE_CHECKING
 
-from gateway.delivery.breaker import Breaker
+from gateway.delivery.breaker import FIRST_PROBE, Breaker
 
 if TYPE_CHECKING:
     from gateway.delivery.parcels import Outbox
@@ -29,14 +29,14 @@ class Destination:
         "tokens", "tokens_at", "turning", "wake_at",
     )  # fmt: skip
 
-    def __init__(self, name: tuple[str, str, int]) -> None:
+    def __init__(self, name: tuple[str, str, int], probe: float = FIRST_PROBE) -> None:
         self.name = name
         self.queue: deque[Outbox] = deque()
         self.outboxes = 0
         self.active = 0
         self.loading = 0
         """Outboxes that read the store, to send next."""
-        self.breaker = Breaker()
+        self.breaker = Breaker(probe)
         self.turning = False
         """It stands in the line of destinations with something to send."""
         self.timer: TimerHandle | None = None

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from adapters import Delivery
-from gateway.delivery.breaker import Breaker
+from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.schedule import Outcome
 from gateway.egress import Target
 from mediation import Notification, Recipient, Rendering, Shape, Subscription
@@ -121,7 +121,9 @@ class Outbox:
         "wake_at",
     )  # fmt: skip
 
-    def __init__(self, entry: Entry, destination: "Destination") -> None:
+    def __init__(
+        self, entry: Entry, destination: "Destination", probe: float = FIRST_PROBE
+    ) -> None:
         self.entry = entry
         self.destination = destination
         self.live: deque[Parcel] = deque()
@@ -136,7 +138,7 @@ class Outbox:
         self.timer: TimerHandle | None = None
         self.wake_at = 0.0
         """When the timer rings."""
-        self.breaker = Breaker()
+        self.breaker = Breaker(probe)
         self.loading = False
         """The beginning of what it has in the store is being read, or cut off."""
         self.queued = False

@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass
 from enum import Enum
 
+from gateway.delivery.breaker import FIRST_PROBE
 from gateway.egress import Answer, FailureKind, SendFailed
 from mediation import fault_in
 
@@ -24,6 +25,8 @@ class Schedule:
     age: float = 30 * 3600.0
     answered: int = 5
     forbidden: int = 3
+    probe: float = FIRST_PROBE
+    """Until the first probe after a breaker opened."""
 
     @property
     def attempts(self) -> int:

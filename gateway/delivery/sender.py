@@ -6,6 +6,7 @@ from typing import Protocol
 
 import structlog
 
+from gateway.delivery.breaker import FIRST_PROBE
 from gateway.delivery.destinations import Destination
 from gateway.delivery.parcels import Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Verdict, failed
@@ -48,10 +49,11 @@ class Owner(Protocol):
 class Sender:
     """Deals slots to destinations in turn."""
 
-    def __init__(self, owner: Owner, *, slots: int = SLOTS) -> None:
+    def __init__(self, owner: Owner, *, slots: int = SLOTS, probe: float = FIRST_PROBE) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._slots = slots
+        self._probe = probe
         self._turns: deque[Destination] = deque()
         self._destinations: dict[tuple[str, str, int], Destination] = {}
         self._flying: dict[Parcel, asyncio.Task[None]] = {}
@@ -76,7 +78,7 @@ class Sender:
         name = target.destination
         found = self._destinations.get(name)
         if found is None:
-            found = self._destinations[name] = Destination(name)
+            found = self._destinations[name] = Destination(name, self._probe)
         found.outboxes += 1
         return found
 

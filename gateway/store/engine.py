@@ -59,6 +59,7 @@ class Store:
     Args:
         url: An SQLAlchemy URL; plain ``postgresql://`` means psycopg 3.
         power_safe: With False, commits to SQLite survive kill -9 but not a power loss.
+        probe: Seconds from one try to write to the next, while the database takes nothing.
     """
 
     def __init__(self, url: str, *, power_safe: bool = True, probe: float = PROBE) -> None:
@@ -78,9 +79,9 @@ class Store:
         """Whether the last commit succeeded."""
 
     @classmethod
-    def at(cls, folder: Path, *, power_safe: bool = True) -> "Store":
+    def at(cls, folder: Path, *, power_safe: bool = True, probe: float = PROBE) -> "Store":
         """The SQLite store in *folder*."""
-        return cls(f"sqlite:///{folder / 'store.db'}", power_safe=power_safe)
+        return cls(f"sqlite:///{folder / 'store.db'}", power_safe=power_safe, probe=probe)
 
     async def start(self) -> None:
         """Open the database and bring its schema up to date.

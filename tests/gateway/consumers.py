@@ -14,6 +14,15 @@ _ID = re.compile(rb"MessageID>([^<]+)<")
 ENDLESS = 100 * 2**20
 
 
+async def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Return once *holds*, which tells nobody when it changes."""
+    async with asyncio.timeout(seconds):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.01)
+
+
 class Connection(asyncio.Protocol):
     """One connection of the gateway to the consumers; the path says to which."""
 
@@ -21,6 +30,8 @@ class Connection(asyncio.Protocol):
         self._consumers = consumers
         self._buffer = b""
         self.open = True
+        self.answered = True
+        """Nothing that came is without an answer."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -35,6 +46,7 @@ class Connection(asyncio.Protocol):
             if length is None or len(rest) < int(length[1]):
                 return
             body, self._buffer = rest[: int(length[1])], rest[int(length[1]) :]
+            self.answered = False
             self._consumers.by_path[head.split(b" ", 2)[1].decode()].receive(self, body)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -44,6 +56,7 @@ class Connection(asyncio.Protocol):
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         lines = [f"HTTP/1.1 {status} Said", f"Content-Length: {len(body)}"]
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        self.answered = True
         if self.open:
             self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
 

@@ -3,9 +3,18 @@
 import asyncio
 import random
 import time
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
+import pytest
+
+from gateway.store import Store, outbox
+from gateway.store import subscriptions as rows
+from gateway.subscriptions import new_key, public_id
+from mediation import EndpointReference, Lease, Soap, Spec, Subscription, Version, Wsa
 from tests.gateway.consumers import accept, consumers, hang, slow
+from tests.gateway.engine import notification
 from tests.gateway.processes import GatewayProcess, gateway_process, publishing
 from tests.gateway.test_reliability_kill import judge
 
@@ -50,6 +59,62 @@ async def test_stop_with_a_hung_consumer(tmp_path: Path) -> None:
         await gateway.start()
         await gateway.at_rest()
         judge(publishers, [good, bad])
+
+
+async def start_with_a_backlog(data: Path, *, subscriptions: int, messages: int) -> float:
+    """How long it takes until a gateway is ready that has so many of each waiting."""
+    data.mkdir()
+    async with consumers() as sinks:
+        hosts = [sinks.add(keep=False) for _ in range(4)]
+        store = Store.at(data)
+        await store.start()
+        ids = []
+        for number in range(subscriptions):
+            key = new_key()
+            ids.append(public_id(key))
+            subscription = Subscription(
+                key,
+                ids[-1],
+                "anonymous:127.0.0.1",
+                Spec(Version.WSE_2004_08, Soap.V1_2, Wsa.V2004_08),
+                EndpointReference(hosts[number % 4].url, Wsa.V2004_08),
+                Lease(datetime.now(UTC), None),
+            )
+            insert = partial(rows.insert, subscription=subscription)
+            inserted = store.submit(insert)
+            if number % 1000 == 999:
+                await inserted
+        for number in range(messages):
+            hold = partial(
+                outbox.hold_all, notification=notification(str(number)), subscriptions=ids,
+                position=number + 1, octets=100, since=time.time(),
+            )  # fmt: skip
+            await store.submit(hold)
+        await store.close()
+        gateway = GatewayProcess(data)
+        began = time.monotonic()
+        await gateway.start()
+        ready = time.monotonic()
+        for host in hosts:
+            await host.have(20)
+            elapsed = host.received[-1].at - ready
+            assert host.count <= 60 + 100 * max(0.0, elapsed), "a burst"
+        law = await gateway.metrics()
+        assert law["matched_total"] == subscriptions * messages
+        assert law["conservation_error"] == 0
+        await gateway.end()
+    return ready - began
+
+
+async def test_quick_start(tmp_path: Path) -> None:
+    assert await start_with_a_backlog(tmp_path / "data", subscriptions=2000, messages=10) < 10
+
+
+@pytest.mark.release
+async def test_quick_start_of_10000(tmp_path: Path) -> None:
+    took = await start_with_a_backlog(tmp_path / "data", subscriptions=10_000, messages=10)
+    print(f"ready in {took:.1f} s")
+    assert took < 5
 
 
 async def test_second_process(tmp_path: Path) -> None:

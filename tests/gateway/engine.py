@@ -1,0 +1,186 @@
+"""The delivery engine alone, over a real store and real sockets."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gateway.delivery import Courier, Entry, Law, Schedule
+from gateway.egress import AddressPolicy, HttpTransport, parse_target
+from gateway.store import DeadLetter, Store, deadletters
+from gateway.store import subscriptions as rows
+from gateway.subscriptions import new_key, public_id
+from mediation import (
+    EndpointReference,
+    Lease,
+    Notification,
+    Policy,
+    Soap,
+    Spec,
+    Subscription,
+    Version,
+    Wsa,
+    prepare,
+)
+from tests.gateway.consumers import until
+
+QUICK = Schedule(delays=(0.05,) * 10, probe=0.05)
+"""Eleven attempts in about half a second."""
+DEADLINE = 15.0
+SOURCE = "urn:test:publisher"
+
+
+@dataclass
+class Letter:
+    """A message of a messaging system that keeps it until it is settled."""
+
+    notification: Notification
+    settled: bool = False
+    partition: int = 0
+    redelivered: bool = False
+
+    def settle(self) -> None:
+        self.settled = True
+
+
+def notification(number: str, filling: int = 0) -> Notification:
+    payload = f'<t:event xmlns:t="urn:test"><n>{number}</n><f>{"x" * filling}</f></t:event>'
+    return Notification(f"urn:test:{number}", SOURCE, payload.encode(), datetime.now(UTC))
+
+
+@dataclass
+class Engine:
+    """A courier with its store, and all that was given to it."""
+
+    data: Path
+    store: Store
+    courier: Courier
+    entries: list[Entry] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)
+    given_up: list[tuple[Entry, str]] = field(default_factory=list)
+
+    async def subscribe(self, url: str, **policy: Any) -> Entry:
+        key = new_key()
+        subscription = Subscription(
+            key,
+            public_id(key),
+            "anonymous:127.0.0.1",
+            Spec(Version.WSE_2004_08, Soap.V1_2, Wsa.V2004_08),
+            EndpointReference(url, Wsa.V2004_08),
+            Lease(datetime.now(UTC), None),
+            policy=Policy(**policy),
+        )
+        await self.store.submit(lambda connection: rows.insert(connection, subscription))
+        entry = Entry(subscription, prepare(subscription), parse_target(url))
+        self.entries.append(entry)
+        return entry
+
+    def publish(self, *numbers: str | int, to: list[Entry] | None = None, filling: int = 0) -> None:
+        for number in numbers:
+            letter = Letter(notification(str(number), filling))
+            self.letters.append(letter)
+            self.courier.accept(letter, self.entries if to is None else to)
+
+    def pause(self, entry: Entry, paused: bool) -> None:
+        policy = replace(entry.subscription.policy, paused=paused)
+        entry.subscription = replace(entry.subscription, policy=policy)
+        (self.courier.quiet if paused else self.courier.resume)(entry)
+
+    async def end(self, entry: Entry, *, expired: bool = False) -> None:
+        subscription = entry.subscription
+        await self.store.submit(lambda c: rows.delete(c, subscription, expired=expired))
+        self.courier.end(entry, expired=expired)
+
+    async def dead(self) -> list[DeadLetter]:
+        return await self.store.submit(deadletters.listed)
+
+    async def redrive(self) -> None:
+        by_id = {entry.id: entry for entry in self.entries}
+        position = self.courier.next_position(deadletters.MOST)
+        again = await self.store.submit(
+            lambda c: deadletters.redrive(c, None, alive=by_id.keys(), position=position)
+        )
+        for subscription, (count, octets) in again.items():
+            self.courier.waits(by_id[subscription], count, octets)
+
+    async def law_when(self, **expected: int) -> Law:
+        """The law, once the fields of it or of its totals are as *expected*."""
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                law = await self.courier.law()
+                found = {
+                    name: getattr(law if hasattr(law, name) else law.totals, name)
+                    for name in expected
+                }
+                if found == expected:
+                    return law
+                await asyncio.sleep(0.01)
+
+    async def settled(self) -> None:
+        """Wait until the messaging system needs to keep nothing."""
+        await until(lambda: all(letter.settled for letter in self.letters), DEADLINE)
+
+    async def at_rest(self, **expected: int) -> Law:
+        """The same, with all settled, nothing under way, and the law kept."""
+        law = await self.law_when(in_flight=0, waiting=0, **expected)
+        await self.courier.ledger.drained()
+        law = await self.courier.law()
+        assert law.error == 0, law
+        assert law.totals.matched == law.totals.settled()
+        assert all(letter.settled for letter in self.letters)
+        assert self.courier.ledger.live == self.courier.ledger.messages == 0
+        return law
+
+
+@asynccontextmanager
+async def engine(data: Path, schedule: Schedule = QUICK, **options: Any) -> AsyncIterator[Engine]:
+    """One that starts with what *data* has; on the way out it keeps all that it was given."""
+    store = Store.at(data, probe=0.1)
+    await store.start()
+    transport = HttpTransport(AddressPolicy(loopback=True))
+    given_up: list[tuple[Entry, str]] = []
+    courier = Courier(
+        store,
+        transport,
+        prefetch=options.pop("prefetch", 64),
+        producer="http://127.0.0.1/soap",
+        give_up=lambda entry, reason: given_up.append((entry, reason)),
+        schedule=schedule,
+        retry=0.1,
+        **options,
+    )
+    one = Engine(data, store, courier, given_up=given_up)
+    for subscription in await store.submit(rows.load):
+        target = parse_target(subscription.consumer.address)
+        one.entries.append(Entry(subscription, prepare(subscription), target))
+    await courier.start(one.entries)
+    try:
+        yield one
+        async with asyncio.timeout(DEADLINE):
+            await courier.stop(5.0)
+        assert all(letter.settled for letter in one.letters)
+        law = await courier.law()
+        assert law.error == 0, law
+        assert (law.in_flight, courier.ledger.live) == (0, 0)
+    finally:
+        await transport.close()
+        await store.close()
+    check_store(data)
+
+
+def check_store(data: Path) -> None:
+    """The database is sound, and keeps no message that nobody needs."""
+    with sqlite3.connect(data / "store.db") as connection:
+        [[verdict]] = connection.execute("PRAGMA integrity_check").fetchall()
+        assert verdict == "ok"
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+        [[needless]] = connection.execute(
+            "SELECT count(*) FROM messages WHERE number NOT IN (SELECT message FROM held) "
+            "AND number NOT IN (SELECT message FROM dead_letters)"
+        ).fetchall()
+        assert needless == 0
+    connection.close()
