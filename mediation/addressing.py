@@ -67,6 +67,17 @@ def wsa_of(envelope: Envelope) -> Wsa | None:
     return min(present, key=lambda wsa: (not present[wsa], _PREFERENCE.index(wsa)))
 
 
+def first_message_id(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:
+    """What a fault needs of headers that may be refused: their version, and what it relates to."""
+    if wsa is None:
+        return NO_HEADERS
+    tag = f"{{{wsa.value}}}MessageID"
+    for block in envelope.headers:
+        if block.tag == tag and block.text and len(block.text) <= MAX_URI:
+            return MessageHeaders(wsa, message_id=block.text)
+    return MessageHeaders(wsa)
+
+
 def read_headers(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:
     """Read the addressing headers for our role, which are in version *wsa*.
 

@@ -14,7 +14,7 @@ from filters import DocumentLimits, Reason, Refused, Topic, parse_document
 from mediation import names
 from mediation.addressing import (
     MAX_URI,
-    MessageHeaders,
+    first_message_id,
     is_anonymous,
     read_headers,
     write_headers,
@@ -114,7 +114,9 @@ def read(
         name = str(element.tag) if element is not None else ""
         wsa, namespaces = wsa_of(envelope), frozenset(map(namespace_of, blocks))
         # Said again as more is known: each step may refuse.
-        context = Context(soap, MessageHeaders(wsa), None, None, name, namespaces)
+        context = Context(soap, first_message_id(envelope, wsa), None, None, name, namespaces)
+        if not names.WSA_DRAFTS.isdisjoint(namespaces):
+            raise MediationError(Reason.HEADER_INVALID, "No draft of WS-Addressing is spoken.")
         headers = read_headers(envelope, wsa) if blocks else context.headers
         context = Context(soap, headers, None, None, name, namespaces)
         codec, operation = _detect(element, headers.action)

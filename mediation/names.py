@@ -15,6 +15,11 @@ WSA_ANONYMOUS_MISSPELT = "http://www.w3.org/2005/08/addressing/role/anonymous"
 WSA_NONE = "http://www.w3.org/2005/08/addressing/none"
 WSA_SOAP_FAULT = "http://www.w3.org/2005/08/addressing/soap/fault"
 
+WSA_DRAFTS = frozenset(
+    f"http://www.w3.org/{month}/addressing" for month in ("2004/12", "2005/02", "2005/03")
+)
+"""Between 2004/08 and 1.0; nobody is known to speak one, and none is guessed at."""
+
 WSE_2004_08 = "http://schemas.xmlsoap.org/ws/2004/08/eventing"
 WSE_PUSH = WSE_2004_08 + "/DeliveryModes/Push"
 WSE_ENDED_DELIVERY_FAILURE = WSE_2004_08 + "/DeliveryFailure"

@@ -289,12 +289,16 @@ class TestHeaders:
     @pytest.mark.parametrize("wsa", Wsa)
     def test_twice(self, wsa: Wsa, name: str) -> None:
         block = f"<wsa:{name}><wsa:Address>urn:a</wsa:Address></wsa:{name}>" * 2
+        if name != "MessageID":
+            block += "<wsa:MessageID>urn:1</wsa:MessageID>"
         rejected = refused(envelope(EVENT, block, wsa=wsa))
         assert rejected.refused.reason is Reason.HEADER_REPEATED
         status, answer = write_fault(
             rejected.refused, rejected.context, now=NOW, message_id="urn:m"
         )
         assert status == 400
+        related = [block.text for block in parts(answer, "//wsa:RelatesTo")]
+        assert related == ([] if name == "MessageID" else ["urn:1"])
         subcode = text(answer, "//s:Code/s:Subcode/s:Value")
         if wsa is V2005:
             assert subcode == "wsa:InvalidAddressingHeader"
@@ -303,6 +307,11 @@ class TestHeaders:
         else:
             assert subcode == "wsa:InvalidMessageInformationHeader"
             assert parts(answer, "//s:Detail") == []
+
+    @pytest.mark.parametrize("month", ["2004/12", "2005/02", "2005/03"])
+    def test_drafts(self, month: str) -> None:
+        block = f'<d:Action xmlns:d="http://www.w3.org/{month}/addressing">urn:a</d:Action>'
+        assert refused(envelope(EVENT, block)).refused.reason is Reason.HEADER_INVALID
 
     @pytest.mark.parametrize("name", ["ReplyTo", "FaultTo"])
     def test_replies_to_nowhere(self, name: str) -> None:
