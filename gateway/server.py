@@ -122,8 +122,10 @@ async def serve(
     up.cancel()
     started(gateway, port)
     waiting = asyncio.create_task(stopping.wait())
-    await asyncio.wait((serving, waiting), return_when=asyncio.FIRST_COMPLETED)
+    failing = asyncio.create_task(gateway.failed.wait())
+    await asyncio.wait((serving, waiting, failing), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
+    failing.cancel()
     gateway.drain()
 
     async def end() -> None:
@@ -139,7 +141,7 @@ async def serve(
     hurry.cancel()
     if ending in done:
         await ending
-        return 0
+        return 1 if gateway.failed.is_set() else 0
     _log.error("dragoman.stop-forced")
     ending.cancel()
     return 1

@@ -92,6 +92,8 @@ class Gateway:
         self._lock: int | None = None
         self.ready = False
         self.draining = False
+        self.failed = asyncio.Event()
+        """Something without which nothing is delivered has ended: the process should, too."""
 
     async def start(self) -> None:
         """Open the store and the messaging system, and take up what waits.
@@ -157,7 +159,8 @@ class Gateway:
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
         await self.courier.start(self.subscriptions.entries)
         for work in (self._deliver, self.subscriptions.run, self._keep_house):
-            self._tasks.append(asyncio.create_task(work()))
+            self._tasks.append(task := asyncio.create_task(work()))
+            task.add_done_callback(self._worker_ended)
         self.ready = True
         if self._behind_a_proxy_unawares():
             _log.warning(
@@ -181,8 +184,17 @@ class Gateway:
 
     async def _deliver(self) -> None:
         async for delivery, keys in self.adapter.deliveries():
-            self.courier.accept(delivery, self.subscriptions.matching(keys))
+            try:
+                self.courier.accept(delivery, self.subscriptions.matching(keys))
+            except Exception:  # It stays unsettled, and comes again after a restart.
+                _log.exception("delivery.not-accepted")
             await self.courier.room()
+
+    def _worker_ended(self, task: asyncio.Task[None]) -> None:
+        """They work until the gateway stops: one that ends before that has failed."""
+        if not task.cancelled():
+            _log.critical("dragoman.failed", exc_info=task.exception())
+            self.failed.set()
 
     async def _keep_house(self) -> None:
         while True:

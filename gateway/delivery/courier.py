@@ -394,6 +394,8 @@ class Courier:
 
     def waits(self, entry: Entry, count: int, octets: int) -> None:
         """Rows for *entry* were added to the store by someone else."""
+        if entry.ended:
+            return  # They went with it.
         outbox = self._outbox(entry)
         self._backlogs.hold_outbox(outbox)
         outbox.held += count

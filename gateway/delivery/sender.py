@@ -10,13 +10,17 @@ from gateway.delivery.breaker import FIRST_PROBE
 from gateway.delivery.destinations import Destination
 from gateway.delivery.parcels import Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Verdict, failed
-from gateway.egress import SendFailed, Target
+from gateway.egress import FailureKind, SendFailed, Target
 
 SLOTS = 512
 """Young attempts at a time."""
 YOUNG = 0.25
 """Seconds for which an attempt takes a slot."""
 MAX_FLYING = 4096
+MAX_OCTETS = 128 * 2**20
+"""Payloads of the attempts under way: what hangs must not take all memory, nor stop the others."""
+CUT_AFTER = 3.0
+"""Seconds after which an attempt that hangs is given up, when there is too much under way."""
 TICK = 0.05
 
 _log = structlog.get_logger("dragoman.delivery")
@@ -49,14 +53,24 @@ class Owner(Protocol):
 class Sender:
     """Deals slots to destinations in turn."""
 
-    def __init__(self, owner: Owner, *, slots: int = SLOTS, probe: float = FIRST_PROBE) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        *,
+        slots: int = SLOTS,
+        probe: float = FIRST_PROBE,
+        max_octets: int = MAX_OCTETS,
+    ) -> None:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._slots = slots
         self._probe = probe
+        self._max_octets = max_octets
         self._turns: deque[Destination] = deque()
         self._destinations: dict[tuple[str, str, int], Destination] = {}
         self._flying: dict[Parcel, asyncio.Task[None]] = {}
+        self._octets = 0
+        self._cut: set[Parcel] = set()
         self._ticking = False
         self._pumping = False
         self.stopped = False
@@ -140,7 +154,7 @@ class Sender:
             return
         self._pumping = True
         try:
-            while self._turns and self._slots > 0 and len(self._flying) < MAX_FLYING:
+            while self._turns and self._has_place():
                 destination = self._turns.popleft()
                 destination.turning = False
                 if not destination.queue or not destination.may_start(self._loop.time()):
@@ -155,6 +169,11 @@ class Sender:
         finally:
             self._pumping = False
 
+    def _has_place(self) -> bool:
+        return (
+            self._slots > 0 and len(self._flying) < MAX_FLYING and self._octets < self._max_octets
+        )
+
     def _start(self, parcel: Parcel) -> None:
         now = self._loop.time()
         outbox = parcel.outbox
@@ -163,6 +182,7 @@ class Sender:
         parcel.started = now
         parcel.slot = True
         self._slots -= 1
+        self._octets += parcel.octets
         self._flying[parcel] = self._loop.create_task(self._attempt(parcel))
         if len(outbox.flying) < outbox.width and not outbox.queued:
             outbox.queued = True
@@ -177,8 +197,11 @@ class Sender:
         except SendFailed as error:
             outcome = failed(error)
         except asyncio.CancelledError:
-            self._land(parcel)
-            raise
+            if parcel not in self._cut:
+                self._land(parcel)
+                raise
+            self._cut.discard(parcel)
+            outcome = failed(SendFailed(FailureKind.TIMEOUT))
         except Exception:
             _log.exception("delivery.error", subscription=parcel.outbox.entry.id)
             outcome = Outcome(Verdict.RETRY)
@@ -198,6 +221,7 @@ class Sender:
 
     def _land(self, parcel: Parcel) -> None:
         del self._flying[parcel]
+        self._octets -= parcel.octets
         if parcel.slot:
             parcel.slot = False
             self._slots += 1
@@ -221,11 +245,24 @@ class Sender:
                 self._owner.hangs(parcel.outbox)
                 for waiting in list(parcel.outbox.destination.queue):
                     self._owner.hangs(waiting)
+        if self._octets >= self._max_octets:
+            self._make_place(now)
         self._ticking = bool(self._flying)
         if self._ticking:
             self._loop.call_later(TICK, self._tick)
         if freed:
             self._pump()
+
+    def _make_place(self, now: float) -> None:
+        """Give up the oldest attempts, until there is room."""
+        left = self._octets
+        for parcel, task in self._flying.items():
+            if left < self._max_octets or now - parcel.started < CUT_AFTER:
+                return
+            left -= parcel.octets
+            if parcel not in self._cut:
+                self._cut.add(parcel)
+                task.cancel()
 
     async def stop(self, seconds: float) -> None:
         """Start nothing more; give what is under way *seconds* to end, then cancel it."""

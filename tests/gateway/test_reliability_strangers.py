@@ -74,6 +74,7 @@ async def isolation(data: Path, *, seconds: float, factor: float) -> str:
         )
         assert together - alone < MORE * factor, figures
         assert memory < CEILING, figures
+        await sinks.leave()
         await gateway.at_rest(waiting=None)
     return figures
 
@@ -106,6 +107,27 @@ async def test_memory_while_consumers_are_away(tmp_path: Path) -> None:
         await gateway.at_rest()
         assert gateway.memory() < CEILING
         judge([publisher], those)
+
+
+async def test_memory_while_large_messages_hang(tmp_path: Path) -> None:
+    """What is under way is bounded in octets, and a good consumer still gets its own."""
+    environment = {"DRAGOMAN_DRAIN": "0.5", "DRAGOMAN_RETRY_DELAYS": "[600]"}
+    async with consumers() as sinks, gateway_process(tmp_path / "data", environment) as gateway:
+        hung = [sinks.add(hang, keep=False) for _ in range(400)]
+        good = sinks.add(keep=False)
+        for consumer in (*hung, good):
+            await gateway.subscribe(consumer.url)
+        publisher = Publisher(gateway, "a", filling=2**20)
+        for _ in range(3):
+            assert await publisher.publish() == 202
+        publisher.close()
+        await good.have(3, 60)
+        for consumer in hung:
+            await consumer.have(1, 60)
+            assert gateway.memory() < CEILING
+        print(f"resident {gateway.memory() >> 20} MiB")
+        await sinks.leave()
+        await gateway.at_rest(waiting=None)
 
 
 async def test_backlog(tmp_path: Path) -> None:
