@@ -1,6 +1,7 @@
 """The filter adapter: subscriptions in front of any messaging system, by topic and by content."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from adapters.protocol import (
 )
 from filters import Filter, FilterError, FilterSet, TopicPattern, compile, parse_expression
 from mediation import Notification, event
+
+logger = logging.getLogger(__name__)
 
 TURN = 32
 """Messages that are matched before others in the event loop get their turn."""
@@ -114,7 +117,7 @@ class XPathFilterAdapter:
         """
         turn = 0
         async for delivery in self._adapter.deliveries():
-            keys = self._filters.match(event(delivery.notification))
+            keys = self._match(delivery.notification)
             if keys:
                 yield delivery, keys
             else:
@@ -122,6 +125,15 @@ class XPathFilterAdapter:
             turn += 1
             if turn % TURN == 0:
                 await asyncio.sleep(0)
+
+    def _match(self, notification: Notification) -> list[str]:
+        """The keys of all filters that match. One message must not end the delivery of all
+        others, again and again after each restart: what fails on it matches nobody."""
+        try:
+            return self._filters.match(event(notification))
+        except Exception:
+            logger.exception("a message cannot be matched: %s", notification.id[:200])
+            return []
 
     async def close(self) -> None:
         """As `Adapter.close`."""

@@ -151,6 +151,7 @@ class Gateway:
             give_up=self._give_up,
             schedule=schedule,
             slots=settings.slots,
+            end_on_overflow=settings.backlog_policy == "end",
         )
         self.subscriptions.courier = self.courier
         matched = await self.subscriptions.start()

@@ -125,6 +125,8 @@ class Settings(BaseSettings):
     """Of one stranger to one host and port."""
     survive_power_loss: bool = True
 
+    backlog_policy: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|end)$")
+    """What happens when more waits for a subscription than is kept."""
     retry_delays: Delays | None = None
     slots: int = Field(512, ge=1)
     drain: float = Field(10.0, ge=0, le=60)

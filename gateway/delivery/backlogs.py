@@ -62,6 +62,7 @@ class Backlogs:
         changed: Callable[[Outbox, bool], None],
         most: int = MOST,
         most_octets: int = MOST_OCTETS,
+        overflows: Callable[[Outbox], None] | None = None,
     ) -> None:
         self._ledger = ledger
         self._age = age
@@ -69,6 +70,7 @@ class Backlogs:
         self._changed = changed
         self._most = most
         self._most_octets = most_octets
+        self._overflows = overflows
         self._loop = asyncio.get_running_loop()
         self._holding: list[Parcel] = []
         self._line: deque[Outbox] = deque()
@@ -185,13 +187,16 @@ class Backlogs:
                 outbox.until = 0.0  # Others of it are due before those that wait.
 
     def bound(self, outbox: Outbox, *, by_age: bool = False) -> None:
-        """What is beyond the limits of a backlog dies, the oldest first; *by_age*, what is too
-        old as well."""
+        """What is beyond the limits of a backlog dies, the oldest first, unless somebody else
+        sees to overflows; *by_age*, what is too old as well."""
         number = outbox.held - self._most
         octets = outbox.octets - self._most_octets
         if outbox.held <= 1:
             octets = 0
         if (number <= 0 and octets <= 0 and not by_age) or outbox.loading or outbox.entry.ended:
+            return
+        if self._overflows is not None and (number > 0 or octets > 0):
+            self._overflows(outbox)
             return
         outbox.loading = True
         outbox.loaded.clear()

@@ -66,6 +66,7 @@ class Courier:
         slots: int = SLOTS,
         most: int = MOST,
         most_octets: int = MOST_OCTETS,
+        end_on_overflow: bool = False,
         retry: float = RETRY,
     ) -> None:
         self._store = store
@@ -83,6 +84,7 @@ class Courier:
             changed=self._after,
             most=most,
             most_octets=most_octets,
+            overflows=self._overflows if end_on_overflow else None,
         )
         self._window = max(1, prefetch // 2)
         self._messages: dict[Message, None] = {}
@@ -361,6 +363,9 @@ class Courier:
             delivery=death.delivery_id,
             reason=reason.value,
         )
+
+    def _overflows(self, outbox: Outbox) -> None:
+        self._give_up(outbox.entry, "More waits for the consumer than is kept.")
 
     def _check_hopeless(self, entry: Entry) -> None:
         since = entry.failing_since

@@ -235,6 +235,20 @@ async def test_backlog_is_bounded_by_number(tmp_path: Path, sinks: Consumers) ->
         assert {letter.death.reason for letter in await run.dead()} == {Reason.EXPIRED_BACKLOG}
 
 
+async def test_overflow_may_end_the_subscription(tmp_path: Path, sinks: Consumers) -> None:
+    await sinks.leave()
+    consumer = sinks.add()
+    async with engine(tmp_path, most=5, end_on_overflow=True) as run:
+        entry = await run.subscribe(consumer.url)
+        run.publish(*numbered(5))
+        await run.law_when(waiting=5)
+        assert not run.given_up
+        run.publish("6")
+        await until(lambda: bool(run.given_up))
+        assert run.given_up[0] == (entry, "More waits for the consumer than is kept.")
+        await run.law_when(dead=0, waiting=6, in_flight=0)
+
+
 async def test_backlog_is_bounded_by_octets(tmp_path: Path, sinks: Consumers) -> None:
     await sinks.leave()
     consumer = sinks.add()
