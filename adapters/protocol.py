@@ -18,10 +18,12 @@ class AdapterError(Refused):
 class AdapterUnavailable(AdapterError):
     """The system did not confirm: it may have none, some or all of what was published."""
 
+    retry_after: float
+    """Seconds after which a publisher may try again."""
+
     def __init__(self, text: str, *, retry_after: float = 1.0) -> None:
         super().__init__(Reason.UNAVAILABLE, text)
         self.retry_after = retry_after
-        """Seconds after which a publisher may try again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,9 @@ class Refused(Exception):
             the unknown filter's element, the supported dialects.
     """
 
+    retry_after: float | None = None
+    """Seconds after which it may be tried again; None where that is not known, or no help."""
+
     def __init__(
         self, reason: Reason, text: str, *, value: str = "", names: tuple[str, ...] = ()
     ) -> None:

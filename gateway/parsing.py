@@ -83,14 +83,15 @@ class Parsing:
         self._documents += 1
         self._octets += octets
         threads = self._threads
-        if self._documents > DOCUMENTS or self._octets > OCTETS:
+        last = self._documents > DOCUMENTS or self._octets > OCTETS
+        if last:
             self._threads = ThreadPoolExecutor(1, "parser")
             self._documents, self._octets = 0, 0
-            try:
-                return await asyncio.get_running_loop().run_in_executor(threads, work, None)
-            finally:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(threads, work, None)
+        finally:
+            if last:
                 threads.shutdown(wait=False)
-        return await asyncio.get_running_loop().run_in_executor(threads, work, None)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False)

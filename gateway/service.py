@@ -27,7 +27,7 @@ from gateway.leases import LeaseTerms
 from gateway.operations import Operations
 from gateway.parsing import Parsing
 from gateway.quotas import SubscriptionQuotas
-from gateway.settings import Settings
+from gateway.settings import Settings, is_loopback
 from gateway.store import Store, deadletters
 from gateway.subscriptions import Subscriptions
 from gateway.topics import TopicsSeen
@@ -176,10 +176,9 @@ class Gateway:
     def _behind_a_proxy_unawares(self) -> bool:
         settings = self.settings
         host = urlsplit(settings.public_url or "http://localhost").hostname or ""
-        outside = host not in ("localhost", "::1") and not host.startswith("127.")
         return (
-            outside
-            and settings.on_loopback
+            settings.on_loopback
+            and not is_loopback(host)
             and not (settings.trusted_proxies or settings.trusted is not None)
         )
 

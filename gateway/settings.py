@@ -81,6 +81,14 @@ Delays = Annotated[
 ]
 
 
+def is_loopback(host: str) -> bool:
+    """Whether *host*, an address or a name, is this machine alone: ``127.example.org`` is not."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class SettingsError(Refused):
     """A setting cannot be read; the text names it."""
 
@@ -148,10 +156,7 @@ class Settings(BaseSettings):
     @property
     def on_loopback(self) -> bool:
         """Whether the gateway listens on loopback alone."""
-        try:
-            return ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
 
 def read_settings(**given: Any) -> Settings:

@@ -31,11 +31,10 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The action, the body and the header blocks (serialised) of an answer."""
+    """The action and the body (serialised) of an answer."""
 
     action: str
     body: str
-    headers: str = ""
 
 
 class Codec(Protocol):

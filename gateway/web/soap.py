@@ -36,7 +36,6 @@ from gateway.ids import message_urn
 from gateway.operations import Call, Operations
 from gateway.parsing import Parsing
 from gateway.peers import Peer
-from gateway.quotas import QuotaExceeded
 from mediation import (
     WSA_NONE,
     Arrival,
@@ -143,10 +142,11 @@ class SoapEndpoint:
     async def _answer(self, scope: Scope, media_type: MediaType, octets: bytes) -> HttpAnswer:
         hint = Soap.V1_2 if media_type.name == "application/soap+xml" else Soap.V1_1
         context = Context(hint)
+        peer = self._peer(scope)
         try:
-            incoming = await self._read(scope, media_type, octets, hint)
+            incoming = await self._read(scope, media_type, octets, hint, peer)
             context = incoming.context
-            return await self._perform(scope, incoming)
+            return await self._perform(scope, incoming, peer)
         except Rejected as rejected:
             return self._fault(rejected.refused, rejected.context)
         except Refused as refused:
@@ -157,7 +157,7 @@ class SoapEndpoint:
             return self._fault(internal, context)
 
     async def _read(
-        self, scope: Scope, media_type: MediaType, octets: bytes, hint: Soap
+        self, scope: Scope, media_type: MediaType, octets: bytes, hint: Soap, peer: Peer
     ) -> Incoming:
         headers = scope["headers"]
         action = media_type.action or _header(headers, b"soapaction").strip().strip('"')
@@ -166,7 +166,6 @@ class SoapEndpoint:
             topic = topic_of_path(scope["path"])
         except Refused as refused:
             unreadable = refused
-        peer = self._peer(scope)
         arrival = Arrival(
             source=peer.source,
             time=datetime.now(UTC),
@@ -189,20 +188,15 @@ class SoapEndpoint:
         address = client_address(scope, self._settings)
         return Peer(address, address in self._trusted)
 
-    async def _perform(self, scope: Scope, incoming: Incoming) -> HttpAnswer:
+    async def _perform(self, scope: Scope, incoming: Incoming, peer: Peer) -> HttpAnswer:
         context = incoming.context
         operation = context.operation.value if context.operation else "unknown"
         self.requests[operation] = self.requests.get(operation, 0) + 1
         if self.draining:
             raise AdapterUnavailable("The gateway is stopping.")
         hops = read_hops(_all(scope["headers"], HOPS_HEADER.lower().encode()))
-        call = Call(
-            incoming,
-            self._peer(scope),
-            public_base(scope, self._settings),
-            scope["path"],
-            hops,
-        )
+        base = public_base(scope, self._settings)
+        call = Call(incoming, peer, base, scope["path"], hops)
         elsewhere = self._reply_elsewhere(incoming)
         response = await self._operations.execute(call)
         if response is None:
@@ -286,10 +280,8 @@ class SoapEndpoint:
 
     def _fault(self, refused: Refused, context: Context) -> HttpAnswer:
         self._count_refusal(refused.reason.value)
-        retry_after = None
-        if isinstance(refused, AdapterUnavailable | QuotaExceeded):
-            retry_after = refused.retry_after
-        elif refused.reason is Reason.UNAVAILABLE:
+        retry_after = refused.retry_after
+        if retry_after is None and refused.reason is Reason.UNAVAILABLE:
             retry_after = RETRY_AFTER
         _log.info(
             "soap.refused",
