@@ -1,0 +1,1 @@
+"""The engines that match one message against all content expressions at once."""
