@@ -9,7 +9,7 @@ The verdict is always libxml2's, so for every message:
 
 1. If the expression is true, the formula is true when each negated atom in it is taken as true.
    (An expression whose formula is false is out, whatever else holds.)
-2. If ``exact``, and no path of ``branches`` is met by two elements of the message, and no value that
+2. If ``exact``, no path of ``branches`` is met by two elements of the message, and no value that
    was compared as a number was doubtful, the expression is true if and only if the formula is.
 3. Otherwise, ``program``, if there is one, decides by walking the tree; else libxml2 does.
 """
@@ -71,8 +71,8 @@ Program: TypeAlias = "tuple[Any, ...]"
 ``(AND, p, ...)``, ``(OR, p, ...)``, ``(NOT, p)``: with any number of operands.
 ``(SOME, absolute, steps, test)``: some element at the end of the steps passes the test; None is no
 test. *absolute* steps begin at the document node, others at the context element.
-``(FIRST, absolute, steps, test)``: the test (``CONTAINS`` or ``STARTS``) of the string of the first
-node in document order, which is empty where there is none; the subject is ``SELF`` or ``ATTRIBUTE``.
+``(FIRST, absolute, steps, test)``: the test (``CONTAINS``, ``STARTS``) of the string of the first
+node in document order, empty where there is none; the subject is ``SELF`` or ``ATTRIBUTE``.
 """
 
 
