@@ -1,0 +1,335 @@
+"""The archive: every notification as a row of a file that Spark, DuckDB or pandas reads as it is.
+
+    DIR/day=2026-11-21/root=1f0c2a9e/<writer>-<time>-<n>.parquet      or .jsonl.gz
+    DIR/_unfinished/<writer>/day=2026-11-21,root=1f0c2a9e,<writer>-<time>-<n>.parquet
+
+``day`` is the UTC day of the row's time, ``root`` the first 8 hexadecimal digits of the SHA-256 of
+its topic's root step in Clark notation. Files appear by rename and never change. Readers skip names
+that begin with ``_`` or ``.``, as Spark does: what is there is unfinished.
+
+A file is Parquet, or gzip'd JSON lines with the same keys, where ``time`` is RFC 3339 with Z.
+Nothing here needs pyarrow until a Parquet file is written or read.
+"""
+
+import contextlib
+import gzip
+import hashlib
+import importlib.util
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path, PurePath
+from types import MappingProxyType
+from typing import Any
+
+from filters.topics import DEFAULT_TOPIC, Topic
+
+SCHEMA: Mapping[str, str] = MappingProxyType(
+    {
+        "id": "string",
+        "time": "timestamp",
+        "topic": "string",
+        "action": "string",
+        "producer": "string",
+        "properties": "map<string,string>",
+        "payload": "string",
+    }
+)
+"""The columns and their types, as Spark's DDL writes them; a timestamp is microseconds in UTC.
+
+``topic`` is in Clark notation, null for the default topic; ``producer`` is an address; ``payload``
+is the text of one XML element. ``id``, ``time``, ``properties`` and ``payload`` are never null.
+"""
+
+PARQUET = ".parquet"
+JSON_LINES = ".jsonl.gz"
+UNFINISHED = "_unfinished"
+
+GROUP = 4 * 2**20
+"""Octets of rows that are written at once: one row group, or one gzip member."""
+ROW_OVERHEAD = 512
+"""Octets that a row takes in memory beside its text."""
+MAX_LINE = 64 * 2**20
+"""Octets of one JSON line; a longer one is damage."""
+
+
+class DamagedFile(ValueError):
+    """A file of an archive cannot be read, or not to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One notification. ``time`` is aware; the rest is as in `SCHEMA`."""
+
+    id: str
+    time: datetime
+    payload: str
+    topic: str | None = None
+    action: str | None = None
+    producer: str | None = None
+    properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def octets(self) -> int:
+        """What it takes in memory, about.
+
+        Raises:
+            ValueError: A text holds what UTF-8 cannot.
+        """
+        texts = (self.id, self.payload, self.topic, self.action, self.producer)
+        return (
+            ROW_OVERHEAD
+            + sum(len(text.encode()) for text in texts if text)
+            + sum(len(f"{name}{value}".encode()) for name, value in self.properties.items())
+        )
+
+
+def directory(topic: Topic | None, time: datetime) -> PurePath:
+    """Where in the archive the rows of *topic* (None: the default topic) at *time* are."""
+    root = str((topic or DEFAULT_TOPIC).steps[0])
+    day = time.astimezone(UTC).date().isoformat()
+    return PurePath(f"day={day}", f"root={hashlib.sha256(root.encode()).hexdigest()[:8]}")
+
+
+def best_suffix() -> str:
+    """`PARQUET` where pyarrow is installed, else `JSON_LINES`."""
+    return PARQUET if importlib.util.find_spec("pyarrow") else JSON_LINES
+
+
+class FileWriter:
+    """Writes one file. It collects rows, and makes nothing on the disk before it has a group.
+
+    Args:
+        archive: The archive's folder.
+        target: The file in it, ``directory(...) / name``; its suffix decides the format.
+        scratch: The folder for unfinished files, on the same file system.
+
+    Everything that writes raises OSError when the disk does not take it; then `discard` it.
+    """
+
+    def __init__(self, archive: Path, target: PurePath, scratch: Path) -> None:
+        self._path = archive / target
+        self._unfinished = scratch / ",".join(target.parts)
+        self._format: _Format = _Parquet() if target.suffix == PARQUET else _JsonLines()
+        self._rows: list[Row] = []
+        self.rows = 0
+        self.octets = 0
+        """Of all rows that it was given."""
+        self.buffered = 0
+        """Octets that are in memory alone."""
+
+    def append(self, row: Row) -> None:
+        """Add *row*.
+
+        Raises:
+            ValueError: A text of it cannot be written as UTF-8; it is left out.
+        """
+        octets = row.octets()
+        self._rows.append(row)
+        self.rows += 1
+        self.octets += octets
+        self.buffered += octets
+        if self.buffered >= GROUP:
+            self._write()
+
+    def _write(self) -> None:
+        rows, self._rows, self.buffered = self._rows, [], 0
+        self._format.write(self._unfinished, rows)
+
+    def close(self) -> int:
+        """Let the file appear, safe from a power loss; the octets it has."""
+        if self._rows:
+            self._write()
+        self._format.finish()
+        return _appear(self._unfinished, self._path)
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        self._rows, self.buffered = [], 0
+        self._format.abandon()
+        self._unfinished.unlink(missing_ok=True)
+
+
+class _Format:
+    def write(self, path: Path, rows: list[Row]) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
+class _JsonLines(_Format):
+    """Each group is a gzip member of its own: a crash damages the last one at most."""
+
+    def write(self, path: Path, rows: list[Row]) -> None:
+        lines = b"".join(_line(row) for row in rows)
+        with path.open("ab") as file:
+            file.write(gzip.compress(lines, compresslevel=5))
+
+
+class _Parquet(_Format):
+    def __init__(self) -> None:
+        self._writer: Any = None
+
+    def write(self, path: Path, rows: list[Row]) -> None:
+        import pyarrow
+        from pyarrow import parquet
+
+        schema = _arrow_schema()
+        columns = {name: [getattr(row, name) for row in rows] for name in SCHEMA}
+        columns["properties"] = [list(row.properties.items()) for row in rows]
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(path, schema, compression="zstd")
+        self._writer.write_table(pyarrow.table(columns, schema=schema))
+
+    def finish(self) -> None:
+        self._writer.close()
+
+    def abandon(self) -> None:
+        if self._writer is not None:
+            # The disk that did not take the rows need not take the end.
+            with contextlib.suppress(OSError):
+                self._writer.close()
+
+
+def _arrow_schema() -> Any:
+    import pyarrow
+
+    text = pyarrow.string()
+    types = {
+        "string": text,
+        "timestamp": pyarrow.timestamp("us", tz="UTC"),
+        "map<string,string>": pyarrow.map_(text, text),
+    }
+    return pyarrow.schema([(name, types[type]) for name, type in SCHEMA.items()])
+
+
+def _line(row: Row) -> bytes:
+    values = {name: getattr(row, name) for name in SCHEMA}
+    time = row.time.astimezone(UTC).replace(tzinfo=None)
+    values["time"] = time.isoformat(timespec="microseconds") + "Z"
+    values["properties"] = dict(row.properties)
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _appear(unfinished: Path, path: Path) -> int:
+    """Rename, so that the name and all it stands for survive a power loss."""
+    with unfinished.open("rb") as file:
+        os.fsync(file.fileno())
+        octets = os.fstat(file.fileno()).st_size
+    made = not path.parent.exists()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished.replace(path)
+    folders = [path.parent, path.parent.parent, path.parent.parent.parent]
+    for folder in folders if made else folders[:1]:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    return octets
+
+
+# Reading.
+
+
+def read(path: Path) -> Iterator[Row]:
+    """The rows of one file, in the order in which they were written.
+
+    Raises:
+        DamagedFile: It is no file of an archive, or damaged; rows before the damage were yielded.
+        ImportError: It is Parquet, and pyarrow is not installed.
+        OSError: It cannot be opened.
+    """
+    if path.suffix == PARQUET:
+        return _read_parquet(path)
+    return _read_json_lines(path)
+
+
+def _read_json_lines(path: Path) -> Iterator[Row]:
+    with path.open("rb") as raw, gzip.GzipFile(fileobj=raw) as file:
+        while True:
+            try:
+                line = file.readline(MAX_LINE)
+                row = _row(json.loads(line)) if line else None
+            except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+                raise DamagedFile(f"{path}: {error!r:.200}") from error
+            if row is None:
+                return
+            yield row
+
+
+def _row(values: dict[str, Any]) -> Row:
+    time = datetime.fromisoformat(values["time"])
+    if time.tzinfo is None:
+        raise ValueError("a time without Z")
+    texts = {name: values[name] for name, type in SCHEMA.items() if type == "string"}
+    properties = dict(values["properties"])
+    if not isinstance(texts["id"], str) or not isinstance(texts["payload"], str):
+        raise TypeError("no id or no payload")
+    if not all(isinstance(text, str | None) for text in (*texts.values(), *properties.values())):
+        raise TypeError("a value is no text")
+    return Row(**texts, time=time, properties=properties)
+
+
+def _read_parquet(path: Path) -> Iterator[Row]:
+    import pyarrow
+    from pyarrow import parquet
+
+    with path.open("rb") as raw:
+        try:
+            file = parquet.ParquetFile(raw)
+            for batch in file.iter_batches(batch_size=1024, columns=list(SCHEMA)):
+                for values in batch.to_pylist():
+                    values["properties"] = dict(values["properties"])
+                    values["time"] = values["time"].astimezone(UTC)
+                    yield Row(**values)
+        except (pyarrow.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
+            raise DamagedFile(f"{path}: {error!r:.200}") from error
+
+
+# What a crash leaves.
+
+
+def recover(archive: Path, unfinished: Path) -> bool:
+    """Complete a file that a crash left in a scratch folder, or remove it.
+
+    Of a Parquet file without its end nothing can be read; of JSON lines every whole group.
+
+    Returns:
+        Whether something was saved.
+
+    Raises:
+        ImportError: It is Parquet, and pyarrow is not installed.
+        OSError: The disk does not take it.
+    """
+    target = PurePath(*unfinished.name.split(","))
+    try:
+        for _ in read(unfinished):
+            pass
+    except DamagedFile:
+        whole = 0 if target.suffix == PARQUET else _whole_members(unfinished.read_bytes())
+        if not whole:
+            unfinished.unlink()
+            return False
+        os.truncate(unfinished, whole)
+    _appear(unfinished, archive / target)
+    return True
+
+
+def _whole_members(data: bytes) -> int:
+    """How many octets at the front of *data* are complete gzip members."""
+    whole = 0
+    while whole < len(data):
+        member = zlib.decompressobj(wbits=31)
+        try:
+            member.decompress(data[whole:])
+        except zlib.error:
+            break
+        if not member.eof:
+            break
+        whole = len(data) - len(member.unused_data)
+    return whole

@@ -1,0 +1,282 @@
+import gzip
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path, PurePath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filters import DEFAULT_TOPIC, parse_clark
+from filters.archive import (
+    GROUP,
+    JSON_LINES,
+    PARQUET,
+    SCHEMA,
+    DamagedFile,
+    FileWriter,
+    Row,
+    best_suffix,
+    directory,
+    read,
+    recover,
+)
+
+NOON = datetime(2026, 11, 21, 12, 30, 0, 123456, tzinfo=UTC)
+ROWS = (
+    Row("urn:1", NOON, "<a/>"),
+    Row(
+        "urn:2", NOON + timedelta(seconds=1), "<b xmlns='urn:x'>é\n𝄞</b>", "{urn:x}Plant/Line",
+        "urn:x/act", "http://p.example/", {"one": "1", "two": ""},
+    ),
+)  # fmt: skip
+BIG = Row("urn:3", NOON, "<a/>" * 2**16)
+GROUP_ROWS = -(-GROUP // BIG.octets())
+"""As many of it make a group."""
+HAS_PYARROW = importlib.util.find_spec("pyarrow") is not None
+SUFFIXES = [
+    pytest.param(
+        PARQUET,
+        marks=pytest.mark.skipif(
+            not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]"
+        ),
+    ),
+    JSON_LINES,
+]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    (tmp_path / "_unfinished").mkdir()
+    return tmp_path
+
+
+def writer(archive: Path, suffix: str, name: str = "w-1-1") -> FileWriter:
+    target = PurePath("day=2026-11-21", "root=12345678", name + suffix)
+    return FileWriter(archive, target, archive / "_unfinished")
+
+
+def files(archive: Path) -> list[Path]:
+    return sorted(path for path in archive.rglob("*") if path.is_file())
+
+
+@pytest.fixture(params=SUFFIXES)
+def suffix(request: pytest.FixtureRequest) -> Iterator[str]:
+    yield request.param
+
+
+def test_what_is_written_is_read(archive: Path, suffix: str) -> None:
+    file = writer(archive, suffix)
+    for row in ROWS:
+        file.append(row)
+    assert files(archive) == []
+    octets = file.close()
+    path = archive / "day=2026-11-21" / "root=12345678" / f"w-1-1{suffix}"
+    assert files(archive) == [path] and path.stat().st_size == octets
+    assert tuple(read(path)) == ROWS
+
+
+def test_groups_are_written_as_they_fill(archive: Path, suffix: str) -> None:
+    file = writer(archive, suffix)
+    for _ in range(GROUP_ROWS):
+        file.append(BIG)
+    assert file.buffered == 0 and file.rows == GROUP_ROWS
+    assert [path.parent.name for path in files(archive)] == ["_unfinished"]
+    file.append(ROWS[1])
+    file.close()
+    (path,) = files(archive)
+    rows = list(read(path))
+    assert len(rows) == GROUP_ROWS + 1 and rows[-1] == ROWS[1]
+
+
+def test_a_discarded_file_leaves_nothing(archive: Path, suffix: str) -> None:
+    file = writer(archive, suffix)
+    for _ in range(GROUP_ROWS + 1):
+        file.append(BIG)
+    file.discard()
+    assert files(archive) == []
+
+
+def test_what_utf_8_cannot_say_is_left_out(archive: Path, suffix: str) -> None:
+    file = writer(archive, suffix)
+    with pytest.raises(ValueError, match="surrogates"):
+        file.append(Row("urn:1", NOON, "<a/>", action="\ud800"))
+    file.append(ROWS[0])
+    file.close()
+    assert list(read(files(archive)[0])) == [ROWS[0]]
+
+
+def test_json_lines_are_what_they_are_said_to_be(archive: Path) -> None:
+    file = writer(archive, JSON_LINES)
+    file.append(ROWS[1])
+    file.close()
+    (line,) = gzip.decompress(files(archive)[0].read_bytes()).splitlines()
+    assert json.loads(line) == {
+        "id": "urn:2",
+        "time": "2026-11-21T12:30:01.123456Z",
+        "topic": "{urn:x}Plant/Line",
+        "action": "urn:x/act",
+        "producer": "http://p.example/",
+        "properties": {"one": "1", "two": ""},
+        "payload": "<b xmlns='urn:x'>é\n𝄞</b>",
+    }
+    assert list(json.loads(line)) == list(SCHEMA)
+
+
+@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]")
+def test_parquet_has_the_schema(archive: Path) -> None:
+    from pyarrow import parquet
+
+    file = writer(archive, PARQUET)
+    file.append(ROWS[0])
+    file.close()
+    schema = parquet.read_schema(files(archive)[0])
+    assert schema.names == list(SCHEMA)
+    assert str(schema.field("time").type) == "timestamp[us, tz=UTC]"
+    assert str(schema.field("properties").type).startswith("map<string, string")
+    assert {str(schema.field(name).type) for name in SCHEMA if SCHEMA[name] == "string"} == {
+        "string"
+    }
+    assert best_suffix() == PARQUET
+
+
+@pytest.mark.parametrize(
+    ("topic", "time", "day", "root"),
+    [
+        (None, NOON, "2026-11-21", "wseTopic"),
+        (DEFAULT_TOPIC, NOON, "2026-11-21", "wseTopic"),
+        (parse_clark("{urn:x}Plant/Line"), NOON, "2026-11-21", "{urn:x}Plant"),
+        (parse_clark("{urn:x}Plant/Other"), NOON, "2026-11-21", "{urn:x}Plant"),
+        (
+            None,
+            datetime(2026, 11, 22, 0, 30, tzinfo=timezone(timedelta(hours=1))),
+            "2026-11-21",
+            "wseTopic",
+        ),
+    ],
+)
+def test_directory(topic: None, time: datetime, day: str, root: str) -> None:
+    digest = hashlib.sha256(root.encode()).hexdigest()[:8]
+    assert directory(topic, time) == PurePath(f"day={day}") / f"root={digest}"
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=30)
+
+
+ANY_ROW = st.builds(
+    Row,
+    id=TEXT,
+    time=st.timedeltas(timedelta(), timedelta(days=50_000)).map(lambda passed: EPOCH + passed),
+    payload=TEXT,
+    topic=st.none() | TEXT,
+    action=st.none() | TEXT,
+    producer=st.none() | TEXT,
+    properties=st.dictionaries(TEXT, TEXT, max_size=3),
+)
+
+
+@given(st.lists(ANY_ROW, min_size=1, max_size=5))
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_any_row(tmp_path_factory: pytest.TempPathFactory, suffix: str, rows: list[Row]) -> None:
+    archive = tmp_path_factory.mktemp("archive")
+    (archive / "_unfinished").mkdir()
+    file = writer(archive, suffix)
+    for row in rows:
+        file.append(row)
+    file.close()
+    assert list(read(files(archive)[0])) == rows
+
+
+# What is damaged.
+
+
+def left(archive: Path, suffix: str) -> Path:
+    """A file as kill -9 leaves it: two groups were written, it was not closed."""
+    file = writer(archive, suffix)
+    for number in range(2 * GROUP_ROWS):
+        file.append(replace(BIG, id=f"urn:{number}"))
+    (path,) = files(archive)
+    return path
+
+
+def test_json_lines_that_a_crash_left_are_completed(archive: Path) -> None:
+    path = left(archive, JSON_LINES)
+    assert recover(archive, path)
+    (target,) = files(archive)
+    assert target == archive / "day=2026-11-21" / "root=12345678" / "w-1-1.jsonl.gz"
+    assert [row.id for row in read(target)] == [f"urn:{n}" for n in range(2 * GROUP_ROWS)]
+
+
+@pytest.mark.parametrize("cut", [1, 9, 500])
+def test_a_group_that_is_not_whole_is_cut_off(archive: Path, cut: int) -> None:
+    path = left(archive, JSON_LINES)
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert recover(archive, path)
+    assert [row.id for row in read(files(archive)[0])] == [f"urn:{n}" for n in range(GROUP_ROWS)]
+
+
+def test_of_parquet_without_an_end_nothing_is_kept(archive: Path) -> None:
+    path = archive / "_unfinished" / "day=2026-11-21,root=12345678,w-1-1.parquet"
+    path.write_bytes(b"PAR1" + bytes(1000))
+    assert not recover(archive, path)
+    assert files(archive) == []
+
+
+@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]")
+def test_parquet_that_lacks_its_name_alone_gets_it(archive: Path) -> None:
+    file = writer(archive, PARQUET)
+    file.append(ROWS[1])
+    file.close()
+    path = archive / "_unfinished" / "day=2026-11-21,root=12345678,w-1-1.parquet"
+    files(archive)[0].rename(path)
+    assert recover(archive, path)
+    assert list(read(files(archive)[0])) == [ROWS[1]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="nothing in Parquet, and in gzip no member"),
+        pytest.param(b"not gzip", id="another format"),
+        pytest.param(gzip.compress(b"[]\n"), id="no object"),
+        pytest.param(gzip.compress(b"{}\n"), id="no columns"),
+        pytest.param(gzip.compress(b'{"id":"\n'), id="half a line"),
+        pytest.param(gzip.compress(b"\xff\n"), id="not UTF-8"),
+        pytest.param(
+            gzip.compress(
+                b'{"id":1,"time":"2026-11-21T12:30:01Z","topic":null,"action":null,'
+                b'"producer":null,"properties":{},"payload":"<a/>"}\n'
+            ),
+            id="an id that is no text",
+        ),
+        pytest.param(
+            gzip.compress(
+                b'{"id":"1","time":"2026-11-21T12:30:01","topic":null,"action":null,'
+                b'"producer":null,"properties":{},"payload":"<a/>"}\n'
+            ),
+            id="a time without Z",
+        ),
+    ],
+)
+def test_damage_is_said(tmp_path: Path, suffix: str, content: bytes) -> None:
+    path = tmp_path / f"x{suffix}"
+    path.write_bytes(content)
+    if content == b"" and suffix == JSON_LINES:
+        assert list(read(path)) == []
+        return
+    with pytest.raises(DamagedFile, match="x" + suffix):
+        list(read(path))
+
+
+def test_rows_before_the_damage_are_read(archive: Path) -> None:
+    path = left(archive, JSON_LINES)
+    path.write_bytes(path.read_bytes()[:-9])
+    rows = read(path)
+    assert [next(rows).id for _ in range(GROUP_ROWS)][-1] == f"urn:{GROUP_ROWS - 1}"
+    with pytest.raises(DamagedFile):
+        list(rows)
