@@ -2,24 +2,45 @@
 
 Abbreviations are spelt out: ``//`` is a step ``descendant-or-self::node()``, ``.`` is
 ``self::node()``, ``@a`` is ``attribute::a``, ``..`` is ``parent::node()``. Prefixes are resolved.
-Numbers keep their text, for libxml2 reads them in a way of its own.
+Numbers keep their text, for libxml2 reads them in a way of its own. Parentheses leave no trace but
+in the spans of what holds them.
+
+Each node's *span* says where it stands in the text: its first character, one past its last. Two
+nodes are equal when they mean the same, wherever they stand.
 """
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar, dataclass_transform
+
+_Class = TypeVar("_Class")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def _node(cls: type[_Class]) -> type[_Class]:
+    """Make *cls* a value that type checkers hold to be frozen.
+
+    To freeze it for real doubles what a tree costs, and a hundred thousand are made at a start.
+    """
+    return dataclass(slots=True, unsafe_hash=True)(cls)
+
+
+Span: TypeAlias = tuple[int, int]
+
+
+@_node
 class Literal:
     value: str
+    span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Number:
     text: str
+    span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class NameTest:
     """``a``, ``p:a``, ``p:*`` or ``*``. No namespace is ``""``, any is None; any name is None."""
 
@@ -27,7 +48,7 @@ class NameTest:
     local: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class KindTest:
     """``node()``, ``text()``, ``comment()`` or ``processing-instruction('target')``."""
 
@@ -35,56 +56,87 @@ class KindTest:
     target: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Step:
+    """The step that ``//`` stands for has the span of the slashes."""
+
     axis: str
     test: "NameTest | KindTest"
     predicates: "tuple[Node, ...]" = ()
-    span: tuple[int, int] = (0, 0)
-    """Where it stands in the text, its predicates included: first character, one past the last."""
+    span: Span = field(default=(0, 0), compare=False)
+    """Its predicates included."""
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Path:
     """Steps from the document node (*absolute*), from the context node, or from the nodes that
-    *start* selects (a filter expression, section 3.3)."""
+    *start* selects (a filter expression, section 3.3).
+
+    There is at least one step, save in ``/``.
+    """
 
     steps: tuple[Step, ...]
     absolute: bool = False
     start: "Node | None" = None
-    span: tuple[int, int] = (0, 0)
+    span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Filtered:
     """An expression in parentheses, or a call, with predicates (section 3.3)."""
 
     primary: "Node"
     predicates: "tuple[Node, ...]"
-    span: tuple[int, int] = (0, 0)
+    span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Call:
     function: str
     arguments: "tuple[Node, ...]"
-    span: tuple[int, int] = (0, 0)
+    span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Operation:
     """``or and = != < <= > >= + - * div mod |``."""
 
     operator: str
     left: "Node"
     right: "Node"
-    span: tuple[int, int] = (0, 0)
+    span: Span = field(default=(0, 0), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@_node
 class Negative:
     operand: "Node"
-    span: tuple[int, int] = (0, 0)
+    span: Span = field(default=(0, 0), compare=False)
 
 
 Node: TypeAlias = Literal | Number | Path | Filtered | Call | Operation | Negative
+
+ANY_NODE = KindTest("node")
+ANY_NAME = NameTest(None, None)
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """*node* and all nodes below it, those in predicates too, in no particular order."""
+    waiting: list[Node] = [node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        match node:
+            case Path(steps=steps, start=start):
+                for step in steps:
+                    waiting.extend(step.predicates)
+                if start is not None:
+                    waiting.append(start)
+            case Filtered(primary=primary, predicates=predicates):
+                waiting.append(primary)
+                waiting.extend(predicates)
+            case Call(arguments=arguments):
+                waiting.extend(arguments)
+            case Operation(left=left, right=right):
+                waiting += (left, right)
+            case Negative(operand=operand):
+                waiting.append(operand)

@@ -91,13 +91,6 @@ def test_views() -> None:
         assert not compile(Filter(contents=(expression,))).matches(event)
 
 
-def test_an_error_while_running_is_no_match() -> None:
-    """What libxml2 sees only where it looks: `a[1]` of a number deep inside."""
-    expression = Expression("b[count(string(.)) = 1]")
-    assert not compile(Filter(contents=(expression,))).matches(EVENT)
-    assert not compile(Filter(contents=(Expression("not(b[count(1)])"),))).matches(EVENT)
-
-
 ACTIONS = [
     ("http://example.org/x/Reading", True),
     ("  http://example.org/y \n\t http://example.org/x/Reading ", True),

@@ -1,0 +1,66 @@
+"""The tokens of an XPath 1.0 expression (section 3.7, "Lexical Structure")."""
+
+import re
+from itertools import accumulate
+from typing import NamedTuple
+
+from filters.ncname import NCNAME
+from filters.reasons import FilterError, Reason
+from filters.xpath.limits import DEFAULT_LIMITS, XPathLimits
+
+BLANKS = " \t\r\n"
+
+# Blanks in front belong to a token, so that tokens lie end to end: what is missing is no token.
+_TOKEN = re.compile(
+    rf"""[ \t\r\n]*(?:
+      {NCNAME}(?::(?:{NCNAME}|\*))?
+    | "[^"]*" | '[^']*'
+    | //? | != | <= | >= | [|+\-=<>]
+    | [0-9]+(?:\.[0-9]*)? | \.[0-9]+
+    | :: | \.\.? | [()\[\]@,*$]
+    )""",
+    re.VERBOSE,
+)
+_NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What XML 1.0 has no place for."""
+
+
+class Tokens(NamedTuple):
+    words: list[str]
+    """Three empty ones follow the last."""
+    ends: list[int]
+    """Where in the text each word ends; that of the empty ones is the last's."""
+
+
+def tokenize(text: str, limits: XPathLimits = DEFAULT_LIMITS) -> Tokens:
+    """Take *text* apart.
+
+    Raises:
+        FilterError: ``FILTER_COSTLY`` where it is too long, ``FILTER_INVALID`` where something is
+            no token of XPath 1.0.
+    """
+    if len(text) > limits.octets or (
+        not text.isascii() and len(text.encode(errors="surrogatepass")) > limits.octets
+    ):
+        raise costly("the expression is too long")
+    words = _TOKEN.findall(text)
+    ends = list(accumulate(map(len, words)))
+    end = ends[-1] if ends else 0
+    if end != len(text) and end != len(text.rstrip(BLANKS)):
+        raise invalid("the expression is not XPath 1.0")
+    if not text.isprintable() and _NO_CHARACTER.search(text):
+        raise invalid("the expression has a character that XML does not allow")
+    if not words:
+        raise invalid("the expression is empty")
+    words = [word.lstrip(BLANKS) for word in words]
+    words += ("", "", "")
+    ends += (end, end, end)
+    return Tokens(words, ends)
+
+
+def invalid(text: str, value: str = "") -> FilterError:
+    return FilterError(Reason.FILTER_INVALID, text, value=value)
+
+
+def costly(text: str) -> FilterError:
+    return FilterError(Reason.FILTER_COSTLY, text)
