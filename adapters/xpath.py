@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from adapters.observed import ObservedDelivery
 from adapters.protocol import (
     EVERYTHING_WANTED,
     Adapter,
@@ -36,13 +37,22 @@ class XPathFilterAdapter:
 
     The system is asked for topics alone, one interest for all filters that mean the same topics.
     What it yields is matched once against all filters; the verdict is ours.
+
+    Args:
+        settled: Told each notification when it is settled; it must neither raise nor block. With
+            it the system is asked for everything, whatever is subscribed to.
     """
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(
+        self, adapter: Adapter, *, settled: Callable[[Notification], None] | None = None
+    ) -> None:
         self._adapter = adapter
+        self._settled = settled
         self._filters: FilterSet[str] = FilterSet()
         self._pattern_of: dict[str, TopicPattern | None] = {}
         self._references: dict[TopicPattern | None, _Reference] = {}
+        if settled is not None:
+            self._references[None] = _Reference(EVERYTHING_WANTED, filters=1)
         self._asking = asyncio.Lock()
 
     @property
@@ -117,6 +127,8 @@ class XPathFilterAdapter:
         """
         turn = 0
         async for delivery in self._adapter.deliveries():
+            if self._settled is not None:
+                delivery = ObservedDelivery(delivery, self._settled)
             keys = self._match(delivery.notification)
             if keys:
                 yield delivery, keys
