@@ -1,0 +1,164 @@
+"""The process that evaluates what may be expensive: ``python -m filters.matching.cell``.
+
+Libxml2 cannot be interrupted, but the kernel ends a process that has used up its processor time.
+So there are two: the *warden* only waits, and forks an *inmate*, which evaluates, each expression
+under a timer of its own. An inmate that dies is said so, and the next one is there at once.
+
+    request  (octets of the document, of the expressions, microseconds for all, for one)
+             document, expressions as JSON: [[text, [[prefix, URI], ...]], ...]
+    answers  ORDER with their number, and the order in which they will be evaluated;
+             then one answer each: FALSE or TRUE, and the microseconds that it took;
+             SPENT instead of what is left when the time for all is over;
+             DIED and the signal, from the warden, for the one under evaluation
+"""
+
+import gc
+import json
+import os
+import resource
+import signal
+import struct
+import time
+from collections import OrderedDict
+
+from lxml import etree
+
+from filters.documents import parse_own
+from filters.filter import Expression, Namespaces
+from filters.matching.cost import DocumentSize, bound
+from filters.reasons import FilterError
+from filters.xpath import compile_xpath, parse
+
+REQUEST = struct.Struct("!IIII")
+ANSWER = struct.Struct("!BI")
+FALSE, TRUE, SPENT, DIED, ORDER = range(5)
+MEMORY = 2**30
+"""Octets of address space."""
+COMPILED = 1024
+"""Compiled expressions that an inmate keeps."""
+_IN, _OUT = 0, 1
+
+
+def main() -> None:
+    """Be the warden, until the inmate ends by itself: nobody asks any more."""
+    for limit, value in (
+        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+    ):
+        resource.setrlimit(limit, (value, value))
+    gc.freeze()  # What both share stays shared.
+    while True:
+        inmate = os.fork()
+        if inmate == 0:
+            _live()
+        _, status = os.waitpid(inmate, 0)
+        if not os.WIFSIGNALED(status):
+            return
+        os.write(_OUT, ANSWER.pack(DIED, os.WTERMSIG(status)))
+
+
+def _live() -> None:
+    """Be an inmate."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    inmate = Inmate()
+    try:
+        while inmate.serve():
+            pass
+    except MemoryError:
+        os.kill(os.getpid(), signal.SIGKILL)
+    finally:
+        os._exit(0)
+
+
+class Inmate:
+    """Evaluates."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, Namespaces], etree.XPath | None] = OrderedDict()
+
+    def serve(self) -> bool:
+        """Answer one request; whether there was one."""
+        header = _read(REQUEST.size)
+        if header is None:
+            return False
+        octets, length, all_microseconds, one_microseconds = REQUEST.unpack(header)
+        document, text = _read(octets), _read(length)
+        if document is None or text is None:
+            return False
+        keys = [
+            (text, tuple((prefix, uri) for prefix, uri in namespaces))
+            for text, namespaces in json.loads(text)
+        ]
+        root = parse_own(document)
+        order = _cheapest_first(root, keys)
+        _write(ANSWER.pack(ORDER, len(order)) + struct.pack(f"!{len(order)}I", *order))
+        left = all_microseconds
+        for index in order:
+            if left <= 0:
+                _write(ANSWER.pack(SPENT, 0))
+                return True
+            started = time.process_time_ns()
+            signal.setitimer(signal.ITIMER_PROF, min(left, one_microseconds) / 1e6)
+            verdict = self._holds(keys[index], root)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            spent = (time.process_time_ns() - started) // 1000
+            left -= spent
+            _write(ANSWER.pack(TRUE if verdict else FALSE, spent))
+        return True
+
+    def _holds(self, key: tuple[str, Namespaces], root: etree._Element) -> bool:
+        if key in self._kept:
+            self._kept.move_to_end(key)
+            xpath = self._kept[key]
+        else:
+            if len(self._kept) >= COMPILED:
+                self._kept.popitem(last=False)
+            try:
+                xpath = compile_xpath(*key)
+            except FilterError:
+                xpath = None
+            self._kept[key] = xpath
+        if xpath is None:
+            return False
+        try:
+            return bool(xpath(root))
+        except etree.XPathError:
+            return False
+
+
+def _cheapest_first(root: etree._Element, keys: list[tuple[str, Namespaces]]) -> list[int]:
+    """So that no expensive one uses the time of the cheap ones up."""
+    if len(keys) < 2:
+        return list(range(len(keys)))
+    size = DocumentSize.of(root)
+
+    def cost(index: int) -> float:
+        text, namespaces = keys[index]
+        try:
+            return bound(parse(Expression(text, namespaces=namespaces)), size)
+        except FilterError:
+            return float("inf")
+
+    return sorted(range(len(keys)), key=cost)
+
+
+def _read(octets: int) -> bytes | None:
+    """So many octets; None at the end of the stream."""
+    buffer = bytearray()
+    while len(buffer) < octets:
+        piece = os.read(_IN, octets - len(buffer))
+        if not piece:
+            return None
+        buffer += piece
+    return bytes(buffer)
+
+
+def _write(octets: bytes) -> None:
+    view = memoryview(octets)
+    while view:
+        view = view[os.write(_OUT, view) :]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""Evaluation in another process, which the kernel ends when its time is over.
+
+This is the side that asks; `filters.matching.cell` is the other. Time is processor time: a loaded
+machine punishes nobody.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Sequence
+from typing import IO
+
+from filters.filter import Expression
+from filters.matching.cell import ANSWER, DIED, MEMORY, ORDER, REQUEST, SPENT, TRUE
+
+ONE = 0.05
+"""Seconds of processor time for one expression on one document."""
+ALL, ALL_PER_EXPRESSION = 0.25, 0.001 / 100
+"""The same for all expressions on one document."""
+STUCK = 5.0
+"""Seconds without any answer after which the process is taken for stuck. A machine so loaded that
+it gets no 50 ms of processor time in them evaluates nothing anyway."""
+LARGEST = MEMORY // 64
+"""Octets of a document: its tree takes a multiple of them."""
+AT_ONCE = 4096
+"""Expressions in one request."""
+
+
+class JailBroken(Exception):
+    """The process ended, or does not answer."""
+
+
+class Jail:
+    """Evaluates where it can be stopped. For one thread at a time.
+
+    The process is started when it is first needed, and ends with this object, or with the process
+    that has it: at the end of its standard input.
+    """
+
+    def __init__(self, *, one: float = ONE, stuck: float = STUCK) -> None:
+        self._one = one
+        self._stuck = stuck
+        self._process: subprocess.Popen[bytes] | None = None
+        self._finalizer: weakref.finalize[..., Jail] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process, which leads a process group of its own; None while there is none."""
+        return self._process.pid if self._process is not None else None
+
+    def evaluate(
+        self, document: bytes, expressions: Sequence[Expression], *, seconds: float | None = None
+    ) -> list[bool | None]:
+        """Whether each of *expressions* is true of *document*; None for those over budget.
+
+        They are evaluated the cheapest first, so that an expensive one uses nobody else's time.
+
+        Args:
+            document: One of our own documents, its root element the context node.
+            seconds: Of processor time for all of them; by default what is in the limits.
+        """
+        if seconds is None:
+            seconds = ALL + ALL_PER_EXPRESSION * len(expressions)
+        verdicts: list[bool | None] = []
+        for first in range(0, len(expressions), AT_ONCE):
+            some = expressions[first : first + AT_ONCE]
+            answers, spent = self._evaluate(document, some, seconds)
+            verdicts += answers
+            seconds -= spent
+        return verdicts
+
+    def close(self) -> None:
+        """End the process."""
+        if self._finalizer is not None:
+            self._finalizer()
+            self._finalizer = self._process = None
+
+    def _evaluate(
+        self, document: bytes, expressions: Sequence[Expression], seconds: float
+    ) -> tuple[list[bool | None], float]:
+        """The verdicts, and the seconds that they took. Who dies of one goes on with the rest."""
+        verdicts: list[bool | None] = [None] * len(expressions)
+        left = list(range(len(expressions)))
+        spent = 0.0
+        if len(document) > LARGEST:
+            return verdicts, spent
+        while left and spent < seconds:
+            asked = [expressions[index] for index in left]
+            answered, over, used = self._ask(document, asked, seconds - spent)
+            for place, verdict in answered.items():
+                verdicts[left[place]] = verdict
+            spent += used
+            left = [
+                index
+                for place, index in enumerate(left)
+                if place not in answered and place not in over
+            ]
+        return verdicts, spent
+
+    def _ask(
+        self, document: bytes, expressions: Sequence[Expression], seconds: float
+    ) -> tuple[dict[int, bool], set[int], float]:
+        """One request: the verdicts by place, the places that are over budget, and the seconds
+        that all took."""
+        answered: dict[int, bool] = {}
+        spent = 0.0
+        try:
+            order = self._begin(document, expressions, seconds)
+        except (JailBroken, OSError):
+            self.close()
+            return answered, {0}, self._one  # Something of the request is unbearable.
+        try:
+            for place in order:
+                kind, number = ANSWER.unpack(self._read(ANSWER.size))
+                if kind == SPENT:
+                    return answered, set(order) - answered.keys(), max(seconds, spent)
+                if kind == DIED:
+                    return answered, {place}, spent + self._one
+                spent += number / 1e6
+                answered[place] = kind == TRUE
+        except (JailBroken, OSError):
+            self.close()
+            return answered, {order[len(answered)]}, spent + self._one
+        return answered, set(), spent
+
+    def _begin(
+        self, document: bytes, expressions: Sequence[Expression], seconds: float
+    ) -> tuple[int, ...]:
+        """Ask; the places of *expressions* in the order in which they will be answered.
+
+        Raises:
+            JailBroken, OSError: It is not to be had, by a new process either.
+        """
+        text = json.dumps([[one.text, one.namespaces] for one in expressions]).encode()
+        limits = int(seconds * 1e6), int(self._one * 1e6)
+        request = REQUEST.pack(len(document), len(text), *limits) + document + text
+        for attempt in range(2):
+            try:
+                self._write(request)
+                kind, number = ANSWER.unpack(self._read(ANSWER.size))
+                if kind == ORDER:
+                    return struct.unpack(f"!{number}I", self._read(4 * number))
+            except (JailBroken, OSError):
+                if attempt:
+                    raise
+            self.close()  # It died while nobody asked.
+        raise JailBroken
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-m", "filters.matching.cell"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                process_group=0,
+            )
+            assert process.stdin is not None
+            os.set_blocking(process.stdin.fileno(), False)
+            self._finalizer = weakref.finalize(self, _end, process)
+        return self._process
+
+    def _write(self, octets: bytes) -> None:
+        """Send *octets*.
+
+        Raises:
+            JailBroken: Nothing is read at the other end.
+        """
+        stream = self._running().stdin
+        assert stream is not None
+        view = memoryview(octets)
+        while view:
+            if not _ready(stream, select.POLLOUT, self._stuck):
+                raise JailBroken
+            view = view[os.write(stream.fileno(), view) :]
+
+    def _read(self, octets: int) -> bytes:
+        """Receive so many *octets*.
+
+        Raises:
+            JailBroken: No more comes.
+        """
+        stream = self._running().stdout
+        assert stream is not None
+        buffer = bytearray()
+        deadline = time.monotonic() + self._stuck
+        while len(buffer) < octets:
+            readable = _ready(stream, select.POLLIN, deadline - time.monotonic())
+            piece = os.read(stream.fileno(), octets - len(buffer)) if readable else b""
+            if not piece:
+                raise JailBroken
+            buffer += piece
+        return bytes(buffer)
+
+
+def _ready(stream: IO[bytes], events: int, seconds: float) -> bool:
+    poll = select.poll()
+    poll.register(stream, events)
+    return bool(poll.poll(max(0.0, seconds) * 1000))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and its inmate, and wait for it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+    process.wait()
