@@ -14,29 +14,38 @@ under a timer of its own. An inmate that dies is said so, and the next one is th
 
 import gc
 import json
+import math
 import os
 import resource
 import signal
 import struct
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
 
 from lxml import etree
 
 from filters.documents import parse_own
-from filters.filter import Expression, Namespaces
+from filters.filter import Namespaces
 from filters.matching.cost import DocumentSize, bound
 from filters.reasons import FilterError
-from filters.xpath import compile_xpath, parse
+from filters.xpath import compile_xpath
+from filters.xpath.parser import parse_text
+from filters.xpath.syntax import Node
 
 REQUEST = struct.Struct("!IIII")
 ANSWER = struct.Struct("!BI")
 FALSE, TRUE, SPENT, DIED, ORDER = range(5)
 MEMORY = 2**30
 """Octets of address space."""
-COMPILED = 1024
+KEPT = 1024
 """Compiled expressions that an inmate keeps."""
 _IN, _OUT = 0, 1
+
+_Key: TypeAlias = tuple[str, Namespaces]
+"""An expression, but for its view."""
+_T = TypeVar("_T")
 
 
 def main() -> None:
@@ -75,7 +84,8 @@ class Inmate:
     """Evaluates."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[str, Namespaces], etree.XPath | None] = OrderedDict()
+        self._trees: OrderedDict[_Key, Node | None] = OrderedDict()
+        self._compiled: OrderedDict[_Key, etree.XPath | None] = OrderedDict()
 
     def serve(self) -> bool:
         """Answer one request; whether there was one."""
@@ -91,7 +101,7 @@ class Inmate:
             for text, namespaces in json.loads(text)
         ]
         root = parse_own(document)
-        order = _cheapest_first(root, keys)
+        order = self._cheapest_first(root, keys)
         _write(ANSWER.pack(ORDER, len(order)) + struct.pack(f"!{len(order)}I", *order))
         left = all_microseconds
         for index in order:
@@ -107,18 +117,20 @@ class Inmate:
             _write(ANSWER.pack(TRUE if verdict else FALSE, spent))
         return True
 
-    def _holds(self, key: tuple[str, Namespaces], root: etree._Element) -> bool:
-        if key in self._kept:
-            self._kept.move_to_end(key)
-            xpath = self._kept[key]
-        else:
-            if len(self._kept) >= COMPILED:
-                self._kept.popitem(last=False)
-            try:
-                xpath = compile_xpath(*key)
-            except FilterError:
-                xpath = None
-            self._kept[key] = xpath
+    def _cheapest_first(self, root: etree._Element, keys: Sequence[_Key]) -> Sequence[int]:
+        """So that no expensive one uses the time of the cheap ones up."""
+        if len(keys) < 2:
+            return range(len(keys))
+        size = DocumentSize.of(root)
+
+        def cost(index: int) -> float:
+            tree = _keep(self._trees, keys[index], _tree)
+            return bound(tree, size) if tree is not None else math.inf
+
+        return sorted(range(len(keys)), key=cost)
+
+    def _holds(self, key: _Key, root: etree._Element) -> bool:
+        xpath = _keep(self._compiled, key, _xpath)
         if xpath is None:
             return False
         try:
@@ -127,20 +139,29 @@ class Inmate:
             return False
 
 
-def _cheapest_first(root: etree._Element, keys: list[tuple[str, Namespaces]]) -> list[int]:
-    """So that no expensive one uses the time of the cheap ones up."""
-    if len(keys) < 2:
-        return list(range(len(keys)))
-    size = DocumentSize.of(root)
+def _keep(kept: OrderedDict[_Key, _T], key: _Key, make: Callable[[_Key], _T]) -> _T:
+    """What *make* makes of *key*, kept for the next time."""
+    if key in kept:
+        kept.move_to_end(key)
+        return kept[key]
+    if len(kept) >= KEPT:
+        kept.popitem(last=False)
+    kept[key] = made = make(key)
+    return made
 
-    def cost(index: int) -> float:
-        text, namespaces = keys[index]
-        try:
-            return bound(parse(Expression(text, namespaces=namespaces)), size)
-        except FilterError:
-            return float("inf")
 
-    return sorted(range(len(keys)), key=cost)
+def _tree(key: _Key) -> Node | None:
+    try:
+        return parse_text(*key)
+    except FilterError:
+        return None
+
+
+def _xpath(key: _Key) -> etree.XPath | None:
+    try:
+        return compile_xpath(*key)
+    except FilterError:
+        return None
 
 
 def _read(octets: int) -> bytes | None:

@@ -34,7 +34,7 @@ from filters.xpath.syntax import (
     Step,
 )
 
-PER_EVALUATION = 8
+PER_EVALUATION = 5
 """Visits that the evaluation of any operand costs, whatever it does."""
 PAIRS = 8
 """Pairs of nodes that are compared in the time of a visit."""
@@ -44,8 +44,9 @@ NAMESPACES = 64
 """In scope of one element, at most (`DocumentLimits`)."""
 NAMESPACE_VISITS = 256
 """What listing the namespaces in scope of one element costs."""
-SHALLOW = 32
-"""Of so small a document the depth and the fan-out are not measured."""
+SMALL, LARGE = 32, 2**15
+"""Nodes of a document whose depth and fan-out are worth measuring: of a smaller one they are small,
+and on a larger one little is cheap."""
 
 _NODES = etree.XPath("count(//node())")
 _ATTRIBUTES = etree.XPath("count(//@*)")
@@ -86,13 +87,11 @@ class DocumentSize:
         characters = _number(_TEXT, root) + attributes * longest
         comments: Any = _COMMENTS(root)
         characters += sum(len(comment.text or "") for comment in comments)
-        depth = fan_out = nodes
-        if nodes > SHALLOW:
-            depth = next((depth for depth, deeper in _DEEPER.items() if not deeper(root)), _DEEPEST)
+        depth, fan_out = min(nodes, _DEEPEST), nodes
+        if SMALL < nodes <= LARGE:
+            depth = next((depth for depth, deeper in _DEEPER.items() if not deeper(root)), depth)
             fan_out = next((width for width, wider in _WIDER.items() if not wider(root)), nodes)
-        return cls(
-            _rounded(nodes), min(depth, nodes), min(fan_out, _rounded(nodes)), _rounded(characters)
-        )
+        return cls(_rounded(nodes), depth, _rounded(fan_out), _rounded(characters))
 
     def covers(self, other: "DocumentSize") -> bool:
         """Whether no figure of *other* is larger."""

@@ -21,8 +21,8 @@ from filters.xpath.syntax import Node
 
 COMPILED = 4096
 """Compiled expressions that are kept, of 4 to 7 KB each."""
-VISITS = 100_000
-"""What one expression may cost, by its bound: about a millisecond."""
+VISITS = 500_000
+"""What one expression may cost, by its bound: some milliseconds at most."""
 SECONDS = 0.02
 """What all expressions may take together on one document."""
 
