@@ -1,0 +1,195 @@
+"""The filters of a job: read by the driver, sent to each worker once, built there once.
+
+A built set holds compiled expressions, which cannot be pickled; so what travels are definitions.
+A worker process keeps what it built last, by a hash of the definitions.
+"""
+
+import hashlib
+import json
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from filters.compiled import compile
+from filters.dialects import TOPIC_FULL
+from filters.filter import Expression, Filter
+from filters.filterset import FilterSet
+from filters.reasons import FilterError
+from filters.topic_expressions import parse_expression
+from filters.topics import Step
+
+MAX_LINE = 64 * 1024
+"""Octets of one definition."""
+MAX_DEFINITIONS = 5_000_000
+KEPT = 2
+"""Built sets that one worker process keeps."""
+
+_CLARK = re.compile(r"\{([^{}]*)\}")
+
+
+class DefinitionError(ValueError):
+    """A filter that cannot be used; the text names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One filter, and what its owner calls it."""
+
+    id: str
+    filter: Filter
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """The filters of one job, each id once; checked, so that workers build without errors.
+
+    Args:
+        engine: As for `FilterSet`.
+    """
+
+    rows: tuple[Definition, ...]
+    engine: str | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def digest(self) -> str:
+        """Two with the same digest build the same set."""
+        hashed = hashlib.sha256(repr(self.engine).encode())
+        for row in self.rows:
+            hashed.update(repr(row).encode())
+        return hashed.hexdigest()
+
+    def roots(self) -> frozenset[Step] | None:
+        """The first steps of all topics that can match, or None where they cannot be told."""
+        found: set[Step] = set()
+        for topics in {row.filter.topics for row in self.rows}:
+            known = [
+                roots for one in topics if (roots := parse_expression(one).roots()) is not None
+            ]
+            if not known:
+                return None
+            found |= frozenset.intersection(*known)
+        return frozenset(found)
+
+
+def make_definition(
+    id: str, *, xpath: str | None, topic: str | None, namespaces: Mapping[str, str]
+) -> Definition:
+    """A filter as a person writes it: an expression over the payload, a topic expression, or both.
+
+    Args:
+        topic: A Full topic expression, whose namespaces are prefixes or, in braces, URIs.
+
+    Raises:
+        DefinitionError: It is not valid.
+    """
+    scope = dict(namespaces)
+
+    def prefixed(found: re.Match[str]) -> str:
+        known = [prefix for prefix, uri in scope.items() if uri == found[1] and prefix]
+        prefix = known[0] if known else f"dragoman-{len(scope)}"
+        scope[prefix] = found[1]
+        return f"{prefix}:"
+
+    topics: tuple[Expression, ...] = ()
+    if topic:
+        text = _CLARK.sub(prefixed, topic)
+        topics = (Expression(text, TOPIC_FULL, tuple(sorted(scope.items()))),)
+    contents: tuple[Expression, ...] = ()
+    if xpath:
+        contents = (Expression(xpath, namespaces=tuple(sorted(namespaces.items()))),)
+    made = Filter(topics, contents)
+    try:
+        compile(made)
+    except FilterError as error:
+        raise DefinitionError(f"{id}: {error.text}") from error
+    return Definition(id, made)
+
+
+def read_definitions(path: Path, *, engine: str | None = None) -> Definitions:
+    """Read JSON lines, each ``{"id": ..., "xpath": ..., "topic": ..., "namespaces": {...}}``;
+    what is left out does not restrict.
+
+    Raises:
+        DefinitionError: A line is none, or its filter is not valid; the text has its number.
+        OSError: The file cannot be read.
+    """
+    rows: dict[str, Definition] = {}
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
+            if not line.strip():
+                continue
+            where = f"{path}, line {number}"
+            if len(rows) == MAX_DEFINITIONS:
+                raise DefinitionError(f"{where}: over {MAX_DEFINITIONS:,} filters")
+            try:
+                row = _row(line)
+            except (ValueError, TypeError) as error:
+                raise DefinitionError(f"{where}: {error}") from error
+            if row.id in rows:
+                raise DefinitionError(f"{where}: the id {row.id!r} is there already")
+            rows[row.id] = row
+    if not rows:
+        raise DefinitionError(f"{path}: no filters")
+    return Definitions(tuple(rows.values()), engine)
+
+
+def _row(line: bytes) -> Definition:
+    if len(line) >= MAX_LINE:
+        raise ValueError("the line is too long")
+    try:
+        values: Any = json.loads(line)
+    except ValueError:
+        raise ValueError("not JSON") from None
+    if not isinstance(values, dict) or values.get("id") in (None, ""):
+        raise ValueError("not an object with an id")
+    namespaces = values.get("namespaces") or {}
+    texts = (values.get("xpath"), values.get("topic"))
+    if not all(text is None or isinstance(text, str) for text in texts):
+        raise ValueError("xpath and topic are strings")
+    if not isinstance(namespaces, dict) or not all(
+        isinstance(uri, str) for uri in namespaces.values()
+    ):
+        raise ValueError("namespaces maps prefixes to URIs")
+    return make_definition(str(values["id"]), xpath=texts[0], topic=texts[1], namespaces=namespaces)
+
+
+# In the worker.
+
+_built: OrderedDict[str, FilterSet[str]] = OrderedDict()
+_builds = 0
+
+
+def filter_set(digest: str, load: Callable[[], Definitions]) -> FilterSet[str]:
+    """The set of the definitions with *digest*, its keys their ids.
+
+    Definitions are loaded, and the set is built, when a process first wants it.
+    """
+    global _builds
+    kept = _built.get(digest)
+    if kept is None:
+        _builds += 1
+        while len(_built) >= KEPT:
+            _built.popitem(last=False)
+        kept = _built[digest] = build(load())
+    _built.move_to_end(digest)
+    return kept
+
+
+def build(definitions: Definitions) -> FilterSet[str]:
+    """A new set, its keys the ids of *definitions*."""
+    made: FilterSet[str] = FilterSet(engine=definitions.engine)
+    for row in definitions.rows:
+        made.add(row.id, row.filter)
+    return made
+
+
+def builds() -> int:
+    """How many sets this process has built since it started."""
+    return _builds

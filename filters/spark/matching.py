@@ -1,0 +1,166 @@
+"""The transform: files of an archive into notifications, notifications into those that match.
+
+Both are plain functions from DataFrame to DataFrame, for a job that ends and for one that follows
+the archive as it grows. Files are read by `filters.archive` in the workers, because it tells which
+file is damaged and keeps what stands before the damage; so the archive must lie under the same path
+on every worker.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from filters.archive import SCHEMA, DamagedFile, directory, read
+from filters.events import Event
+from filters.spark.definitions import Definitions, filter_set
+from filters.topics import DEFAULT_TOPIC, Topic, parse_clark
+
+FILES_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+"""Of Spark's ``binaryFile``; the content is never asked for, so it is never read."""
+
+REPORT = "file string, rows long, damage string"
+"""The last row of each file has these alone: how many rows it had, and what is wrong with it."""
+
+NOTIFICATIONS = ", ".join(f"{name} {type}" for name, type in SCHEMA.items()) + f", {REPORT}"
+
+MATCHED = (
+    "id string, time timestamp, topic string, action string, producer string, payload string,"
+    f" octets long, filters array<string>, {REPORT}"
+)
+"""``filters`` are the ids of the definitions that match: at least one, and null in a report."""
+
+BATCH_ROWS = 1000
+BATCH_OCTETS = 8 * 2**20
+
+
+def files(reader: Any, folder: str) -> Any:
+    """The files of an archive: path, length. *reader* is ``spark.read`` or ``spark.readStream``."""
+    return (
+        reader.format("binaryFile")
+        .schema(FILES_SCHEMA)
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", "*.{parquet,jsonl.gz}")
+        .load(folder)
+        .select("path", "length")
+    )
+
+
+def relevant(paths: Any, definitions: Definitions) -> Any:
+    """Those of *paths* that can hold what some filter wants, by the folder of their topic's root.
+
+    A file that lies in no such folder is kept.
+    """
+    from pyspark.sql import functions as F
+
+    roots = definitions.roots()
+    if roots is None:
+        return paths
+    names = [_folder(Topic((root,))) for root in roots]
+    folder = F.regexp_extract("path", r"/(root=[0-9a-f]{8})/[^/]*$", 1)
+    return paths.where(folder.isin("", *names))
+
+
+def _folder(topic: Topic) -> str:
+    from datetime import UTC, datetime
+
+    return directory(topic, datetime(2000, 1, 1, tzinfo=UTC)).name
+
+
+def notifications(paths: Any) -> Any:
+    """The rows of the files at *paths*, each file's followed by its report."""
+
+    def read_all(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for path in batch.column("path").to_pylist():
+                yield from _batches(_rows(path), NOTIFICATIONS)
+
+    return paths.select("path").mapInArrow(read_all, NOTIFICATIONS)
+
+
+def matched(rows: Any, definitions: Definitions) -> Any:
+    """Those of *rows* that some filter matches, with the filters; reports pass.
+
+    Args:
+        rows: As `notifications` gives them.
+        definitions: Broadcast: every worker gets them once, and builds the set once.
+    """
+    digest = definitions.digest
+    shared = rows.sparkSession.sparkContext.broadcast(definitions)
+
+    def match_all(batches: Iterable[Any]) -> Iterator[Any]:
+        filters = filter_set(digest, lambda: shared.value)
+
+        def match() -> Iterator[dict[str, Any]]:
+            for batch in batches:
+                for row in batch.to_pylist():
+                    if row["id"] is None:
+                        yield row
+                        continue
+                    payload = row["payload"].encode()
+                    found = filters.match(
+                        Event(
+                            payload,
+                            topic=parse_clark(row["topic"]) if row["topic"] else DEFAULT_TOPIC,
+                            action=row["action"],
+                            properties=dict(row["properties"]),
+                        )
+                    )
+                    if found:
+                        yield row | {"filters": found, "octets": len(payload)}
+
+        yield from _batches(match(), MATCHED)
+
+    return rows.mapInArrow(match_all, MATCHED)
+
+
+def _rows(path: str) -> Iterator[dict[str, Any]]:
+    """The rows of one file as the columns of `NOTIFICATIONS`, then its report."""
+    count, damage = 0, None
+    try:
+        for row in read(Path(local_path(path))):
+            if row.topic:
+                parse_clark(row.topic)
+            values = {name: getattr(row, name) for name in SCHEMA}
+            yield values | {"properties": list(row.properties.items())}
+            count += 1
+    except (DamagedFile, ValueError, OSError) as error:
+        damage = str(error).removeprefix(f"{local_path(path)}: ")
+    yield {"file": local_path(path), "rows": count, "damage": damage}
+
+
+def local_path(path: str) -> str:
+    """The path in a file system that Hadoop's ``file:/a`` or ``file:///a`` means."""
+    return path.removeprefix("file:").replace("///", "/", 1) if path.startswith("file:") else path
+
+
+def _batches(rows: Iterable[dict[str, Any]], schema: str) -> Iterator[Any]:
+    """*rows* as record batches of bounded size; a column that a row has not is null."""
+    import pyarrow
+
+    arrow = _arrow_schema(schema)
+    held: list[dict[str, Any]] = []
+    octets = 0
+    for row in rows:
+        held.append(row)
+        octets += len(row.get("payload") or "")
+        if len(held) == BATCH_ROWS or octets > BATCH_OCTETS:
+            yield pyarrow.RecordBatch.from_pylist(held, schema=arrow)
+            held, octets = [], 0
+    if held:
+        yield pyarrow.RecordBatch.from_pylist(held, schema=arrow)
+
+
+def _arrow_schema(ddl: str) -> Any:
+    """The Arrow schema of ours in Spark's DDL: the few types that occur in it."""
+    import pyarrow
+
+    text = pyarrow.string()
+    types = {
+        "string": text,
+        "long": pyarrow.int64(),
+        "timestamp": pyarrow.timestamp("us", tz="UTC"),
+        "map<string,string>": pyarrow.map_(text, text),
+        "array<string>": pyarrow.list_(text),
+    }
+    pairs = (column.split() for column in ddl.split(", "))
+    return pyarrow.schema([(name, types[type]) for name, type in pairs])

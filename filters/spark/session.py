@@ -1,0 +1,133 @@
+"""One Spark session, wherever its cores are."""
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+LOCAL = "local[*]"
+
+_DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.adaptive.coalescePartitions.enabled": "true",
+    # A worker process keeps the filter set that it has built; so it must live on.
+    "spark.python.worker.reuse": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+}
+_LOCAL_DEFAULTS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+
+class SparkUnavailable(Exception):
+    """There is no Spark here, or it cannot be started; the text says what to do, in one line."""
+
+
+def require_spark() -> None:
+    """Check that Spark can be started at all.
+
+    Raises:
+        SparkUnavailable: A package or Java is missing.
+    """
+    missing = [name for name in ("pyspark", "pandas", "pyarrow") if not _is_installed(name)]
+    if missing:
+        raise SparkUnavailable(
+            f"this needs {' and '.join(missing)}: pip install 'dragoman[spark]' installs what"
+            " Spark wants"
+        )
+    java_home = os.environ.get("JAVA_HOME")
+    if not (shutil.which("java") or (java_home and shutil.which(f"{java_home}/bin/java"))):
+        raise SparkUnavailable(
+            "Spark needs Java 17 or later: there is no java in PATH or JAVA_HOME"
+        )
+
+
+@contextmanager
+def session(
+    master: str | None = None, *, app: str = "dragoman", conf: Mapping[str, str] | None = None
+) -> Iterator[Any]:
+    """A SparkSession, stopped at the end.
+
+    Args:
+        master: ``local[*]``, ``local[2]``, ``spark://host:7077``, ``k8s://https://host:443``. None
+            is what ``spark-submit`` was told, else ``local[*]``.
+        conf: Spark settings that replace ours.
+
+    Raises:
+        SparkUnavailable: A package or Java is missing, or the master does not answer.
+    """
+    require_spark()
+    from pyspark.sql import SparkSession
+
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    if master is None and not submitted:
+        master = LOCAL
+    local = master is not None and master.startswith("local")
+    settings = dict(_DEFAULTS)
+    if local:
+        settings |= _LOCAL_DEFAULTS
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Elsewhere the interpreter may lie elsewhere: then the caller has set it.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app)
+    if master is not None:
+        builder = builder.master(master)
+    for name, value in (settings | dict(conf or {})).items():
+        builder = builder.config(name, value)
+    with _log_of_java() as log:
+        try:
+            spark = builder.getOrCreate()
+        except Exception as exc:
+            raise SparkUnavailable(
+                f"Spark does not start with {master}: {first_line(exc)}{log and f' (see {log})'}"
+            ) from exc
+    spark.sparkContext.setLogLevel("ERROR")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def first_line(error: Exception) -> str:
+    """What an error of Spark says; classes and traces are of no use to whoever runs a command."""
+    text = str(getattr(error, "java_exception", None) or error).strip().splitlines()[0]
+    return re.sub(r"^[\w.$]+(?:Exception|Error): ", "", text)
+
+
+@contextmanager
+def _log_of_java() -> Iterator[str]:
+    """Let a Java machine that is started in here write its log to a file, whose name this gives.
+
+    It inherits our standard error, which is where a person reads what a command says. Where one
+    runs already, the name is empty.
+    """
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        yield ""
+        return
+    log, name = tempfile.mkstemp(prefix="dragoman-spark-", suffix=".log")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    os.dup2(log, 2)
+    try:
+        yield name
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(log)
+
+
+def _is_installed(name: str) -> bool:
+    return importlib.util.find_spec(name) is not None
