@@ -83,4 +83,4 @@ class Plan(NamedTuple):
     formula: Formula
     exact: bool
     branches: tuple[Path, ...] = ()
-    program: Program | None = None
+    program: "Program | None" = None
