@@ -14,7 +14,7 @@ Nothing here needs pyarrow until a Parquet file is written or read.
 import contextlib
 import gzip
 import hashlib
-import importlib.util
+import importlib
 import json
 import os
 import zlib
@@ -94,8 +94,12 @@ def directory(topic: Topic | None, time: datetime) -> PurePath:
 
 
 def best_suffix() -> str:
-    """`PARQUET` where pyarrow is installed, else `JSON_LINES`."""
-    return PARQUET if importlib.util.find_spec("pyarrow") else JSON_LINES
+    """`PARQUET` where pyarrow can be loaded, which this does, else `JSON_LINES`."""
+    try:
+        importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        return JSON_LINES
+    return PARQUET
 
 
 class FileWriter:

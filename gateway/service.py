@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from adapters import XPathFilterAdapter, load
 from filters import Reason, Refused
+from gateway.archive import Archive
 from gateway.delivery import Courier, Entry, Law, Schedule
 from gateway.egress import AddressPolicy, HttpTransport
 from gateway.farewells import Farewells
@@ -37,6 +38,8 @@ from mediation import End
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 PURGE_EVERY = 3600.0
+ARCHIVE_CLOSE = 5.0
+"""Seconds that the archive gets when the gateway stops."""
 LOCK_TAKEN = 75
 """The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""
 _log = structlog.get_logger("dragoman")
@@ -59,6 +62,8 @@ class Snapshot:
     requests: Mapping[str, int]
     refusals: Mapping[str, int]
     attempts: Mapping[str, int]
+    archive: Mapping[str, int]
+    """Empty where nothing is archived."""
 
 
 class Gateway:
@@ -90,6 +95,7 @@ class Gateway:
         self._base = (settings.public_url or f"http://{_bracketed(own[0])}:{own[1]}").rstrip("/")
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: int | None = None
+        self.archive = Archive(settings.archive) if settings.archive else None
         self.ready = False
         self.draining = False
         self.failed = asyncio.Event()
@@ -115,7 +121,9 @@ class Gateway:
         if not safe:
             options.setdefault("survive-power-loss", "false")
         adapter = load(settings.adapter.get_secret_value(), data=settings.data, settings=options)
-        self.adapter = XPathFilterAdapter(adapter)
+        self.adapter = XPathFilterAdapter(
+            adapter, settled=self.archive.offer if self.archive else None
+        )
         self.transport = HttpTransport(self._policy)
         self.farewells = Farewells(self.transport, self._policy)
         self.subscriptions = Subscriptions(
@@ -159,6 +167,8 @@ class Gateway:
         for key, error in (await self.adapter.start(filters)).items():
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
         await self.courier.start(self.subscriptions.entries)
+        if self.archive is not None:
+            self.archive.start()
         for work in (self._deliver, self.subscriptions.run, self._keep_house):
             self._tasks.append(task := asyncio.create_task(work()))
             task.add_done_callback(self._worker_ended)
@@ -251,6 +261,7 @@ class Gateway:
             dict(self.soap.requests),
             dict(self.soap.refusals),
             {verdict.value: number for verdict, number in sender.attempts.items()},
+            self.archive.counts if self.archive else {},
         )
 
     def drain(self) -> None:
@@ -271,6 +282,8 @@ class Gateway:
             await self.courier.stop(self.settings.drain)
             await self.farewells.close(2.0)
             await self.adapter.close()
+            if self.archive is not None:
+                await self.archive.close(ARCHIVE_CLOSE)
             await self.transport.close()
             self.parsing.close()
         if hasattr(self, "store"):

@@ -110,6 +110,8 @@ class Settings(BaseSettings):
     adapter_settings: dict[str, str] = {}
     store: SecretStr | None = None
     data: Path = Path("dragoman-data")
+    archive: Path | None = None
+    """The folder in which every notification is archived."""
     public_url: Annotated[str, AfterValidator(_is_base)] | None = None
 
     hosts: Words = ()

@@ -31,6 +31,10 @@ def serve(
     public_url: Annotated[
         str | None, typer.Option(help="The gateway's address as its peers see it.")
     ] = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option(help="A folder to archive every notification in, as Parquet or JSON lines."),
+    ] = None,
 ) -> None:
     r"""Run the gateway.
 
@@ -49,7 +53,13 @@ def serve(
     from gateway.settings import read_settings
 
     settings = read_settings(
-        host=host, port=port, adapter=adapter, store=store, data=data, public_url=public_url
+        host=host,
+        port=port,
+        adapter=adapter,
+        store=store,
+        data=data,
+        public_url=public_url,
+        archive=archive,
     )
     set_up_logs(settings.log, settings.log_format)
     try:

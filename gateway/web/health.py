@@ -33,6 +33,14 @@ def health_routes(gateway: "Gateway") -> APIRouter:
     return router
 
 
+_ARCHIVE = {
+    "rows": "Notifications in finished files of the archive.",
+    "files": "Files of the archive that are finished.",
+    "octets": "Octets of the finished files of the archive.",
+    "dropped": "Notifications that the archive did not take.",
+}
+
+
 class _Collector:
     """One snapshot, as Prometheus reads it."""
 
@@ -47,6 +55,8 @@ class _Collector:
                 "dragoman_accepted", "Notifications accepted from publishers.", taken.accepted
             )
         ]
+        for name, value in taken.archive.items():
+            families.append(CounterMetricFamily(f"dragoman_archive_{name}", _ARCHIVE[name], value))
         for name in ("matched", "delivered", "dead", "expired", "cancelled", "skipped"):
             families.append(
                 CounterMetricFamily(
