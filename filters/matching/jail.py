@@ -14,16 +14,17 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Sequence
-from typing import IO
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, TypeAlias
 
+from filters.events import View
 from filters.filter import Expression
 from filters.matching.cell import ANSWER, DIED, MEMORY, ORDER, REQUEST, SPENT, TRUE
 
 ONE = 0.05
 """Seconds of processor time for one expression on one document."""
-ALL, ALL_PER_EXPRESSION = 0.25, 0.001 / 100
-"""The same for all expressions on one document."""
+ALL, PER_EXPRESSION = 0.25, 0.001 / 100
+"""The same for all expressions on one message."""
 STUCK = 5.0
 """Seconds without any answer after which the process is taken for stuck. A machine so loaded that
 it gets no 50 ms of processor time in them evaluates nothing anyway."""
@@ -33,8 +34,25 @@ AT_ONCE = 4096
 """Expressions in one request."""
 
 
-class JailBroken(Exception):
+Question: TypeAlias = tuple[Sequence[Expression], Mapping[View, bytes]]
+"""Expressions, and the documents that their views are."""
+
+
+class JailUnavailable(Exception):
+    """The process cannot be started: the machine has no more processes, or memory."""
+
+
+class _JailBroken(Exception):
     """The process ended, or does not answer."""
+
+
+class Budget:
+    """Processor time, in seconds, for all expressions on one message."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, expressions: int) -> None:
+        self.left = ALL + PER_EXPRESSION * expressions
 
 
 class Jail:
@@ -56,7 +74,7 @@ class Jail:
         return self._process.pid if self._process is not None else None
 
     def evaluate(
-        self, document: bytes, expressions: Sequence[Expression], *, seconds: float | None = None
+        self, document: bytes, expressions: Sequence[Expression], budget: Budget | None = None
     ) -> list[bool | None]:
         """Whether each of *expressions* is true of *document*; None for those over budget.
 
@@ -64,16 +82,16 @@ class Jail:
 
         Args:
             document: One of our own documents, its root element the context node.
-            seconds: Of processor time for all of them; by default what is in the limits.
+            budget: Used up in common with other documents of the message.
+
+        Raises:
+            JailUnavailable: Nothing can be evaluated now.
         """
-        if seconds is None:
-            seconds = ALL + ALL_PER_EXPRESSION * len(expressions)
+        if budget is None:
+            budget = Budget(len(expressions))
         verdicts: list[bool | None] = []
         for first in range(0, len(expressions), AT_ONCE):
-            some = expressions[first : first + AT_ONCE]
-            answers, spent = self._evaluate(document, some, seconds)
-            verdicts += answers
-            seconds -= spent
+            verdicts += self._evaluate(document, expressions[first : first + AT_ONCE], budget)
         return verdicts
 
     def close(self) -> None:
@@ -83,52 +101,49 @@ class Jail:
             self._finalizer = self._process = None
 
     def _evaluate(
-        self, document: bytes, expressions: Sequence[Expression], seconds: float
-    ) -> tuple[list[bool | None], float]:
-        """The verdicts, and the seconds that they took. Who dies of one goes on with the rest."""
+        self, document: bytes, expressions: Sequence[Expression], budget: Budget
+    ) -> list[bool | None]:
+        """One request, and others for what is left when the process dies of an expression."""
         verdicts: list[bool | None] = [None] * len(expressions)
-        left = list(range(len(expressions)))
-        spent = 0.0
-        if len(document) > LARGEST:
-            return verdicts, spent
-        while left and spent < seconds:
-            asked = [expressions[index] for index in left]
-            answered, over, used = self._ask(document, asked, seconds - spent)
+        left = list(range(len(expressions))) if len(document) <= LARGEST else []
+        while left and budget.left > 0:
+            answered, over = self._ask(document, [expressions[index] for index in left], budget)
             for place, verdict in answered.items():
                 verdicts[left[place]] = verdict
-            spent += used
             left = [
                 index
                 for place, index in enumerate(left)
                 if place not in answered and place not in over
             ]
-        return verdicts, spent
+        return verdicts
 
     def _ask(
-        self, document: bytes, expressions: Sequence[Expression], seconds: float
-    ) -> tuple[dict[int, bool], set[int], float]:
-        """One request: the verdicts by place, the places that are over budget, and the seconds
-        that all took."""
+        self, document: bytes, expressions: Sequence[Expression], budget: Budget
+    ) -> tuple[dict[int, bool], set[int]]:
+        """One request: the verdicts by place, and the places that are over budget."""
         answered: dict[int, bool] = {}
-        spent = 0.0
         try:
-            order = self._begin(document, expressions, seconds)
-        except (JailBroken, OSError):
+            order = self._begin(document, expressions, budget.left)
+        except (_JailBroken, OSError):
             self.close()
-            return answered, {0}, self._one  # Something of the request is unbearable.
+            budget.left -= self._one
+            return answered, {0}  # Something of the request is unbearable.
         try:
             for place in order:
                 kind, number = ANSWER.unpack(self._read(ANSWER.size))
                 if kind == SPENT:
-                    return answered, set(order) - answered.keys(), max(seconds, spent)
+                    budget.left = 0.0
+                    return answered, set(order) - answered.keys()
                 if kind == DIED:
-                    return answered, {place}, spent + self._one
-                spent += number / 1e6
+                    budget.left -= self._one
+                    return answered, {place}
+                budget.left -= number / 1e6
                 answered[place] = kind == TRUE
-        except (JailBroken, OSError):
+        except (_JailBroken, OSError):
             self.close()
-            return answered, {order[len(answered)]}, spent + self._one
-        return answered, set(), spent
+            budget.left -= self._one
+            return answered, {order[len(answered)]}
+        return answered, set()
 
     def _begin(
         self, document: bytes, expressions: Sequence[Expression], seconds: float
@@ -136,7 +151,7 @@ class Jail:
         """Ask; the places of *expressions* in the order in which they will be answered.
 
         Raises:
-            JailBroken, OSError: It is not to be had, by a new process either.
+            _JailBroken, OSError: It is not to be had, by a new process either.
         """
         text = json.dumps([[one.text, one.namespaces] for one in expressions]).encode()
         limits = int(seconds * 1e6), int(self._one * 1e6)
@@ -147,23 +162,31 @@ class Jail:
                 kind, number = ANSWER.unpack(self._read(ANSWER.size))
                 if kind == ORDER:
                     return struct.unpack(f"!{number}I", self._read(4 * number))
-            except (JailBroken, OSError):
+            except (_JailBroken, OSError):
                 if attempt:
                     raise
             self.close()  # It died while nobody asked.
-        raise JailBroken
+        raise _JailBroken
 
     def _running(self) -> subprocess.Popen[bytes]:
+        """The process, started if there is none.
+
+        Raises:
+            JailUnavailable: It cannot be.
+        """
         if self._process is None:
-            self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "filters.matching.cell"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                process_group=0,
-            )
+            try:
+                self._process = process = subprocess.Popen(
+                    [sys.executable, "-m", "filters.matching.cell"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
+                    env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                    process_group=0,
+                )
+            except OSError as exc:
+                raise JailUnavailable from exc
             assert process.stdin is not None
             os.set_blocking(process.stdin.fileno(), False)
             self._finalizer = weakref.finalize(self, _end, process)
@@ -173,21 +196,21 @@ class Jail:
         """Send *octets*.
 
         Raises:
-            JailBroken: Nothing is read at the other end.
+            _JailBroken: Nothing is read at the other end.
         """
         stream = self._running().stdin
         assert stream is not None
         view = memoryview(octets)
         while view:
             if not _ready(stream, select.POLLOUT, self._stuck):
-                raise JailBroken
+                raise _JailBroken
             view = view[os.write(stream.fileno(), view) :]
 
     def _read(self, octets: int) -> bytes:
         """Receive so many *octets*.
 
         Raises:
-            JailBroken: No more comes.
+            _JailBroken: No more comes.
         """
         stream = self._running().stdout
         assert stream is not None
@@ -197,7 +220,7 @@ class Jail:
             readable = _ready(stream, select.POLLIN, deadline - time.monotonic())
             piece = os.read(stream.fileno(), octets - len(buffer)) if readable else b""
             if not piece:
-                raise JailBroken
+                raise _JailBroken
             buffer += piece
         return bytes(buffer)
 
@@ -216,3 +239,39 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         if stream is not None:
             stream.close()
     process.wait()
+
+
+def judge(jail: Jail, questions: Sequence[Question]) -> list[bool | None]:
+    """Whether all expressions of each of *questions* are true, all questions of one message under
+    one budget; None where that is over budget.
+
+    Raises:
+        JailUnavailable: As `Jail.evaluate`.
+    """
+    documents: dict[View, bytes] = {}
+    asked: dict[View, dict[Expression, None]] = {}
+    for expressions, of_views in questions:
+        documents |= of_views
+        for expression in expressions:
+            asked.setdefault(expression.view, {})[expression] = None
+    budget = Budget(sum(map(len, asked.values())))
+    verdicts: dict[Expression, bool | None] = {}
+    for view, some in asked.items():
+        expressions = tuple(some)
+        verdicts.update(
+            zip(expressions, jail.evaluate(documents[view], expressions, budget), strict=True)
+        )
+    return [
+        _all(verdicts[expression] for expression in expressions) for expressions, _ in questions
+    ]
+
+
+def _all(verdicts: Iterable[bool | None]) -> bool | None:
+    """The conjunction, where None is not known."""
+    known: bool | None = True
+    for verdict in verdicts:
+        if verdict is False:
+            return False
+        if verdict is None:
+            known = None
+    return known

@@ -14,7 +14,7 @@ from lxml import etree
 from filters.events import View
 from filters.filter import Expression, Namespaces
 from filters.matching.cost import DocumentSize, bound
-from filters.matching.jail import Jail
+from filters.matching.jail import Jail, JailUnavailable, judge
 from filters.reasons import FilterError
 from filters.xpath import compile_xpath, parse
 from filters.xpath.syntax import Node
@@ -84,17 +84,13 @@ class Verifier:
         self, expressions: Sequence[Expression], documents: Mapping[View, bytes]
     ) -> bool | None:
         """Whether all of *expressions* are true, each of the one of *documents* that is its view,
-        found out in another process; None where that exceeds its budget."""
+        found out in another process; None where that exceeds its budget or cannot be done."""
         if self._jail is None:
             self._jail = Jail()
-        verdict: bool | None = True
-        for view, document in documents.items():
-            mine = [expression for expression in expressions if expression.view == view]
-            answers = self._jail.evaluate(document, mine)
-            if False in answers:
-                return False
-            if None in answers:
-                verdict = None
+        try:
+            [verdict] = judge(self._jail, [(expressions, documents)])
+        except JailUnavailable:
+            return None
         return verdict
 
     def compiled(self, expression: Expression) -> "_Compiled":
