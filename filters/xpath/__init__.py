@@ -3,6 +3,7 @@
 from filters.xpath.admission import check, compile_xpath, names_payload_root
 from filters.xpath.limits import XPathLimits
 from filters.xpath.parser import UndeclaredPrefix, parse
+from filters.xpath.relocation import relocate
 
 __all__ = [
     "UndeclaredPrefix",
@@ -11,4 +12,5 @@ __all__ = [
     "compile_xpath",
     "names_payload_root",
     "parse",
+    "relocate",
 ]

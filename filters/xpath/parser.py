@@ -76,6 +76,7 @@ _MARKS = frozenset("\"'0123456789/|!<>=+-.:()[]@,*$")
 """What a token that is no name begins with."""
 _STEP_MARKS = frozenset((".", "..", "@", "*"))
 """The tokens of these with which a step can begin."""
+_DIGITS = frozenset("0123456789")
 _CONTEXT_FUNCTIONS = frozenset({"last", "position"})
 
 
@@ -185,7 +186,7 @@ class _Parser:
         elif mark == "(":
             self._at = at + 1
             node = self._enclosed(")")
-        elif mark.isdigit() or (mark == "." and word[1:].isdigit()):
+        elif mark in _DIGITS or (mark == "." and word[1:2] in _DIGITS):
             self._at = at + 1
             node = Number(word, self._span(at))
         elif self._words[at + 1] == "(" and word not in NODE_TYPES and mark not in _MARKS:
@@ -358,6 +359,8 @@ class _Parser:
             return invalid("the expression ends too early")
         if word == "$":
             return invalid("the expression has a variable, and none are bound")
+        if word[0] not in _MARKS:
+            return invalid("the expression has a name where an operator belongs", word)
         start = self._ends[self._at] - len(word)
         return invalid("the expression is not XPath 1.0", self._text[start:])
 

@@ -47,7 +47,7 @@ def tokenize(text: str, limits: XPathLimits = DEFAULT_LIMITS) -> Tokens:
     ends = list(accumulate(map(len, words)))
     end = ends[-1] if ends else 0
     if end != len(text) and end != len(text.rstrip(BLANKS)):
-        raise invalid("the expression is not XPath 1.0")
+        raise invalid("the expression is not XPath 1.0", _behind_tokens(text))
     if not text.isprintable() and _NO_CHARACTER.search(text):
         raise invalid("the expression has a character that XML does not allow")
     if not words:
@@ -56,6 +56,14 @@ def tokenize(text: str, limits: XPathLimits = DEFAULT_LIMITS) -> Tokens:
     words += ("", "", "")
     ends += (end, end, end)
     return Tokens(words, ends)
+
+
+def _behind_tokens(text: str) -> str:
+    """What stands behind the last token before something that is none."""
+    at = 0
+    while found := _TOKEN.match(text, at):
+        at = found.end()
+    return text[at:].lstrip(BLANKS)
 
 
 def invalid(text: str, value: str = "") -> FilterError:
