@@ -42,7 +42,7 @@ def compile_xpath(
     wrapped = f"boolean({text})"
     try:
         return etree.XPath(
-            wrapped, namespaces=_bindings(namespaces), regexp=False, smart_strings=False
+            wrapped, namespaces=bindings(namespaces), regexp=False, smart_strings=False
         )
     except (etree.XPathError, ValueError) as exc:
         raise invalid("the expression is not XPath 1.0") from exc
@@ -75,6 +75,6 @@ def _begins_with_name(node: Node) -> bool:
     )
 
 
-def _bindings(namespaces: Namespaces) -> dict[str, str]:
+def bindings(namespaces: Namespaces) -> dict[str, str]:
     """The prefixes as lxml takes them; XPath 1.0 has no default namespace."""
     return {prefix: uri for prefix, uri in namespaces if uri and prefix not in ("", XML_PREFIX)}

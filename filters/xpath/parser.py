@@ -9,7 +9,7 @@ Recursion is bounded by the nesting of brackets and the levels of precedence, no
 
 from filters.filter import Expression, Namespaces
 from filters.reasons import FilterError, Reason
-from filters.xpath.functions import FUNCTIONS, NODE_SET
+from filters.xpath.functions import FUNCTIONS, NODE_SET, NUMBER
 from filters.xpath.limits import DEFAULT_LIMITS, XPathLimits
 from filters.xpath.syntax import (
     ANY_NAME,
@@ -72,6 +72,8 @@ PRECEDENCE = {
 """How tightly an operator binds; a sign binds more tightly than all but ``|``. All are
 left-associative (section 3.5)."""
 
+_ARITHMETIC = frozenset({"+", "-", "*", "div", "mod"})
+
 _MARKS = frozenset("\"'0123456789/|!<>=+-.:()[]@,*$")
 """What a token that is no name begins with."""
 _STEP_MARKS = frozenset((".", "..", "@", "*"))
@@ -103,6 +105,19 @@ def is_node_set(node: Node) -> bool:
     if isinstance(node, Operation):
         return node.operator == "|"
     return isinstance(node, Call) and FUNCTIONS[node.function].gives == NODE_SET
+
+
+def is_number(node: Node) -> bool:
+    """Whether the value of *node* is a number; as a predicate that is a position (section 2.4)."""
+    match node:
+        case Number() | Negative():
+            return True
+        case Call(function=function):
+            return FUNCTIONS[function].gives == NUMBER
+        case Operation(operator=operator):
+            return operator in _ARITHMETIC
+        case _:
+            return False
 
 
 class UndeclaredPrefix(FilterError):

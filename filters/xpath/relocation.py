@@ -19,8 +19,7 @@ from typing import NamedTuple
 from filters.events import PAYLOAD
 from filters.filter import Expression
 from filters.reasons import FilterError
-from filters.xpath.functions import FUNCTIONS, NUMBER
-from filters.xpath.parser import is_node_set, parse
+from filters.xpath.parser import is_node_set, is_number, parse
 from filters.xpath.syntax import (
     ANY_NODE,
     Call,
@@ -55,7 +54,6 @@ root element has no siblings in either document."""
 _OUTSIDE = frozenset({"id", "lang"})
 """Functions that look at the whole document, or at ancestors."""
 _LOGICAL = frozenset({"and", "or"})
-_ARITHMETIC = frozenset({"+", "-", "*", "div", "mod"})
 
 
 def relocate(expression: Expression, path: tuple[str, ...]) -> Expression | None:
@@ -207,7 +205,7 @@ class _Relocation:
 
     def _conditions(self, predicates: tuple[Node, ...], context: _Outside) -> list[Node]:
         """The predicates on an element outside: it is one, so they are plain conditions."""
-        if any(map(_is_number, predicates)):
+        if any(map(is_number, predicates)):
             raise _InexactError
         return [self.boolean(each, context) for each in predicates]
 
@@ -237,7 +235,7 @@ class _Relocation:
         # A number there is a position, and must stay a number.
         return tuple(
             self._value(each, _Inside(depth))
-            if _is_number(each)
+            if is_number(each)
             else self.boolean(each, _Inside(depth))
             for each in predicates
         )
@@ -256,15 +254,3 @@ def _all(conditions: list[Node]) -> Node:
     for other in others:
         node = Operation("and", node, other)
     return node
-
-
-def _is_number(node: Node) -> bool:
-    match node:
-        case Number() | Negative():
-            return True
-        case Call(function=function):
-            return FUNCTIONS[function].gives == NUMBER
-        case Operation(operator=operator):
-            return operator in _ARITHMETIC
-        case _:
-            return False
