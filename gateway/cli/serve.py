@@ -12,29 +12,36 @@ if TYPE_CHECKING:
     from gateway.service import Gateway
 
 
+HostOption = Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")]
+PortOption = Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses one. [8080]")]
+AdapterOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The message system: embedded: or memory:. One with credentials is better "
+        "given in DRAGOMAN_ADAPTER. [embedded:]"
+    ),
+]
+StoreOption = Annotated[
+    str | None, typer.Option(help="Where subscriptions are kept. [SQLite in the data folder]")
+]
+DataOption = Annotated[Path | None, typer.Option(help="The data folder. [dragoman-data]")]
+PublicUrlOption = Annotated[
+    str | None, typer.Option(help="The gateway's address as its peers see it.")
+]
+ArchiveOption = Annotated[
+    Path | None,
+    typer.Option(help="A folder to archive every notification in, as Parquet or JSON lines."),
+]
+
+
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen on; 0 chooses one. [8080]")
-    ] = None,
-    adapter: Annotated[
-        str | None,
-        typer.Option(
-            help="The message system: embedded: or memory:. One with credentials is better "
-            "given in DRAGOMAN_ADAPTER. [embedded:]"
-        ),
-    ] = None,
-    store: Annotated[
-        str | None, typer.Option(help="Where subscriptions are kept. [SQLite in the data folder]")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="The data folder. [dragoman-data]")] = None,
-    public_url: Annotated[
-        str | None, typer.Option(help="The gateway's address as its peers see it.")
-    ] = None,
-    archive: Annotated[
-        Path | None,
-        typer.Option(help="A folder to archive every notification in, as Parquet or JSON lines."),
-    ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    adapter: AdapterOption = None,
+    store: StoreOption = None,
+    data: DataOption = None,
+    public_url: PublicUrlOption = None,
+    archive: ArchiveOption = None,
 ) -> None:
     r"""Run the gateway.
 
