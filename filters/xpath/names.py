@@ -54,10 +54,10 @@ class Names:
         for clark in present:
             namespace, local = _split(clark)
             if local == test.local and namespace != test.namespace:
-                return (
-                    f"{local} exists in {_named(namespace)}; "
-                    f"the expression asks for {_named(test.namespace or '')}"
-                )
+                asked = "no namespace, as names without a prefix do"
+                if test.namespace:
+                    asked = _named(test.namespace)
+                return f"{local} exists in {_named(namespace)}; the expression asks for {asked}"
         for clark in present:
             if _split(clark)[1].lower() == test.local.lower():
                 return "Capital and small letters differ"

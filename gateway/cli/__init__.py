@@ -18,6 +18,7 @@ from gateway.cli.deadletters import deadletters
 from gateway.cli.demo import demo
 from gateway.cli.errors import CommandFailed, ReaderGone
 from gateway.cli.listen import listen
+from gateway.cli.match import match
 from gateway.cli.output import line, note
 from gateway.cli.publish import publish
 from gateway.cli.serve import serve
@@ -25,7 +26,7 @@ from gateway.cli.subscriptions import subscriptions
 from gateway.client import GatewayError
 
 app = group("dragoman", "A gateway between WS-Eventing, WS-Notification and a message system.")
-for command in (serve, listen, publish, demo):
+for command in (serve, listen, publish, match, demo):
     add(app, command)
 app.add_typer(subscriptions)
 app.add_typer(deadletters)

@@ -98,10 +98,10 @@ TOLD = {
     "e:EventID, e:Level",
     # The usual mistakes.
     "/Event": f"no  /Event  -- the root element is e:Event, element Event was asked for. Event "
-    f"exists in namespace {EVENTS}; the expression asks for no namespace",
+    f"exists in namespace {EVENTS}; the expression asks for no namespace, as names without a prefix do",
     "System/Level": "no  System/Level  -- no element System in e:Event; there are e:System, "
     f"e:EventData, e:Text. System exists in namespace {EVENTS}; the expression asks for no "
-    "namespace",
+    "namespace, as names without a prefix do",
     "//e:Provider[@e:Name]": "no  //e:Provider[@e:Name]  -- 1 e:Provider, but it does not pass "
     "[@e:Name]\n"
     "  no  @e:Name  -- no attribute e:Name on e:Provider; there is Name. Name exists in no "
