@@ -393,9 +393,9 @@ def _is_one(route: _Route) -> bool:
 def _named(call: Call, name: str) -> Condition:
     """The context element, or the root element, has this local name, or is in this namespace."""
     namespace, local = (None, name) if call.function == "local-name" else (name, None)
-    if local == "":
-        return NO
     routes = _select(call.arguments[0]) if call.arguments else [_CONTEXT]
+    if local == "" and routes in ([_CONTEXT], [_Route(True, (_ROOT_ELEMENT,))]):
+        return NO
     if routes == [_CONTEXT]:
         return (SOME, False, ((ITSELF, namespace, local, None),), None)
     if routes == [_Route(True, (_ROOT_ELEMENT,))]:

@@ -76,11 +76,16 @@ def plan(node: Node) -> Plan:
         formula = lowering.exists(_CONTEXT, condition, True)
     except _TooMany:
         return Plan((), TRUE, False, (), condition if _is_program(condition) else None)
-    exact = lowering.exact or formula == FALSE
+    if formula == FALSE:
+        return Plan((), FALSE, True)
+    exact = lowering.exact
     branches = lowering.branches if exact else lowering.ranges
     atoms = tuple(lowering.atoms)
-    if lowering.dropped:
-        atoms, formula = _compact(atoms, formula)
+    used: dict[int, int] = {}
+    _number(formula, used)
+    if len(used) < len(atoms):
+        atoms = tuple(atoms[number] for number in used)
+        formula = _renumbered(formula, used)
     if exact and not branches and not any(_is_numeric(atom) for atom in atoms):
         return Plan(atoms, formula, True)
     program = condition if _is_program(condition) else None
@@ -94,14 +99,13 @@ class _TooMany(Exception):
 class _Lowering:
     """One plan as it grows."""
 
-    __slots__ = ("atoms", "branches", "dropped", "exact", "parts", "ranges")
+    __slots__ = ("atoms", "branches", "exact", "parts", "ranges")
 
     def __init__(self) -> None:
         self.atoms: dict[Atom, int] = {}
         self.branches: dict[Path, None] = {}
         self.ranges: dict[Path, None] = {}
         self.exact = True
-        self.dropped = False
         self.parts = 0
 
     def exists(self, path: Path, condition: Condition, given: bool) -> Formula:
@@ -195,7 +199,6 @@ class _Lowering:
             return _opposite(formula)
         # The formula is implied by the part; nothing is implied by its negation.
         self.exact = False
-        self.dropped = True
         return TRUE
 
     def _first(self, path: Path, part: Condition) -> Formula:
@@ -456,15 +459,16 @@ def _opposite(formula: Formula) -> Formula:
     return (OR if formula[0] == AND else AND, *map(_opposite, formula[1:]))
 
 
-def _compact(atoms: tuple[Atom, ...], formula: Formula) -> tuple[tuple[Atom, ...], Formula]:
-    """Without the atoms that *formula* does not speak of."""
-    used: dict[int, int] = {}
+def _number(formula: Formula, used: dict[int, int]) -> None:
+    """Give the atoms that *formula* speaks of new numbers, in order."""
+    if isinstance(formula, int):
+        used.setdefault(formula if formula >= 0 else ~formula, len(used))
+    else:
+        for part in formula[1:]:
+            _number(part, used)
 
-    def renumbered(part: Formula) -> Formula:
-        if not isinstance(part, int):
-            return (part[0], *map(renumbered, part[1:]))
-        number = used.setdefault(part if part >= 0 else ~part, len(used))
-        return number if part >= 0 else ~number
 
-    formula = renumbered(formula)
-    return tuple(atoms[number] for number in used), formula
+def _renumbered(formula: Formula, numbers: dict[int, int]) -> Formula:
+    if isinstance(formula, int):
+        return numbers[formula] if formula >= 0 else ~numbers[~formula]
+    return (formula[0], *(_renumbered(part, numbers) for part in formula[1:]))
