@@ -12,6 +12,7 @@ from typing import Any
 
 from filters.archive import SCHEMA, DamagedFile, directory, read
 from filters.events import Event
+from filters.spark.arrow import arrow_schema
 from filters.spark.definitions import Definitions, filter_set
 from filters.topics import DEFAULT_TOPIC, Topic, parse_clark
 
@@ -137,7 +138,7 @@ def _batches(rows: Iterable[dict[str, Any]], schema: str) -> Iterator[Any]:
     """*rows* as record batches of bounded size; a column that a row has not is null."""
     import pyarrow
 
-    arrow = _arrow_schema(schema)
+    arrow = arrow_schema(schema)
     held: list[dict[str, Any]] = []
     octets = 0
     for row in rows:
@@ -148,19 +149,3 @@ def _batches(rows: Iterable[dict[str, Any]], schema: str) -> Iterator[Any]:
             held, octets = [], 0
     if held:
         yield pyarrow.RecordBatch.from_pylist(held, schema=arrow)
-
-
-def _arrow_schema(ddl: str) -> Any:
-    """The Arrow schema of ours in Spark's DDL: the few types that occur in it."""
-    import pyarrow
-
-    text = pyarrow.string()
-    types = {
-        "string": text,
-        "long": pyarrow.int64(),
-        "timestamp": pyarrow.timestamp("us", tz="UTC"),
-        "map<string,string>": pyarrow.map_(text, text),
-        "array<string>": pyarrow.list_(text),
-    }
-    pairs = (column.split() for column in ddl.split(", "))
-    return pyarrow.schema([(name, types[type]) for name, type in pairs])

@@ -101,8 +101,12 @@ def session(
 
 def first_line(error: Exception) -> str:
     """What an error of Spark says; classes and traces are of no use to whoever runs a command."""
-    text = str(getattr(error, "java_exception", None) or error).strip().splitlines()[0]
-    return re.sub(r"^[\w.$]+(?:Exception|Error): ", "", text)
+    lines = str(getattr(error, "java_exception", None) or error).strip().splitlines()
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
+    if "Python worker" in lines[0] and raised:
+        # Of a worker's traceback, the line that it ends with.
+        return f"a worker failed: {raised[-1].strip()}"
+    return re.sub(r"^[\w.$]+(?:Exception|Error): ", "", lines[0])
 
 
 @contextmanager

@@ -11,13 +11,14 @@ reads them into a `Vocabulary`.
 """
 
 from filters.workloads.messages import AUCTIONS, EVENTS, FAMILIES, messages
-from filters.workloads.queries import EVENT_STYLE, STYLES, Vocabulary, expressions
+from filters.workloads.queries import EVENT_STYLE, STYLES, Unfit, Vocabulary, expressions
 
 __all__ = [
     "AUCTIONS",
     "EVENTS",
     "FAMILIES",
     "STYLES",
+    "Unfit",
     "Vocabulary",
     "expressions",
     "family_of",

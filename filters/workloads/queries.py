@@ -22,6 +22,11 @@ MAX_VALUE = 64
 MAX_VALUES = 2000
 """Distinct values that a vocabulary keeps of one place."""
 
+
+class Unfit(ValueError):
+    """There is no such style of filters, or a corpus has nothing for it."""
+
+
 EVENT_NAMESPACE = "http://schemas.microsoft.com/win/2004/08/events/event"
 
 
@@ -152,10 +157,10 @@ class _EventVocabulary:
         """One filter of the ``ev`` style.
 
         Raises:
-            ValueError: The corpus has no Windows events.
+            Unfit: The corpus has no Windows events.
         """
         if not self._ids or not self._data:
-            raise ValueError("the ev style needs a corpus of Windows events")
+            raise Unfit("the ev style needs a corpus of Windows events")
         if self._drawn is None:
             self._drawn = (*_ranked(self._ids), *_ranked(self._data))
         shape = _EVENT_SHAPES.draw(chance)
@@ -262,7 +267,7 @@ def expressions(style: str, count: int, seed: int, vocabulary: Vocabulary) -> li
     """*count* content expressions of *style*, some of them alike as with real subscribers.
 
     Raises:
-        ValueError: There is no such style, or *vocabulary* has nothing for it.
+        Unfit: There is no such style, or *vocabulary* has nothing for it.
     """
     chance = random.Random(f"{style} {seed}")
     if style == EVENT_STYLE:
@@ -272,7 +277,7 @@ def expressions(style: str, count: int, seed: int, vocabulary: Vocabulary) -> li
             for _ in range(count)
         ]
     if style not in PREDICATES:
-        raise ValueError(f"{style!r} is no style of filters; there are {', '.join(STYLES)}")
+        raise Unfit(f"{style!r} is no style of filters; there are {', '.join(STYLES)}")
     predicates = PREDICATES[style]
     return [
         Expression(vocabulary.path_filter(chance, predicates), namespaces=vocabulary.namespaces)

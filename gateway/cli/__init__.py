@@ -13,6 +13,8 @@ from typing import Annotated
 import typer
 
 from filters import Refused
+from gateway.cli.backtest import backtest
+from gateway.cli.benchmark import benchmark
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.deadletters import deadletters
 from gateway.cli.demo import demo
@@ -26,10 +28,11 @@ from gateway.cli.subscriptions import subscriptions
 from gateway.client import GatewayError
 
 app = group("dragoman", "A gateway between WS-Eventing, WS-Notification and a message system.")
-for command in (serve, listen, publish, match, demo):
+for command in (serve, listen, publish, match, demo, backtest):
     add(app, command)
 app.add_typer(subscriptions)
 app.add_typer(deadletters)
+app.add_typer(benchmark)
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,369 @@
+"""The benchmark of filters: corpus x workload x engine x N x partitions, on Spark.
+
+Question: what does matching one message cost when N filters wait for it, and how far do cores and
+partitions help? Every figure is kept as it was measured, a row a repetition and partition.
+
+A run is refused when two engines differ about one verdict of the sample: a figure of an engine that
+is wrong means nothing.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from filters.documents import parse_own
+from filters.filter import Expression
+from filters.spark.arrow import arrow_schema
+from filters.spark.charts import Block
+from filters.spark.engines import ENGINES, NAIVE, unavailable
+from filters.spark.footprint import Footprint, measure
+from filters.spark.measuring import Case, built, compared, timed
+from filters.spark.profiling import profile
+from filters.spark.session import LOCAL, session
+from filters.workloads import Vocabulary, expressions, family_of, messages
+
+EVALUATIONS = 1_000_000
+"""Expressions that are evaluated one by one in one pass, at most: the naive engine, which takes
+microseconds for each, sees fewer messages instead."""
+FEWEST = 10
+"""Messages, however many expressions there are."""
+LEARNT = 2000
+"""Generated messages from which the values in filters are drawn."""
+SCALED_SECONDS = 2.0
+"""Work of one core that the scaling by cores shares out."""
+
+
+class Disagreement(Exception):
+    """Two engines differ about a verdict; the text says which, and about what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured. *workloads* are styles of `filters.workloads`, or names in *given*."""
+
+    workloads: tuple[str, ...]
+    engines: tuple[str, ...]
+    counts: tuple[int, ...]
+    partitions: tuple[int, ...]
+    messages: int
+    repetitions: int
+    seeds: tuple[int, ...] = (1,)
+    scaling: int | None = None
+    """Of how many expressions the scaling by cores is measured; None leaves it out."""
+    corpus: tuple[bytes, ...] = ()
+    """Messages of others; without any, they are generated."""
+    given: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
+    """Expressions of others, by the name of their workload."""
+
+
+PRESETS: Mapping[str, Plan] = {
+    "smoke": Plan(("ev", "xm1"), (), (100, 1000), (1, 2), 100, 2, scaling=1000),
+    "paper": Plan(
+        ("xm0", "xm1", "xm3", "ev"), (), (1000, 10_000, 100_000), (1, 2, 4, 8), 500, 5,
+        scaling=10_000,
+    ),
+    "full": Plan(
+        ("xm0", "xm1", "xm3", "ev"), (), (100, 1000, 10_000, 100_000), (1, 2, 4, 8, 16), 2000, 10,
+        seeds=(1, 2, 3), scaling=100_000,
+    ),
+}  # fmt: skip
+"""Without engines: all that there are."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was measured. Rows are those of the Parquet file (`FIGURES`)."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    startup: list[tuple[str, float]] = field(default_factory=list)
+    """What was waited for before anything was measured: its name, and seconds."""
+    verdicts: int = 0
+    flames: list[tuple[str, Block]] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+
+FIGURES = (
+    "kind string, workload string, seed int, engine string, filters int, distinct int,"
+    " partitions int, cores int, run int, partition int, repetition int, messages int,"
+    " octets long, matches long, parse_ns long, cpu_ns long, start_ns long, end_ns long,"
+    " job_ns long, build_ns long, churn_ns long, memory long, process string"
+)
+"""``kind`` is ``match`` (by N and partitions), ``scale`` (by cores; one row a task of run *run*,
+``job_ns`` the whole job's), or ``build`` (``build_ns``, ``churn_ns`` and ``memory`` alone)."""
+
+
+def run(
+    plan: Plan,
+    *,
+    master: str | None = None,
+    conf: Mapping[str, str] | None = None,
+    tell: Callable[[str], None],
+) -> Outcome:
+    """Measure all of *plan*. *tell* is told what is going on, in lines.
+
+    Raises:
+        Disagreement: Engines differ; nothing that was measured is to be believed.
+        Unfit: A workload does not fit the corpus.
+        MeasuringFailed: A process that measures memory fails.
+        SparkUnavailable: As `session`.
+    """
+    outcome = Outcome()
+    if not plan.engines:
+        plan = replace(plan, engines=tuple(_available(outcome)))
+    progress = _Progress(tell, _steps(plan, master))
+    cases = _Cases(plan)
+    with _session(master, conf, outcome) as spark:
+        for case, context in cases:
+            shared = spark.sparkContext.broadcast(case)
+            _compare(spark, plan, case, shared, context, outcome, progress)
+            for engine in plan.engines:
+                _measure(spark, plan, case, engine, context, outcome, progress)
+            shared.unpersist()
+    if plan.scaling and (master or LOCAL).startswith("local"):
+        _scale(plan, cases, conf, outcome, progress)
+    for workload in plan.workloads:
+        for engine in plan.engines:
+            case, _ = cases.case(workload, plan.seeds[0], plan.counts[-1])
+            progress.step(f"{workload} {engine}: looking where the time goes")
+            few = replace(case, messages=_few(engine, case))
+            name = f"{engine}, {workload}, {len(case.expressions):,} filters"
+            outcome.flames.append((name, profile(engine, few)))
+    return outcome
+
+
+def write_figures(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """Write rows of `FIGURES` as one Parquet file.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    import pyarrow
+    from pyarrow import parquet
+
+    schema = arrow_schema(FIGURES)
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), path)
+
+
+# Steps.
+
+
+def _compare(
+    spark: Any,
+    plan: Plan,
+    case: Case,
+    shared: Any,
+    context: dict[str, Any],
+    outcome: Outcome,
+    progress: "_Progress",
+) -> None:
+    sample = len(_few(NAIVE, case))
+    *different, counts = compared(spark, case, shared, plan.engines, sample)
+    if different:
+        first = different[0]
+        raise Disagreement(
+            f"{first['engine']} and libxml2 differ about"
+            f" {case.expressions[first['expression']].text!r} on message {first['message']} of"
+            f" {context['workload']} with seed {context['seed']}: nothing was measured"
+        )
+    outcome.verdicts += counts["verdicts"]
+    progress.step(
+        f"{case.name}: {counts['verdicts']:,} verdicts agree, {counts['matches']:,} matches in"
+        f" {sample} messages"
+    )
+
+
+def _measure(
+    spark: Any,
+    plan: Plan,
+    case: Case,
+    engine: str,
+    context: dict[str, Any],
+    outcome: Outcome,
+    progress: "_Progress",
+) -> None:
+    few = replace(case, name=f"{case.name}/{engine}", messages=_few(engine, case))
+    context = context | {"engine": engine}
+    took = measure(engine, few.expressions, few.messages[:FEWEST], context["seed"])
+    context["distinct"] = took.distinct
+    outcome.rows.append(_build_row(context, took))
+    count = len(case.expressions)
+    progress.step(
+        f"{case.name} {engine}: built in {took.build_seconds:.2f} s,"
+        f" {took.build_seconds / count * 1e6:.0f} us and {took.memory / count:,.0f} octets a filter"
+    )
+    shared = spark.sparkContext.broadcast(few)
+    for partitions in plan.partitions:
+        if partitions > len(few.messages):
+            progress.step(f"{case.name} {engine}: too few messages for {partitions} partitions")
+            continue
+        rows = timed(
+            spark, few, shared, engine=engine, partitions=partitions, repetitions=plan.repetitions
+        )
+        outcome.rows += [
+            {"kind": "match", "partitions": partitions, **context, **row.asDict()} for row in rows
+        ]
+        spent = sum(row["cpu_ns"] for row in rows) / sum(row["messages"] for row in rows)
+        progress.step(
+            f"{case.name} {engine}, {partitions} partitions: {spent / 1000:,.1f} us a message"
+        )
+    shared.unpersist()
+
+
+def _scale(
+    plan: Plan,
+    cases: "_Cases",
+    conf: Mapping[str, str] | None,
+    outcome: Outcome,
+    progress: "_Progress",
+) -> None:
+    """Match the same messages with sessions of 1, 2, ... cores; the best engine, first workload."""
+    engine = plan.engines[-1]
+    cores_of = _core_counts()
+    case, context = cases.case(plan.workloads[0], plan.seeds[0], plan.scaling or 1)
+    passes = _passes(case, engine)
+    context |= {"engine": engine, "partitions": 4 * cores_of[-1]}
+    for cores in cores_of:
+        with _session(f"local[{cores}]", conf, outcome) as spark:
+            shared = spark.sparkContext.broadcast(case)
+            asked = {"engine": engine, "partitions": context["partitions"]}
+            started = time.perf_counter()
+            timed(spark, case, shared, **asked, repetitions=0, passes=max(1, passes // 10))
+            warm = f"local[{cores}]: sending {len(case.expressions):,} filters, building, warm-up"
+            outcome.startup.append((warm, time.perf_counter() - started))
+            for number in range(plan.repetitions):
+                started_ns = time.perf_counter_ns()
+                rows = timed(spark, case, shared, **asked, repetitions=1, passes=passes)
+                job_ns = time.perf_counter_ns() - started_ns
+                outcome.rows += [
+                    {"kind": "scale", "cores": cores, "run": number, "job_ns": job_ns}
+                    | context
+                    | row.asDict()
+                    for row in rows
+                ]
+        progress.step(f"{case.name} {engine}: local[{cores}], the job took {job_ns / 1e9:.2f} s")
+
+
+def _build_row(context: dict[str, Any], took: Footprint) -> dict[str, Any]:
+    return context | {
+        "kind": "build",
+        "build_ns": int(took.build_seconds * 1e9),
+        "churn_ns": int(took.churn_seconds * 1e9),
+        "memory": took.memory,
+    }
+
+
+# Cases.
+
+
+class _Cases:
+    """The cases of a plan; what a corpus teaches is learnt once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._vocabularies: dict[tuple[str, int], Vocabulary] = {}
+
+    def __iter__(self) -> Iterator[tuple[Case, dict[str, Any]]]:
+        for workload in self._plan.workloads:
+            for seed in self._plan.seeds:
+                for count in _counts(self._plan, workload):
+                    yield self.case(workload, seed, count)
+
+    def case(self, workload: str, seed: int, count: int) -> tuple[Case, dict[str, Any]]:
+        """Expressions of one workload, and the columns that name them."""
+        plan = self._plan
+        octets = plan.corpus or tuple(messages(family_of(workload), plan.messages, seed))
+        if workload in plan.given:
+            wanted = plan.given[workload][:count]
+        else:
+            wanted = tuple(expressions(workload, count, seed, self._vocabulary(workload, seed)))
+        context = {"workload": workload, "seed": seed, "filters": len(wanted)}
+        name = f"{workload} N={len(wanted):,} seed {seed}"
+        return Case(name, wanted, octets[: plan.messages]), context
+
+    def _vocabulary(self, workload: str, seed: int) -> Vocabulary:
+        corpus, family = self._plan.corpus, family_of(workload)
+        key = ("corpus", 0) if corpus else (family, seed)
+        if key not in self._vocabularies:
+            self._vocabularies[key] = Vocabulary(corpus or messages(family, LEARNT, seed))
+        return self._vocabularies[key]
+
+
+def _counts(plan: Plan, workload: str) -> Sequence[int]:
+    given = plan.given.get(workload)
+    if given is None:
+        return plan.counts
+    return sorted({min(count, len(given)) for count in plan.counts})
+
+
+def _few(engine: str, case: Case) -> tuple[bytes, ...]:
+    """The messages that *engine* sees of *case*, all of them but for the naive one."""
+    if engine != NAIVE:
+        return case.messages
+    most = max(FEWEST, EVALUATIONS // max(1, len(case.expressions)))
+    return case.messages[:most]
+
+
+def _passes(case: Case, engine: str) -> int:
+    """How often to match the messages of *case*, so that one core has `SCALED_SECONDS` of work."""
+    made, _, _ = built(engine, case.name, lambda: case)
+    for _ in range(2):
+        started = time.process_time()
+        for octets in case.messages:
+            made.find(parse_own(octets))
+        took = time.process_time() - started
+    return max(1, round(SCALED_SECONDS / max(took, 1e-4)))
+
+
+def _core_counts() -> list[int]:
+    """1, 2, 4, ... and all cores that this process may use."""
+    all_ = len(os.sched_getaffinity(0))
+    return sorted({*(2**n for n in range(all_.bit_length())), all_} & set(range(1, all_ + 1)))
+
+
+# Around.
+
+
+def _available(outcome: Outcome) -> Iterator[str]:
+    for engine in ENGINES:
+        why = unavailable(engine)
+        if why is None:
+            yield engine
+        else:
+            outcome.left_out.append(f"{engine}: {why}")
+
+
+@contextmanager
+def _session(master: str | None, conf: Mapping[str, str] | None, outcome: Outcome) -> Iterator[Any]:
+    started = time.perf_counter()
+    with session(master, app="dragoman benchmark", conf=conf) as spark:
+        spark.range(1).count()
+        name = spark.sparkContext.master
+        outcome.startup.append((f"{name}: starting the session", time.perf_counter() - started))
+        yield spark
+
+
+def _steps(plan: Plan, master: str | None) -> int:
+    cases = sum(len(_counts(plan, workload)) for workload in plan.workloads) * len(plan.seeds)
+    steps = cases * (1 + len(plan.engines) * (1 + len(plan.partitions)))
+    if plan.scaling and (master or LOCAL).startswith("local"):
+        steps += len(_core_counts())
+    return steps + len(plan.workloads) * len(plan.engines)
+
+
+class _Progress:
+    """Says what was done, of how much, and since when."""
+
+    def __init__(self, tell: Callable[[str], None], steps: int) -> None:
+        self._tell = tell
+        self._steps = steps
+        self._done = 0
+        self._started = time.monotonic()
+
+    def step(self, text: str) -> None:
+        self._done += 1
+        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
+        self._tell(f"[{self._done}/{self._steps}] {minutes}:{seconds:02}  {text}")

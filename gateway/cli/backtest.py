@@ -1,0 +1,201 @@
+"""``dragoman backtest``."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from filters.spark.backtest import Result, translated
+from filters.spark.backtest import backtest as run_backtest
+from filters.spark.backtest_report import busiest, html, over_time
+from filters.spark.definitions import Definitions, make_definition, read_definitions
+from filters.spark.following import follow as start_following
+from filters.spark.session import require_spark, session
+from gateway.cli.errors import CommandFailed
+from gateway.cli.options import Form, OutputOption, read_namespaces
+from gateway.cli.output import json_line, line, note, payload_text, table
+from gateway.cli.spark import ConfOption, MasterOption, failures, read_conf
+
+BAR = 40
+SHOWN_FILTERS = 20
+THE_FILTER = "the filter"
+LOOK_SECONDS = 10.0
+
+
+def backtest(
+    archive: Annotated[
+        Path, typer.Argument(metavar="ARCHIVE", help="What `serve --archive` wrote.")
+    ],
+    xpath: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="XPath 1.0 that must hold for the payload."),
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="A topic expression, as `listen` takes it."),
+    ] = None,
+    ns: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PREFIX=URI", help="A prefix for --xpath and --topic; repeatable."),
+    ] = None,
+    filters: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help='Many filters instead: JSON lines of {"id", "xpath", "topic", "namespaces"}.',
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Write matches and counts as Parquet there, and report.html."
+        ),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Match the archive as it grows, into --out; Ctrl-C ends."),
+    ] = False,
+    master: MasterOption = None,
+    conf: ConfOption = None,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Say what a subscription would have received from an archive of notifications.
+
+    Prints counts over time, the total, and the first three notifications. A damaged file is named,
+    counted, and read as far as it can be. Without a filter, everything matches. Needs the extra
+    dragoman[spark] and Java.
+
+    \b
+    Examples:
+      dragoman backtest --xpath '/storm[speed > 100]' /var/lib/dragoman/archive
+      dragoman backtest --topic storms//. --out report /var/lib/dragoman/archive
+      dragoman backtest --filters subscriptions.jsonl --master spark://spark:7077 /mnt/archive
+      dragoman backtest --xpath /storm --follow --out /mnt/storms /mnt/archive
+    """
+    settings = read_conf(conf)
+    with failures():
+        definitions = _definitions(filters, xpath, topic, ns)
+        if not archive.is_dir():
+            raise CommandFailed(f"{archive}: not a directory")
+        if follow and out is None:
+            raise typer.BadParameter("it says where the matches go", param_hint="--out")
+        require_spark()
+        note("Starting Spark ...")
+        with session(master, app="dragoman backtest", conf=settings) as spark:
+            if follow and out is not None:
+                _follow(spark, archive, definitions, out)
+                return
+            note(f"Matching {archive} against {len(definitions):,} filters ...")
+            target = str(out.absolute()) if out else None
+            result = run_backtest(spark, archive, definitions, out=target)
+    if out is not None:
+        asked = _asked(archive, filters, xpath, topic)
+        (out / "report.html").write_text(html(result, asked), encoding="utf-8")
+    for file, rows, damage in result.damage:
+        note(f"damaged: {file}, after {rows:,} rows: {damage}")
+    if output is Form.JSON:
+        json_line(_record(result))
+    else:
+        _print(result)
+    if out is not None:
+        note(f"Wrote {out / 'matches'}, {out / 'counts'} and {out / 'report.html'}")
+
+
+def _definitions(
+    filters: Path | None, xpath: str | None, topic: str | None, ns: list[str] | None
+) -> Definitions:
+    if filters is None:
+        namespaces = read_namespaces(ns)
+        one = make_definition(THE_FILTER, xpath=xpath, topic=topic, namespaces=namespaces)
+        return Definitions((one,))
+    if xpath or topic:
+        raise typer.BadParameter(
+            "it takes the place of --xpath and --topic", param_hint="--filters"
+        )
+    return read_definitions(filters)
+
+
+def _asked(
+    archive: Path, filters: Path | None, xpath: str | None, topic: str | None
+) -> list[tuple[str, str]]:
+    named = (("filters", filters), ("XPath", xpath), ("topic", topic), ("archive", archive))
+    return [(name, str(value)) for name, value in named if value]
+
+
+def _follow(spark: Any, archive: Path, definitions: Definitions, out: Path) -> None:
+    with translated():
+        query = start_following(spark, archive, definitions, str(out.absolute()))
+        note(f"Following {archive}; matches appear in {out / 'matches'}. Ctrl-C ends.")
+        last = -1
+        try:
+            while not query.awaitTermination(LOOK_SECONDS):
+                done = query.lastProgress
+                if done and done["batchId"] != last and done["numInputRows"]:
+                    last = done["batchId"]
+                    note(f"{done['timestamp']}: {done['numInputRows']:,} new files")
+        finally:
+            query.stop()
+
+
+def _print(result: Result) -> None:
+    line(f"{result.rows:,} notifications in {result.files:,} files, {result.damaged:,} damaged")
+    unit, rows = over_time(result.hours)
+    if rows:
+        line()
+        for text in table((unit, "messages", "octets", ""), _with_bars(rows)):
+            line(text)
+    line()
+    line(f"total: {result.messages:,} messages, {result.octets:,} octets")
+    if len(result.totals) > 1:
+        _print_filters(result)
+    for sample in result.samples:
+        line()
+        line(f"{sample.time:%Y-%m-%d %H:%M:%SZ}  {sample.topic or 'default topic'}  {sample.id}")
+        line(payload_text(sample.payload.encode()))
+
+
+def _print_filters(result: Result) -> None:
+    found = busiest(result.totals)
+    line(f"{len(found):,} of {len(result.totals):,} filters match something")
+    if not found:
+        return
+    line()
+    shown = found[:SHOWN_FILTERS]
+    rows = [(one.id, f"{one.messages:,}", f"{one.octets:,}") for one in shown]
+    for text in table(("filter", "messages", "octets"), rows):
+        line(text)
+    if len(found) > len(shown):
+        line(f"and {len(found) - len(shown):,} more, in --out DIR")
+
+
+def _with_bars(rows: Sequence[tuple[str, int, int]]) -> list[tuple[str, str, str, str]]:
+    peak = max(messages for _, messages, _ in rows)
+    block = "█" if (sys.stdout.encoding or "").lower().startswith("utf") else "#"
+    return [
+        (label, f"{messages:,}", f"{octets:,}", block * max(1, round(BAR * messages / peak)))
+        for label, messages, octets in rows
+    ]
+
+
+def _record(result: Result) -> dict[str, Any]:
+    record = asdict(result) | {"messages": result.messages, "octets": result.octets}
+    record["damage"] = [
+        {"file": file, "rows": rows, "damage": damage} for file, rows, damage in result.damage
+    ]
+    plain: dict[str, Any] = _plain(record)
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """Times as text; JSON knows the rest."""
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    if isinstance(value, dict):
+        return {name: _plain(held) for name, held in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(held) for held in value]
+    return value

@@ -1,0 +1,191 @@
+"""``dragoman benchmark``."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from filters.spark.backtest import translated
+from filters.spark.benchmark import PRESETS, Disagreement, Outcome, Plan, run, write_figures
+from filters.spark.benchmark_report import html, scaling, summary
+from filters.spark.corpus import CorpusError, read_corpus
+from filters.spark.definitions import read_definitions
+from filters.spark.engines import ENGINES, unavailable
+from filters.spark.footprint import MeasuringFailed
+from filters.spark.session import require_spark
+from filters.workloads import STYLES, Unfit, Vocabulary, expressions
+from gateway.cli.commands import add, group, help_alone
+from gateway.cli.errors import CommandFailed
+from gateway.cli.output import line, note, table
+from gateway.cli.spark import ConfOption, MasterOption, failures, read_conf
+
+benchmark = group("benchmark", "Measure parts of Dragoman on this machine, or on a cluster.")
+benchmark.callback()(help_alone)
+
+MAX_CORPUS = 50_000
+"""Messages that are read of a corpus."""
+
+
+class Preset(Enum):
+    SMOKE = "smoke"
+    PAPER = "paper"
+    FULL = "full"
+
+
+def filters(
+    preset: Annotated[
+        Preset,
+        typer.Option(help="How much: under a minute, some minutes, up to an hour."),
+    ] = Preset.SMOKE,
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="PATH",
+            help="Messages: JSON lines (xml or payload), XML files, Parquet, or folders of them;"
+            " repeatable. Without one they are generated.",
+        ),
+    ] = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help=f"Filters: {', '.join(STYLES)}, or JSON lines as `backtest` takes; repeatable.",
+        ),
+    ] = None,
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help=f"{', '.join(ENGINES)}; repeatable. [all]"),
+    ] = None,
+    count: Annotated[
+        list[int] | None,
+        typer.Option("--filters", metavar="N", min=1, help="How many filters; repeatable."),
+    ] = None,
+    partitions: Annotated[
+        list[int] | None, typer.Option(metavar="N", min=1, max=4096, help="Repeatable.")
+    ] = None,
+    messages: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=MAX_CORPUS, help="How many to match.")
+    ] = None,
+    repetitions: Annotated[int | None, typer.Option(metavar="N", min=1, max=1000)] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Repeatable.")] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where figures.parquet and report.html go.")
+    ] = Path("dragoman-benchmark"),
+    master: MasterOption = None,
+    conf: ConfOption = None,
+) -> None:
+    r"""Measure what matching costs: messages x filters x engines x N x partitions, on Spark.
+
+    First every verdict of a sample is compared between the engines; one that differs ends the run
+    with nothing measured. Writes raw figures as Parquet and one HTML report. Needs the extra
+    dragoman[spark] and Java.
+
+    \b
+    Examples:
+      dragoman benchmark filters
+      dragoman benchmark filters --preset paper --out results
+      dragoman benchmark filters --corpus events.jsonl.gz --workload ev --filters 100000
+      dragoman benchmark filters --workload subscriptions.jsonl --corpus samples/ --master local[2]
+    """
+    settings = read_conf(conf)
+    with failures(), _refusals():
+        octets = tuple(read_corpus(corpus, MAX_CORPUS)) if corpus else ()
+        plan = _plan(PRESETS[preset.value], octets, workload, engine)
+        changed = {
+            "counts": tuple(sorted(set(count))) if count else plan.counts,
+            "partitions": tuple(sorted(set(partitions))) if partitions else plan.partitions,
+            "messages": messages or plan.messages,
+            "repetitions": repetitions or plan.repetitions,
+            "seeds": tuple(dict.fromkeys(seed)) if seed else plan.seeds,
+        }
+        plan = replace(plan, **changed)  # type: ignore[arg-type]  # one dict, several types
+        plan = replace(plan, scaling=plan.scaling and min(plan.scaling, plan.counts[-1]))
+        require_spark()
+        out.mkdir(parents=True, exist_ok=True)
+        outcome = run(plan, master=master, conf=settings, tell=note)
+        write_figures(outcome.rows, out / "figures.parquet")
+    said = ", ".join(map(str, corpus)) if corpus else "generated"
+    report = html(plan, outcome, f"{said}; {plan.messages:,} of them are matched")
+    (out / "report.html").write_text(report, encoding="utf-8")
+    _print(outcome)
+    note(f"Wrote {out / 'figures.parquet'} and {out / 'report.html'}")
+
+
+def _plan(
+    plan: Plan, corpus: tuple[bytes, ...], workloads: list[str] | None, engines: list[str] | None
+) -> Plan:
+    """*plan* with what was asked for in its place."""
+    for name in engines or ():
+        why = unavailable(name)
+        if why is not None:
+            raise CommandFailed(f"--engine {name}: {why}")
+    given: dict[str, Any] = {}
+    for name in workloads or ():
+        if name not in STYLES:
+            if not Path(name).is_file():
+                raise typer.BadParameter(
+                    f"{name!r} is neither a file nor one of {', '.join(STYLES)}",
+                    param_hint="--workload",
+                )
+            rows = read_definitions(Path(name)).rows
+            given[name] = tuple(one for row in rows for one in row.filter.contents)
+            if not given[name]:
+                raise CommandFailed(f"{name}: no filter has an XPath expression")
+    chosen = tuple(dict.fromkeys(workloads)) if workloads else _fitting(plan.workloads, corpus)
+    return replace(
+        plan,
+        corpus=corpus,
+        given=given,
+        workloads=chosen,
+        engines=tuple(name for name in ENGINES if name in engines) if engines else (),
+    )
+
+
+def _fitting(styles: tuple[str, ...], corpus: tuple[bytes, ...]) -> tuple[str, ...]:
+    """Those of *styles* for which the corpus has something."""
+    if not corpus:
+        return styles
+    vocabulary = Vocabulary(corpus)
+    kept = []
+    for style in styles:
+        try:
+            expressions(style, 1, 1, vocabulary)
+            kept.append(style)
+        except Unfit as error:
+            note(f"left out: {error}")
+    return tuple(kept)
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Let what ends a benchmark be one line."""
+    try:
+        with translated():
+            yield
+    except (Disagreement, CorpusError, Unfit, MeasuringFailed) as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _print(outcome: Outcome) -> None:
+    names = ("workload", "filters", "engine", "us a message", "messages/s", "true")
+    for text in table(names, summary(outcome.rows)):
+        line(text)
+    found = scaling(outcome.rows)
+    if len(found) > 1:
+        fewest = min(found)
+        line()
+        for cores, (engine, job) in found.items():
+            base = found[fewest]
+            line(
+                f"local[{cores}]: {min(base[0]) / min(engine):.2f} times local[{fewest}] in engine"
+                f" work, {min(base[1]) / min(job):.2f} times in whole jobs"
+            )
+    for name, seconds in outcome.startup:
+        note(f"{name}: {seconds:.1f} s, not counted")
+
+
+add(benchmark, filters)
