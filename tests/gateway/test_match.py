@@ -1,11 +1,14 @@
 """``dragoman match`` as its users run it."""
 
 import re
+import shlex
 import subprocess
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from tests.gateway.programs import run
 
 WEATHER = "http://example.org/weather"
@@ -127,3 +130,15 @@ def test_the_examples_of_the_help(folder: Path) -> None:
         done = match(folder, *(quoted or word for quoted, word in words), *names, stdin="<storm/>")
         assert done.stderr == ""
         assert done.returncode in (0, 1)
+
+
+def test_the_session_on_the_page(folder: Path) -> None:
+    """What docs/filters.md shows is what is printed."""
+    page = (ROOT / "docs" / "filters.md").read_text()
+    sessions = re.findall(r"^    \$ dragoman (.*)\n((?:    [^$].*\n)+)", page, re.MULTILINE)
+    assert len(sessions) == 2
+    for command, printed in sessions:
+        name, *arguments = shlex.split(command)
+        names = sorted(GOOD) if arguments[-1] == "*.xml" else arguments[-1:]
+        done = run(name, *arguments[:-1], *names, cwd=folder)
+        assert done.stdout == textwrap.dedent(printed)
