@@ -83,14 +83,15 @@ class DocumentSize:
         """Measure the document of *root*. It takes a few walks of libxml2's."""
         attributes = _number(_ATTRIBUTES, root)
         nodes = _number(_NODES, root) + attributes + 1
-        longest = next((length for length, longer in _LONGER.items() if not longer(root)), _LONGEST)
-        characters = _number(_TEXT, root) + attributes * longest
-        comments: Any = _COMMENTS(root)
-        characters += sum(len(comment.text or "") for comment in comments)
-        depth, fan_out = min(nodes, _DEEPEST), nodes
+        depth, fan_out, longest = min(nodes, _DEEPEST), nodes, _LONGEST
+        if nodes <= LARGE:
+            longest = next((each for each, longer in _LONGER.items() if not longer(root)), longest)
         if SMALL < nodes <= LARGE:
-            depth = next((depth for depth, deeper in _DEEPER.items() if not deeper(root)), depth)
-            fan_out = next((width for width, wider in _WIDER.items() if not wider(root)), nodes)
+            depth = next((each for each, deeper in _DEEPER.items() if not deeper(root)), depth)
+            fan_out = next((each for each, wider in _WIDER.items() if not wider(root)), nodes)
+        comments: Any = _COMMENTS(root)
+        characters = _number(_TEXT, root) + attributes * longest
+        characters += sum(len(comment.text or "") for comment in comments)
         return cls(_rounded(nodes), depth, _rounded(fan_out), _rounded(characters))
 
     def covers(self, other: "DocumentSize") -> bool:

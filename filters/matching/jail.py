@@ -106,47 +106,45 @@ class Jail:
         """One request, and others for what is left when the process dies of an expression."""
         verdicts: list[bool | None] = [None] * len(expressions)
         left = list(range(len(expressions))) if len(document) <= LARGEST else []
+        in_order = len(left) < 2
         while left and budget.left > 0:
-            answered, over = self._ask(document, [expressions[index] for index in left], budget)
-            for place, verdict in answered.items():
-                verdicts[left[place]] = verdict
-            left = [
-                index
-                for place, index in enumerate(left)
-                if place not in answered and place not in over
-            ]
+            asked = [expressions[index] for index in left]
+            try:
+                order = self._begin(document, asked, budget.left, in_order)
+            except (_JailBroken, OSError):
+                self.close()
+                budget.left -= self._one
+                del left[0]  # Something of the request is unbearable.
+                continue
+            in_order = True
+            left = [left[place] for place in order]
+            answers = self._answers(len(left), budget)
+            for index, verdict in zip(left, answers, strict=False):
+                verdicts[index] = verdict
+            del left[: len(answers) + 1]  # And the one that it died of, if it died.
         return verdicts
 
-    def _ask(
-        self, document: bytes, expressions: Sequence[Expression], budget: Budget
-    ) -> tuple[dict[int, bool], set[int]]:
-        """One request: the verdicts by place, and the places that are over budget."""
-        answered: dict[int, bool] = {}
+    def _answers(self, number: int, budget: Budget) -> list[bool]:
+        """So many verdicts, or those before the process died or the budget was used up."""
+        verdicts: list[bool] = []
         try:
-            order = self._begin(document, expressions, budget.left)
-        except (_JailBroken, OSError):
-            self.close()
-            budget.left -= self._one
-            return answered, {0}  # Something of the request is unbearable.
-        try:
-            for place in order:
-                kind, number = ANSWER.unpack(self._read(ANSWER.size))
+            while len(verdicts) < number:
+                kind, value = ANSWER.unpack(self._read(ANSWER.size))
                 if kind == SPENT:
                     budget.left = 0.0
-                    return answered, set(order) - answered.keys()
+                    return verdicts
                 if kind == DIED:
                     budget.left -= self._one
-                    return answered, {place}
-                budget.left -= number / 1e6
-                answered[place] = kind == TRUE
+                    return verdicts
+                budget.left -= value / 1e6
+                verdicts.append(kind == TRUE)
         except (_JailBroken, OSError):
             self.close()
             budget.left -= self._one
-            return answered, {order[len(answered)]}
-        return answered, set()
+        return verdicts
 
     def _begin(
-        self, document: bytes, expressions: Sequence[Expression], seconds: float
+        self, document: bytes, expressions: Sequence[Expression], seconds: float, in_order: bool
     ) -> tuple[int, ...]:
         """Ask; the places of *expressions* in the order in which they will be answered.
 
@@ -155,7 +153,7 @@ class Jail:
         """
         text = json.dumps([[one.text, one.namespaces] for one in expressions]).encode()
         limits = int(seconds * 1e6), int(self._one * 1e6)
-        request = REQUEST.pack(len(document), len(text), *limits) + document + text
+        request = REQUEST.pack(len(document), len(text), *limits, in_order) + document + text
         for attempt in range(2):
             try:
                 self._write(request)

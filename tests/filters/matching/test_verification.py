@@ -1,0 +1,125 @@
+"""What is evaluated on the spot, and what is not."""
+
+import gc
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from filters import PAYLOAD, Expression, FilterError
+from filters.documents import parse_own
+from filters.matching.verification import Verifier
+from filters.xpath import compile_xpath, parse
+from tests.filters.corpus import forwarding_filters, messages
+from tests.filters.matching.costly import SHAPES, Costly, document
+from tests.filters.matching.hostile import CUT_OFF, HARMLESS
+
+SMALL = parse_own(document("flat", 20))
+
+
+def test_harmless_expressions_are_evaluated_on_the_spot() -> None:
+    verification = Verifier().begin(SMALL)
+    for text in HARMLESS:
+        expected = compile_xpath(text, ())(SMALL)
+        assert verification.verdict(Expression(text)) is expected, text
+
+
+def test_hostile_expressions_are_not() -> None:
+    verification = Verifier().begin(parse_own(document("flat", 3_000)))
+    for text in CUT_OFF:
+        assert verification.verdict(Expression(text)) is None, text
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """A collection of what all tests left behind takes longer than what is measured."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("uncollected")
+@pytest.mark.parametrize("elements", [300, 3_000, 20_000])
+def test_nothing_holds_the_caller(elements: int) -> None:
+    """Generated expressions, on documents of all shapes."""
+    verifier = Verifier(seconds=1e9)
+    slowest, decided = 0.0, 0
+    for shape in SHAPES:
+        root = parse_own(document(shape, elements))
+        generator = Costly(elements)
+        verification = verifier.begin(root)
+        verification.verdict(Expression("true()"))  # Measures the document.
+        for _ in range(1_000):
+            expression = Expression(generator.expression())
+            try:
+                parse(expression)
+            except FilterError:
+                continue
+            started = time.process_time()
+            verdict = verification.verdict(expression)
+            slowest = max(slowest, time.process_time() - started)
+            decided += verdict is not None
+    assert decided > 300
+    assert slowest < 0.05  # The promise is 0.3 of wall clock.
+
+
+def test_a_message_has_a_time() -> None:
+    verifier = Verifier(seconds=0.001)
+    verification = verifier.begin(parse_own(document("flat", 300)))
+    verdicts = [verification.verdict(Expression(f"//b[. = 'no{i}']")) for i in range(1_000)]
+    assert verdicts[0] is False
+    assert verdicts[-1] is None
+    assert verifier.begin(SMALL).verdict(Expression("//b[. = '0']")) is False
+
+
+def test_a_limit_of_its_own() -> None:
+    assert Verifier(visits=10).begin(SMALL).verdict(Expression("//b")) is None
+    assert Verifier(visits=10**5).begin(SMALL).verdict(Expression("//b")) is True
+
+
+def test_sizes_alternate() -> None:
+    """What is remembered of an expression is never too good or too bad for a document."""
+    large = parse_own(document("flat", 3_000))
+    verifier = Verifier()
+    climbing = Expression("//b[../b[. = 'no']]")
+    for _ in range(3):
+        assert verifier.begin(SMALL).verdict(climbing) is False
+        assert verifier.begin(large).verdict(climbing) is None
+
+
+def test_compiled_expressions_are_bounded() -> None:
+    verifier = Verifier(most=10)
+    first = verifier.compiled(Expression("a"))
+    assert verifier.compiled(Expression("a")) is first
+    for number in range(9):
+        verifier.compiled(Expression(f"b{number}"))
+        verifier.compiled(Expression("a"))
+    assert verifier.compiled(Expression("a")) is first
+    for number in range(10):
+        verifier.compiled(Expression(f"c{number}"))
+    assert verifier.compiled(Expression("a")) is not first
+
+
+def test_the_rest_is_evaluated_elsewhere() -> None:
+    verifier = Verifier()
+    documents = {PAYLOAD: document("flat", 3_000)}
+    hostile = Expression("//*[../*[../*[../*]]]")
+    assert verifier.evaluate([Expression("//b"), Expression("//b[@x]")], documents) is True
+    assert verifier.evaluate([Expression("//b"), Expression("//c")], documents) is False
+    assert verifier.evaluate([Expression("//b"), hostile], documents) is None
+
+
+def test_published_filters_are_verified_on_the_spot(shared: Path) -> None:
+    verifier = Verifier()
+    rows = forwarding_filters(shared)
+    asked = decided = 0
+    for message in messages(shared, "winevent", every=200):
+        root = parse_own(message)
+        for text, namespaces in rows:
+            verdict = verifier.begin(root).verdict(Expression(text, namespaces=namespaces))
+            asked += 1
+            if verdict is not None:
+                decided += 1
+                assert verdict == compile_xpath(text, namespaces)(root), text
+    assert decided >= 0.98 * asked
