@@ -14,11 +14,12 @@ from lxml import etree
 
 from filters.filter import Expression
 from filters.matching.index import Found
-from filters.matching.plan import FALSE, OR, TRUE, Formula
+from filters.matching.plan import AND, FALSE, OR, TRUE, Atom, Formula
 from filters.matching.shapes import plan_of
-from filters.matching.tables import Checks, Values, checks_of, string_of
+from filters.matching.tables import Checks, Values, checks_of, string_of, texts_of
 from filters.matching.trie import Node, Trie
 
+_NOTHING: dict[str, list[int]] = {}
 _Identity = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -26,6 +27,7 @@ class _Entry:
     """One expression. Its formula is over the atoms of the index."""
 
     __slots__ = (
+        "all_of",
         "atoms",
         "branches",
         "exact",
@@ -42,6 +44,8 @@ class _Entry:
         self.users = 1
         self.formula: Formula = TRUE
         self.atoms: tuple[int, ...] = ()
+        self.all_of: frozenset[int] | None = None
+        """The formula, where it asks for all of some atoms and for nothing else."""
         self.exact = True
         self.branches: tuple[Node, ...] = ()
         self.watched: Iterable[int] | None = ()
@@ -49,17 +53,13 @@ class _Entry:
 
 
 class _Atom:
-    """*sure*: the expressions that are true if it holds; *watching*: those to be looked at."""
+    __slots__ = ("checks", "key", "node", "users")
 
-    __slots__ = ("checks", "key", "node", "sure", "users", "watching")
-
-    def __init__(self, node: Node, checks: Checks, key: Any) -> None:
+    def __init__(self, node: Node, checks: Checks, key: Atom) -> None:
         self.node = node
         self.checks = checks
         self.key = key
         self.users = 0
-        self.sure: set[int] = set()
-        self.watching: set[int] = set()
 
 
 class ReferenceIndex:
@@ -70,9 +70,13 @@ class ReferenceIndex:
         self._numbers: dict[_Identity, int] = {}
         self._entries: dict[int, _Entry] = {}
         self._free: list[int] = []
-        self._atom_numbers: dict[Any, int] = {}
+        self._atom_numbers: dict[Atom, int] = {}
         self._atoms: dict[int, _Atom] = {}
         self._free_atoms: list[int] = []
+        self._sure: dict[int, set[int]] = {}
+        """By atom: the expressions that are true if it holds."""
+        self._watching: dict[int, set[int]] = {}
+        """By atom: the expressions to be looked at if it holds."""
         self._true: set[int] = set()
         """Of every message."""
         self._always: set[int] = set()
@@ -91,8 +95,10 @@ class ReferenceIndex:
         atoms = [self._use_atom(atom) for atom in plan.atoms]
         entry.atoms = tuple(atoms)
         entry.formula = _renumbered(plan.formula, atoms)
+        if plan.formula == (AND, *range(len(atoms))):
+            entry.all_of = frozenset(atoms)
         entry.exact = plan.exact
-        entry.branches = tuple(self._use_branch(path) for path in plan.branches)
+        entry.branches = tuple(self._trie.branch(path) for path in plan.branches)
         number = self._free.pop() if self._free else len(self._entries)
         self._entries[number] = entry
         self._numbers[identity] = number
@@ -106,10 +112,7 @@ class ReferenceIndex:
             return
         self._unfile(number, entry)
         for branch in entry.branches:
-            branch.branches -= 1
-            if not branch.branches:
-                self._trie.changed(branch)
-            self._trie.release(branch)
+            self._trie.leave_branch(branch)
         for atom in entry.atoms:
             self._leave_atom(atom)
         del self._numbers[entry.identity]
@@ -118,20 +121,11 @@ class ReferenceIndex:
 
     def find(self, root: etree._Element) -> Found:
         passed, doubtful_atoms, twice = self._walk(root)
-        atoms = self._atoms
-        true = set(self._true)
-        candidates = set(self._always)
-        for atom in passed:
-            found = atoms[atom]
-            if found.sure:
-                true |= found.sure
-            if found.watching:
-                candidates |= found.watching
-        doubtful: set[int] = set()
-        for atom in doubtful_atoms:
-            found = atoms[atom]
-            doubtful |= found.sure
-            candidates |= found.watching
+        true = self._true.union(*_values(self._sure, passed))
+        doubtful = set[int]().union(*_values(self._sure, doubtful_atoms))
+        candidates = self._always.union(
+            *_values(self._watching, passed), *_values(self._watching, doubtful_atoms)
+        )
         for number in candidates:
             verdict = self._look_at(number, passed, doubtful_atoms, twice)
             if verdict:
@@ -168,18 +162,19 @@ class ReferenceIndex:
                     reached = step(state, tag)
                 again[reached] = reached in again
                 if reached.strings:
-                    string = string_of(element)
-                    for table in reached.strings:
-                        atom = table.get(string)
-                        if atom is not None:
-                            passed.add(atom)
-                for name, tables in reached.attributes:
-                    value = element.get(name)
-                    if value is not None:
-                        for table in tables:
-                            atom = table.get(value)
-                            if atom is not None:
-                                passed.add(atom)
+                    atoms = reached.strings.get(string_of(element))
+                    if atoms is not None:
+                        passed.update(atoms)
+                if reached.texts:
+                    for text in texts_of(element):
+                        atoms = reached.texts.get(text)
+                        if atoms is not None:
+                            passed.update(atoms)
+                if reached.attributes:
+                    for name, value in element.items():
+                        atoms = reached.attributes.get(name, _NOTHING).get(value)
+                        if atoms is not None:
+                            passed.update(atoms)
                 if reached.others:
                     values = Values(element)
                     for table in reached.others:
@@ -190,11 +185,11 @@ class ReferenceIndex:
         twice: set[Node] = set()
         for state, several in again.items():
             passed.update(state.plain)
-            for node in state.branches:
-                if several or node in met:
-                    twice.add(node)
-                    passed |= node.tables.ranges
-                met.add(node)
+            if state.branches:
+                twice |= state.branches if several else state.branches & met
+                met |= state.branches
+        for node in twice:
+            passed |= node.tables.ranges
         doubtful -= passed
         return passed, doubtful, twice
 
@@ -211,10 +206,11 @@ class ReferenceIndex:
             and twice.isdisjoint(entry.branches)
             and (not doubtful or doubtful.isdisjoint(entry.atoms))
         )
-        if sure and _holds(formula, passed):
+        all_of = entry.all_of
+        if sure and (_holds(formula, passed) if all_of is None else all_of <= passed):
             return True
         maybe = passed | doubtful if doubtful else passed
-        if _may_hold(formula, maybe):
+        if _may_hold(formula, maybe) if all_of is None else all_of <= maybe:
             return False if sure else None
         if entry.watched is not None:
             self._watch(number, entry, maybe)
@@ -230,20 +226,20 @@ class ReferenceIndex:
                 return
             if _is_any(formula):
                 for atom in entry.atoms:
-                    self._atoms[atom].sure.add(number)
+                    self._sure.setdefault(atom, set()).add(number)
                 return
         self._watch(number, entry, frozenset())
 
     def _watch(self, number: int, entry: _Entry, maybe: Iterable[int]) -> None:
         """Watch some atoms outside *maybe*, without one of which the formula is false."""
         for atom in entry.watched or ():
-            self._atoms[atom].watching.discard(number)
+            _discard(self._watching, atom, number)
         entry.watched = self._cut(entry.formula, maybe)
         if entry.watched is None:
             self._always.add(number)
         else:
             for atom in entry.watched:
-                self._atoms[atom].watching.add(number)
+                self._watching.setdefault(atom, set()).add(number)
 
     def _cut(self, formula: Formula, maybe: Any) -> tuple[int, ...] | None:
         """None where the formula may hold without any atom that is not in *maybe*."""
@@ -259,19 +255,18 @@ class ReferenceIndex:
 
     def _crowd(self, cut: tuple[int, ...]) -> int:
         """How many already watch the atoms of *cut*."""
-        return sum(1 + len(self._atoms[atom].watching) for atom in cut)
+        return sum(1 + len(self._watching.get(atom, ())) for atom in cut)
 
     def _unfile(self, number: int, entry: _Entry) -> None:
         self._true.discard(number)
         self._always.discard(number)
         for atom in entry.atoms:
-            found = self._atoms[atom]
-            found.sure.discard(number)
-            found.watching.discard(number)
+            _discard(self._sure, atom, number)
+            _discard(self._watching, atom, number)
 
     # ---- atoms and branches ----------------------------------------------------------------------
 
-    def _use_atom(self, key: Any) -> int:
+    def _use_atom(self, key: Atom) -> int:
         number = self._atom_numbers.get(key)
         if number is None:
             path, tests = key
@@ -280,8 +275,7 @@ class ReferenceIndex:
             number = self._free_atoms.pop() if self._free_atoms else len(self._atoms)
             self._atoms[number] = atom
             self._atom_numbers[key] = number
-            if node.tables.add(number, atom.checks):
-                self._trie.changed(node)
+            self._trie.use(node, number, atom.checks)
         self._atoms[number].users += 1
         return number
 
@@ -290,19 +284,22 @@ class ReferenceIndex:
         atom.users -= 1
         if atom.users:
             return
-        if atom.node.tables.discard(number, atom.checks):
-            self._trie.changed(atom.node)
-        self._trie.release(atom.node)
+        self._trie.leave(atom.node, number, atom.checks)
         del self._atom_numbers[atom.key]
         del self._atoms[number]
         self._free_atoms.append(number)
 
-    def _use_branch(self, path: Any) -> Node:
-        node = self._trie.insert(path)
-        node.branches += 1
-        if node.branches == 1:
-            self._trie.changed(node)
-        return node
+
+def _values(sets: dict[int, set[int]], atoms: set[int]) -> list[set[int]]:
+    return [sets[atom] for atom in sets.keys() & atoms]
+
+
+def _discard(sets: dict[int, set[int]], atom: int, number: int) -> None:
+    found = sets.get(atom)
+    if found is not None:
+        found.discard(number)
+        if not found:
+            del sets[atom]
 
 
 def _renumbered(formula: Formula, atoms: list[int]) -> Formula:

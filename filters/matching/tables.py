@@ -15,6 +15,7 @@ from filters.matching.numbers import read_number
 from filters.matching.plan import (
     AT_LEAST,
     AT_MOST,
+    ATTRIBUTE,
     CONTAINS,
     DIFFERENT,
     EQUAL,
@@ -48,6 +49,7 @@ class Key(NamedTuple):
 
 
 SELF_KEY = Key(SELF)
+TEXT_KEY = Key(TEXT)
 
 Check: TypeAlias = tuple[Key, int, Any]
 """Subject, comparison, operand."""
@@ -65,14 +67,23 @@ def string_of(element: etree._Element) -> str:
     return element.text or ""
 
 
+def texts_of(element: etree._Element) -> Sequence[str]:
+    """The text nodes; lxml gives neighbours as one, and the parser makes no two."""
+    text = element.text
+    if not len(element):
+        return (text,) if text else ()
+    return [text for text in (text, *(child.tail for child in element)) if text]
+
+
 class Values:
     """One element, what is asked of it found once."""
 
-    __slots__ = ("_element", "_string")
+    __slots__ = ("_element", "_string", "_texts")
 
     def __init__(self, element: etree._Element) -> None:
         self._element = element
         self._string: str | None = None
+        self._texts: Sequence[str] | None = None
 
     def one(self, key: Key) -> str | None:
         """The value of a single-valued subject; None if there is none."""
@@ -84,12 +95,13 @@ class Values:
 
     def all(self, key: Key) -> Sequence[str]:
         element = self._element
+        if key.subject == TEXT:
+            if self._texts is None:
+                self._texts = texts_of(element)
+            return self._texts
         if key.is_single:
             value = self.one(key)
             return () if value is None else (value,)
-        if key.subject == TEXT:
-            texts = [element.text, *(child.tail for child in element)]
-            return [text for text in texts if text]
         found = []
         for name, content in element.items():
             namespace, brace, local = str(name)[1:].rpartition("}")
@@ -129,45 +141,43 @@ class Tables:
         self.others: dict[Any, Table] = {}
         self.ranges: set[int] = set()
 
-    def add(self, atom: int, checks: Checks) -> bool:
-        """Whether there is something of a new kind now."""
+    def add(self, atom: int, checks: Checks) -> tuple[Key, str] | None:
+        """Where in ``equal`` it went, if there."""
         if not checks:
             self.plain = atom
-            return True
+            return None
         if any(check[1] == RANGE for check in checks):
             self.ranges.add(atom)
-        key, value = _only_string(checks)
-        if key is not None:
-            new = key not in self.equal
-            self.equal.setdefault(key, {})[value] = atom
-            return new
-        place = kind, keys = _place(checks)
-        new = place not in self.others
-        if new:
-            self.others[place] = kind(*keys)
-        self.others[place].add(atom, checks)
-        return new
+        place = _only_string(checks)
+        if place is not None:
+            self.equal.setdefault(place[0], {})[place[1]] = atom
+            return place
+        kind, keys = _place(checks)
+        table = self.others.get((kind, keys))
+        if table is None:
+            table = self.others[kind, keys] = kind(*keys)
+        table.add(atom, checks)
+        return None
 
-    def discard(self, atom: int, checks: Checks) -> bool:
-        """Whether there is nothing of a kind any more."""
+    def discard(self, atom: int, checks: Checks) -> tuple[Key, str] | None:
+        """Where in ``equal`` it was, if there."""
         if not checks:
             self.plain = None
-            return True
+            return None
         self.ranges.discard(atom)
-        key, value = _only_string(checks)
-        if key is not None:
+        place = _only_string(checks)
+        if place is not None:
+            key, value = place
             del self.equal[key][value]
-            if self.equal[key]:
-                return False
-            del self.equal[key]
-            return True
-        place = _place(checks)
-        table = self.others[place]
+            if not self.equal[key]:
+                del self.equal[key]
+            return place
+        where = _place(checks)
+        table = self.others[where]
         table.discard(atom, checks)
-        if len(table):
-            return False
-        del self.others[place]
-        return True
+        if not len(table):
+            del self.others[where]
+        return None
 
 
 class ByStrings:
@@ -326,20 +336,20 @@ class OneByOne:
 
 def _key(test: Test) -> Key:
     subject, namespace, local = test[:3]
-    if subject == SELF:
-        return SELF_KEY
+    if subject != ATTRIBUTE:
+        return SELF_KEY if subject == SELF else TEXT_KEY
     if namespace is None or local is None:
         return Key(subject, namespace, local)
     return Key(subject, namespace, local, f"{{{namespace}}}{local}" if namespace else local)
 
 
-def _only_string(checks: Checks) -> tuple[Key | None, str]:
+def _only_string(checks: Checks) -> tuple[Key, str] | None:
     """The subject and the value, where *checks* ask for one string and nothing else."""
     if len(checks) == 1:
         key, comparison, operand = checks[0]
-        if comparison == EQUAL and key.is_single:
+        if comparison == EQUAL and (key == TEXT_KEY or key.is_single):
             return key, operand
-    return None, ""
+    return None
 
 
 def _place(checks: Checks) -> tuple[Any, tuple[Key, ...]]:

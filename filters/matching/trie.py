@@ -9,7 +9,7 @@ there are. A change of the trie forgets those states alone that hold the node th
 from collections.abc import Iterable
 
 from filters.matching.plan import CHILD, Path, Step
-from filters.matching.tables import SELF_KEY, Key, Table, Tables
+from filters.matching.tables import SELF_KEY, Checks, Key, Table, Tables
 
 MAX_CELLS = 1_000_000
 """About how much is remembered: nodes in states, and transitions. Over it, everything is forgotten
@@ -37,7 +37,8 @@ class Node:
 
 class State:
     """What an element is: the ends of paths that lead to it (*met*), those from which descendants
-    may still be reached (*waiting*), and what is to be looked up there."""
+    may still be reached (*waiting*), and what all that end there ask for: by the string-value, a
+    text, the value of an attribute."""
 
     __slots__ = (
         "attributes",
@@ -49,6 +50,7 @@ class State:
         "plain",
         "reached_from",
         "strings",
+        "texts",
         "waiting",
     )
 
@@ -58,33 +60,50 @@ class State:
         self.next: dict[str, State] = {}
         self.reached_from: set[State] = set()
         self.goes_on = bool(waiting) or any(node.children for node in met)
+        self.strings: dict[str, list[int]] = {}
+        self.texts: dict[str, list[int]] = {}
+        self.attributes: dict[str, dict[str, list[int]]] = {}
+        for node in met:
+            for key, table in node.tables.equal.items():
+                for value, atom in table.items():
+                    self.file(key, value, atom)
         self.read()
 
     def read(self) -> None:
-        """Take over what the nodes hold."""
-        attributes: dict[Key, list[dict[str, int]]] = {}
-        strings: list[dict[str, int]] = []
+        """Take over what the nodes hold, but for their ``equal``."""
         others: list[Table] = []
         plain: list[int] = []
         for node in self.met:
-            tables = node.tables
-            if tables.plain is not None:
-                plain.append(tables.plain)
-            for key, table in tables.equal.items():
-                if key is SELF_KEY:
-                    strings.append(table)
-                else:
-                    attributes.setdefault(key, []).append(table)
-            others += tables.others.values()
+            if node.tables.plain is not None:
+                plain.append(node.tables.plain)
+            others += node.tables.others.values()
         self.plain = tuple(plain)
-        self.strings = tuple(strings)
-        self.attributes = tuple((key.name, tuple(found)) for key, found in attributes.items())
         self.others = tuple(others)
-        self.branches = tuple(node for node in self.met if node.branches)
+        self.branches = frozenset(node for node in self.met if node.branches)
+
+    def file(self, key: Key, value: str, atom: int) -> None:
+        """*atom* asks for *value* alone."""
+        if key.name:
+            values = self.attributes.setdefault(key.name, {})
+        else:
+            values = self.strings if key == SELF_KEY else self.texts
+        values.setdefault(value, []).append(atom)
+
+    def unfile(self, key: Key, value: str, atom: int) -> None:
+        if key.name:
+            values = self.attributes[key.name]
+        else:
+            values = self.strings if key == SELF_KEY else self.texts
+        values[value].remove(atom)
+        if not values[value]:
+            del values[value]
+        if key.name and not values:
+            del self.attributes[key.name]
 
     @property
     def cells(self) -> int:
-        return 1 + len(self.met) + len(self.waiting)
+        tables = [table for node in self.met for table in node.tables.equal.values()]
+        return 1 + len(self.met) + len(self.waiting) + sum(map(len, tables))
 
 
 class Trie:
@@ -129,10 +148,44 @@ class Trie:
             parent.uses -= 1
             node = parent
 
-    def changed(self, node: Node) -> None:
-        """What *node* holds is no longer what it was."""
+    def use(self, node: Node, atom: int, checks: Checks) -> None:
+        """*node* has an atom more."""
+        value = node.tables.add(atom, checks)
         for state in node.states:
-            state.read()
+            if node in state.met:
+                if value is None:
+                    state.read()
+                else:
+                    state.file(*value, atom)
+                    self._cells += 1
+
+    def leave(self, node: Node, atom: int, checks: Checks) -> None:
+        """*node* has an atom less, and a use."""
+        value = node.tables.discard(atom, checks)
+        for state in node.states:
+            if node in state.met:
+                if value is None:
+                    state.read()
+                else:
+                    state.unfile(*value, atom)
+                    self._cells -= 1
+        self.release(node)
+
+    def branch(self, path: Path) -> Node:
+        """The node of *path*, an expression more being exact only if one element meets it."""
+        node = self.insert(path)
+        node.branches += 1
+        if node.branches == 1:
+            for state in node.states:
+                state.read()
+        return node
+
+    def leave_branch(self, node: Node) -> None:
+        node.branches -= 1
+        if not node.branches:
+            for state in node.states:
+                state.read()
+        self.release(node)
 
     def start(self) -> State:
         """The state of the document node."""
