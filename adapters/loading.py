@@ -19,6 +19,8 @@ from filters import Reason
 ENTRY_POINT_GROUP = "dragoman.adapters"
 
 _OURS = {
+    "amqp": EntryPoint("amqp", "adapters.rabbitmq:RabbitMQAdapter [rabbitmq]", ENTRY_POINT_GROUP),
+    "amqps": EntryPoint("amqps", "adapters.rabbitmq:RabbitMQAdapter [rabbitmq]", ENTRY_POINT_GROUP),
     "embedded": EntryPoint("embedded", "adapters.embedded:EmbeddedAdapter", ENTRY_POINT_GROUP),
     "memory": EntryPoint("memory", "adapters.memory:MemoryAdapter", ENTRY_POINT_GROUP),
 }

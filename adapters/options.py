@@ -46,6 +46,21 @@ class Options:
             raise _wrong(name, "a number of octets, such as 64MiB")
         return int(found[1]) * _UNITS[found[2].lower()]
 
+    def text(self, name: str) -> str | None:
+        """A text; None when it is not set, or empty."""
+        return self._take(name) or None
+
+    def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
+        text = self._take(name)
+        if text is not None and text not in choices:
+            raise _wrong(name, " or ".join(choices))
+        return text or default
+
+    def group(self, start: str) -> dict[str, str]:
+        """All settings whose names begin with *start*, by the rest of their names."""
+        names = [name for name in self._values if name.startswith(start)]
+        return {name.removeprefix(start): self._take(name) or "" for name in names}
+
     def finish(self) -> None:
         """Raise AdapterError when a setting is none that was asked for."""
         for name in self._values.keys() - self._known:

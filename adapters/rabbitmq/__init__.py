@@ -1,0 +1,93 @@
+"""``amqp:`` and ``amqps:``, the adapter of RabbitMQ (AMQP 0-9-1)."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from adapters.protocol import AdapterUnavailable, Capabilities, Interest
+from adapters.rabbitmq.address import Setup, read_setup
+from adapters.rabbitmq.consuming import PARTITIONS, Consuming, RabbitMQDelivery
+from adapters.rabbitmq.keeping import Keeper
+from adapters.rabbitmq.messages import write
+from adapters.rabbitmq.publishing import Message, Publishing
+from adapters.rabbitmq.topology import exchanges_of
+from mediation import Notification
+
+FIRST_ATTEMPT = 10.0
+"""Seconds that a start waits for the broker. Without it the gateway starts all the same."""
+
+__all__ = ["RabbitMQAdapter"]
+
+
+class RabbitMQAdapter:
+    """The adapter of RabbitMQ. `docs/rabbitmq.md` has the settings.
+
+    A broker that cannot be reached is no reason not to start, or to end: publishers are refused
+    for a while, and the connections are opened again and again.
+    """
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self.capabilities = Capabilities(
+            durable=True, replicas=False, partitions=PARTITIONS, prefetch=setup.prefetch
+        )
+        self._consuming = Consuming(setup, lambda: self._consumer.retry_after)
+        self._publishing = Publishing(
+            setup.exchange,
+            exchanges_of([row.exchange for row in setup.destinations.rows]),
+            unroutable=self._consuming.renew,
+            retry_after=lambda: self._publisher.retry_after,
+        )
+        self._consumer = Keeper("consuming", setup.parameters, self._consuming.serve)
+        self._publisher = Keeper("publishing", setup.parameters, self._publishing.serve)
+        self._open = False
+
+    @classmethod
+    def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
+        return cls(read_setup(url, settings))
+
+    async def start(self, interests: Collection[Interest]) -> None:
+        """As `Adapter.start`, but a broker that is not there is none to fail for."""
+        logging.getLogger("pika").setLevel(logging.CRITICAL)  # What matters is told by us.
+        self._consuming.begin(interests)
+        self._open = True
+        keepers = (self._consumer, self._publisher)
+        for keeper in keepers:
+            keeper.start()
+        tried = [asyncio.ensure_future(keeper.tried.wait()) for keeper in keepers]
+        _done, late = await asyncio.wait(tried, timeout=FIRST_ATTEMPT)
+        for task in late:
+            task.cancel()
+
+    async def publish(self, notifications: Sequence[Notification]) -> None:
+        if not self._open:
+            raise AdapterUnavailable("the adapter is closed")
+        if notifications:
+            await self._publishing.publish([self._message(each) for each in notifications])
+
+    async def want(self, interest: Interest) -> None:
+        await self._consuming.want(interest)
+
+    async def unwant(self, interest: Interest) -> None:
+        await self._consuming.unwant(interest)
+
+    def deliveries(self) -> AsyncIterator[RabbitMQDelivery]:
+        return self._consuming.deliveries()
+
+    async def close(self) -> None:
+        self._open = False
+        self._consuming.close()
+        await asyncio.gather(self._consumer.close(), self._publisher.close())
+
+    def _message(self, notification: Notification) -> Message:
+        there = self._setup.destinations.destination(notification.topic)
+        body, properties = write(notification)
+        return Message(
+            there.exchange or self._setup.exchange,
+            there.name,
+            body,
+            properties,
+            self._consuming.cover(notification),
+        )

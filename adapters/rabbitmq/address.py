@@ -1,0 +1,141 @@
+"""``amqp://user:password@host:5672/vhost?name=value``, and what the settings say."""
+
+import json
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pika
+
+from adapters.destinations import Destinations, Row
+from adapters.options import Options
+from adapters.protocol import AdapterError
+from filters import Reason
+
+PREFETCH = 64
+"""A crash repeats at most this many."""
+HEARTBEAT = 20
+"""Seconds: a peer that is silent for three of them is gone."""
+FRAME = 128 * 2**10
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """All that can be configured.
+
+    ``hashing``: messages are dealt to several partitions, by topic; else all keep one order.
+    ``source`` is the broker's URL without credentials: the source of native messages.
+    """
+
+    parameters: pika.ConnectionParameters
+    source: str
+    exchange: str
+    name: str
+    quorum: bool
+    hashing: bool
+    prefetch: int
+    destinations: Destinations
+
+
+def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
+    """Read the URL and the settings.
+
+    Raises:
+        AdapterError: They do not fit.
+    """
+    options = Options(url, settings)
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if parts.scheme.lower() not in ("amqp", "amqps") or not parts.hostname or port == 0:
+        raise _wrong("the URL must be amqp://user:password@host:5672/vhost, or amqps://")
+    tls = parts.scheme.lower() == "amqps"
+    authority, certificate, key = (options.text(name) for name in ("ca", "certificate", "key"))
+    vhost = unquote(parts.path.removeprefix("/")) or "/"
+    port = port or (5671 if tls else 5672)
+    host = parts.hostname
+    parameters = pika.ConnectionParameters(
+        host=host,
+        port=port,
+        virtual_host=vhost,
+        credentials=pika.PlainCredentials(
+            unquote(parts.username or "guest"), unquote(parts.password or "guest")
+        ),
+        ssl_options=_tls(host, authority, certificate, key) if tls else None,
+        heartbeat=options.number("heartbeat", HEARTBEAT, least=2, most=3600),
+        frame_max=FRAME,
+        connection_attempts=1,
+        socket_timeout=10,
+        stack_timeout=14,
+        client_properties={"connection_name": "Dragoman"},
+    )
+    if not tls and (authority or certificate or key):
+        raise _wrong("the settings ca, certificate and key need an amqps:// URL")
+    setup = Setup(
+        parameters=parameters,
+        source=f"{'amqps' if tls else 'amqp'}://{host}:{port}/{'' if vhost == '/' else vhost}",
+        exchange=_name(options, "exchange"),
+        name=_name(options, "name"),
+        quorum=options.choice("queue-type", "classic", ("classic", "quorum")) == "quorum",
+        hashing=options.choice("partitions", "16", ("1", "16")) == "16",
+        prefetch=options.number("prefetch", PREFETCH, least=1, most=1000),
+        destinations=Destinations(
+            options.text("root") or "dragoman",
+            options.group("prefix."),
+            _rows(options.text("destinations")),
+        ),
+    )
+    options.finish()
+    return setup
+
+
+def _name(options: Options, setting: str) -> str:
+    name = options.text(setting) or "dragoman"
+    if not _NAME.match(name) or name.startswith("amq."):
+        raise _wrong(f"the setting {setting!r}: letters, digits, dots, hyphens, underscores")
+    return name
+
+
+def _rows(text: str | None) -> list[Row]:
+    if text is None:
+        return []
+    try:
+        rows = json.loads(text)
+        return [_row(**row) for row in rows]
+    except (ValueError, TypeError) as exc:
+        raise _wrong(
+            "destinations must be rows of exchange, pattern and, where there is one, namespace"
+        ) from exc
+
+
+def _row(*, exchange: Any, pattern: Any, namespace: Any = None) -> Row:
+    if not isinstance(exchange, str) or not isinstance(pattern, str) or len(exchange) > 200:
+        raise TypeError
+    if not isinstance(namespace, str | None):
+        raise TypeError
+    return Row(pattern, exchange, namespace or None)
+
+
+def _tls(
+    host: str, authority: str | None, certificate: str | None, key: str | None
+) -> pika.SSLOptions:
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+    except OSError as exc:  # of which SSLError is one
+        files = [str(Path(name)) for name in (authority, certificate, key) if name]
+        raise _wrong(f"TLS cannot be set up with {', '.join(files)}: {exc}") from exc
+    return pika.SSLOptions(context, host)
+
+
+def _wrong(text: str) -> AdapterError:
+    return AdapterError(Reason.INTERNAL, f"the adapter of amqp: {text}")

@@ -1,0 +1,170 @@
+"""pika's callbacks as awaitables: a connection, its channels, and what ends them.
+
+It runs in the event loop of the gateway; there is no thread.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pika
+from pika.adapters.asyncio_connection import AsyncioConnection
+from pika.exceptions import (
+    AMQPError,
+    ChannelClosedByBroker,
+    ConnectionClosedByBroker,
+    ProbableAccessDeniedError,
+    ProbableAuthenticationError,
+)
+
+OPENING = 15.0
+ANSWER = 15.0
+"""Seconds that the broker gets to open a connection, and to answer a request."""
+
+NOT_FOUND = 404
+RESOURCE_LOCKED = 405
+COMMAND_INVALID = 503
+
+
+class Lost(Exception):
+    """A connection or a channel could not be opened, or has ended.
+
+    ``code`` is the reply code of AMQP, 0 where the broker gave none.
+    """
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Channel:
+    """An open channel. ``raw`` is pika's, for what needs no answer."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+        self.closed: asyncio.Future[Lost] = asyncio.get_running_loop().create_future()
+        self._asked: set[asyncio.Future[Any]] = set()
+        raw.add_on_close_callback(lambda _channel, reason: self._ended(_lost(reason)))
+
+    async def ask(self, method: Callable[..., Any], **arguments: Any) -> Any:
+        """Call a method of ``raw`` and wait for the broker's answer.
+
+        Raises:
+            Lost: The broker refused, which closes the channel, or did not answer in time.
+        """
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked.add(answer)
+        try:
+            method(callback=lambda frame: _settle(answer, frame), **arguments)
+            async with asyncio.timeout(ANSWER):
+                return await answer
+        except TimeoutError:
+            raise Lost(f"the broker did not answer within {ANSWER:.0f} s") from None
+        except AMQPError as exc:
+            raise _lost(exc) from exc
+        finally:
+            self._asked.discard(answer)
+
+    async def close(self) -> None:
+        with suppress(AMQPError):
+            self.raw.close()
+            async with asyncio.timeout(ANSWER):
+                await asyncio.wait([self.closed])
+
+    def _ended(self, lost: Lost) -> None:
+        _settle(self.closed, lost)
+        for answer in self._asked:
+            if not answer.done():
+                answer.set_exception(Lost(str(lost), lost.code))
+
+
+class Connection:
+    """An open connection; ``closed`` is done with the reason when it has ended."""
+
+    def __init__(self, raw: AsyncioConnection, closed: asyncio.Future[Lost]) -> None:
+        self.raw = raw
+        self.closed = closed
+
+    @classmethod
+    async def open(cls, parameters: pika.ConnectionParameters) -> "Connection":
+        """Connect.
+
+        Raises:
+            Lost: It failed; the text says why, without a password.
+        """
+        loop = asyncio.get_running_loop()
+        opened: asyncio.Future[None] = loop.create_future()
+        closed: asyncio.Future[Lost] = loop.create_future()
+        raw = AsyncioConnection(
+            parameters,
+            on_open_callback=lambda _connection: _settle(opened, None),
+            on_open_error_callback=lambda _connection, reason: (
+                None if opened.done() else opened.set_exception(_lost(reason))
+            ),
+            on_close_callback=lambda _connection, reason: _settle(closed, _lost(reason)),
+        )
+        try:
+            async with asyncio.timeout(OPENING):
+                await opened
+        except BaseException as exc:
+            with suppress(AMQPError):
+                raw.close()
+            if isinstance(exc, TimeoutError):
+                raise Lost(f"no answer within {OPENING:.0f} s") from None
+            raise
+        return cls(raw, closed)
+
+    async def channel(self) -> Channel:
+        """Open a channel.
+
+        Raises:
+            Lost: The connection has ended, or does not answer.
+        """
+        opened: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        try:
+            raw = self.raw.channel(on_open_callback=lambda channel: _settle(opened, channel))
+        except AMQPError as exc:
+            raise _lost(exc) from exc
+        channel = Channel(raw)
+        await asyncio.wait(
+            [opened, channel.closed], timeout=ANSWER, return_when=asyncio.FIRST_COMPLETED
+        )
+        if channel.closed.done():
+            raise channel.closed.result()
+        if not opened.done():
+            raise Lost(f"the broker opened no channel within {ANSWER:.0f} s")
+        return channel
+
+    async def close(self, seconds: float) -> None:
+        """Close politely; after *seconds*, at once."""
+        with suppress(AMQPError):
+            self.raw.close()
+        await asyncio.wait([self.closed], timeout=seconds)
+        if not self.closed.done():
+            # pika would wait for the answer of a peer that is gone until heartbeats fail.
+            self.raw._terminate_stream(AMQPError("the broker did not close the connection"))
+            await asyncio.wait([self.closed], timeout=seconds)
+
+
+def _settle(future: asyncio.Future[Any], value: Any) -> None:
+    if not future.done():
+        future.set_result(value)
+
+
+def _lost(reason: BaseException) -> Lost:
+    """What pika says, in one line; *reason* may be wrapped several times."""
+    while inner := getattr(reason, "exceptions", None) or getattr(reason, "exception", None):
+        reason = inner[-1] if isinstance(inner, list | tuple) else inner
+    if isinstance(reason, Lost):
+        return reason
+    if isinstance(reason, ChannelClosedByBroker | ConnectionClosedByBroker):
+        return Lost(reason.reply_text, reason.reply_code)
+    if isinstance(reason, ProbableAuthenticationError):
+        return Lost("the broker refused the user's name or password")
+    if isinstance(reason, ProbableAccessDeniedError):
+        return Lost("the broker refused the user access to the virtual host")
+    if isinstance(reason, ssl.SSLError):
+        return Lost(f"TLS: {reason}")
+    return Lost(str(reason) or type(reason).__name__)

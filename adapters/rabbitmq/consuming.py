@@ -1,0 +1,290 @@
+"""Consuming: interests as bindings, messages out of the queues, settlements back."""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import pika
+from pika.exceptions import AMQPError
+
+from adapters.destinations import AMQP, Destination, Destinations
+from adapters.interests import Interests
+from adapters.protocol import AdapterUnavailable, Interest
+from adapters.rabbitmq.address import Setup
+from adapters.rabbitmq.connection import Channel, Connection, Lost
+from adapters.rabbitmq.keeping import Again
+from adapters.rabbitmq.messages import read
+from adapters.rabbitmq.topology import PARTITIONS, Names, NoHashing, Topology, exchanges_of
+from filters import DEFAULT_TOPIC, parse_expression
+from mediation import Notification
+
+ASKING = 15.0
+"""Seconds that a new interest may take, while others are bound too."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Session:
+    """What was consumed through one channel. Its messages come again once it has ended."""
+
+    channel: Channel
+    ended: asyncio.Future[Lost]
+    unsettled: int = 0
+    open: bool = True
+
+    def end(self, why: str) -> None:
+        if not self.ended.done():
+            self.ended.set_result(Lost(why))
+
+    def acknowledge(self, tag: int) -> None:
+        try:
+            self.channel.raw.basic_ack(tag)
+        except AMQPError:
+            self.end("a message could not be acknowledged")
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A message as it came."""
+
+    session: _Session
+    partition: int
+    method: Any
+    properties: pika.BasicProperties
+    body: bytes
+
+
+class RabbitMQDelivery:
+    """A message of a queue."""
+
+    __slots__ = (
+        "_consuming",
+        "_notification",
+        "_session",
+        "_settled",
+        "_tag",
+        "partition",
+        "redelivered",
+    )
+
+    def __init__(
+        self, consuming: "Consuming", arrival: _Arrival, notification: Notification
+    ) -> None:
+        self._consuming = consuming
+        self._session = arrival.session
+        self._tag = arrival.method.delivery_tag
+        self._notification = notification
+        self._settled = False
+        self.partition: int = arrival.partition
+        self.redelivered: bool = arrival.method.redelivered
+
+    @property
+    def notification(self) -> Notification:
+        return self._notification
+
+    def settle(self) -> None:
+        """Acknowledge it. After its channel has ended that is void: it comes again."""
+        if not self._settled:
+            self._settled = True
+            self._consuming._settle(self._session, self._tag)
+
+
+class Consuming:
+    """The gateway's queues, through whatever connection there is."""
+
+    def __init__(self, setup: Setup, retry_after: Callable[[], float]) -> None:
+        self._setup = setup
+        self._destinations: Destinations = setup.destinations
+        self._names = Names(setup.exchange, setup.name)
+        self._retry_after = retry_after
+        self._interests = Interests()
+        self._patterns: Counter[Destination] = Counter()
+        self._held: dict[Interest, frozenset[Destination]] = {}
+        self._asking = asyncio.Lock()
+        self._topology: Topology | None = None
+        self._session: _Session | None = None
+        self._buffer: deque[_Arrival] = deque()
+        self._changed = asyncio.Event()
+        self._closed = False
+        self.hashing = setup.hashing
+        """The broker deals messages to all partitions; else all are in the first."""
+        self.forced = 0
+        """Native messages that were no notifications, and were made some."""
+
+    def cover(self, notification: Notification) -> bool:
+        return self._interests.cover(notification.topic)
+
+    def begin(self, interests: Collection[Interest]) -> None:
+        """Hold *interests*, which the next connection will bind.
+
+        Raises:
+            FilterError: One of them is no topic expression of a known dialect.
+        """
+        self._interests.replace(interests)
+        self._held = {interest: self._patterns_of(interest) for interest in interests}
+        self._patterns = Counter(one for patterns in self._held.values() for one in patterns)
+
+    async def want(self, interest: Interest) -> None:
+        """As `Adapter.want`."""
+        try:
+            async with asyncio.timeout(ASKING):
+                await self._want(interest)
+        except TimeoutError:
+            raise AdapterUnavailable("the broker did not take an interest in time") from None
+
+    async def _want(self, interest: Interest) -> None:
+        async with self._asking:
+            if interest in self._held:
+                return
+            patterns = self._patterns_of(interest)
+            await self._ask(Topology.bind, [one for one in patterns if not self._patterns[one]])
+            self._interests.add(interest)
+            self._held[interest] = patterns
+            self._patterns.update(patterns)
+
+    async def unwant(self, interest: Interest) -> None:
+        """As `Adapter.unwant`."""
+        async with self._asking:
+            patterns = self._held.pop(interest, frozenset())
+            self._interests.discard(interest)
+            self._patterns -= Counter(patterns)
+            # Where it fails, the next connection binds what is held then.
+            await self._ask(Topology.unbind, [one for one in patterns if not self._patterns[one]])
+
+    async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
+        """Consume through *connection* until it ends, or a queue is gone."""
+        topology = Topology(connection, self._names, self._setup.quorum, self.hashing)
+        others = exchanges_of([row.exchange for row in self._destinations.rows])
+        async with self._asking:
+            try:
+                await topology.set_up(others, list(self._patterns))
+            except NoHashing as exc:
+                self._do_without_hashing()
+                raise Again from exc
+            self._topology = topology
+        session = await self._consume(connection)
+        self._session = session
+        ready()
+        try:
+            await asyncio.wait([session.ended, connection.closed], return_when="FIRST_COMPLETED")
+        finally:
+            self._topology = None
+            self._session = None
+            session.open = False
+            self._buffer.clear()
+        raise (session.ended if session.ended.done() else connection.closed).result()
+
+    def renew(self) -> None:
+        """Set up what stands in the broker again: it is not what it should be."""
+        if self._session is not None:
+            self._session.end("something of the gateway's is missing in the broker")
+
+    async def deliveries(self) -> AsyncIterator[RabbitMQDelivery]:
+        """As `Adapter.deliveries`."""
+        while not self._closed:
+            delivery = self._take()
+            if delivery is not None:
+                yield delivery
+            else:
+                self._changed.clear()
+                await self._changed.wait()
+
+    def close(self) -> None:
+        """End the deliveries."""
+        self._closed = True
+        self._changed.set()
+
+    def _patterns_of(self, interest: Interest) -> frozenset[Destination]:
+        expression = interest.expression
+        pattern = None if expression is None else parse_expression(expression)
+        return self._destinations.patterns(pattern, AMQP)
+
+    async def _ask(self, change: Callable[..., Any], patterns: list[Destination]) -> None:
+        if self._topology is None:
+            raise AdapterUnavailable(
+                "there is no connection to the broker", retry_after=self._retry_after()
+            )
+        try:
+            await change(self._topology, patterns)
+        except Lost as exc:
+            logger.warning("rabbitmq: the broker refused an interest: %s", exc)
+            raise AdapterUnavailable("the broker did not take an interest") from exc
+
+    def _do_without_hashing(self) -> None:
+        self.hashing = False
+        logger.warning(
+            "rabbitmq: the plug-in rabbitmq_consistent_hash_exchange is not enabled in the broker:"
+            " all messages go through the one queue %s",
+            self._names.queues[0],
+        )
+
+    async def _consume(self, connection: Connection) -> _Session:
+        channel = await connection.channel()
+        session = _Session(channel, asyncio.get_running_loop().create_future())
+        channel.closed.add_done_callback(lambda closed: session.end(str(closed.result())))
+        channel.raw.add_on_cancel_callback(lambda _frame: session.end("a queue was deleted"))
+        # One topic is one queue, so each may need the whole window.
+        await channel.ask(channel.raw.basic_qos, prefetch_count=self._setup.prefetch)
+        for partition, queue in enumerate(self._names.queues):
+
+            def arrived(
+                _channel: Any,
+                method: Any,
+                properties: pika.BasicProperties,
+                body: bytes,
+                partition: int = partition,
+            ) -> None:
+                self._buffer.append(_Arrival(session, partition, method, properties, body))
+                self._changed.set()
+
+            await channel.ask(channel.raw.basic_consume, queue=queue, on_message_callback=arrived)
+        return session
+
+    def _take(self) -> RabbitMQDelivery | None:
+        """The next message that somebody wants, while the window has room."""
+        while self._buffer and self._buffer[0].session.unsettled < self._setup.prefetch:
+            arrival = self._buffer.popleft()
+            notification = self._read(arrival)
+            if notification is not None and self._interests.cover(notification.topic):
+                arrival.session.unsettled += 1
+                return RabbitMQDelivery(self, arrival, notification)
+            arrival.session.acknowledge(arrival.method.delivery_tag)
+        return None
+
+    def _read(self, arrival: _Arrival) -> Notification | None:
+        """The notification of *arrival*; None where it came from none of our destinations."""
+        exchange = arrival.method.exchange
+        own = exchange == self._names.exchange
+        there = Destination(arrival.method.routing_key, None if own else exchange)
+        topic = self._destinations.topic(there)
+        if topic is None and not own:
+            return None
+        notification, forced = read(
+            arrival.body,
+            arrival.properties,
+            source=self._setup.source,
+            topic=None if topic == DEFAULT_TOPIC else topic,
+        )
+        if forced:
+            self.forced += 1
+            if self.forced & (self.forced - 1) == 0:  # The 1st, 2nd, 4th, 8th …
+                logger.warning(
+                    "rabbitmq: %d native messages were no XML notification, the last with the"
+                    " routing key %.200r",
+                    self.forced,
+                    arrival.method.routing_key,
+                )
+        return notification
+
+    def _settle(self, session: _Session, tag: int) -> None:
+        if session.open:
+            session.unsettled -= 1
+            session.acknowledge(tag)
+            self._changed.set()
+
+
+__all__ = ["PARTITIONS", "Consuming", "RabbitMQDelivery"]

@@ -1,0 +1,114 @@
+"""A notification as a message of AMQP 0-9-1: what `mediation.records` says, in headers.
+
+property        carries
+content_type    application/xml, or multipart/related with attachments
+message_id      the notification's id, where it fits into 255 octets
+timestamp       its time, in seconds
+delivery_mode   2, persistent
+headers         all properties of the record
+"""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pika
+
+from adapters.native import payload_of
+from adapters.protocol import AdapterError
+from filters import Reason, Topic
+from mediation import MediationError, Notification
+from mediation.records import CONTENT_TYPE, decode, encode
+
+XML = "application/xml"
+MAX_SHORT = 255
+"""Octets of a short string of AMQP: names of headers, media types, ids."""
+MAX_HEADERS = 96 * 2**10
+"""Octets of all headers: they must fit into one frame of 128 KiB."""
+
+_OF_THE_BROKER = ("x-", "X-")
+_SENDER_SELECTED = ("CC", "BCC")
+"""Headers that name further routing keys (RabbitMQ, Sender-selected Distribution)."""
+
+
+def write(notification: Notification) -> tuple[bytes, pika.BasicProperties]:
+    """*notification* as body and properties.
+
+    Raises:
+        Refused: Its properties are too large for a message.
+    """
+    long = [name for name in notification.properties if len(name.encode()) > MAX_SHORT]
+    record = encode(notification, reserved=(*_SENDER_SELECTED, *long))
+    headers = record.properties
+    content_type = headers.pop(CONTENT_TYPE, XML)
+    if sum(len(name) + len(value.encode()) + 6 for name, value in headers.items()) > MAX_HEADERS:
+        raise AdapterError(
+            Reason.TOO_LARGE, f"the notification's properties exceed {MAX_HEADERS} octets"
+        )
+    return record.body, pika.BasicProperties(
+        content_type=content_type,
+        message_id=notification.id if len(notification.id.encode()) <= MAX_SHORT else None,
+        timestamp=max(0, int(notification.time.timestamp())),
+        delivery_mode=2,
+        headers=headers,
+    )
+
+
+def read(
+    body: bytes, properties: pika.BasicProperties, *, source: str, topic: Topic | None
+) -> tuple[Notification, bool]:
+    """The notification in a message, and whether it had to be forced into one.
+
+    Args:
+        source: Of a message that names none.
+        topic: That of its destination, which ``ws_topic`` overrules.
+    """
+    headers = _texts(properties.headers or {})
+    id = properties.message_id or f"urn:uuid:{uuid.uuid4()}"
+    time = _time(properties.timestamp)
+    media_type = properties.content_type
+    if media_type is not None and media_type.lower().startswith("multipart/related"):
+        headers[CONTENT_TYPE] = media_type
+    try:
+        notification = decode(body, headers, id=id, source=source, time=time, topic=topic)
+        forced = False
+    except MediationError:  # What cannot be read is left aside; the body still arrives.
+        notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
+        forced = True
+    payload, wrapped = payload_of(
+        notification.payload, None if notification.attachments else media_type
+    )
+    if payload is not notification.payload:
+        notification = replace(notification, payload=payload)
+    return notification, forced or wrapped
+
+
+def _time(stamp: int | None) -> datetime:
+    try:
+        return datetime.now(UTC) if stamp is None else datetime.fromtimestamp(stamp, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.now(UTC)
+
+
+def _texts(headers: Mapping[str, Any]) -> dict[str, str]:
+    """The headers as texts, without those that brokers add."""
+    return {
+        name: _text(value)
+        for name, value in headers.items()
+        if not name.startswith(_OF_THE_BROKER) and name not in _SENDER_SELECTED
+    }
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=UTC).isoformat()
+    if value is None:
+        return ""
+    return json.dumps(value, default=str)

@@ -1,0 +1,232 @@
+"""What stands in the broker, and how it is brought up to date without a gap.
+
+    dragoman ──┐ bindings: the interests                          ┌─> dragoman.00 ─┐
+     (topic)   ├───> dragoman.interests.a ──> dragoman.partitions ┼─> dragoman.01  ├─> gateway
+    orders  ───┘        (fanout)             (x-consistent-hash)  └─> … .15       ─┘
+
+AMQP cannot list bindings, so those of an earlier run cannot be removed one by one. The exchange
+that carries them is replaced instead: the next of three names (a, b, c, a …) is declared, bound to
+what is wanted now, joined to the partitions, and only then is its predecessor deleted. A message
+that goes through both is one message in its queue, so nothing is lost and nothing is doubled.
+Whatever a crash leaves can be told: of two that exist, the later is the unfinished one.
+
+The exclusive queue ``dragoman.lock`` lives as long as the connection: a second gateway of the same
+name is refused before it touches anything.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pika.exceptions import AMQPError
+
+from adapters.destinations import Destination
+from adapters.rabbitmq.connection import (
+    COMMAND_INVALID,
+    NOT_FOUND,
+    RESOURCE_LOCKED,
+    Channel,
+    Connection,
+    Lost,
+)
+
+PARTITIONS = 16
+SLOTS = "abc"
+
+
+class NoHashing(Exception):
+    """The broker has no exchange of the type x-consistent-hash: the plug-in is not enabled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What the things of one gateway are called."""
+
+    exchange: str
+    name: str
+
+    @property
+    def lock(self) -> str:
+        return f"{self.name}.lock"
+
+    @property
+    def partitions(self) -> str:
+        return f"{self.name}.partitions"
+
+    @property
+    def queues(self) -> list[str]:
+        return [f"{self.name}.{number:02}" for number in range(PARTITIONS)]
+
+    def interests(self, slot: str) -> str:
+        return f"{self.name}.interests.{slot}"
+
+
+@dataclass(slots=True)
+class Topology:
+    """What is set up through one connection."""
+
+    connection: Connection
+    names: Names
+    quorum: bool
+    hashing: bool
+    _slot: str = ""
+    _channel: Channel | None = field(default=None)
+
+    async def set_up(self, exchanges: Collection[str], wanted: Collection[Destination]) -> None:
+        """Make the broker's side equal to *wanted*.
+
+        Raises:
+            Lost: The broker refused something, or is gone.
+            NoHashing: It cannot hash; the connection is closed.
+        """
+        names = self.names
+        channel = self._channel = await self.connection.channel()
+        await self._lock(channel)
+        await declare_exchanges(self.connection, names.exchange, exchanges)
+        for queue in names.queues:
+            await channel.ask(
+                channel.raw.queue_declare, queue=queue, durable=True, arguments=self._arguments()
+            )
+        if self.hashing:
+            await self._declare_hashing(channel)
+            for queue in names.queues:
+                await channel.ask(
+                    channel.raw.queue_bind, queue=queue, exchange=names.partitions, routing_key="1"
+                )
+        await self._replace_interests(channel, wanted)
+
+    async def bind(self, patterns: Collection[Destination]) -> None:
+        """Want *patterns* too; they are in force on return."""
+        channel = await self._open_channel()
+        for pattern in patterns:
+            await channel.ask(channel.raw.exchange_bind, **self._binding(pattern))
+
+    async def unbind(self, patterns: Collection[Destination]) -> None:
+        channel = await self._open_channel()
+        for pattern in patterns:
+            await channel.ask(channel.raw.exchange_unbind, **self._binding(pattern))
+
+    async def _open_channel(self) -> Channel:
+        """A refused request closes its channel; the next one gets another."""
+        if self._channel is None or self._channel.closed.done():
+            self._channel = await self.connection.channel()
+        return self._channel
+
+    async def _lock(self, channel: Channel) -> None:
+        try:
+            await channel.ask(channel.raw.queue_declare, queue=self.names.lock, exclusive=True)
+        except Lost as exc:
+            if exc.code == RESOURCE_LOCKED:
+                raise Lost(
+                    f"another gateway uses the name {self.names.name!r}, or the broker still"
+                    " holds this one's former connection",
+                    exc.code,
+                ) from exc
+            raise
+
+    def _arguments(self) -> dict[str, object]:
+        if not self.quorum:
+            return {}
+        arguments: dict[str, object] = {"x-queue-type": "quorum"}
+        version = str((self.connection.raw.server_properties or {}).get("version", ""))
+        if version.partition(".")[0].isdecimal() and int(version.partition(".")[0]) >= 4:
+            # From 4.0 on a quorum queue drops what was delivered 20 times, restarts included.
+            arguments["x-delivery-limit"] = -1
+        return arguments
+
+    async def _declare_hashing(self, channel: Channel) -> None:
+        """Declare the exchange that deals messages to queues by a hash of their routing key, so
+        that the messages of one topic keep their order."""
+        try:
+            await channel.ask(
+                channel.raw.exchange_declare,
+                exchange=self.names.partitions,
+                exchange_type="x-consistent-hash",
+                durable=True,
+            )
+        except Lost as exc:
+            if exc.code == COMMAND_INVALID:
+                raise NoHashing from exc
+            raise
+
+    async def _replace_interests(self, channel: Channel, wanted: Collection[Destination]) -> None:
+        standing = [
+            slot for slot in SLOTS if await exists(self.connection, self.names.interests(slot))
+        ]
+        current = next(
+            (slot for slot in standing if _before(slot) not in standing), standing[0:1] or None
+        )
+        self._slot = slot = _after(current[0]) if current else SLOTS[0]
+        fresh = self.names.interests(slot)
+        delete = channel.raw.exchange_delete
+        if slot in standing:
+            await channel.ask(delete, exchange=fresh)
+        await channel.ask(
+            channel.raw.exchange_declare,
+            exchange=fresh,
+            exchange_type="fanout",
+            durable=True,
+            internal=True,
+        )
+        try:
+            for pattern in wanted:  # Without waiting for answers: there may be thousands.
+                channel.raw.exchange_bind(**self._binding(pattern))
+        except AMQPError as exc:
+            raise Lost("the connection was lost while interests were bound") from exc
+        if self.hashing:
+            await channel.ask(
+                channel.raw.exchange_bind, destination=self.names.partitions, source=fresh
+            )
+        else:
+            await channel.ask(channel.raw.queue_bind, queue=self.names.queues[0], exchange=fresh)
+        for former in standing:
+            if former != slot:
+                await channel.ask(delete, exchange=self.names.interests(former))
+
+    def _binding(self, pattern: Destination) -> dict[str, Any]:
+        return {
+            "destination": self.names.interests(self._slot),
+            "source": pattern.exchange or self.names.exchange,
+            "routing_key": pattern.name,
+        }
+
+
+async def declare_exchanges(connection: Connection, own: str, others: Collection[str]) -> None:
+    """Declare the exchanges that are published to; of those that exist already, any type will do.
+
+    Raises:
+        Lost: The broker refused, or is gone.
+    """
+    missing = [name for name in others if not await exists(connection, name)]
+    channel = await connection.channel()
+    for name in dict.fromkeys([own, *missing]):
+        await channel.ask(
+            channel.raw.exchange_declare, exchange=name, exchange_type="topic", durable=True
+        )
+    await channel.close()
+
+
+async def exists(connection: Connection, exchange: str) -> bool:
+    """Whether there is such an exchange. That there is none costs a channel."""
+    channel = await connection.channel()
+    try:
+        await channel.ask(channel.raw.exchange_declare, exchange=exchange, passive=True)
+    except Lost as exc:
+        if exc.code == NOT_FOUND:
+            return False
+        raise
+    await channel.close()
+    return True
+
+
+def _after(slot: str) -> str:
+    return SLOTS[(SLOTS.index(slot) + 1) % len(SLOTS)]
+
+
+def _before(slot: str) -> str:
+    return SLOTS[SLOTS.index(slot) - 1]
+
+
+def exchanges_of(rows: Sequence[str | None]) -> list[str]:
+    """The names in *rows*, once each, without our own."""
+    return list(dict.fromkeys(name for name in rows if name))
