@@ -6,11 +6,18 @@ import tomllib
 from datetime import timedelta
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 import pydantic_settings
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -108,6 +115,8 @@ class Settings(BaseSettings):
     port: int = Field(8080, ge=0, le=65535)
     adapter: SecretStr = SecretStr("embedded:")
     adapter_settings: dict[str, str] = {}
+    destinations: list[dict[str, str]] = []
+    """Destinations of the broker that exist already; the adapter reads the rows."""
     store: SecretStr | None = None
     data: Path = Path("dragoman-data")
     archive: Path | None = None
@@ -154,6 +163,13 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @model_validator(mode="after")
+    def _hand_destinations_to_the_adapter(self) -> Self:
+        if self.destinations:
+            rows = {"destinations": json.dumps(self.destinations)}
+            self.adapter_settings = {**self.adapter_settings, **rows}
+        return self
 
     @property
     def on_loopback(self) -> bool:

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -255,10 +255,3 @@ async def wire_to(port: int) -> AsyncIterator[Wire]:
         yield wire
     finally:
         await wire.cut()
-
-
-def as_environment(url: str, **settings: str) -> Mapping[str, str]:
-    """What tells a gateway process to stand in front of *url*."""
-    return {"DRAGOMAN_ADAPTER": url} | {
-        f"DRAGOMAN_ADAPTER_SETTINGS__{name}": value for name, value in settings.items()
-    }

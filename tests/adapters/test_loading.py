@@ -9,6 +9,7 @@ import pytest
 from adapters import AdapterError, load, schemes
 from adapters.embedded import EmbeddedAdapter
 from adapters.memory import MemoryAdapter
+from adapters.rabbitmq import RabbitMQAdapter
 
 MODULE = """
 from dataclasses import replace
@@ -49,12 +50,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def test_ours_are_known_without_being_loaded() -> None:
-    assert {"embedded", "memory"} <= set(schemes())
+    assert {"amqp", "amqps", "embedded", "memory"} <= set(schemes())
 
 
 def test_ours(tmp_path: Path) -> None:
     assert isinstance(load("embedded:", data=tmp_path, settings={}), EmbeddedAdapter)
     assert isinstance(load("MEMORY:", data=tmp_path, settings={}), MemoryAdapter)
+    assert isinstance(load("amqp://host", data=tmp_path, settings={}), RabbitMQAdapter)
+    assert isinstance(load("amqps://host/vhost", data=tmp_path, settings={}), RabbitMQAdapter)
 
 
 def test_those_of_others(installed: Path) -> None:
