@@ -43,6 +43,7 @@ SEEN_NODES = 200
 """Nodes that are looked at to say what there is instead."""
 
 _SLASHES = Step("descendant-or-self", ANY_NODE)
+_HERE = Step("self", ANY_NODE)
 _LOGICAL = frozenset({"and", "or"})
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 TOO_EXPENSIVE = "too expensive to explain"
@@ -203,8 +204,9 @@ class _Walk:
         """Where step *number* looked."""
         step = path.steps[number]
         anywhere = step.axis == "descendant"
-        if number and path.steps[number - 1] == _SLASHES:
-            number, anywhere = number - 1, True
+        while number and path.steps[number - 1] in (_SLASHES, _HERE):
+            number -= 1
+            anywhere = anywhere or path.steps[number] == _SLASHES
         if not number and path.absolute:
             return " in the document"
         if number:
@@ -222,7 +224,7 @@ class _Walk:
     ) -> tuple[str, tuple[Explanation, ...]]:
         sides = (node.left, node.right)
         empty = self._empty(sides, context)
-        if empty:
+        if empty and not verdict:
             return "there is nothing to compare", empty
         constant = next((each for each in sides if isinstance(each, Literal | Number)), None)
         others = [each for each in sides if not isinstance(each, Literal | Number)]
@@ -264,8 +266,6 @@ class _Walk:
         return (", ".join(shown) or "the document") + more
 
     def _value(self, node: Node, context: etree._Element) -> str:
-        if _asks_position(node):
-            return "what depends on the position"
         value = self._evaluate(node, context)
         if isinstance(value, bool):
             return "true" if value else "false"
@@ -275,23 +275,15 @@ class _Walk:
 
     # ---- evaluation -----------------------------------------------------------------------------
 
-    def _each(self, nodes: tuple[Node, ...], context: etree._Element) -> tuple[Explanation, ...]:
+    def _each(self, nodes: Sequence[Node], context: etree._Element) -> tuple[Explanation, ...]:
         return tuple(self.truth(node, context) for node in nodes if self._lines > 0)
 
     def _empty(self, nodes: Sequence[Node], context: etree._Element) -> tuple[Explanation, ...]:
         """Explanations of those of *nodes* that are node-sets without nodes."""
-        return self._each(
-            tuple(
-                node
-                for node in nodes
-                if is_node_set(node) and not _asks_position(node) and not self._count(node, context)
-            ),
-            context,
-        )
+        sets = (node for node in nodes if is_node_set(node))
+        return self._each([node for node in sets if not self._count(node, context)], context)
 
     def _count(self, node: Node, context: etree._Element) -> int:
-        if _asks_position(node):
-            raise _TooExpensiveError
         return int(self._evaluate(Call("count", (node,)), context))
 
     def _some(self, node: Node, context: etree._Element, most: int) -> list[Any]:

@@ -82,12 +82,17 @@ _DIGITS = frozenset("0123456789")
 _CONTEXT_FUNCTIONS = frozenset({"last", "position"})
 
 
+class UndeclaredPrefix(FilterError):
+    """An expression has a prefix without a namespace; its value is the prefix."""
+
+
 def parse(expression: Expression, limits: XPathLimits = DEFAULT_LIMITS) -> Node:
     """The syntax tree of *expression*; its dialect and its view are not looked at.
 
     Raises:
         FilterError: ``FILTER_COSTLY`` over a limit, else ``FILTER_INVALID``. Its value is the
-            prefix that is not declared, where that is what is wrong.
+            name at fault, or the text from the fault on.
+        UndeclaredPrefix: One of these.
     """
     return parse_text(expression.text, expression.namespaces, limits)
 
@@ -118,10 +123,6 @@ def is_number(node: Node) -> bool:
             return operator in _ARITHMETIC
         case _:
             return False
-
-
-class UndeclaredPrefix(FilterError):
-    """An expression has a prefix without a namespace; its value is the prefix."""
 
 
 class _Parser:

@@ -92,6 +92,9 @@ TOLD = {
     "attributes",
     "e:System/..//e:X/..": "no  e:System/..//e:X/..  -- no element e:X anywhere in node(); there "
     "are e:System, e:Provider, e:EventID, e:Level, e:EventData, e:Data and 1 more",
+    ".//e:X": "no  .//e:X  -- no element e:X anywhere in e:Event; there are e:System, e:Provider, "
+    "e:EventID, e:Level, e:EventData, e:Data and 1 more",
+    "e:X = false()": "yes e:X = false()  -- e:X is nothing, false() is false",
     "e:System/preceding-sibling::*": "no  e:System/preceding-sibling::*  -- no element on the axis "
     "preceding-sibling",
     "e:System/text()": "no  e:System/text()  -- no text() in e:System; there are e:Provider, "
