@@ -18,6 +18,7 @@ from gateway.cli.benchmark import benchmark
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.deadletters import deadletters
 from gateway.cli.demo import demo
+from gateway.cli.doctor import doctor
 from gateway.cli.errors import CommandFailed, ReaderGone
 from gateway.cli.listen import listen
 from gateway.cli.match import match
@@ -28,7 +29,7 @@ from gateway.cli.subscriptions import subscriptions
 from gateway.client import GatewayError
 
 app = group("dragoman", "A gateway between WS-Eventing, WS-Notification and a message system.")
-for command in (serve, listen, publish, match, demo, backtest):
+for command in (serve, listen, publish, match, demo, doctor, backtest):
     add(app, command)
 app.add_typer(subscriptions)
 app.add_typer(deadletters)

@@ -1,0 +1,75 @@
+"""What ``dragoman doctor`` looks at: everything that can keep a gateway from starting or working.
+
+Nothing is changed, and a gateway that runs with the same settings is not disturbed: its files are
+opened for reading alone, a broker is connected to and left again without a word.
+"""
+
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from gateway.checks.files import check_archive, check_data, check_store, is_locked
+from gateway.checks.findings import Check, Finding, Verdict, fail, first_line, warn
+from gateway.checks.machine import check_clock, check_versions
+from gateway.checks.peers import check_adapter, check_port, check_public_url
+from gateway.checks.settings import check_settings
+
+__all__ = ["Finding", "Verdict", "examine"]
+
+DEADLINE = 5.0
+"""Seconds for one check; they run at the same time."""
+
+
+def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Finding]:
+    """Check everything, for the settings that a gateway with the options *given* would have.
+
+    Args:
+        given: By setting; None where an option was not given.
+        others: Variables of the environment that are no settings, but mean something.
+    """
+    settings, findings = check_settings(given, others)
+    yield from findings
+    checks: list[tuple[str, Check]] = []
+    if settings is not None:
+        runs = is_locked(settings.data)
+        checks += [
+            ("data", partial(check_data, settings, runs)),
+            ("store", partial(check_store, settings)),
+            ("adapter", partial(check_adapter, settings)),
+            ("port", partial(check_port, settings, runs)),
+            ("public URL", partial(check_public_url, settings)),
+        ]
+        if settings.archive is not None:
+            checks.append(("archive", partial(check_archive, settings.archive)))
+    checks += [
+        ("clock", partial(check_clock, settings.data if settings else None)),
+        ("versions", check_versions),
+    ]
+    yield from run(checks)
+    if settings is None:
+        yield warn("the rest", "could not be looked at; mend the settings first")
+
+
+def run(checks: list[tuple[str, Check]]) -> Iterator[Finding]:
+    """Run *checks* at the same time; one that hangs is left behind."""
+    results: dict[str, list[Finding]] = {}
+
+    def look(what: str, check: Check) -> None:
+        try:
+            found = list(check())
+        except Exception as error:  # Whatever it is, it is what the user came to hear.
+            found = [fail(what, f"{type(error).__name__}: {first_line(error)}")]
+        results[what] = found
+
+    threads = [threading.Thread(target=look, args=pair, daemon=True) for pair in checks]
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + DEADLINE
+    for thread, (what, _) in zip(threads, checks, strict=True):
+        thread.join(max(0.0, end - time.monotonic()))
+        late = fail(
+            what, f"no answer within {DEADLINE:.0f} s; see what it waits for, a disk or DNS"
+        )
+        yield from results.get(what, [late])

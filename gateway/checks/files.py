@@ -1,0 +1,179 @@
+"""Folders and databases. They are opened for reading alone."""
+
+import fcntl
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import quote
+
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from adapters.journal import SCHEMA_VERSION
+from filters.archive import PARQUET, best_suffix
+from gateway.checks.findings import Finding, fail, first_line, ok, warn
+from gateway.settings import Settings
+from gateway.store import migrations
+
+CHECKED = 3.0
+"""Seconds in which a database is read for damage."""
+LEAST_FREE, LITTLE_FREE = 64 * 2**20, 2**30
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a gateway runs with its data in *folder*."""
+    try:
+        descriptor = os.open(folder / "lock", os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def check_data(settings: Settings, runs: bool) -> Iterator[Finding]:
+    bad = False
+    for finding in _check_folder("data", settings.data, "--data"):
+        bad = True
+        yield finding
+    if not bad:
+        whose = "a gateway uses it" if runs else "no gateway uses it"
+        yield ok("data", f"{settings.data.resolve()} can be written; {whose}")
+
+
+def check_archive(folder: Path) -> Iterator[Finding]:
+    bad = False
+    for finding in _check_folder("archive", folder, "--archive"):
+        bad = True
+        yield finding
+    if not bad:
+        form = "Parquet" if best_suffix() == PARQUET else "JSON lines, for pyarrow is not installed"
+        yield ok("archive", f"{folder.resolve()} can be written, as {form}")
+
+
+def _check_folder(what: str, folder: Path, option: str) -> Iterator[Finding]:
+    """What is bad about *folder*, which need not be there yet."""
+    there = folder.absolute()
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        yield fail(what, f"{there} is no folder; move it away, or choose another with {option}")
+        return
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        text = f"{there} cannot be written ({error.strerror}); let the user that runs Dragoman"
+        yield fail(what, f"{text} write there, or choose another with {option}")
+        return
+    free = shutil.disk_usage(there).free
+    if free < LITTLE_FREE:
+        finding = fail if free < LEAST_FREE else warn
+        yield finding(what, f"{free >> 20} MiB are free below {there}; make room")
+
+
+def check_store(settings: Settings) -> Iterator[Finding]:
+    url = settings.store.get_secret_value() if settings.store else None
+    if url is None:
+        path = settings.data / "store.db"
+    else:
+        try:
+            parts = make_url(url)
+        except SQLAlchemyError:
+            yield fail("store", "its URL cannot be read; write postgresql://user@host/database")
+            return
+        if parts.get_backend_name() != "sqlite":
+            yield from _check_server(url)
+            return
+        if parts.database in (None, "", ":memory:"):
+            yield warn("store", "it is in memory, and lost at a stop; choose another with --store")
+            return
+        path = Path(parts.database or "")
+    yield from check_file("store", path, _judge_store)
+
+
+def _judge_store(connection: sqlite3.Connection) -> str | None:
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if "alembic_version" not in tables:
+        return "is the database of another program; choose another with --store" if tables else None
+    found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return _judge_revision(found[0] if found else None)
+
+
+def _judge_revision(revision: str | None) -> str | None:
+    scripts = ScriptDirectory(str(Path(migrations.__file__).parent))
+    if revision is None or revision in {script.revision for script in scripts.walk_revisions()}:
+        return None
+    return (
+        f"has the schema {revision}, which a newer Dragoman wrote; install that version, or use"
+        " another store"
+    )
+
+
+def _check_server(url: str) -> Iterator[Finding]:
+    if url.startswith("postgresql://"):
+        url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
+    try:
+        engine = create_engine(url, connect_args={"connect_timeout": int(CHECKED)})
+        with engine.connect() as connection:
+            there = engine.dialect.has_table(connection, "alembic_version")
+            query = text("SELECT version_num FROM alembic_version")
+            bad = _judge_revision(connection.execute(query).scalar()) if there else None
+        engine.dispose()
+    except ImportError as error:
+        yield fail("store", f"{error}; pip install 'dragoman[postgresql]'")
+    except SQLAlchemyError as error:
+        yield fail("store", f"cannot be reached: {first_line(error)}; see that it runs")
+    else:
+        yield fail("store", f"it {bad}") if bad else ok("store", "it answers")
+
+
+def check_file(
+    what: str, path: Path, judge: Callable[[sqlite3.Connection], str | None]
+) -> Iterator[Finding]:
+    """An SQLite file; *judge* says what is bad about what is in it."""
+    if not path.exists():
+        yield ok(what, f"{path} is made at the first start")
+        return
+    end = time.monotonic() + CHECKED
+    whole = True
+    try:
+        uri = f"file:{quote(str(path.absolute()))}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True, timeout=1.0)) as connection:
+            bad = judge(connection)
+            connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+            try:
+                (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            except sqlite3.OperationalError as error:
+                if "interrupted" not in str(error):
+                    raise
+                verdict, whole = "ok", False
+    except sqlite3.OperationalError as error:
+        yield fail(what, f"{path} cannot be read ({error}); see whose it is, and who locks it")
+        return
+    except sqlite3.DatabaseError as error:
+        bad, verdict = None, str(error)
+    if verdict != "ok":
+        text = f"{path} is damaged ({first_line(verdict)}); put back a copy of it, or move it away"
+        yield fail(what, f"{text} to begin with an empty one")
+    elif bad:
+        yield fail(what, f"{path} {bad}")
+    else:
+        yield ok(what, f"{path} is sound" + ("" if whole else ", as far as it was read"))
+
+
+def judge_journal(connection: sqlite3.Connection) -> str | None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version <= SCHEMA_VERSION:
+        return None
+    return f"has version {version}, which a newer Dragoman wrote; install that version"

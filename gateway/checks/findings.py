@@ -1,0 +1,34 @@
+"""What a check says."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+
+
+class Verdict(Enum):
+    """The value is what is printed."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "FAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found about *what*; for a bad one the text also says how to mend it."""
+
+    verdict: Verdict
+    what: str
+    text: str
+
+
+ok = partial(Finding, Verdict.OK)
+warn = partial(Finding, Verdict.WARN)
+fail = partial(Finding, Verdict.FAIL)
+Check = Callable[[], Iterator[Finding]]
+
+
+def first_line(error: object) -> str:
+    """What of an error fits into a line."""
+    return str(error).partition("\n")[0][:200]

@@ -1,0 +1,107 @@
+"""What is listened on, connected to, and looked up."""
+
+import errno
+import json
+import socket
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from adapters import AdapterError, load
+from gateway.checks.files import check_file, judge_journal
+from gateway.checks.findings import Finding, fail, ok, warn
+from gateway.server import ListenRefused, listen
+from gateway.settings import Settings, is_loopback
+
+CONNECTED = 3.0
+"""Seconds in which a broker is to take a connection."""
+_PORTS = {"amqp": 5672, "amqps": 5671, "stomp": 61613}
+
+
+def check_adapter(settings: Settings) -> Iterator[Finding]:
+    url = settings.adapter.get_secret_value()
+    try:
+        load(url, data=settings.data, settings=settings.adapter_settings)
+    except AdapterError as error:
+        yield fail("adapter", f"{error}; correct it with --adapter or adapter_settings")
+        return
+    parts = urlsplit(url)
+    if parts.scheme == "embedded":
+        yield from check_file("adapter", settings.data / "journal.db", judge_journal)
+    elif parts.hostname is None:
+        yield ok("adapter", f"{parts.scheme}: is there")
+    elif (port := parts.port or _PORTS.get(parts.scheme)) is None:
+        yield ok("adapter", f"{parts.scheme}: is there; its URL names no port to try")
+    else:
+        yield knock(parts.scheme, parts.hostname, port)
+
+
+def knock(scheme: str, host: str, port: int) -> Finding:
+    """Connect, no more: interests that are none would take away those of a gateway that runs."""
+    try:
+        socket.create_connection((host, port), timeout=CONNECTED).close()
+    except OSError as error:
+        text = f"{scheme}: {host}:{port} cannot be connected to ({error.strerror or error})"
+        return fail("adapter", f"{text}; see that the broker runs, and what --adapter says")
+    return ok("adapter", f"{scheme}: {host}:{port} can be connected to; a start logs in")
+
+
+def check_port(settings: Settings, runs: bool) -> Iterator[Finding]:
+    host, port = settings.host, settings.port
+    try:
+        listen(host, port).close()
+    except ListenRefused as error:
+        state = _ask_gateway(host, port)
+        if state is None:
+            used = getattr(error.__cause__, "errno", None) == errno.EADDRINUSE
+            way = "stop the program that has it, or choose" if used else "choose"
+            yield fail("port", f"{str(error).rstrip('.')}; {way} another with --host, --port")
+        elif runs:
+            ready = "is ready" if state.get("ready") else "is not ready: see /readyz"
+            finding = ok if state.get("ready") else warn
+            yield finding("port", f"{host}:{port}: a gateway answers, and {ready}")
+        else:
+            text = f"{host}:{port}: a gateway with other data answers; stop it, or choose another"
+            yield fail("port", f"{text} with --port")
+    else:
+        where = f"{host}:{port}" if port else f"{host}, any port"
+        yield ok("port", f"{where} is free")
+
+
+def _ask_gateway(host: str, port: int) -> dict[str, Any] | None:
+    """What a gateway there says of itself; None where there is none."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    connection = HTTPConnection(reachable, port, timeout=1.0)
+    try:
+        connection.request("GET", "/readyz")
+        state = json.loads(connection.getresponse().read(2**16))
+    except (OSError, HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+    return state if isinstance(state, dict) and {"ready", "draining"} <= state.keys() else None
+
+
+def check_public_url(settings: Settings) -> Iterator[Finding]:
+    if settings.public_url is None:
+        yield ok("public URL", "not set: addresses are given out as each request names them")
+        return
+    parts = urlsplit(settings.public_url)
+    host = parts.hostname or ""
+    try:
+        found = {str(row[4][0]) for row in socket.getaddrinfo(host, parts.port or parts.scheme)}
+    except (OSError, UnicodeError) as error:
+        text = (
+            f"{host} cannot be resolved here ({error}); correct it with --public-url, or mend DNS"
+        )
+        yield fail("public URL", text)
+        return
+    if not settings.on_loopback and any(map(is_loopback, found)):
+        text = f"{host} is this machine alone, but {settings.host} is not; set the name that peers"
+        yield warn("public URL", f"{text} use with --public-url")
+    elif parts.scheme == "http" and not is_loopback(host):
+        text = "without TLS others can read the keys of subscriptions on the way"
+        yield warn("public URL", f"{text}; put a proxy with https in front")
+    else:
+        yield ok("public URL", f"{host} is {', '.join(sorted(found)[:4])}")
