@@ -68,11 +68,13 @@ def string_of(element: etree._Element) -> str:
 
 
 def texts_of(element: etree._Element) -> Sequence[str]:
-    """The text nodes; lxml gives neighbours as one, and the parser makes no two."""
+    """The text nodes, of which the parser leaves no two side by side. One may be empty: there is
+    one where there was ``<![CDATA[]]>``."""
     text = element.text
     if not len(element):
-        return (text,) if text else ()
-    return [text for text in (text, *(child.tail for child in element)) if text]
+        return () if text is None else (text,)
+    texts = (text, *(child.tail for child in element))
+    return [text for text in texts if text is not None]
 
 
 class Values:

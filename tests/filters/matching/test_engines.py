@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.fuzz import campaign
 from filters.filter import Expression
 from filters.matching.engines import NATIVE, REFERENCE, engine_note, make_index
 from filters.matching.index import Index
@@ -60,6 +61,13 @@ def test_styles(make: Make, style: str) -> None:
     tally = check(make, texts, documents[:12])
     tally += check(make, texts, documents, claims=False, churn=chance)
     assert tally.true > 100
+
+
+@pytest.mark.release
+def test_campaign() -> None:
+    """About an hour: ten million verdicts, with what comes and goes."""
+    engines = [REFERENCE] if engine_note() else ENGINES
+    campaign(10_000_000, random.SystemRandom().randrange(2**32), engines)
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -1,0 +1,105 @@
+"""Hold the engines, and the plans that they are told, to libxml2's verdicts, for as long as it
+takes: ``python -m benchmarks.fuzz --pairs 10_000_000 --seed 1``.
+
+Each round makes expressions and documents of its own, from a seed that it names when they
+disagree; ``--round N`` repeats it alone. Exit status 1 after a disagreement.
+"""
+
+import argparse
+import random
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+from filters.filter import Expression
+from filters.matching.engines import NATIVE, REFERENCE, engine_note, make_index
+from filters.workloads import STYLES, Vocabulary, expressions, family_of, messages
+from tests.filters.matching.differential import Disagreement, Tally, check
+from tests.filters.matching.expressions import Grammar
+from tests.filters.matching.nasty import document
+
+Round = tuple[list[Expression], list[bytes]]
+
+
+def material(seed: int, number: int) -> Round:
+    """The expressions and documents of one round."""
+    chance = random.Random(f"{seed} {number}")
+    if number % 6 == 5:
+        style = chance.choice(list(STYLES))
+        documents = messages(family_of(style), 15, chance.randrange(2**32))
+        return expressions(style, 300, chance.randrange(2**32), Vocabulary(documents)), documents
+    grammar = Grammar(chance, chance.choice([0.0, 0.0, 0.05, 0.15, 0.4]))
+    texts = [grammar.expression() for _ in range(250)]
+    return texts, [document(chance, chance.choice([4, 14, 14, 40])) for _ in range(15)]
+
+
+def play(seed: int, number: int, engine: str) -> Tally:
+    """One round.
+
+    Raises:
+        Disagreement: With what to repeat it.
+    """
+    texts, documents = material(seed, number)
+    churn = random.Random(number) if number % 2 else None
+    try:
+        return check(
+            partial(make_index, engine), texts, documents, claims=engine == REFERENCE, churn=churn
+        )
+    except Disagreement as error:
+        raise Disagreement(f"--seed {seed} --round {number} --engine {engine}: {error}") from error
+
+
+def campaign(
+    pairs: int, seed: int, engines: list[str], say: Callable[[str], object] = print
+) -> Tally:
+    """Rounds until *pairs* verdicts were compared.
+
+    Raises:
+        Disagreement: The first.
+    """
+    tally = Tally()
+    number = 0
+    start = said = time.monotonic()
+    while tally.pairs < pairs:
+        for engine in engines:
+            tally += play(seed, number, engine)
+        number += 1
+        now = time.monotonic()
+        if now - said > 10 or tally.pairs >= pairs:
+            said = now
+            say(
+                f"{tally.pairs:,} of {pairs:,} pairs, {tally.true / tally.pairs:.0%} true,"
+                f" {tally.decided / tally.pairs:.0%} without libxml2, {number:,} rounds,"
+                f" {now - start:,.0f} s"
+            )
+    return tally
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--round", type=int, help="this one alone")
+    parser.add_argument("--engine", choices=[REFERENCE, NATIVE], help="by default all there are")
+    options = parser.parse_args()
+    engines = [REFERENCE, NATIVE]
+    if options.engine:
+        engines = [options.engine]
+    elif note := engine_note():
+        print(note, file=sys.stderr)
+        engines = [REFERENCE]
+    try:
+        if options.round is not None:
+            for engine in engines:
+                print(engine, play(options.seed, options.round, engine))
+        else:
+            campaign(options.pairs, options.seed, engines, lambda line: print(line, flush=True))
+    except Disagreement as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
