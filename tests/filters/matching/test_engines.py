@@ -1,7 +1,7 @@
 """Every engine beside libxml2, over real messages, made ones, and nasty ones."""
 
 import random
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,57 +9,98 @@ import pytest
 from benchmarks.fuzz import campaign
 from filters.filter import Expression
 from filters.matching.engines import NATIVE, REFERENCE, engine_note, make_index
-from filters.matching.index import Index
 from filters.workloads import STYLES, Vocabulary, expressions, family_of, messages
 from tests.filters import corpus
 from tests.filters.matching.differential import Tally, check
-from tests.filters.matching.expressions import Grammar
+from tests.filters.matching.expressions import NAMESPACES, Grammar
 from tests.filters.matching.nasty import document
 
 ENGINES = [REFERENCE, NATIVE]
 
-Make = Callable[[], Index]
-
 
 @pytest.fixture(params=ENGINES)
-def make(request: pytest.FixtureRequest) -> Make:
-    """Makes an index of one engine."""
+def engine(request: pytest.FixtureRequest) -> str:
+    """The name of each. What plans claim is held against them along with the reference."""
     name: str = request.param
     if name == NATIVE and (note := engine_note()):
         pytest.skip(note)
-    return lambda: make_index(name)
+    return name
+
+
+# Each has gone wrong once, here or in an engine that is no more; the generators rarely make them.
+CASES = [
+    ("a/text()", "<r><a><![CDATA[]]></a></r>"),
+    ("a/text() = ''", "<r><a/></r>"),
+    ("a/text() = ''", "<r><a><![CDATA[]]></a></r>"),
+    ("a/text() = 'xy'", "<r><a>x<!-- -->y</a></r>"),
+    ("a/text() = 'xy'", "<r><a>x<![CDATA[y]]></a></r>"),
+    ("a = 'xy'", "<r><a>x<!-- --><b>y</b><?p z?></a></r>"),
+    ("a >= 1 and a < 9", "<r><a>0</a><a>9</a></r>"),
+    ("a >= 9 and a < 1", "<r><a>0</a><a>9</a></r>"),
+    ("a/@x >= 1 and a/@x < 9", "<r><a x='0'/><a x='9'/></r>"),
+    ("a >= 1 and a < 9", "<r><a>1e0</a></r>"),
+    ("not(a < 5)", "<r><a>x</a></r>"),
+    ("a != 5", "<r><a>x</a></r>"),
+    ("a = 0", "<r><a>-0</a></r>"),
+    ("a = 0", "<r><a>00E1</a></r>"),
+    ("@x != 'a'", "<r/>"),
+    ("not(@x = 'a')", "<r/>"),
+    ("a[b = 1][c = 2]", "<r><a><b>1</b></a><a><c>2</c></a></r>"),
+    ("a[not(b)]", "<r><a><b/></a><a/></r>"),
+    ("a[not(b)]", "<r/>"),
+    ("not(/*[not(b)][last() = 2])", "<r/>"),
+    ("not(/*[not(b)])", "<r/>"),
+    ("contains(a, 'x')", "<r><a/><a>x</a></r>"),
+    ("contains(@*, 'x')", "<r a='y' b='x'/>"),
+    ("string(a) = ''", "<r/>"),
+    ("count(a) < 1", "<r><a/></r>"),
+    ("//@*", "<r xmlns:p='urn:p'/>"),
+    ("@p:x = 'a'", "<r xmlns:q='urn:p' q:x='a'/>"),
+    ("@x = 'a'", "<r xmlns:q='urn:p' q:x='a'/>"),
+    ("//a//a//a", "<a><a/><a><b><a/></b></a></a>"),
+    ("/a[. = 'x']", "<!--x--><a>x</a><!--x-->"),
+    ("/ = 'x'", "<!--y--><a>x</a><!--z-->"),
+    ("*[local-name() = 'a']/@*[local-name() = 'x'] = '1'", "<r xmlns:q='urn:q'><q:a q:x='1'/></r>"),
+]
+
+
+@pytest.mark.parametrize(("text", "octets"), CASES)
+def test_case(engine: str, text: str, octets: str) -> None:
+    expression = Expression(text, namespaces=NAMESPACES)
+    check(partial(make_index, engine), [expression], [octets.encode()] * 2)
 
 
 @pytest.mark.parametrize("wild", [0.0, 0.15, 0.4])
-def test_nasty(make: Make, wild: float) -> None:
+def test_nasty(engine: str, wild: float) -> None:
     chance = random.Random(f"nasty {wild}")
     grammar = Grammar(chance, wild)
     tally = Tally()
     for _ in range(10):
         texts = [grammar.expression() for _ in range(150)]
         documents = [document(chance) for _ in range(12)]
-        tally += check(make, texts, documents)
+        tally += check(partial(make_index, engine), texts, documents, claims=engine == REFERENCE)
     assert tally.true > 1_000
     assert tally.decided > tally.pairs * (0.7 if not wild else 0.4)
 
 
-def test_nasty_churn(make: Make) -> None:
+def test_nasty_churn(engine: str) -> None:
     chance = random.Random("churn")
     grammar = Grammar(chance, 0.1)
     for _ in range(5):
         texts = [grammar.expression() for _ in range(200)]
         documents = [document(chance) for _ in range(30)]
-        check(make, texts, documents, claims=False, churn=chance)
+        check(partial(make_index, engine), texts, documents, claims=False, churn=chance)
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_styles(make: Make, style: str) -> None:
+def test_styles(engine: str, style: str) -> None:
     """Over messages that look real."""
     documents = messages(family_of(style), 40, 1)
     texts = expressions(style, 600, 2, Vocabulary(documents))
     chance = random.Random(style)
-    tally = check(make, texts, documents[:12])
-    tally += check(make, texts, documents, claims=False, churn=chance)
+    claims = engine == REFERENCE
+    tally = check(partial(make_index, engine), texts, documents[:12], claims=claims)
+    tally += check(partial(make_index, engine), texts, documents, claims=False, churn=chance)
     assert tally.true > 100
 
 
@@ -71,22 +112,22 @@ def test_campaign() -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_corpus(make: Make, style: str, shared: Path) -> None:
+def test_corpus(engine: str, style: str, shared: Path) -> None:
     """Over real messages, of all families for the style that asks for no certain one."""
     families = ["winevent"] if style == "ev" else sorted(corpus.families(shared))
     for family in families:
         documents = list(corpus.messages(shared, family))
         documents = documents[:: max(1, len(documents) // 12)]
         texts = expressions(style, 150, 3, Vocabulary(documents))
-        check(make, texts, documents, claims=False)
+        check(partial(make_index, engine), texts, documents, claims=False)
 
 
-def test_real_filters(make: Make, shared: Path) -> None:
+def test_real_filters(engine: str, shared: Path) -> None:
     """Windows Event Forwarding subscriptions over Windows events."""
     texts = [
         Expression(text, namespaces=namespaces)
         for text, namespaces in corpus.forwarding_filters(shared)
     ]
     documents = list(corpus.messages(shared, "winevent", every=200))
-    tally = check(make, texts, documents)
+    tally = check(partial(make_index, engine), texts, documents, claims=engine == REFERENCE)
     assert tally.decided > tally.pairs * 0.95
