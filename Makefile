@@ -1,7 +1,7 @@
 # Dragoman: set up, run, test, check. `make` prints what there is.
 #
 # Everything happens in .venv, whatever environment is active; it is made when it is missing and
-# brought up to date when pyproject.toml has changed.
+# brought up to date when pyproject.toml or what is compiled has changed.
 
 PYTHON ?= python3
 # Options for what a target starts: make test ARGS="-k dime -x", make run ARGS="--port 9000"
@@ -14,6 +14,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
+# What is compiled when Dragoman is installed.
+BUILT_FROM := pyproject.toml hatch_build.py $(wildcard filters/matching/kernel/*)
 
 # Nothing of the caller's Python environment may leak in.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV MYPYPATH
@@ -63,13 +65,13 @@ clean: ## Remove what tools left behind (not .venv, not your data)
 	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
-$(RUN_STAMP): pyproject.toml
+$(RUN_STAMP): $(BUILT_FROM)
 	@$(prepare_venv)
 	@$(call pip_install,.)
 	@touch $@
 
 # The larger set holds the smaller.
-$(DEV_STAMP): pyproject.toml
+$(DEV_STAMP): $(BUILT_FROM)
 	@$(prepare_venv)
 	@$(call pip_install,.[dev])
 	@touch $(RUN_STAMP) $@
@@ -93,9 +95,11 @@ if [ -f $(VENV)/.made-in ] && [ "$$(cat $(VENV)/.made-in)" != "$(CURDIR)" ] \
 fi && echo "$(CURDIR)" >$(VENV)/.made-in
 endef
 
+# The compiled engine is built with the newest lxml, and serves no other.
 define pip_install
 echo "Installing $(1) into $(VENV), which can take minutes the first time ..."; \
-$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '$(1)'
+$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade lxml \
+	&& $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '$(1)'
 endef
 
 define install_system_packages

@@ -3,9 +3,11 @@ all filters. Knows nothing of SOAP, brokers or the gateway."""
 
 from filters.compiled import CompiledFilter, compile, content_dialects, topic_dialects
 from filters.documents import DocumentLimits, parse_document
+from filters.entries import Deferred, Matching
 from filters.events import PAYLOAD, Event, View
 from filters.filter import EVERYTHING, Expression, Filter, Namespaces
 from filters.filterset import FilterSet
+from filters.matching.engines import engine, engine_note
 from filters.patterns import TopicPattern
 from filters.reasons import FilterError, Reason, Refused
 from filters.topic_expressions import parse_expression, parse_topics
@@ -17,12 +19,14 @@ __all__ = [
     "EVERYTHING",
     "PAYLOAD",
     "CompiledFilter",
+    "Deferred",
     "DocumentLimits",
     "Event",
     "Expression",
     "Filter",
     "FilterError",
     "FilterSet",
+    "Matching",
     "Namespaces",
     "Reason",
     "Refused",
@@ -32,6 +36,8 @@ __all__ = [
     "View",
     "compile",
     "content_dialects",
+    "engine",
+    "engine_note",
     "names_payload_root",
     "parse_clark",
     "parse_document",

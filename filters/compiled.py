@@ -9,16 +9,15 @@ Dialects of content filters are open. A package adds some with an entry point of
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
-from weakref import WeakValueDictionary
 
 from lxml import etree
 
 from filters.dialects import ACTION_DPWS_1_0, ACTION_DPWS_1_1, XPATH_1_0
 from filters.documents import parse_own
-from filters.events import Event, View
+from filters.events import Event
 from filters.filter import Expression, Filter
 from filters.patterns import TopicPattern
 from filters.reasons import FilterError, Reason, Refused
@@ -41,64 +40,19 @@ _log = logging.getLogger(__name__)
 class Content:
     """One XPath expression over one view, its context node the root element."""
 
-    __slots__ = ("__weakref__", "_xpath", "view")
+    __slots__ = ("_xpath", "view")
 
     def __init__(self, expression: Expression) -> None:
         self._xpath = compile_xpath(expression.text, expression.namespaces)
         self.view = expression.view
 
-    def holds(self, root: etree._Element) -> bool:
-        """Whether it is true of the document of *root*; an error while it runs makes it false."""
+    def holds(self, event: Event) -> bool:
+        """Whether it is true of *event*; never, where its view is none. An error while it runs
+        makes it false."""
         try:
-            return bool(self._xpath(root))
-        except etree.XPathError:
+            return bool(self._xpath(parse_own(event.view(self.view))))
+        except (LookupError, Refused, etree.XMLSyntaxError, etree.XPathError, ValueError):
             return False
-
-
-class Evaluation:
-    """One event under evaluation: each view is parsed, and each expression evaluated, once."""
-
-    __slots__ = ("_event", "_roots", "_verdicts")
-
-    def __init__(self, event: Event) -> None:
-        self._event = event
-        self._roots: dict[View, etree._Element | None] = {}
-        self._verdicts: dict[Content, bool] = {}
-
-    def holds(self, content: Content) -> bool:
-        """Whether *content* is true of the event; never, where its view is none."""
-        verdict = self._verdicts.get(content)
-        if verdict is None:
-            root = self._root(content.view)
-            verdict = self._verdicts[content] = root is not None and content.holds(root)
-        return verdict
-
-    def meets(self, condition: Condition) -> bool:
-        """Whether *condition*, maybe the code of others, is true of the event."""
-        try:
-            return bool(condition(self._event))
-        except Exception:
-            # Their mistake must not cost other subscribers their message.
-            _log.debug("a filter failed", exc_info=True)
-            return False
-
-    def _root(self, view: View) -> etree._Element | None:
-        if view not in self._roots:
-            try:
-                self._roots[view] = parse_own(self._event.view(view))
-            except (LookupError, Refused, etree.XMLSyntaxError, ValueError):
-                self._roots[view] = None
-        return self._roots[view]
-
-
-@dataclass(frozen=True, slots=True)
-class Shared:
-    """Compiled expressions that several filters have in common, as long as one of them lives."""
-
-    patterns: WeakValueDictionary[Expression, TopicPattern] = field(
-        default_factory=WeakValueDictionary
-    )
-    contents: WeakValueDictionary[Expression, Content] = field(default_factory=WeakValueDictionary)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,58 +65,73 @@ class CompiledFilter:
 
     def matches(self, event: Event) -> bool:
         """Whether *event* passes; a `FilterSet` answers that for many filters at once."""
-        return self.selects(event.topic) and self.passes(Evaluation(event))
+        return (
+            self.selects(event.topic)
+            and all(holds(condition, event) for condition in self.conditions)
+            and all(content.holds(event) for content in self.contents)
+        )
 
     def selects(self, topic: Topic) -> bool:
         """Whether the topic expressions hold."""
         return all(pattern.matches(topic) for pattern in self.patterns)
 
-    def passes(self, evaluation: Evaluation) -> bool:
-        """Whether all expressions but those over the topic hold."""
-        return all(map(evaluation.meets, self.conditions)) and all(
-            map(evaluation.holds, self.contents)
-        )
 
-
-def compile(
-    filter: Filter,
-    *,
-    compilers: Mapping[str, Compiler] | None = None,
-    shared: Shared | None = None,
-) -> CompiledFilter:
+def compile(filter: Filter, *, compilers: Mapping[str, Compiler] | None = None) -> CompiledFilter:
     """Compile *filter*.
 
     Args:
         compilers: The dialects beside topics and XPath; None means ours and all that are
             installed.
-        shared: Where expressions are looked for before they are compiled.
 
     Raises:
         FilterError: ``TOPIC_DIALECT`` and ``FILTER_DIALECT`` with the supported dialects as
             names, ``TOPIC_INVALID``, ``FILTER_INVALID``, ``FILTER_COSTLY``.
     """
+    patterns = tuple(map(parse_expression, filter.topics))
+    contents, others = contents_of(filter)
+    return CompiledFilter(patterns, tuple(map(Content, contents)), conditions_of(others, compilers))
+
+
+def contents_of(filter: Filter) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+    """The XPath expressions of *filter*, and those of other dialects.
+
+    Raises:
+        FilterError: ``FILTER_COSTLY``: it has too many.
+    """
     if len(filter.expressions) > MAX_EXPRESSIONS:
         raise FilterError(Reason.FILTER_COSTLY, "the filter has too many expressions")
-    compilers = installed_compilers() if compilers is None else compilers
-    shared = shared or Shared()
-    patterns = []
-    for expression in filter.topics:
-        pattern = shared.patterns.get(expression)
-        if pattern is None:
-            pattern = shared.patterns[expression] = parse_expression(expression)
-        patterns.append(pattern)
-    contents = []
-    conditions = []
+    contents: list[Expression] = []
+    others: list[Expression] = []
     for expression in filter.contents + filter.others:
-        dialect = expression.dialect.strip() or XPATH_1_0
-        if dialect == XPATH_1_0:
-            content = shared.contents.get(expression)
-            if content is None:
-                content = shared.contents[expression] = Content(expression)
-            contents.append(content)
-        else:
-            conditions.append(_condition(dialect, expression, compilers))
-    return CompiledFilter(tuple(patterns), tuple(contents), tuple(conditions))
+        xpath = (expression.dialect.strip() or XPATH_1_0) == XPATH_1_0
+        (contents if xpath else others).append(expression)
+    return tuple(contents), tuple(others)
+
+
+def conditions_of(
+    others: tuple[Expression, ...], compilers: Mapping[str, Compiler] | None = None
+) -> tuple[Condition, ...]:
+    """Compile expressions of other dialects than XPath and those of topics.
+
+    Raises:
+        FilterError: As `compile`.
+    """
+    if not others:
+        return ()
+    compilers = installed_compilers() if compilers is None else compilers
+    return tuple(
+        _condition(expression.dialect.strip(), expression, compilers) for expression in others
+    )
+
+
+def holds(condition: Condition, event: Event) -> bool:
+    """Whether *condition*, maybe the code of others, is true of *event*."""
+    try:
+        return bool(condition(event))
+    except Exception:
+        # Their mistake must not cost other subscribers their message.
+        _log.debug("a filter failed", exc_info=True)
+        return False
 
 
 def topic_dialects() -> tuple[str, ...]:

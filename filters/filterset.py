@@ -1,59 +1,45 @@
 """The filter set: which of all filters does one event match?
 
-What filters have in common is done once. Identical filters are one entry with many keys; entries
-with the same topic expressions are one group; a content expression is compiled once, and evaluated
-once per event. Groups are looked up rather than tried:
-
-    topic -> groups (a bounded cache)  <-  those that name the topic
-                                           those whose topics begin with its first step
-                                           those that may match anywhere, and those without topics
+What filters have in common is done once. Filters with the same topic expressions are one group,
+and a topic finds its groups (`filters.topic_index`). Content expressions go into one index a view,
+which finds those that are true in one walk over the document (`filters.matching`). A filter of
+several parts is filed under one of them, the one that fewer others have, and looked at when that
+one holds.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from typing import Generic, TypeAlias, TypeVar
 
-from filters.compiled import CompiledFilter, Compiler, Evaluation, Shared, compile
-from filters.events import Event
+from lxml import etree
+
+from filters.compiled import Compiler, Condition, conditions_of, contents_of
+from filters.entries import (
+    NOBODY,
+    Contents,
+    Entry,
+    Group,
+    Matching,
+    Nobody,
+    Number,
+    extend,
+    join,
+    leave,
+)
+from filters.evaluation import Evaluation
+from filters.events import PAYLOAD, Event, View
 from filters.filter import Expression, Filter
+from filters.matching.engines import make_index
+from filters.matching.verification import Verifier
+from filters.reading import Reader
+from filters.reasons import FilterError, Refused
 from filters.topic_expressions import parse_expression
-from filters.topics import Step, Topic
+from filters.topic_index import TopicIndex
+from filters.xpath import relocate
 
 Key = TypeVar("Key")
 
-CACHED_TOPICS = 1024
-
-
-class _Entry(Generic[Key]):
-    """One distinct filter, and whose it is."""
-
-    __slots__ = ("compiled", "filter", "keys")
-
-    def __init__(self, filter: Filter, compiled: CompiledFilter) -> None:
-        self.filter = filter
-        self.compiled = compiled
-        self.keys: dict[Key, None] = {}
-
-    @property
-    def topics_only(self) -> bool:
-        return not (self.compiled.contents or self.compiled.conditions)
-
-
-class _Group(Generic[Key]):
-    """The entries of one combination of topic expressions."""
-
-    __slots__ = ("entries", "plain", "topics")
-
-    def __init__(self, topics: tuple[Expression, ...]) -> None:
-        self.topics = topics
-        self.plain: _Entry[Key] | None = None
-        """The entry that asks for nothing but the topic."""
-        self.entries: dict[Filter, _Entry[Key]] = {}
-        """All others."""
-
-    def all(self) -> Iterator[_Entry[Key]]:
-        if self.plain:
-            yield self.plain
-        yield from self.entries.values()
+PayloadPaths: TypeAlias = Mapping[View, tuple[str, ...]]
+"""Where the payload lies in other views: the names (Clark notation) of the elements around it."""
 
 
 class FilterSet(Generic[Key]):
@@ -61,22 +47,34 @@ class FilterSet(Generic[Key]):
 
     Args:
         compilers: As for `filters.compile`.
+        payload_paths: Expressions over these views are evaluated over the payload where that is
+            exact, so that the view is rarely made.
+        engine: ``native`` or ``reference``; by default what `filters.engine` says.
     """
 
-    def __init__(self, *, compilers: Mapping[str, Compiler] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        compilers: Mapping[str, Compiler] | None = None,
+        payload_paths: PayloadPaths | None = None,
+        engine: str | None = None,
+    ) -> None:
         self._compilers = compilers
-        self._shared = Shared()
-        self._entry_of: dict[Key, _Entry[Key]] = {}
-        self._groups: dict[tuple[Expression, ...], _Group[Key]] = {}
-        self._places: dict[Topic | Step | None, dict[_Group[Key], None]] = {}
-        """Where groups are found: under a topic, under a first step, or under None."""
-        self._cache: dict[Topic, tuple[_Group[Key], ...]] = {}
+        self._payload_paths = payload_paths or {}
+        self._engine = engine
+        self._places: dict[Key, Entry[Key] | Group[Key] | int] = {}
+        """Where a key is held; a number is that of an expression over the payload, alone."""
+        self._groups: dict[tuple[Expression, ...], Group[Key]] = {}
+        self._topics: TopicIndex[Group[Key]] = TopicIndex()
+        self._contents: dict[View, Contents[Key]] = {}
+        self._reader = Reader()
+        self._verifier = Verifier()
 
     def __len__(self) -> int:
-        return len(self._entry_of)
+        return len(self._places)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._entry_of
+        return key in self._places
 
     def add(self, key: Key, filter: Filter) -> None:
         """Add *filter* as that of *key*, in place of the one it may have had.
@@ -84,19 +82,23 @@ class FilterSet(Generic[Key]):
         Raises:
             FilterError: As `filters.compile`; nothing has changed then.
         """
-        group = self._groups.get(filter.topics)
-        entry = group and self._find(group, filter)
-        if not entry:
-            compiled = compile(filter, compilers=self._compilers, shared=self._shared)
-            entry = _Entry(filter, compiled)
-        if key in self._entry_of:
-            if self._entry_of[key] is entry:
-                return
+        patterns = tuple(map(parse_expression, filter.topics)) if filter.topics else ()
+        contents, others = contents_of(filter)
+        conditions = conditions_of(others, self._compilers)
+        numbers = self._number(contents)
+        if key in self._places:
             self.remove(key)
-        self._entry_of[key] = entry
-        entry.keys[key] = None
-        if len(entry.keys) == 1:
-            self._place(entry)
+        group = self._groups.get(filter.topics)
+        if group is None:
+            group = self._groups[filter.topics] = Group(filter.topics, patterns)
+            self._topics.add(group, patterns)
+        if not numbers and not others:
+            group.held = join(group.held, key)
+            self._places[key] = group
+        elif not filter.topics and not others and len(numbers) == 1 and numbers[0][0] == PAYLOAD:
+            self._add_alone(key, group, numbers[0][1])
+        else:
+            self._add_entry(key, group, numbers, others, conditions)
 
     def remove(self, key: Key) -> None:
         """Forget the filter of *key*.
@@ -104,25 +106,50 @@ class FilterSet(Generic[Key]):
         Raises:
             KeyError: It has none.
         """
-        entry = self._entry_of.pop(key)
-        del entry.keys[key]
-        if not entry.keys:
-            self._displace(entry)
+        place = self._places.pop(key)
+        if isinstance(place, Group):
+            group = place
+            group.held = leave(group.held, key)
+        elif isinstance(place, Entry):
+            group = place.group
+            place.held = leave(place.held, key)
+            if isinstance(place.held, Nobody):
+                self._displace(place)
+        else:
+            group = self._groups[()]
+            self._remove_alone(key, group, place)
+        if isinstance(group.held, Nobody) and not group.views and not group.entries:
+            del self._groups[group.topics]
+            self._topics.remove(group)
 
     def match(self, event: Event) -> list[Key]:
-        """The keys of all filters that *event* matches, each once, in no particular order."""
-        groups = self._cache.get(event.topic)
-        if groups is None:
-            groups = self._look_up(event.topic)
-        keys: list[Key] = []
-        evaluation = Evaluation(event)
-        for group in groups:
-            if group.plain:
-                keys.extend(group.plain.keys)
-            for entry in group.entries.values():
-                if entry.compiled.passes(evaluation):
-                    keys.extend(entry.keys)
+        """The keys of all filters that *event* matches, each once, in no particular order.
+
+        What costs too much to be evaluated on the spot is evaluated in another process, and does
+        not match if it exceeds its budget there.
+        """
+        matching = self.begin(event)
+        keys = matching.keys
+        for deferred in matching.deferred:
+            if self._verifier.evaluate(deferred.expressions, deferred.documents):
+                keys.extend(deferred.keys)
         return keys
+
+    def begin(self, event: Event) -> Matching[Key]:
+        """As `match`, without what costs too much to be evaluated on the spot."""
+        matching: Matching[Key] = Matching()
+        groups = self._topics.find(event.topic)
+        views: dict[View, int] = {}
+        for group in groups:
+            extend(matching.keys, group.held)
+            views |= group.views
+        evaluation = Evaluation(event, self._contents, self._verifier)
+        for view in views:
+            root = self._read(event, view)
+            if root is not None:
+                evaluation.look(view, root)
+        evaluation.settle(groups, matching)
+        return matching
 
     def overlaps(self, expression: Expression) -> bool:
         """Whether some filter may match some event on a topic that *expression* covers.
@@ -132,63 +159,107 @@ class FilterSet(Generic[Key]):
         """
         wanted = parse_expression(expression)
         return any(
-            all(pattern.overlaps(wanted) for pattern in next(group.all()).compiled.patterns)
+            all(pattern.overlaps(wanted) for pattern in group.patterns)
             for group in self._groups.values()
         )
 
-    def _find(self, group: _Group[Key], filter: Filter) -> _Entry[Key] | None:
-        if group.plain and group.plain.filter == filter:
-            return group.plain
-        return group.entries.get(filter)
+    def _read(self, event: Event, view: View) -> etree._Element | None:
+        """The root element of *view*, or None where the view is none."""
+        try:
+            return self._reader.read(event.view(view))
+        except (LookupError, Refused, etree.XMLSyntaxError, ValueError):
+            return None
 
-    def _place(self, entry: _Entry[Key]) -> None:
-        topics = entry.filter.topics
-        group = self._groups.get(topics)
-        if group is None:
-            group = self._groups[topics] = _Group(topics)
-            for place in _places(entry.compiled):
-                self._places.setdefault(place, {})[group] = None
-            self._cache.clear()
-        if entry.topics_only:
-            group.plain = entry
-        else:
-            group.entries[entry.filter] = entry
+    def _number(self, contents: tuple[Expression, ...]) -> tuple[Number, ...]:
+        """The numbers of *contents*, each of which has one more user now."""
+        numbers: list[Number] = []
+        try:
+            for expression in contents:
+                path = self._payload_paths.get(expression.view)
+                moved = path and relocate(expression, path)
+                expression = moved or expression
+                view = expression.view
+                held = self._contents.get(view)
+                if held is None:
+                    held = self._contents[view] = Contents(make_index(self._engine))
+                number = held.index.add(expression)
+                held.alone.extend([NOBODY] * (number + 1 - len(held.alone)))
+                numbers.append((view, number))
+        except FilterError:
+            self._let_go(numbers)
+            raise
+        return tuple(numbers)
 
-    def _displace(self, entry: _Entry[Key]) -> None:
-        group = self._groups[entry.filter.topics]
-        if entry.topics_only:
-            group.plain = None
+    def _let_go(self, numbers: tuple[Number, ...] | list[Number]) -> None:
+        for view, number in numbers:
+            self._contents[view].index.remove(number)
+
+    def _add_alone(self, key: Key, group: Group[Key], number: int) -> None:
+        alone = self._contents[PAYLOAD].alone
+        if not isinstance(alone[number], Nobody):
+            self._let_go(((PAYLOAD, number),))
+        alone[number] = join(alone[number], key)
+        group.views[PAYLOAD] = group.views.get(PAYLOAD, 0) + 1
+        self._places[key] = number
+
+    def _remove_alone(self, key: Key, group: Group[Key], number: int) -> None:
+        alone = self._contents[PAYLOAD].alone
+        alone[number] = leave(alone[number], key)
+        if isinstance(alone[number], Nobody):
+            self._let_go(((PAYLOAD, number),))
+        _discount(group.views, PAYLOAD)
+
+    def _add_entry(
+        self,
+        key: Key,
+        group: Group[Key],
+        numbers: tuple[Number, ...],
+        others: tuple[Expression, ...],
+        conditions: tuple[Condition, ...],
+    ) -> None:
+        entry = group.entries.get((numbers, others))
+        if entry is not None:
+            self._let_go(numbers)
         else:
-            del group.entries[entry.filter]
-        if group.plain or group.entries:
+            entry = group.entries[numbers, others] = Entry(group, numbers, others, conditions)
+            for view, _ in numbers:
+                group.views[view] = group.views.get(view, 0) + 1
+            self._file(entry)
+        entry.held = join(entry.held, key)
+        self._places[key] = entry
+
+    def _file(self, entry: Entry[Key]) -> None:
+        """File *entry* where it is looked at least: under one of its expressions, or its topics."""
+        if not entry.contents:
+            entry.group.filed[entry] = None
             return
-        del self._groups[group.topics]
-        for place in _places(entry.compiled):
-            del self._places[place][group]
-            if not self._places[place]:
-                del self._places[place]
-        self._cache.clear()
+        choices = [
+            (len(self._contents[view].filed.get(number, ())), view, number)
+            for view, number in entry.contents
+        ]
+        fewest, view, number = min(choices)
+        # Without topics, every event finds the group.
+        if entry.group.topics and len(entry.group.filed) < fewest:
+            entry.group.filed[entry] = None
+        else:
+            self._contents[view].filed.setdefault(number, {})[entry] = None
 
-    def _look_up(self, topic: Topic) -> tuple[_Group[Key], ...]:
-        groups = tuple(
-            group
-            for place in (topic, topic.steps[0], None)
-            for group in self._places.get(place, ())
-            if next(group.all()).compiled.selects(topic)
-        )
-        if len(self._cache) >= CACHED_TOPICS:
-            # The oldest goes: topics come in bursts, and a look-up is cheap.
-            del self._cache[next(iter(self._cache))]
-        self._cache[topic] = groups
-        return groups
+    def _displace(self, entry: Entry[Key]) -> None:
+        group = entry.group
+        del group.entries[entry.contents, entry.others]
+        if entry in group.filed:
+            del group.filed[entry]
+        for view, number in entry.contents:
+            filed = self._contents[view].filed
+            if entry in filed.get(number, ()):
+                del filed[number][entry]
+                if not filed[number]:
+                    del filed[number]
+            _discount(group.views, view)
+        self._let_go(entry.contents)
 
 
-def _places(compiled: CompiledFilter) -> frozenset[Topic] | frozenset[Step] | tuple[None]:
-    """Where a filter is to be found, by its first topic expression."""
-    if not compiled.patterns:
-        return (None,)
-    pattern = compiled.patterns[0]
-    if pattern.topics is not None:
-        return pattern.topics
-    roots = pattern.roots()
-    return (None,) if roots is None else roots
+def _discount(counts: dict[View, int], view: View) -> None:
+    counts[view] -= 1
+    if not counts[view]:
+        del counts[view]

@@ -35,6 +35,7 @@ from mediation.errors import MediationError
 from mediation.eventing import End, write_subscription_end
 from mediation.expiry import NEVER, UNSPECIFIED, Expiry, format_seconds
 from mediation.faults import FAULTS, Fault, fault_of, write_fault
+from mediation.filtering import PAYLOAD_PATHS
 from mediation.model import (
     Attachment,
     EndpointReference,
@@ -93,6 +94,7 @@ __all__ = [
     "FAULTS",
     "NEVER",
     "NO_HEADERS",
+    "PAYLOAD_PATHS",
     "PRODUCER_DOCUMENT",
     "SPECS",
     "SUBSCRIPTION_DOCUMENT",

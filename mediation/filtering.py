@@ -47,6 +47,12 @@ def envelope_view(soap: Soap, wsa: Wsa) -> View:
 
 ENVELOPE_VIEWS = {envelope_view(soap, wsa): (soap, wsa) for soap in Soap for wsa in Wsa}
 
+PAYLOAD_PATHS = {
+    view: (f"{{{soap.value}}}Envelope", f"{{{soap.value}}}Body")
+    for view, (soap, _) in ENVELOPE_VIEWS.items()
+}
+"""Where the payload lies in them, for `filters.FilterSet`."""
+
 
 def dialect_of(element: etree._Element) -> str | None:
     """The ``Dialect`` attribute in any spelling that peers use, what it means, or None."""

@@ -1,4 +1,3 @@
-import gc
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from lxml import etree
 from filters import (
     DEFAULT_TOPIC,
     EVERYTHING,
+    PAYLOAD,
     Event,
     Expression,
     Filter,
@@ -21,9 +21,8 @@ from filters import (
     View,
     compile,
 )
-from filters import filterset as module
-from filters.compiled import Content
 from filters.dialects import ACTION_DPWS_1_1, TOPIC_CONCRETE, TOPIC_FULL, TOPIC_IBM_SIMPLE
+from filters.topic_index import CACHED_TOPICS
 from tests.filters.corpus import forwarding_filters, messages
 
 NAMESPACES = (("t", "urn:t"), ("u", "urn:u"))
@@ -204,36 +203,94 @@ def test_each_view_is_made_once() -> None:
     assert made == ["envelope"]
 
 
-def test_expressions_are_shared_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[Expression] = []
-    init = Content.__init__
-
-    def counting(self: Content, expression: Expression) -> None:
-        compiled.append(expression)
-        init(self, expression)
-
-    monkeypatch.setattr(Content, "__init__", counting)
+def test_expressions_are_shared_and_forgotten() -> None:
     set_ = FilterSet[int]()
     for key in range(100):
         topics = (topic_expression(f"t:a{key % 10}"),)
         set_.add(key, Filter(topics=topics, contents=(Expression("/r"), Expression("a"))))
-    assert len(compiled) == 2
-    for key in range(100):
+        set_.add(100 + key, Filter(contents=(Expression("/r"),)))
+    index = set_._contents[PAYLOAD].index
+    assert len(index) == 2
+    for key in range(200):
         set_.remove(key)
-    gc.collect()
+    assert not len(index)
+    assert not set_._contents[PAYLOAD].filed
     assert not set_._groups
     assert not set_._places
-    assert not set_._shared.contents
-    assert not set_._shared.patterns
+    assert not len(set_._topics)
+
+
+def test_a_refused_filter_leaves_nothing() -> None:
+    set_ = FilterSet[int]()
+    with pytest.raises(FilterError):
+        set_.add(0, Filter(contents=(Expression("/r"), Expression("a["))))
+    with pytest.raises(FilterError):
+        set_.add(0, Filter(contents=(Expression("/r"), Expression("a", "urn:unknown"))))
+    assert not len(set_._contents[PAYLOAD].index)
+    assert 0 not in set_
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_filter_of_two_parts_is_filed_under_the_rarer_one(both: bool) -> None:
+    """So that neither a busy topic nor a common expression makes all of them candidates."""
+    set_ = FilterSet[int]()
+    for key in range(1000):
+        topic, value = ("a", key) if both else (f"a{key}", 0)
+        topics = (topic_expression(f"t:{topic}"),)
+        set_.add(key, Filter(topics=topics, contents=(Expression(f"/r = {value}"),)))
+    filed = [group.filed for group in set_._groups.values()]
+    by_content = set_._contents[PAYLOAD].filed
+    assert max(map(len, filed)) <= 1
+    assert max(map(len, by_content.values())) <= 1
+
+
+def test_an_expression_over_an_envelope_is_evaluated_over_the_payload_where_that_is_exact() -> None:
+    view = View("envelope")
+    made: list[View] = []
+
+    def views(view: View) -> bytes:
+        made.append(view)
+        return b"<s:E xmlns:s='urn:s'><s:H/><s:B><r><a>1</a></r></s:B></s:E>"
+
+    set_ = FilterSet[str](payload_paths={view: ("{urn:s}E", "{urn:s}B")})
+    namespaces = (("s", "urn:s"),)
+    for text in ["/s:E/s:B/r/a = 1", "s:B/r[a = 1]", "/s:E/s:B/r[a = 2]"]:
+        set_.add(text, Filter(contents=(Expression(text, namespaces=namespaces, view=view),)))
+    event = Event(b"<r><a>1</a></r>", views=views)
+    assert sorted(set_.match(event)) == ["/s:E/s:B/r/a = 1", "s:B/r[a = 1]"]
+    assert made == []
+    set_.add("header", Filter(contents=(Expression("/s:E/s:H", namespaces=namespaces, view=view),)))
+    assert "header" in set_.match(event)
+    assert made == [view]
+
+
+def test_costly_expressions_are_left_for_later() -> None:
+    """Reliability, Q02: what is expensive is evaluated where it can be stopped."""
+    set_ = FilterSet[str]()
+    costly = Expression("//*[../*[../*[../*[name() = 'x']]]]")
+    topics = (topic_expression("t:a"),)
+    set_.add("alone", Filter(contents=(costly,)))
+    set_.add("same", Filter(contents=(costly,)))
+    set_.add("both", Filter(topics=topics, contents=(costly, Expression("/r"))))
+    set_.add("never", Filter(topics=topics, contents=(costly, Expression("/x"))))
+    set_.add("cheap", Filter(contents=(Expression("/r/a"),)))
+    event = Event(b"<r>%s</r>" % (b"<a/>" * 500), topic=Topic((Step("urn:t", "a"),)))
+    matching = set_.begin(event)
+    assert matching.keys == ["cheap"]
+    [deferred] = matching.deferred
+    assert sorted(deferred.keys) == ["alone", "both", "same"]
+    assert [expression.text for expression in deferred.expressions] == [costly.text]
+    assert deferred.documents == {PAYLOAD: event.view(PAYLOAD)}
+    assert sorted(set_.match(event)) == ["cheap"]
 
 
 def test_topics_remembered_are_bounded() -> None:
     set_ = FilterSet[int]()
     set_.add(0, Filter(topics=(topic_expression("t:*//."),)))
-    for n in range(module.CACHED_TOPICS + 100):
+    for n in range(CACHED_TOPICS + 100):
         event = Event(b"<a/>", topic=Topic((Step("urn:t", f"a{n}"),)))
         assert set_.match(event) == [0]
-    assert len(set_._cache) == module.CACHED_TOPICS
+    assert len(set_._topics._cache) == CACHED_TOPICS
 
 
 def test_ten_thousand_identical_filters_are_one() -> None:

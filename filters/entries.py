@@ -1,0 +1,128 @@
+"""What a filter set holds: distinct filters, and whose they are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from filters.compiled import Condition
+from filters.events import View
+from filters.filter import Expression
+from filters.matching.index import Index
+from filters.patterns import TopicPattern
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred(Generic[Key]):
+    """Filters that depend on *expressions*, which cost too much to be evaluated on the spot.
+
+    They match if all of the expressions hold, each over the document of its view.
+    """
+
+    expressions: tuple[Expression, ...]
+    documents: Mapping[View, bytes]
+    keys: list[Key] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Matching(Generic[Key]):
+    """The keys of the filters that one event matches, each once, and what is left to evaluate."""
+
+    keys: list[Key] = field(default_factory=list)
+    deferred: list[Deferred[Key]] = field(default_factory=list)
+
+
+class Several(dict[Key, None]):
+    """The keys of one filter where they are several; a single one is kept as it is."""
+
+
+class Nobody:
+    """Stands where no key is."""
+
+
+NOBODY: Final = Nobody()
+
+Held: TypeAlias = Key | Several[Key] | Nobody
+
+
+def join(held: Held[Key], key: Key) -> Held[Key]:
+    """*held* with *key*."""
+    if isinstance(held, Nobody):
+        return key
+    if isinstance(held, Several):
+        held[key] = None
+        return held
+    both: Several[Key] = Several()
+    both[held] = both[key] = None
+    return both
+
+
+def leave(held: Held[Key], key: Key) -> Held[Key]:
+    """*held* without *key*, which is in it."""
+    if isinstance(held, Several):
+        del held[key]
+        return held if len(held) > 1 else next(iter(held))
+    return NOBODY
+
+
+def extend(keys: list[Key], held: Held[Key]) -> None:
+    """Add those of *held* to *keys*."""
+    if isinstance(held, Several):
+        keys.extend(held)
+    elif not isinstance(held, Nobody):
+        keys.append(held)
+
+
+Number: TypeAlias = tuple[View, int]
+"""A content expression: its view, and its number in the index of that view."""
+
+
+class Entry(Generic[Key]):
+    """One distinct filter of several parts, and whose it is."""
+
+    __slots__ = ("conditions", "contents", "group", "held", "others")
+
+    def __init__(
+        self,
+        group: "Group[Key]",
+        contents: tuple[Number, ...],
+        others: tuple[Expression, ...],
+        conditions: tuple[Condition, ...],
+    ) -> None:
+        self.group = group
+        self.contents = contents
+        self.others = others
+        self.conditions = conditions
+        self.held: Held[Key] = NOBODY
+
+
+class Group(Generic[Key]):
+    """The filters of one combination of topic expressions."""
+
+    __slots__ = ("entries", "filed", "held", "patterns", "topics", "views")
+
+    def __init__(self, topics: tuple[Expression, ...], patterns: tuple[TopicPattern, ...]) -> None:
+        self.topics = topics
+        self.patterns = patterns
+        self.held: Held[Key] = NOBODY
+        """Whose filter asks for nothing but the topic."""
+        self.entries: dict[tuple[tuple[Number, ...], tuple[Expression, ...]], Entry[Key]] = {}
+        """All others, by what they ask for."""
+        self.filed: dict[Entry[Key], None] = {}
+        """Those of them that are looked at for each event of the topic."""
+        self.views: dict[View, int] = {}
+        """The views of their content expressions, and how many filters need each."""
+
+
+class Contents(Generic[Key]):
+    """The content expressions over one view."""
+
+    __slots__ = ("alone", "filed", "index")
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.alone: list[Held[Key]] = []
+        """By number: whose whole filter the expression is."""
+        self.filed: dict[int, dict[Entry[Key], None]] = {}
+        """By number: filters of several parts that are looked at when the expression holds."""

@@ -1,0 +1,267 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, binding=False
+# distutils: language = c++
+"""The compiled engine as Python sees it: plans in, numbers out. See engine.hpp, and native.py."""
+
+from cython.operator cimport dereference
+from libc.stdint cimport uint8_t, uint32_t
+from libcpp cimport bool as truth
+from libcpp.string_view cimport string_view
+from libcpp.vector cimport vector
+from lxml.includes cimport etreepublic as api
+from lxml.includes.tree cimport xmlNode
+
+from lxml import etree
+
+api.import_lxml__etree()
+
+
+cdef extern from "<libxml/xmlversion.h>" nogil:
+    const char* LIBXML_DOTTED_VERSION
+
+
+cdef extern from *:
+    """
+    #define DRAGOMAN_LXML DRAGOMAN_LXML_VERSION
+    """
+    const char* DRAGOMAN_LXML
+
+
+cdef extern from "engine.hpp" namespace "dragoman" nogil:
+    const uint32_t NONE
+    const uint32_t ROOT
+
+    cdef cppclass Test:
+        Test()
+        uint8_t subject, comparison
+        truth low_included, high_included
+        uint32_t label, text
+        double low, high
+
+    cdef enum Kind:
+        HOLDS
+        FAILS
+        EVERY "dragoman::ALL"
+        SOME_OF "dragoman::ANY"
+
+    uint32_t word(Kind kind, uint32_t number)
+    void put_test(vector[uint32_t]& words, uint8_t subject, uint8_t comparison, uint32_t label,
+                  uint32_t text, double number)
+    const uint32_t INSTRUCTION_SHIFT, ABSOLUTE_BIT, SPAN_MASK, CONDITION_BIT
+
+    cdef cppclass Engine:
+        Engine() except +
+        uint32_t label(const char* ns, size_t ns_size, const char* local, size_t local_size) except +
+        uint32_t string(const char* text, size_t size) except +
+        uint32_t step(uint32_t parent, uint8_t axis, uint32_t label) except +
+        uint32_t atom(uint32_t node, vector[Test] tests) except +
+        void drop_unused(uint32_t atom)
+        uint32_t find_filter(string_view text, uint32_t scope)
+        uint32_t add_filter(string_view text, uint32_t scope, const vector[uint32_t]& formula,
+                            truth exact, truth numeric, const vector[uint32_t]& branches,
+                            const vector[uint32_t]& program) except +
+        truth has(uint32_t number)
+        void keep(uint32_t number)
+        truth let_go(uint32_t number) except +
+        string_view text_of(uint32_t number)
+        uint32_t scope_of(uint32_t number)
+        size_t size()
+        size_t states()
+        void find(const xmlNode* root, vector[uint32_t]& yes, vector[uint32_t]& doubtful) except +
+
+
+cdef extern from "names.hpp" namespace "dragoman" nogil:
+    cdef cppclass _Names "dragoman::Names":
+        size_t meet(const xmlNode* root, size_t limit) except +
+
+
+BUILT_FOR = (DRAGOMAN_LXML.decode(), LIBXML_DOTTED_VERSION.decode())
+"""The versions of lxml and libxml2 whose headers this was compiled with."""
+
+ELEMENT_SIZE = sizeof(api._Element)
+"""Of lxml's elements, in octets."""
+
+
+# The numbers of plan.py that decide how a tuple is read.
+cdef enum:
+    AND = 0
+    SOME = 3
+    FIRST_ON_NUMBERS = 5
+    RANGE = 11
+
+
+cdef class Names:
+    """How many different names were met in documents."""
+
+    cdef _Names names
+
+    def meet(self, api._Element root not None, size_t limit):
+        """Meet those of a document; returns how many there were ever, counted up to *limit*."""
+        return self.names.meet(<const xmlNode*>root._c_node, limit)
+
+
+cdef class Kernel:
+    """Plans by number."""
+
+    cdef Engine engine
+
+    def __len__(self):
+        return self.engine.size()
+
+    @property
+    def states(self):
+        """How many states of the automaton are remembered."""
+        return self.engine.states()
+
+    def find_filter(self, bytes text, uint32_t scope):
+        """The number of the expression with this text and these namespaces, or -1."""
+        cdef uint32_t number = self.engine.find_filter(_view(text), scope)
+        return -1 if number == NONE else number
+
+    def keep(self, uint32_t number):
+        self.engine.keep(number)
+
+    def has(self, uint32_t number):
+        return self.engine.has(number)
+
+    def text(self, uint32_t number):
+        cdef string_view text = self.engine.text_of(number)
+        return text.data()[: text.size()]
+
+    def scope(self, uint32_t number):
+        return self.engine.scope_of(number)
+
+    def let_go(self, uint32_t number):
+        """One user less; True if that was the last one."""
+        return self.engine.let_go(number)
+
+    def find(self, api._Element root not None):
+        """The numbers of what is true of the document, and of what libxml2 has to decide."""
+        cdef vector[uint32_t] yes, doubtful
+        self.engine.find(<const xmlNode*>root._c_node, yes, doubtful)
+        return _numbers(yes), _numbers(doubtful)
+
+    def add(self, bytes text, uint32_t scope, plan):
+        """The number of a new expression, of which `find_filter` knows nothing."""
+        cdef vector[uint32_t] atoms, formula, branches, program
+        cdef truth numeric = False
+        cdef tuple path
+        for atom in <tuple>plan[0]:
+            atoms.push_back(self._atom(<tuple>(<tuple>atom)[0], <tuple>(<tuple>atom)[1], &numeric))
+        _put_formula(plan[1], atoms, formula)
+        for path in <tuple>plan[3]:
+            branches.push_back(self._node(path))
+        if plan[4] is not None:
+            self._put_program(<tuple>plan[4], program)
+        number = self.engine.add_filter(
+            _view(text), scope, formula, <truth>plan[2], numeric, branches, program
+        )
+        for index in atoms:
+            self.engine.drop_unused(index)
+        return number
+
+    cdef uint32_t _label(self, object ns, object local) except? 0xffffffff:
+        cdef bytes octets
+        cdef const char* namespace = NULL
+        cdef const char* name = NULL
+        cdef bytes name_octets
+        cdef size_t namespace_size = 0, name_size = 0
+        if ns is not None:
+            octets = (<str>ns).encode()
+            namespace, namespace_size = <const char*>octets, <size_t>len(octets)
+        if local is not None:
+            name_octets = (<str>local).encode()
+            name, name_size = <const char*>name_octets, <size_t>len(name_octets)
+        return self.engine.label(namespace, namespace_size, name, name_size)
+
+    cdef uint32_t _string(self, str text) except? 0xffffffff:
+        cdef bytes octets = text.encode()
+        return self.engine.string(<const char*>octets, len(octets))
+
+    cdef uint32_t _node(self, tuple path) except? 0xffffffff:
+        cdef uint32_t node = ROOT
+        for step in path:
+            axis, ns, local = <tuple>step
+            node = self.engine.step(node, <uint8_t>axis, self._label(ns, local))
+        return node
+
+    cdef uint32_t _atom(self, tuple path, tuple tests, truth* numeric) except? 0xffffffff:
+        cdef vector[Test] rows
+        cdef Test row
+        for test in tests:
+            subject, ns, local, comparison, operand = <tuple>test
+            row = Test()
+            row.subject = subject
+            row.comparison = comparison
+            if subject == 2:
+                row.label = self._label(ns, local)
+            if comparison == RANGE:
+                numeric[0] = True
+                row.low, row.low_included, row.high, row.high_included = <tuple>operand
+            elif comparison >= FIRST_ON_NUMBERS:
+                numeric[0] = True
+                row.low = operand
+            elif operand is not None:
+                row.text = self._string(operand)
+            rows.push_back(row)
+        return self.engine.atom(self._node(path), rows)
+
+    cdef int _put_program(self, tuple program, vector[uint32_t]& words) except -1:
+        cdef size_t start = words.size()
+        cdef uint32_t instruction = program[0]
+        words.push_back(0)
+        if instruction < SOME:
+            for operand in program[1:]:
+                self._put_program(<tuple>operand, words)
+        else:
+            self._put_path(program, words)
+        if words.size() - start - 1 > SPAN_MASK:
+            raise OverflowError
+        words[start] = instruction << INSTRUCTION_SHIFT | <uint32_t>(words.size() - start - 1)
+        if instruction >= SOME and program[1]:
+            words[start] |= ABSOLUTE_BIT
+        return 0
+
+    cdef int _put_path(self, tuple program, vector[uint32_t]& words) except -1:
+        _, _, steps, test = program
+        words.push_back(<uint32_t>len(<tuple>steps) << 1 | (test is not None))
+        if test is not None:
+            subject, ns, local, comparison, operand = <tuple>test
+            put_test(
+                words,
+                subject,
+                comparison,
+                self._label(ns, local) if subject == 2 else NONE,
+                self._string(operand) if isinstance(operand, str) else NONE,
+                0 if operand is None or isinstance(operand, str) else operand,
+            )
+        for step in <tuple>steps:
+            axis, ns, local, condition = <tuple>step
+            words.push_back(<uint32_t>axis | (0 if condition is None else CONDITION_BIT))
+            words.push_back(self._label(ns, local))
+            if condition is not None:
+                self._put_program(<tuple>condition, words)
+        return 0
+
+
+cdef int _put_formula(object formula, vector[uint32_t]& atoms, vector[uint32_t]& words) except -1:
+    cdef size_t start = words.size()
+    cdef long literal
+    if isinstance(formula, int):
+        literal = formula
+        words.push_back(word(HOLDS, atoms[literal]) if literal >= 0 else word(FAILS, atoms[~literal]))
+        return 0
+    words.push_back(0)
+    for operand in (<tuple>formula)[1:]:
+        _put_formula(operand, atoms, words)
+    words[start] = word(
+        EVERY if (<tuple>formula)[0] == AND else SOME_OF, <uint32_t>(words.size() - start - 1)
+    )
+    return 0
+
+
+cdef list _numbers(vector[uint32_t]& found):
+    return [number for number in found]
+
+
+cdef inline string_view _view(bytes text):
+    return string_view(<const char*>text, len(text))

@@ -1,0 +1,266 @@
+// Containers of the kernel: hash tables without tombstones, interned strings, pools of numbered slots.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace dragoman {
+
+constexpr uint32_t NONE = 0xffffffffu;
+
+// Strangers choose names and values: the seed keeps them from choosing collisions.
+inline uint64_t seed() {
+    static const uint64_t value = [] {
+        std::random_device device;
+        return (uint64_t(device()) << 32) ^ device() ^ 0x9e3779b97f4a7c15ull;
+    }();
+    return value;
+}
+
+inline uint64_t mix(uint64_t a, uint64_t b) {
+    __uint128_t product = __uint128_t(a) * b;
+    return uint64_t(product) ^ uint64_t(product >> 64);
+}
+
+inline uint64_t hash_number(uint64_t key) {
+    return mix(key ^ seed(), 0x9e3779b97f4a7c15ull);
+}
+
+inline uint64_t hash_octets(const char* data, size_t length) {
+    uint64_t hash = seed() ^ (length * 0xa0761d6478bd642full);
+    while (length >= 8) {
+        uint64_t word;
+        std::memcpy(&word, data, 8);
+        hash = mix(hash ^ word, 0xe7037ed1a0b428dbull);
+        data += 8;
+        length -= 8;
+    }
+    if (length) {
+        uint64_t word = 0;
+        std::memcpy(&word, data, length);
+        hash = mix(hash ^ word, 0x8ebc6af09c88c6e3ull);
+    }
+    return mix(hash, 0x589965cc75374cc3ull);
+}
+
+// 64-bit keys to 32-bit values; linear probing, deletion by moving back.
+class NumberMap {
+  public:
+    uint32_t find(uint64_t key) const {
+        if (!count_) return NONE;
+        for (size_t at = hash_number(key) & mask_;; at = (at + 1) & mask_) {
+            if (values_[at] == NONE) return NONE;
+            if (keys_[at] == key) return values_[at];
+        }
+    }
+
+    void set(uint64_t key, uint32_t value) {
+        if ((count_ + 1) * 4 > keys_.size() * 3) resize(keys_.empty() ? 16 : keys_.size() * 2);
+        size_t at = hash_number(key) & mask_;
+        while (values_[at] != NONE && keys_[at] != key) at = (at + 1) & mask_;
+        if (values_[at] == NONE) ++count_;
+        keys_[at] = key;
+        values_[at] = value;
+    }
+
+    void erase(uint64_t key) {
+        if (!count_) return;
+        size_t at = hash_number(key) & mask_;
+        while (values_[at] != NONE && keys_[at] != key) at = (at + 1) & mask_;
+        if (values_[at] == NONE) return;
+        for (size_t next = (at + 1) & mask_; values_[next] != NONE; next = (next + 1) & mask_) {
+            size_t home = hash_number(keys_[next]) & mask_;
+            if (((next - home) & mask_) >= ((next - at) & mask_)) {
+                keys_[at] = keys_[next];
+                values_[at] = values_[next];
+                at = next;
+            }
+        }
+        values_[at] = NONE;
+        --count_;
+        if (keys_.size() > 64 && count_ * 8 < keys_.size()) resize(keys_.size() / 2);
+    }
+
+    size_t size() const { return count_; }
+
+    void clear() {
+        std::vector<uint64_t>().swap(keys_);
+        std::vector<uint32_t>().swap(values_);
+        count_ = mask_ = 0;
+    }
+
+  private:
+    void resize(size_t size) {
+        std::vector<uint64_t> keys(size);
+        std::vector<uint32_t> values(size, NONE);
+        keys.swap(keys_);
+        values.swap(values_);
+        mask_ = size - 1;
+        for (size_t from = 0; from < keys.size(); ++from) {
+            if (values[from] == NONE) continue;
+            size_t at = hash_number(keys[from]) & mask_;
+            while (values_[at] != NONE) at = (at + 1) & mask_;
+            keys_[at] = keys[from];
+            values_[at] = values[from];
+        }
+    }
+
+    std::vector<uint64_t> keys_;
+    std::vector<uint32_t> values_;
+    size_t count_ = 0, mask_ = 0;
+};
+
+// Hashes to numbers whose equality the caller judges (the keys lie elsewhere).
+class HashIndex {
+  public:
+    template <typename Same>
+    uint32_t find(uint32_t hash, Same same) const {
+        if (!count_) return NONE;
+        for (size_t at = hash & mask_;; at = (at + 1) & mask_) {
+            const Slot& slot = slots_[at];
+            if (slot.number == NONE) return NONE;
+            if (slot.hash == hash && same(slot.number)) return slot.number;
+        }
+    }
+
+    void add(uint32_t hash, uint32_t number) {
+        if ((count_ + 1) * 4 > slots_.size() * 3) resize(slots_.empty() ? 16 : slots_.size() * 2);
+        size_t at = hash & mask_;
+        while (slots_[at].number != NONE) at = (at + 1) & mask_;
+        slots_[at] = {hash, number};
+        ++count_;
+    }
+
+    void erase(uint32_t hash, uint32_t number) {
+        size_t at = hash & mask_;
+        while (slots_[at].number != number) at = (at + 1) & mask_;
+        for (size_t next = (at + 1) & mask_; slots_[next].number != NONE;
+             next = (next + 1) & mask_) {
+            size_t home = slots_[next].hash & mask_;
+            if (((next - home) & mask_) >= ((next - at) & mask_)) {
+                slots_[at] = slots_[next];
+                at = next;
+            }
+        }
+        slots_[at].number = NONE;
+        --count_;
+        if (slots_.size() > 64 && count_ * 8 < slots_.size()) resize(slots_.size() / 2);
+    }
+
+  private:
+    struct Slot {
+        uint32_t hash, number;
+    };
+
+    void resize(size_t size) {
+        std::vector<Slot> slots(size, Slot{0, NONE});
+        slots.swap(slots_);
+        mask_ = size - 1;
+        for (const Slot& slot : slots) {
+            if (slot.number == NONE) continue;
+            size_t at = slot.hash & mask_;
+            while (slots_[at].number != NONE) at = (at + 1) & mask_;
+            slots_[at] = slot;
+        }
+    }
+
+    std::vector<Slot> slots_;
+    size_t count_ = 0, mask_ = 0;
+};
+
+// Numbered slots; a number that was let go of is used again, the lowest ones are not preferred.
+template <typename T>
+class Pool {
+  public:
+    uint32_t add(T value) {
+        if (free_.empty()) {
+            slots_.push_back(std::move(value));
+            return uint32_t(slots_.size() - 1);
+        }
+        uint32_t number = free_.back();
+        free_.pop_back();
+        slots_[number] = std::move(value);
+        return number;
+    }
+
+    void erase(uint32_t number) {
+        slots_[number] = T();
+        free_.push_back(number);
+    }
+
+    T& operator[](uint32_t number) { return slots_[number]; }
+    const T& operator[](uint32_t number) const { return slots_[number]; }
+    uint32_t bound() const { return uint32_t(slots_.size()); }
+    size_t live() const { return slots_.size() - free_.size(); }
+
+  private:
+    std::vector<T> slots_;
+    std::vector<uint32_t> free_;
+};
+
+// Strings that filters name, each once, with a count of its users.
+class Strings {
+  public:
+    ~Strings() {
+        for (uint32_t number = 0; number < strings_.bound(); ++number) std::free(strings_[number].data);
+    }
+
+    uint32_t find(std::string_view text) const {
+        if (text.size() > longest_) return NONE;
+        return find(text, uint32_t(hash_octets(text.data(), text.size())));
+    }
+
+    uint32_t keep(std::string_view text) {
+        uint32_t hash = uint32_t(hash_octets(text.data(), text.size()));
+        uint32_t number = find(text, hash);
+        if (number == NONE) {
+            char* data = static_cast<char*>(std::malloc(text.size() + 1));
+            if (!data) throw std::bad_alloc();
+            std::memcpy(data, text.data(), text.size());
+            number = strings_.add({data, uint32_t(text.size()), 0});
+            index_.add(hash, number);
+            if (text.size() > longest_) longest_ = text.size();
+        }
+        ++strings_[number].users;
+        return number;
+    }
+
+    void keep(uint32_t number) { ++strings_[number].users; }
+
+    void let_go(uint32_t number) {
+        String& string = strings_[number];
+        if (--string.users) return;
+        index_.erase(uint32_t(hash_octets(string.data, string.size)), number);
+        std::free(string.data);
+        strings_.erase(number);
+    }
+
+    std::string_view operator[](uint32_t number) const {
+        return {strings_[number].data, strings_[number].size};
+    }
+
+  private:
+    struct String {
+        char* data = nullptr;
+        uint32_t size = 0, users = 0;
+    };
+
+    uint32_t find(std::string_view text, uint32_t hash) const {
+        return index_.find(hash, [&](uint32_t number) {
+            return strings_[number].size == text.size() &&
+                   !std::memcmp(strings_[number].data, text.data(), text.size());
+        });
+    }
+
+    Pool<String> strings_;
+    HashIndex index_;
+    size_t longest_ = 0;
+};
+
+}  // namespace dragoman
