@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.checks.files import check_archive, check_data, check_store, is_locked
 from gateway.checks.findings import Check, Finding, Verdict, fail, first_line, warn
-from gateway.checks.machine import check_clock, check_versions
+from gateway.checks.machine import check_clock, check_engine, check_versions
 from gateway.checks.peers import check_adapter, check_port, check_public_url
 from gateway.checks.settings import check_settings
 
@@ -46,6 +46,7 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
     checks += [
         ("clock", partial(check_clock, settings.data if settings else None)),
         ("versions", check_versions),
+        ("filter engine", check_engine),
     ]
     yield from run(checks)
     if settings is None:

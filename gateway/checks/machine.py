@@ -1,4 +1,4 @@
-"""The clock and the libraries."""
+"""The clock, the libraries, the filter engine."""
 
 import platform
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lxml import etree
 
+from filters import engine, engine_note
 from gateway.checks.findings import Finding, fail, ok, warn
 
 SKEW = 60.0
@@ -40,6 +41,11 @@ def check_versions() -> Iterator[Finding]:
         yield warn("versions", f"{found}, {text}; pip install --force-reinstall lxml")
     else:
         yield ok("versions", found)
+
+
+def check_engine() -> Iterator[Finding]:
+    note = engine_note()
+    yield warn("filter engine", f"{engine()}: {note}") if note else ok("filter engine", engine())
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from filters import engine, engine_note
 from gateway import checks
 from gateway.checks import Finding, Verdict
 from gateway.checks.findings import Check, ok
@@ -74,7 +75,7 @@ def test_before_the_first_start(folder: Path) -> None:
     told = [line.split(":")[0].split(maxsplit=1)[1] for line in lines]
     assert told == [
         "settings", "data", "store", "adapter", "port", "public URL", "archive", "clock",
-        "versions",
+        "versions", "filter engine",
     ]  # fmt: skip
     assert list(folder.iterdir()) == [], "it made something"
 
@@ -375,6 +376,15 @@ def test_a_clock_that_was_set_back(folder: Path) -> None:
     code, lines = doctor("--data", "data")
     assert code == 0
     assert of(lines, "clock").startswith("warn") and "newer than now" in of(lines, "clock")
+
+
+def test_the_engine() -> None:
+    _, lines = doctor()
+    line = of(lines, "filter engine")
+    note = engine_note()
+    assert line == (
+        f"warn  filter engine: {engine()}: {note}" if note else "ok    filter engine: native"
+    )
 
 
 # The checks as such.
