@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from adapters.deferral import MOST, Deferral, Matched
 from adapters.observed import ObservedDelivery
 from adapters.protocol import (
     EVERYTHING_WANTED,
@@ -15,8 +16,16 @@ from adapters.protocol import (
     Delivery,
     Interest,
 )
-from filters import Filter, FilterError, FilterSet, TopicPattern, compile, parse_expression
-from mediation import Notification, event
+from filters import (
+    Filter,
+    FilterError,
+    FilterSet,
+    Matching,
+    TopicPattern,
+    compile,
+    parse_expression,
+)
+from mediation import PAYLOAD_PATHS, Notification, event
 
 logger = logging.getLogger(__name__)
 
@@ -48,12 +57,14 @@ class XPathFilterAdapter:
     ) -> None:
         self._adapter = adapter
         self._settled = settled
-        self._filters: FilterSet[str] = FilterSet()
+        self._filters: FilterSet[str] = FilterSet(payload_paths=PAYLOAD_PATHS)
         self._pattern_of: dict[str, TopicPattern | None] = {}
         self._references: dict[TopicPattern | None, _Reference] = {}
         if settled is not None:
             self._references[None] = _Reference(EVERYTHING_WANTED, filters=1)
         self._asking = asyncio.Lock()
+        waiting = min(MOST, max(1, adapter.capabilities.prefetch // 2))
+        self._deferral = Deferral(self._pattern_of.__contains__, most=waiting)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -120,35 +131,55 @@ class XPathFilterAdapter:
         """As `Adapter.publish`."""
         await self._adapter.publish(notifications)
 
-    async def deliveries(self) -> AsyncIterator[tuple[Delivery, list[str]]]:
-        """Yield each message that some filter matches, with the keys of all that do.
+    async def deliveries(self) -> AsyncIterator[Matched]:
+        """Yield each message that some filter matches, with the keys of all that do: once, or in
+        two parts if some of the filters take their time (`adapters.deferral`).
 
         What matches nobody is settled here.
         """
+        deferral = self._deferral
+        deliveries = self._adapter.deliveries()
+        coming: asyncio.Future[Delivery | None] | None = None
         turn = 0
-        async for delivery in self._adapter.deliveries():
-            if self._settled is not None:
-                delivery = ObservedDelivery(delivery, self._settled)
-            keys = self._match(delivery.notification)
-            if keys:
-                yield delivery, keys
-            else:
-                delivery.settle()
-            turn += 1
-            if turn % TURN == 0:
-                await asyncio.sleep(0)
-
-    def _match(self, notification: Notification) -> list[str]:
-        """The keys of all filters that match. One message must not end the delivery of all
-        others, again and again after each restart: what fails on it matches nobody."""
         try:
-            return self._filters.match(event(notification))
+            while True:
+                while (matched := deferral.take()) is not None:
+                    yield matched
+                if coming is None and deferral.idle:
+                    delivery = await anext(deliveries, None)
+                else:
+                    coming = coming or asyncio.ensure_future(anext(deliveries, None))
+                    evaluated = deferral.evaluated()
+                    await asyncio.wait((coming, evaluated), return_when=asyncio.FIRST_COMPLETED)
+                    if evaluated.done() or not coming.done():
+                        continue  # What is evaluated first comes first.
+                    delivery, coming = coming.result(), None
+                if delivery is None:
+                    return
+                if self._settled is not None:
+                    delivery = ObservedDelivery(delivery, self._settled)
+                matched = deferral.divide(delivery, self._match(delivery.notification))
+                if matched is not None:
+                    yield matched
+                turn += 1
+                if turn % TURN == 0:
+                    await asyncio.sleep(0)
+        finally:
+            if coming is not None:
+                coming.cancel()
+
+    def _match(self, notification: Notification) -> Matching[str]:
+        """Which filters match. One message must not end the delivery of all others, again and
+        again after each restart: what fails on it matches nobody."""
+        try:
+            return self._filters.begin(event(notification))
         except Exception:
             logger.exception("a message cannot be matched: %s", notification.id[:200])
-            return []
+            return Matching()
 
     async def close(self) -> None:
         """As `Adapter.close`."""
+        await self._deferral.close()
         await self._adapter.close()
 
     def _choose(self, filter: Filter) -> tuple[TopicPattern | None, Interest]:

@@ -17,9 +17,10 @@ import structlog
 from sqlalchemy import Connection
 from starlette.types import ASGIApp
 
-from adapters import XPathFilterAdapter, load
+from adapters import Matched, XPathFilterAdapter, load
 from filters import Reason, Refused
 from gateway.archive import Archive
+from gateway.budgets import FilterBudgets
 from gateway.delivery import Courier, Entry, Law, Schedule
 from gateway.egress import AddressPolicy, HttpTransport
 from gateway.farewells import Farewells
@@ -62,6 +63,7 @@ class Snapshot:
     requests: Mapping[str, int]
     refusals: Mapping[str, int]
     attempts: Mapping[str, int]
+    filter_over_budget: int
     archive: Mapping[str, int]
     """Empty where nothing is archived."""
 
@@ -162,6 +164,7 @@ class Gateway:
             end_on_overflow=settings.backlog_policy == "end",
         )
         self.subscriptions.courier = self.courier
+        self.budgets = FilterBudgets(self._cancel)
         matched = await self.subscriptions.start()
         filters = {key: subscription.filter for key, subscription in matched.items()}
         for key, error in (await self.adapter.start(filters)).items():
@@ -193,12 +196,22 @@ class Gateway:
         )
 
     async def _deliver(self) -> None:
-        async for delivery, keys in self.adapter.deliveries():
+        async for matched in self.adapter.deliveries():
             try:
-                self.courier.accept(delivery, self.subscriptions.matching(keys))
+                self._accept(matched)
             except Exception:  # It stays unsettled, and comes again after a restart.
                 _log.exception("delivery.not-accepted")
             await self.courier.room()
+
+    def _accept(self, matched: Matched) -> None:
+        matching = self.subscriptions.matching
+        offenders, others = matching(matched.over_budget), matching(matched.unevaluated)
+        self.courier.accept(matched.delivery, matching(matched.keys), offenders + others)
+        message = matched.delivery.notification.id
+        for entry in offenders:
+            self.budgets.exceeded(entry, message, now=time.monotonic())
+        for entry in others:
+            self.budgets.unevaluated(entry, message)
 
     def _worker_ended(self, task: asyncio.Task[None]) -> None:
         """They work until the gateway stops: one that ends before that has failed."""
@@ -214,9 +227,15 @@ class Gateway:
             self.courier.clear_old()
 
     def _give_up(self, entry: Entry, reason: str) -> None:
+        self._end(entry, End.DELIVERY_FAILURE, reason)
+
+    def _cancel(self, entry: Entry, reason: str) -> None:
+        self._end(entry, End.CANCELLING, reason)
+
+    def _end(self, entry: Entry, why: End, reason: str) -> None:
         async def end() -> None:
             with contextlib.suppress(Refused):
-                await self.subscriptions.end(entry, why=End.DELIVERY_FAILURE, reason=reason)
+                await self.subscriptions.end(entry, why=why, reason=reason)
 
         self._tasks.append(task := asyncio.get_running_loop().create_task(end()))
         task.add_done_callback(self._tasks.remove)
@@ -261,6 +280,7 @@ class Gateway:
             dict(self.soap.requests),
             dict(self.soap.refusals),
             {verdict.value: number for verdict, number in sender.attempts.items()},
+            self.budgets.over_budget,
             self.archive.counts if self.archive else {},
         )
 

@@ -325,6 +325,16 @@ class Backlogs:
             )
         return death
 
+    def bury_unsent(self, message: Message, entry: Entry, position: int, since: float) -> None:
+        """Lay a message whose filter had no verdict for *entry* to the dead letters."""
+        notification = message.notification
+        never = HeldRow(entry.id, position, len(notification.payload), since)
+        death = _death(entry, notification, never, Reason.FILTER_BUDGET)
+        self._submit(
+            lambda connection: rows.bury_fresh(connection, notification, death),
+            lambda _: self._ledger.stored(message),
+        )
+
     def _leave(self, parcel: Parcel) -> None:
         parcel.state = State.DONE
         if not parcel.outbox.entry.ended:

@@ -112,8 +112,11 @@ class Courier:
         """Wait until another message may be taken on."""
         await self.ledger.room()
 
-    def accept(self, delivery: Delivery, entries: Iterable[Entry]) -> None:
-        """Take on a message for all that it matched."""
+    def accept(
+        self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
+    ) -> None:
+        """Take on a message for all that it matched; those for whom that was not found out within
+        the budget of filters get a dead letter of it."""
         message = Message(delivery.notification, delivery, self._loop.time())
         message.pending = 1
         self.ledger.messages += 1
@@ -122,8 +125,7 @@ class Courier:
         waiting: list[Outbox] = []
         for entry in entries:
             if entry.silent:
-                if entry.subscription.policy.paused:
-                    self.ledger.skipped(entry)
+                self._pass_by(entry)
                 continue
             outbox = entry.outbox or self._outbox(entry)
             message.pending += 1
@@ -135,6 +137,13 @@ class Courier:
                 message.parcels.append(parcel)
                 outbox.live.append(parcel)
                 self.sender.offer(outbox)
+        for entry in unfiltered:
+            if entry.silent:
+                self._pass_by(entry)
+                continue
+            message.pending += 1
+            self.ledger.matched()
+            self._backlogs.bury_unsent(message, entry, position, wall)
         if message.parcels:
             self._messages[message] = None
             self._sweep_later()
@@ -144,6 +153,11 @@ class Courier:
                     self._backlogs.hold_outbox(outbox)
             self._backlogs.hold_message(message, waiting, position, wall)
         self.ledger.release(message)
+
+    def _pass_by(self, entry: Entry) -> None:
+        """A message is not for *entry*, which is silent."""
+        if entry.subscription.policy.paused:
+            self.ledger.skipped(entry)
 
     def _must_wait(self, outbox: Outbox) -> bool:
         """Whether what comes for *outbox* goes to the store at once."""

@@ -53,7 +53,12 @@ class _Collector:
         families: list[CounterMetricFamily | GaugeMetricFamily] = [
             CounterMetricFamily(
                 "dragoman_accepted", "Notifications accepted from publishers.", taken.accepted
-            )
+            ),
+            CounterMetricFamily(
+                "dragoman_filter_over_budget",
+                "Deliveries whose filter had no verdict within its budget.",
+                taken.filter_over_budget,
+            ),
         ]
         for name, value in taken.archive.items():
             families.append(CounterMetricFamily(f"dragoman_archive_{name}", _ARCHIVE[name], value))

@@ -31,7 +31,7 @@ async def test_each_is_told_once_when_it_is_settled(filters: dict[str, Filter]) 
 
     async def take() -> None:
         async for matched in adapter.deliveries():
-            taken.append(matched[0])
+            taken.append(matched.delivery)
 
     taking = asyncio.create_task(take())
     await adapter.publish(sent)

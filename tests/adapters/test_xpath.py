@@ -13,8 +13,8 @@ from adapters import (
     EVERYTHING_WANTED,
     Adapter,
     AdapterUnavailable,
-    Delivery,
     Interest,
+    Matched,
     XPathFilterAdapter,
 )
 from adapters.embedded import EmbeddedAdapter
@@ -87,16 +87,16 @@ async def running(
         await subscriptions.close()
 
 
-async def take(
-    deliveries: AsyncIterator[tuple[Delivery, list[str]]], count: int
-) -> list[tuple[str, list[str]]]:
+async def take(deliveries: AsyncIterator[Matched], count: int) -> list[tuple[str, list[str]]]:
     """The next *count* payloads, each with the keys that it goes to."""
     taken = []
     async with asyncio.timeout(10):
         for _ in range(count):
-            delivery, keys = await anext(deliveries)
-            delivery.settle()
-            taken.append((delivery.notification.payload.decode(), sorted(keys)))
+            matched = await anext(deliveries)
+            matched.delivery.settle()
+            assert not (matched.over_budget or matched.unevaluated)
+            payload = matched.delivery.notification.payload.decode()
+            taken.append((payload, sorted(matched.keys)))
     return taken
 
 
@@ -266,4 +266,4 @@ async def test_the_event_loop_gets_its_turn() -> None:
             await asyncio.sleep(0)
             turns += 1
         assert turns > 20
-        assert waiting.result()[1] == ["none"]
+        assert waiting.result().keys == ["none"]

@@ -1,0 +1,239 @@
+"""Filters that may be expensive, beside those that are not."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from adapters import Matched, XPathFilterAdapter
+from adapters.deferral import COOL_DOWN, Deferral
+from adapters.memory import MemoryAdapter
+from filters import PAYLOAD, Deferred, Expression, Filter, Matching
+from mediation import Notification
+from tests.gateway.consumers import until
+
+HOSTILE = "//*[../*[../*[../*]]]"
+HONEST = "count(//b | //text()) > 2 and //b[. = 'last'] or /small"
+NEVER = "count(//b | //text()) = 1"
+"""The bound of both is large, for node-sets are merged; the answer comes soon."""
+LARGE = f"<a>{'<b>x</b>' * 8000}<b>last</b></a>"
+MIDDLING = f"<a>{'<b>x</b>' * 2000}<b>last</b></a>"
+SMALL = "<small/>"
+DEADLINE = 10.0
+
+
+def notification(payload: str) -> Notification:
+    return Notification(str(uuid.uuid4()), "urn:me", payload.encode(), datetime.now(UTC))
+
+
+def content(text: str) -> Filter:
+    return Filter(contents=(Expression(text),))
+
+
+@dataclass
+class Letter:
+    """A delivery that remembers whether it was settled."""
+
+    notification: Notification
+    settled: int = 0
+    partition: int = 3
+    redelivered: bool = True
+
+    def settle(self) -> None:
+        self.settled += 1
+
+
+class Taker:
+    """Takes what the adapter yields, settles it, and keeps it."""
+
+    def __init__(self, adapter: XPathFilterAdapter, settled: list[Notification]) -> None:
+        self._adapter = adapter
+        self.settled = settled
+        self.taken: list[Matched] = []
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        async for matched in self._adapter.deliveries():
+            self.taken.append(matched)
+            matched.delivery.settle()
+            self._changed.set()
+
+    async def until(self, number: int) -> list[Matched]:
+        async with asyncio.timeout(DEADLINE):
+            while len(self.taken) < number:
+                self._changed.clear()
+                await self._changed.wait()
+        return self.taken
+
+    def of(self, key: str) -> list[str]:
+        """What *key* was given, in order; with a question mark, without a verdict."""
+        found = []
+        for matched in self.taken:
+            payload = matched.delivery.notification.payload.decode()
+            found += [payload] * list(matched.keys).count(key)
+            found += [f"{payload}?"] * list(matched.over_budget).count(key)
+        return found
+
+
+@asynccontextmanager
+async def running(**filters: str) -> AsyncIterator[tuple[XPathFilterAdapter, Taker]]:
+    settled: list[Notification] = []
+    adapter = XPathFilterAdapter(MemoryAdapter(prefetch=64), settled=settled.append)
+    assert await adapter.start({key: content(text) for key, text in filters.items()}) == {}
+    taker = Taker(adapter, settled)
+    task = asyncio.create_task(taker.run())
+    try:
+        yield adapter, taker
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await adapter.close()
+
+
+async def test_the_decided_do_not_wait() -> None:
+    async with running(cheap="/a", honest=HONEST, no=NEVER) as (adapter, taker):
+        await adapter.publish([notification(MIDDLING)])
+        first, second = await taker.until(2)
+        assert (first.keys, second.keys) == (["cheap"], ["honest"])
+        assert first.delivery.notification is second.delivery.notification
+
+
+async def test_one_over_budget_is_named() -> None:
+    async with running(cheap="/a", hostile=HOSTILE, honest=HONEST) as (adapter, taker):
+        await adapter.publish([notification(LARGE)])
+        first, second = await taker.until(2)
+        assert first.keys == ["cheap"]
+        assert "hostile" in second.over_budget
+        assert not second.unevaluated
+
+
+async def test_the_order_of_a_subscription_holds() -> None:
+    sent = [MIDDLING, SMALL, SMALL, MIDDLING, SMALL]
+    async with running(all="true()", honest=HONEST) as (adapter, taker):
+        await adapter.publish([notification(payload) for payload in sent])
+        await taker.until(10)
+        assert taker.of("honest") == taker.of("all") == sent
+        # Those for whom all was decided had everything before.
+        assert [list(matched.keys) for matched in taker.taken[:5]] == [["all"]] * 5
+        await adapter.publish([notification(SMALL)])
+        assert sorted((await taker.until(11))[-1].keys) == ["all", "honest"]
+
+
+async def test_an_offender_is_not_evaluated_again_at_once() -> None:
+    async with running(hostile=HOSTILE, small="/small") as (adapter, taker):
+        await adapter.publish([notification(LARGE) for _ in range(30)])
+        started = asyncio.get_running_loop().time()
+        await taker.until(30)
+        # Thirty times its own budget would be 1.5 s of processor time.
+        assert asyncio.get_running_loop().time() - started < 1.4
+        assert taker.of("hostile") == [f"{LARGE}?"] * 30
+
+
+async def test_an_offender_is_evaluated_again_later() -> None:
+    async with running(hostile=f"{HOSTILE} or /small") as (adapter, taker):
+        await adapter.publish([notification(LARGE), notification(SMALL)])
+        await taker.until(2)
+        assert taker.of("hostile") == [f"{LARGE}?", SMALL]
+        await asyncio.sleep(COOL_DOWN)
+        await adapter.publish([notification(MIDDLING), notification(SMALL)])
+        await taker.until(4)
+        assert taker.of("hostile")[-1] == SMALL
+
+
+async def test_what_turns_out_to_match_nobody_is_settled() -> None:
+    """More than the prefetch of it would stop an adapter that it is not settled for."""
+    async with running(no=NEVER, small="/small") as (adapter, taker):
+        for number in range(1, 6):
+            sent = [notification(MIDDLING) for _ in range(20)]
+            await adapter.publish([*sent, notification(SMALL)])
+            await until(lambda total=21 * number: len(taker.settled) == total)  # type: ignore[misc]
+        assert [list(matched.keys) for matched in taker.taken] == [["small"]] * 5
+
+
+async def test_the_event_loop_is_free_meanwhile() -> None:
+    filters = {f"hostile{n}": f"{HOSTILE} and {n}" for n in range(1, 21)}
+    async with running(**filters) as (adapter, taker):
+        loop = asyncio.get_running_loop()
+        longest, last = 0.0, loop.time()
+        await adapter.publish([notification(LARGE)])
+        while not taker.taken:
+            await asyncio.sleep(0)
+            longest, last = max(longest, loop.time() - last), loop.time()
+        assert longest < 0.15
+        assert len(taker.taken[0].over_budget) == 20
+
+
+async def test_a_subscription_that_has_ended_is_not_evaluated() -> None:
+    async with running(hostile=HOSTILE, other=f"{HOSTILE} and 1", small="/small") as (
+        adapter,
+        taker,
+    ):
+        await adapter.publish([notification(LARGE) for _ in range(20)])
+        await adapter.remove("hostile")
+        await adapter.remove("other")
+        await adapter.publish([notification(SMALL)])
+        await taker.until(1)
+        assert taker.taken[0].keys == ["small"]
+
+
+def matching(*keys: str, deferred: dict[str, str]) -> Matching[str]:
+    documents = {PAYLOAD: MIDDLING.encode()}
+    return Matching(
+        list(keys),
+        [Deferred((Expression(text),), documents, [key]) for key, text in deferred.items()],
+    )
+
+
+async def everything(deferral: Deferral) -> list[Matched]:
+    """All that comes until it is idle."""
+    found = []
+    async with asyncio.timeout(DEADLINE):
+        while not deferral.idle:
+            while (matched := deferral.take()) is not None:
+                found.append(matched)
+            if not deferral.idle:
+                await deferral.evaluated()
+    return found
+
+
+async def test_a_message_is_settled_when_both_parts_are() -> None:
+    deferral = Deferral(lambda _: True)
+    letter = Letter(notification(MIDDLING))
+    first = deferral.divide(letter, matching("a", deferred={"b": HONEST}))
+    [second] = await everything(deferral)
+    assert first is not None
+    for part in (first.delivery, second.delivery):
+        assert part.notification is letter.notification
+        assert (part.partition, part.redelivered) == (3, True)
+    second.delivery.settle()
+    second.delivery.settle()
+    assert letter.settled == 0
+    first.delivery.settle()
+    assert letter.settled == 1
+    await deferral.close()
+
+
+async def test_where_too_many_wait_nobody_is_blamed() -> None:
+    deferral = Deferral(lambda _: True, most=2)
+    letters = [Letter(notification(MIDDLING)) for _ in range(4)]
+    at_once = [
+        deferral.divide(letter, matching("a", deferred={f"b{n}": HONEST}))
+        for n, letter in enumerate(letters)
+    ]
+    assert [list(one.unevaluated) for one in at_once if one] == [[], [], ["b2"], ["b3"]]
+    assert all(one is not None and one.keys == ["a"] and not one.over_budget for one in at_once)
+    assert [one.keys for one in await everything(deferral)] == [["b0"], ["b1"]]
+    await deferral.close()
+
+
+async def test_closing_leaves_the_rest_unsettled() -> None:
+    deferral = Deferral(lambda _: True)
+    letters = [Letter(notification(MIDDLING)) for _ in range(5)]
+    for letter in letters:
+        assert deferral.divide(letter, matching(deferred={"b": HONEST})) is None
+    await asyncio.sleep(0)
+    async with asyncio.timeout(DEADLINE):
+        await deferral.close()
+    assert not any(letter.settled for letter in letters)
