@@ -114,6 +114,18 @@ log.file.level = warning
             self._epmd = self._run("epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1")
             self._wait_for(self._epmd_port, self._epmd)
         self._node = self._run(str(_HOME / "rabbitmq-server"))
+        self._wait()
+
+    async def start_again(self) -> None:
+        """Start the node while the event loop goes on.
+
+        The process is started by the thread that is here: it ends with the one that started it.
+        """
+        self._node = self._run(str(_HOME / "rabbitmq-server"))
+        await asyncio.to_thread(self._wait)
+
+    def _wait(self) -> None:
+        assert self._node is not None
         for port in (self.port, self.tls_port):
             self._wait_for(port, self._node)
 
@@ -177,11 +189,18 @@ def _missing() -> str | None:
     return None
 
 
+def needs_rabbitmq() -> None:
+    """Skip the module that says this, in one line, where there is no RabbitMQ."""
+    if (missing := _missing()) is not None:
+        pytest.skip(
+            f"needs a RabbitMQ server: {missing} is not installed (rabbitmq-server)",
+            allow_module_level=True,
+        )
+
+
 @contextlib.contextmanager
 def rabbitmq_node(plugins: str = _PLUGINS) -> Iterator[RabbitMQ]:
     """A node of one's own."""
-    if (missing := _missing()) is not None:
-        pytest.skip(f"needs a RabbitMQ server: {missing} is not installed (rabbitmq-server)")
     folder = Path(tempfile.mkdtemp(prefix="dragoman-rabbitmq-"))
     node = RabbitMQ(folder, plugins=plugins)
     try:

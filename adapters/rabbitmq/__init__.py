@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -13,6 +14,7 @@ from adapters.rabbitmq.keeping import Keeper
 from adapters.rabbitmq.messages import write
 from adapters.rabbitmq.publishing import Message, Publishing
 from adapters.rabbitmq.topology import exchanges_of
+from adapters.repeats import Repeats, hash_id
 from mediation import Notification
 
 FIRST_ATTEMPT = 10.0
@@ -26,6 +28,9 @@ class RabbitMQAdapter:
 
     A broker that cannot be reached is no reason not to start, or to end: publishers are refused
     for a while, and the connections are opened again and again.
+
+    The ids of publishers are remembered once the broker has confirmed them, as long as the
+    process lives.
     """
 
     def __init__(self, setup: Setup) -> None:
@@ -42,6 +47,7 @@ class RabbitMQAdapter:
         )
         self._consumer = Keeper("consuming", setup.parameters, self._consuming.serve)
         self._publisher = Keeper("publishing", setup.parameters, self._publishing.serve)
+        self._repeats = Repeats()
         self._open = False
 
     @classmethod
@@ -64,8 +70,15 @@ class RabbitMQAdapter:
     async def publish(self, notifications: Sequence[Notification]) -> None:
         if not self._open:
             raise AdapterUnavailable("the adapter is closed")
-        if notifications:
-            await self._publishing.publish([self._message(each) for each in notifications])
+        fresh = {
+            (each.source, hash_id(each.source, each.id)): each for each in reversed(notifications)
+        }
+        wanted = [each for used, each in reversed(fresh.items()) if not self._repeats.know(*used)]
+        if wanted:
+            await self._publishing.publish([self._message(each) for each in wanted])
+            for source, id in fresh:
+                if not self._repeats.know(source, id):
+                    self._repeats.add({source: [id]}, time.time())
 
     async def want(self, interest: Interest) -> None:
         await self._consuming.want(interest)

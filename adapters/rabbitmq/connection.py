@@ -154,9 +154,9 @@ def _settle(future: asyncio.Future[Any], value: Any) -> None:
 
 
 def _lost(reason: BaseException) -> Lost:
-    """What pika says, in one line; *reason* may be wrapped several times."""
-    while inner := getattr(reason, "exceptions", None) or getattr(reason, "exception", None):
-        reason = inner[-1] if isinstance(inner, list | tuple) else inner
+    """What pika says, in one line."""
+    while (inner := _inner(reason)) is not None:
+        reason = inner
     if isinstance(reason, Lost):
         return reason
     if isinstance(reason, ChannelClosedByBroker | ConnectionClosedByBroker):
@@ -167,4 +167,20 @@ def _lost(reason: BaseException) -> Lost:
         return Lost("the broker refused the user access to the virtual host")
     if isinstance(reason, ssl.SSLError):
         return Lost(f"TLS: {reason}")
+    if isinstance(reason, OSError) and reason.strerror:
+        return Lost(reason.strerror)
     return Lost(str(reason) or type(reason).__name__)
+
+
+def _inner(reason: BaseException) -> BaseException | None:
+    """The reason of *reason*: pika wraps them in several ways."""
+    for wrapped in (
+        getattr(reason, "exceptions", None),
+        getattr(reason, "exception", None),
+        reason.args if isinstance(reason, AMQPError) else None,
+    ):
+        if isinstance(wrapped, list | tuple) and wrapped:
+            wrapped = wrapped[-1]
+        if isinstance(wrapped, BaseException):
+            return wrapped
+    return None

@@ -6,7 +6,9 @@ import pytest
 
 from adapters import Adapter, load
 from adapters.testing import AdapterContract
-from tests.brokers import RabbitMQ, rabbitmq
+from tests.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
+
+needs_rabbitmq()
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import json
 import logging
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +21,10 @@ from adapters.testing import Inbox
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation import Notification
-from tests.brokers import PASSWORD, USER, RabbitMQ, rabbitmq, rabbitmq_node, wire_to
+from tests.brokers import PASSWORD, USER, RabbitMQ, needs_rabbitmq, rabbitmq, rabbitmq_node, wire_to
+
+needs_rabbitmq()
+
 
 SECONDS = 30.0
 STORM = Interest(Expression("storm//.", TOPIC_FULL))
@@ -144,7 +149,7 @@ async def test_no_broker_at_the_start(
         async with running(broker.at(wire.port), name) as adapter:
             with pytest.raises(AdapterUnavailable, match="no connection"):
                 await adapter.publish([storm()])
-            assert "no connection for publishing" in caplog.text
+            assert "no connection for publishing: Connection refused" in caplog.text
             await wire.join()
             await published(adapter, storm())  # What is wanted is not confirmed without a queue.
             inbox = Inbox(adapter, SECONDS)
@@ -156,18 +161,51 @@ async def test_no_broker_at_the_start(
 async def test_wrong_credentials(
     broker: RabbitMQ, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """Once there is such a user, with the permissions of the guide, all goes well."""
     url = broker.at(broker.port, user="late", password="pass/word")
-    async with running(url, name) as adapter:
+    orders = f"orders-{name}"
+    rows = json.dumps([{"exchange": orders, "pattern": "#", "namespace": "urn:orders"}])
+    with native(broker) as connection:
+        connection.channel().exchange_declare(orders, "topic", durable=True)
+    wanted = Interest(Expression("o:*//.", TOPIC_FULL, (("o", "urn:orders"),)))
+    async with running(url, name, wanted, destinations=rows) as adapter:
         with pytest.raises(AdapterUnavailable):
             await adapter.publish([storm()])
         assert caplog.text.count("the broker refused the user's name or password") == 2
         assert "pass/word" not in caplog.text
         await asyncio.to_thread(broker.control, "add_user", "late", "pass/word")
-        await asyncio.to_thread(
-            broker.control, "set_permissions", "late", f"^{name}", f"^{name}", f"^{name}"
-        )
-        await published(adapter, storm())
+        both = f"^({name}|{orders}$)"
+        await asyncio.to_thread(broker.control, "set_permissions", "late", f"^{name}", both, both)
+        sent = replace(storm(), topic=Topic((Step("urn:orders", "new"),)))
+        await published(adapter, sent)
+        assert (await Inbox(adapter, SECONDS).take(1))[0].notification == sent
     await asyncio.to_thread(broker.control, "delete_user", "late")
+
+
+async def test_a_queue_that_is_full(broker: RabbitMQ, name: str) -> None:
+    policy = '{"max-length": 1, "overflow": "reject-publish"}'
+    await asyncio.to_thread(broker.control, "set_policy", name, f"^{name}", policy)
+    async with running(broker.url, name, partitions="1", prefetch="1") as adapter:
+        sent = [storm(number) for number in range(5)]
+        with pytest.raises(AdapterUnavailable, match="refused"):
+            for one in sent:
+                await adapter.publish([one])
+        assert (await Inbox(adapter, SECONDS).take(1))[0].notification == sent[0]
+    await asyncio.to_thread(broker.control, "clear_policy", name)
+
+
+async def test_a_publisher_that_repeats_itself(broker: RabbitMQ, name: str) -> None:
+    async with wire_to(broker.port) as wire, running(broker.at(wire.port), name) as adapter:
+        inbox = Inbox(adapter, SECONDS)
+        first, second, last = map(storm, range(3))
+        await adapter.publish([first, first])
+        await adapter.publish([second, first])
+        await wire.cut()
+        with pytest.raises(AdapterUnavailable):
+            await adapter.publish([last])  # Not confirmed, so not remembered.
+        await wire.join()
+        await published(adapter, last)
+        assert set(await inbox.until(last.id)) == {first.id, second.id}
 
 
 async def test_a_queue_is_deleted(broker: RabbitMQ, name: str) -> None:
@@ -333,7 +371,7 @@ async def test_a_restart(broker: RabbitMQ, name: str) -> None:
         await asyncio.to_thread(broker.stop)
         with pytest.raises(AdapterUnavailable):
             await adapter.publish([storm()])
-        await asyncio.to_thread(broker.start)
+        await broker.start_again()
         for delivery in held:
             delivery.settle()
         await published(adapter, last := storm(9, "last"))
