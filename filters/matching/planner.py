@@ -55,8 +55,8 @@ MAX_ALTERNATIVES = 16
 """To how many atoms the tests on one element may be multiplied out."""
 
 MAX_PARTS = 400
-"""How often a condition may be taken apart: a chain of descendant-or-self steps doubles it each
-time. Beyond, the plan is TRUE."""
+"""How often a condition may be taken apart, and how many atoms that may give: a chain of
+descendant-or-self steps doubles it each time. Beyond, the plan is TRUE."""
 
 _CONTEXT: Path = ((CHILD, None, None),)
 _COMPLEMENTS = {
@@ -111,7 +111,7 @@ class _Lowering:
     def exists(self, path: Path, condition: Condition, given: bool) -> Formula:
         """Some element at *path* meets *condition*; *given*: one is known to be there."""
         self.parts += 1
-        if self.parts > MAX_PARTS:
+        if self.parts > MAX_PARTS or len(self.atoms) > MAX_PARTS:
             raise _TooMany
         code = condition[0]
         if code == OR:

@@ -35,7 +35,7 @@ _Value: TypeAlias = str | float
 
 
 class Shapes:
-    """The templates of the shapes that were seen last. It answers as if it remembered nothing."""
+    """The templates of some shapes. It answers as if it remembered nothing; for any thread."""
 
     def __init__(self) -> None:
         self._templates: dict[_Key, _Template | None] = {}
@@ -74,13 +74,14 @@ class Shapes:
             self._keep(key, _template(key, values, found))
         elif key not in self._templates:
             if len(self._once) >= MAX_SHAPES:
-                self._once.clear()
+                self._once = set()
             self._once.add(key)
         return found
 
     def _keep(self, key: _Key, template: "_Template | None") -> None:
         if len(self._templates) >= MAX_SHAPES:
-            del self._templates[next(iter(self._templates))]
+            # Another thread may be looking at the old ones.
+            self._templates = {}
         self._templates[key] = template
 
 
