@@ -15,38 +15,30 @@ under a timer of its own. An inmate that dies is said so, and the next one is th
 
 import gc
 import json
-import math
 import os
 import resource
 import signal
 import struct
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Sequence
 
 from lxml import etree
 
 from filters.documents import parse_own
-from filters.filter import Namespaces
-from filters.matching.cost import DocumentSize, bound
+from filters.matching.compilation import Compiled, Kept
+from filters.matching.cost import DocumentSize
 from filters.reasons import FilterError
-from filters.xpath import compile_xpath
-from filters.xpath.parser import parse_text
-from filters.xpath.syntax import Node
 
 REQUEST = struct.Struct("!IIII?")
 ANSWER = struct.Struct("!BI")
 FALSE, TRUE, SPENT, DIED, ORDER = range(5)
 MEMORY = 2**30
 """Octets of address space."""
-KEPT = 1024
+KEPT = 4096
 """Compiled expressions that an inmate keeps."""
+CHEAP = 100_000
+"""Visits, by the bound, of expressions that it does not matter to order."""
 _IN, _OUT = 0, 1
-
-_Key: TypeAlias = tuple[str, Namespaces]
-"""An expression, but for its view."""
-_T = TypeVar("_T")
 
 
 def main() -> None:
@@ -85,8 +77,7 @@ class Inmate:
     """Evaluates."""
 
     def __init__(self) -> None:
-        self._trees: OrderedDict[_Key, Node | None] = OrderedDict()
-        self._compiled: OrderedDict[_Key, etree.XPath | None] = OrderedDict()
+        self._kept = Kept(KEPT)
 
     def serve(self) -> bool:
         """Answer one request; whether there was one."""
@@ -97,69 +88,42 @@ class Inmate:
         document, text = _read(octets), _read(length)
         if document is None or text is None:
             return False
-        keys = [
-            (text, tuple((prefix, uri) for prefix, uri in namespaces))
-            for text, namespaces in json.loads(text)
-        ]
+        compiled = [self._compiled(*key) for key in json.loads(text)]
         root = parse_own(document)
-        order = range(len(keys)) if in_order else self._cheapest_first(root, keys)
+        order = range(len(compiled)) if in_order else _cheapest_first(root, compiled)
         _write(ANSWER.pack(ORDER, len(order)) + struct.pack(f"!{len(order)}I", *order))
         for index in order:
             if left <= 0:
                 _write(ANSWER.pack(SPENT, 0))
                 return True
+            expression = compiled[index]
             started = time.process_time_ns()
             signal.setitimer(signal.ITIMER_PROF, min(left, one) / 1e6)
-            verdict = self._holds(keys[index], root)
+            verdict = expression is not None and expression.holds(root)
             signal.setitimer(signal.ITIMER_PROF, 0)
             spent = (time.process_time_ns() - started) // 1000
             left -= spent
             _write(ANSWER.pack(TRUE if verdict else FALSE, spent))
         return True
 
-    def _cheapest_first(self, root: etree._Element, keys: Sequence[_Key]) -> Sequence[int]:
-        """So that no expensive one uses the time of the cheap ones up."""
-        size = DocumentSize.of(root)
-
-        def cost(index: int) -> float:
-            tree = _keep(self._trees, keys[index], _tree)
-            return bound(tree, size) if tree is not None else math.inf
-
-        return sorted(range(len(keys)), key=cost)
-
-    def _holds(self, key: _Key, root: etree._Element) -> bool:
-        xpath = _keep(self._compiled, key, _xpath)
-        if xpath is None:
-            return False
+    def _compiled(self, text: str, namespaces: list[list[str]]) -> Compiled | None:
         try:
-            return bool(xpath(root))
-        except etree.XPathError:
-            return False
+            return self._kept.get(text, tuple((prefix, uri) for prefix, uri in namespaces))
+        except FilterError:
+            return None
 
 
-def _keep(kept: OrderedDict[_Key, _T], key: _Key, make: Callable[[_Key], _T]) -> _T:
-    """What *make* makes of *key*, kept for the next time."""
-    if key in kept:
-        kept.move_to_end(key)
-        return kept[key]
-    if len(kept) >= KEPT:
-        kept.popitem(last=False)
-    kept[key] = made = make(key)
-    return made
+def _cheapest_first(root: etree._Element, expressions: Sequence[Compiled | None]) -> Sequence[int]:
+    """So that no expensive one uses the time of the cheap ones up."""
+    size = DocumentSize.of(root)
 
+    def cost(index: int) -> int:
+        expression = expressions[index]
+        if expression is None or expression.is_cheap(size, CHEAP):
+            return 0
+        return expression.cost(size)
 
-def _tree(key: _Key) -> Node | None:
-    try:
-        return parse_text(*key)
-    except FilterError:
-        return None
-
-
-def _xpath(key: _Key) -> etree.XPath | None:
-    try:
-        return compile_xpath(*key)
-    except FilterError:
-        return None
+    return sorted(range(len(expressions)), key=cost)
 
 
 def _read(octets: int) -> bytes | None:

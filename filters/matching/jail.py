@@ -66,6 +66,7 @@ class Jail:
         self._one = one
         self._stuck = stuck
         self._process: subprocess.Popen[bytes] | None = None
+        self._received = bytearray()
         self._finalizer: weakref.finalize[..., Jail] | None = None
 
     @property
@@ -99,6 +100,7 @@ class Jail:
         if self._finalizer is not None:
             self._finalizer()
             self._finalizer = self._process = None
+            self._received.clear()
 
     def _evaluate(
         self, document: bytes, expressions: Sequence[Expression], budget: Budget
@@ -212,15 +214,16 @@ class Jail:
         """
         stream = self._running().stdout
         assert stream is not None
-        buffer = bytearray()
         deadline = time.monotonic() + self._stuck
-        while len(buffer) < octets:
+        while len(self._received) < octets:
             readable = _ready(stream, select.POLLIN, deadline - time.monotonic())
-            piece = os.read(stream.fileno(), octets - len(buffer)) if readable else b""
+            piece = os.read(stream.fileno(), 65536) if readable else b""
             if not piece:
                 raise _JailBroken
-            buffer += piece
-        return bytes(buffer)
+            self._received += piece
+        taken = bytes(self._received[:octets])
+        del self._received[:octets]
+        return taken
 
 
 def _ready(stream: IO[bytes], events: int, seconds: float) -> bool:

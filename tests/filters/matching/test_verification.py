@@ -9,6 +9,7 @@ import pytest
 
 from filters import PAYLOAD, Expression, FilterError
 from filters.documents import parse_own
+from filters.matching.compilation import Kept
 from filters.matching.verification import Verifier
 from filters.xpath import compile_xpath, parse
 from tests.filters.corpus import forwarding_filters, messages
@@ -89,16 +90,17 @@ def test_sizes_alternate() -> None:
 
 
 def test_compiled_expressions_are_bounded() -> None:
-    verifier = Verifier(most=10)
-    first = verifier.compiled(Expression("a"))
-    assert verifier.compiled(Expression("a")) is first
-    for number in range(9):
-        verifier.compiled(Expression(f"b{number}"))
-        verifier.compiled(Expression("a"))
-    assert verifier.compiled(Expression("a")) is first
+    kept = Kept(10)
+    first = kept.get("a", ())
+    assert kept.get("a", ()) is first
+    assert kept.get("a", (("p", "urn:p"),)) is not first
+    for number in range(8):
+        kept.get(f"b{number}", ())
+        kept.get("a", ())
+    assert kept.get("a", ()) is first
     for number in range(10):
-        verifier.compiled(Expression(f"c{number}"))
-    assert verifier.compiled(Expression("a")) is not first
+        kept.get(f"c{number}", ())
+    assert kept.get("a", ()) is not first
 
 
 def test_the_rest_is_evaluated_elsewhere() -> None:
