@@ -1,5 +1,6 @@
 """What subscriptions would have received from an archive: counts over time, samples, matches."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -7,10 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from filters.archive import JSON_LINES, PARQUET
 from filters.spark.definitions import Definitions
 from filters.spark.matching import files, matched, notifications, relevant
 from filters.spark.session import first_line
 
+SUFFIXES = (PARQUET, JSON_LINES)
 SAMPLES = 3
 NAMED_DAMAGE = 20
 """Damaged files that a result names; all are counted."""
@@ -84,12 +87,10 @@ def backtest(
             ``counts`` (messages and octets by filter and hour) as Parquet; replaced if there.
 
     Raises:
-        BacktestError: The archive has no files, or Spark fails.
+        BacktestError: Spark fails.
     """
     with translated():
         paths = files(spark.read, str(archive.absolute()))
-        if not paths.limit(1).count():
-            raise BacktestError(f"{archive}: no file of an archive (*.parquet, *.jsonl.gz)")
         found = matched(notifications(relevant(paths, definitions)), definitions).persist()
         try:
             matches = found.where("id is not null")
@@ -100,6 +101,23 @@ def backtest(
             return _result(found, matches, counts, definitions)
         finally:
             found.unpersist()
+
+
+def require_files(archive: Path) -> None:
+    """Check that there is an archive at all, before Spark is started for it.
+
+    Raises:
+        BacktestError: *archive* is no directory, or has no file of an archive.
+    """
+    if not archive.is_dir():
+        raise BacktestError(f"{archive}: not a directory")
+    found = (name for _, _, names in os.walk(archive) for name in names if _is_of_archive(name))
+    if next(found, None) is None:
+        raise BacktestError(f"{archive}: no file of an archive ({', '.join(SUFFIXES)})")
+
+
+def _is_of_archive(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.startswith(("_", "."))
 
 
 def counted(matches: Any) -> Any:
@@ -130,11 +148,17 @@ def _write(frame: Any, folder: str) -> None:
 def _result(found: Any, matches: Any, counts: Any, definitions: Definitions) -> Result:
     from pyspark.sql import functions as F
 
-    reports = found.where("id is null")
-    summary = reports.agg(
-        F.count("*").alias("files"), F.sum("rows").alias("rows"), F.count("damage").alias("damaged")
-    ).first()
-    damage = reports.where("damage is not null").orderBy("file").limit(NAMED_DAMAGE).collect()
+    damaged = F.when(F.col("damage").isNotNull(), F.struct("file", "rows", "damage"))
+    summary = (
+        found.where("id is null")
+        .agg(
+            F.count("*").alias("files"),
+            F.sum("rows").alias("rows"),
+            F.count("damage").alias("damaged"),
+            F.slice(F.sort_array(F.collect_list(damaged)), 1, NAMED_DAMAGE).alias("damage"),
+        )
+        .first()
+    )
     hours = (
         matches.groupBy(F.date_trunc("hour", "time").alias("hour"))
         .agg(F.count("*").alias("messages"), F.sum("octets").alias("octets"))
@@ -154,7 +178,7 @@ def _result(found: Any, matches: Any, counts: Any, definitions: Definitions) -> 
         files=summary["files"],
         rows=summary["rows"] or 0,
         damaged=summary["damaged"],
-        damage=tuple((row["file"], row["rows"], row["damage"]) for row in damage),
+        damage=tuple((row["file"], row["rows"], row["damage"]) for row in summary["damage"]),
         hours=tuple(
             Hour(_instant(row["micros"]), row["messages"], row["octets"])
             for row in hours.withColumn("micros", F.unix_micros("hour")).collect()
@@ -187,11 +211,10 @@ def _instant(micros: int) -> datetime:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Let errors of Spark be ours."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
+    """Let errors of Spark be ours. It need not be installed."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
+            raise
         raise BacktestError(f"Spark: {first_line(error)}") from error

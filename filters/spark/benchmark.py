@@ -162,17 +162,30 @@ def _compare(
 ) -> None:
     sample = len(_few(NAIVE, case))
     *different, counts = compared(spark, case, shared, plan.engines, sample)
-    if different:
-        first = different[0]
-        raise Disagreement(
-            f"{first['engine']} and libxml2 differ about"
-            f" {case.expressions[first['expression']].text!r} on message {first['message']} of"
-            f" {context['workload']} with seed {context['seed']}: nothing was measured"
-        )
+    refuse(different, case, context)
     outcome.verdicts += counts["verdicts"]
     progress.step(
         f"{case.name}: {counts['verdicts']:,} verdicts agree, {counts['matches']:,} matches in"
         f" {sample} messages"
+    )
+
+
+def refuse(different: Sequence[Mapping[str, Any]], case: Case, context: Mapping[str, Any]) -> None:
+    """Let a verdict in which an engine differs be the end.
+
+    Args:
+        different: The rows of `measuring.COMPARED` that name an engine.
+
+    Raises:
+        Disagreement: There is one.
+    """
+    if not different:
+        return
+    first = different[0]
+    raise Disagreement(
+        f"{first['engine']} and libxml2 differ about"
+        f" {case.expressions[first['expression']].text!r} on message {first['message']} of"
+        f" {context['workload']} with seed {context['seed']}: nothing was measured"
     )
 
 

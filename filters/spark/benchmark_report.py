@@ -36,9 +36,9 @@ def html(plan: Plan, outcome: Outcome, corpus: str) -> str:
             "Where the time goes",
             *(f"<p>{escape(name)}</p>{flame(block, unit='ms')}" for name, block in outcome.flames),
             note="Parsing and matching the messages in one process, the call stack looked at every"
-            " millisecond of processor time; the caller is above, width is time. What is compiled"
-            " (libxml2, the native engine) has no stack to look at: its time is that of the line"
-            " of Python that called it, which is the lowest block. Point at a block to read it.",
+            " few milliseconds of processor time; the caller is above, width is time. What is"
+            " compiled (libxml2, the native engine) has no stack to look at: its time is that of"
+            " the line of Python that called it, the lowest block. Point at one to read it.",
         )
     )
     sections.append(section("The machine", facts(describe())))
@@ -49,8 +49,9 @@ def html(plan: Plan, outcome: Outcome, corpus: str) -> str:
     return page("Matching XPath filters", summary, sections)
 
 
-def scaling(rows: Iterable[Row]) -> dict[int, tuple[list[float], list[float]]]:
-    """By number of cores: seconds of engine work, and seconds of the whole job, of each run.
+def scaling(rows: Iterable[Row]) -> dict[int, tuple[list[float], list[float], list[float]]]:
+    """By number of cores: seconds of engine work, of the whole job, and of processor time that the
+    engine work took, of each run.
 
     Engine work lasts from when the first task begins to parse until the last one has matched, by
     the machine's clock, in the workers; the job from when it is submitted until its rows are here.
@@ -59,12 +60,13 @@ def scaling(rows: Iterable[Row]) -> dict[int, tuple[list[float], list[float]]]:
     for row in rows:
         if row["kind"] == "scale":
             spans[row["cores"], row["run"]].append(row)
-    found: dict[int, tuple[list[float], list[float]]] = {}
+    found: dict[int, tuple[list[float], list[float], list[float]]] = {}
     for (cores, _), tasks in sorted(spans.items()):
-        engine, job = found.setdefault(cores, ([], []))
+        engine, job, processor = found.setdefault(cores, ([], [], []))
         span = max(task["end_ns"] for task in tasks) - min(task["start_ns"] for task in tasks)
         engine.append(span / 1e9)
         job.append(tasks[0]["job_ns"] / 1e9)
+        processor.append(sum(task["cpu_ns"] + task["parse_ns"] for task in tasks) / 1e9)
     return found
 
 
@@ -189,7 +191,9 @@ def _by_partitions(rows: Sequence[Row]) -> str:
     names = ("workload", "engine", "partitions", "us a message", "workers")
     return section(
         "Scaling by partitions",
-        line_chart(series, x="partitions", y=f"us a message, {drawn}", log_y=True),
+        line_chart(
+            series, x="partitions", y=f"us a message, {drawn}", log_x=True, log_y=True, own_x=True
+        ),
         table(names, cells, left=2),
         note=f"Processor time to parse and match one message, with {largest:,} filters: it stays"
         " the same if partitions cost nothing (the dashed line). Workers are the processes that"
@@ -202,33 +206,45 @@ def _by_cores(rows: Sequence[Row]) -> str:
     first = rows[0]
     fewest = min(found)
     base = tuple(min(seconds) for seconds in found[fewest])
-    engine = [(float(cores), fewest * base[0] / min(spans)) for cores, (spans, _) in found.items()]
-    jobs = [(float(cores), fewest * base[1] / min(took)) for cores, (_, took) in found.items()]
+    engine = [
+        (float(cores), fewest * base[0] / min(spans)) for cores, (spans, _, _) in found.items()
+    ]
+    jobs = [(float(cores), fewest * base[1] / min(took)) for cores, (_, took, _) in found.items()]
     cells = [
         (
             f"local[{cores}]",
-            *(f"{min(s):.2f} ({min(s):.2f} to {max(s):.2f})" for s in found[cores]),
+            *(f"{min(s):.2f} to {max(s):.2f}" for s in found[cores]),
             f"{dict(engine)[cores]:.2f}",
             f"{dict(jobs)[cores]:.2f}",
         )
         for cores in found
     ]
     ideal = Series("ideal", [(float(cores), float(cores)) for cores in found], ideal=True)
+    names = (
+        "master",
+        "engine work, s",
+        "whole job, s",
+        "processor, s",
+        "engine, times",
+        "job, times",
+    )
     return section(
         "Scaling by cores",
         line_chart(
             [Series("engine work", engine), Series("whole job", jobs), ideal],
             x="cores",
             y="times as fast",
+            own_x=True,
         ),
-        table(("master", "engine work, s", "whole job, s", "engine, times", "job, times"), cells),
+        table(names, cells),
         note=f"The same messages against {first['filters']:,} filters ({first['workload']},"
         f" {first['engine']}) in {first['partitions']} partitions, in sessions that are warm:"
         " started, filters sent and built, caches filled; what that took is named below. Engine"
         " work is from when the first task begins to parse until the last one has matched, by the"
         " machine's clock in the workers; the job from when it is submitted until its rows are"
-        " back. Seconds are the smallest (to the largest) of all runs; the ratios compare the"
-        " smallest.",
+        " back. Seconds are the smallest to the largest of all runs; the ratios compare the"
+        " smallest. Processor is what the engine work took of all cores: where engine work takes"
+        " longer than that divided by the cores, something else had the machine.",
     )
 
 

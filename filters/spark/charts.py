@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 WIDTH, HEIGHT = 620, 320
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 64, 26, 14, 46
 COLOURS = 6
 """Series colours that the page has; further series begin again."""
 
@@ -41,12 +41,23 @@ class _Scale:
     """Values of one axis to pixels."""
 
     def __init__(
-        self, values: Iterable[float], start: float, end: float, *, log: bool, zero: bool
+        self,
+        values: Iterable[float],
+        start: float,
+        end: float,
+        *,
+        log: bool,
+        zero: bool = False,
+        own: bool = False,
     ) -> None:
-        kept = list(values)
-        low, high = min(kept), max(kept)
+        kept = sorted(set(values))
+        low, high = kept[0], kept[-1]
         self._log = log
-        if log:
+        if own:
+            self.ticks = kept
+            low, high = (math.log10(low), math.log10(high)) if log else (0.0 if zero else low, high)
+            high = high if high > low else low + 1
+        elif log:
             low, high = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
             high = max(high, low + 1)
             self.ticks = [10.0**power for power in range(low, high + 1)]
@@ -68,10 +79,12 @@ def line_chart(
     y: str,
     log_x: bool = False,
     log_y: bool = False,
+    own_x: bool = False,
 ) -> str:
-    """Lines over two axes with the titles *x* and *y*; from 0 upwards where *y* is linear.
+    """Lines over two axes with the titles *x* and *y*; a linear one begins at 0.
 
-    Points without a place on a logarithmic axis are left out.
+    *own_x* marks on the x axis what was measured, not round values. Points without a place on a
+    logarithmic axis are left out.
     """
 
     def placed(point: tuple[float, float]) -> bool:
@@ -82,7 +95,7 @@ def line_chart(
         return "<p>Nothing was measured.</p>"
     ends = [(xy[0], bound) for s in series for xy, pair in _spreads(s) for bound in pair]
     extent = points + [point for point in ends if placed(point)]
-    across = _Scale((p[0] for p in extent), LEFT, WIDTH - RIGHT, log=log_x, zero=not log_x)
+    across = _Scale((p[0] for p in extent), LEFT, WIDTH - RIGHT, log=log_x, zero=True, own=own_x)
     down = _Scale((p[1] for p in extent), HEIGHT - BOTTOM, TOP, log=log_y, zero=True)
     body = [_axes(across, down, x, y)]
     number = 0
@@ -176,6 +189,14 @@ def number_text(value: float) -> str:
     return f"{value:.3g}"
 
 
+def _tick_text(value: float) -> str:
+    """A number that has little room."""
+    for size, unit in ((1e9, "G"), (1e6, "M")):
+        if value >= size:
+            return f"{number_text(value / size)} {unit}"
+    return number_text(value)
+
+
 def shortened(text: str, most: int) -> str:
     """*text* in at most *most* characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
@@ -192,14 +213,14 @@ def _axes(across: _Scale, down: _Scale, x: str, y: str) -> str:
         lines.append(
             f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>'
             f'<text class="tick" x="{at:.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">'
-            f"{number_text(tick)}</text>"
+            f"{_tick_text(tick)}</text>"
         )
     for tick in down.ticks:
         at = down(tick)
         lines.append(
             f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{at:.1f}" y2="{at:.1f}"/>'
             f'<text class="tick" x="{LEFT - 6}" y="{at + 4:.1f}" text-anchor="end">'
-            f"{number_text(tick)}</text>"
+            f"{_tick_text(tick)}</text>"
         )
     middle = (TOP + HEIGHT - BOTTOM) / 2
     lines.append(

@@ -58,7 +58,7 @@ def _documents(path: Path) -> Iterator[bytes]:
             yield from _parquet(path)
         else:
             yield from _json_lines(path)
-    except (OSError, EOFError, ValueError, KeyError) as error:
+    except (OSError, EOFError, ValueError) as error:
         raise CorpusError(f"{path}: {error}") from error
 
 
@@ -86,7 +86,7 @@ def _column(names: Sequence[str]) -> str:
     for column in COLUMNS:
         if column in names:
             return column
-    raise KeyError(f"neither {' nor '.join(COLUMNS)} among its names")
+    raise ValueError(f"neither {' nor '.join(COLUMNS)} among its names")
 
 
 def _is_document(octets: bytes) -> bool:

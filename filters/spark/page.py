@@ -1,4 +1,5 @@
-"""A report: one HTML file that can be mailed, archived and printed. It fetches nothing."""
+"""A report: one HTML file that can be mailed, archived and printed. It fetches nothing, and is
+well-formed XML too."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -48,8 +49,8 @@ figure { margin: .8rem 0; } svg { width: 100%; max-width: 46rem; height: auto; d
 def page(title: str, summary: str, sections: Iterable[str]) -> str:
     """A whole document; *summary* and *sections* are HTML."""
     return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"/>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1>{summary}{''.join(sections)}</body></html>\n"
     )

@@ -1,4 +1,7 @@
-"""Where the time of matching goes: the call stack, looked at every millisecond of processor time.
+"""Where the time of matching goes: the call stack, looked at every few milliseconds.
+
+The timer runs on processor time, as finely as the kernel lets it; a stack counts for the processor
+time since the one before.
 
 What is compiled (lxml, libxml2, the native engine) has no frames of Python; its time is that of the
 line that called it, which is shown as a block of its own.
@@ -46,14 +49,17 @@ def profile(engine: str, case: Case, *, seconds: float = SECONDS) -> Block:
 @contextmanager
 def _sampled(root: Block, below: str) -> Iterator[None]:
     """Add to *root* the stacks below the function named *below* while this runs."""
+    looked = process_time()
 
     def look(number: int, frame: FrameType | None) -> None:
+        nonlocal looked
+        since, looked = looked, process_time()
         frames: list[FrameType] = []
         while frame is not None and frame.f_code.co_name != below:
             frames.append(frame)
             frame = frame.f_back
         if frame is not None:
-            _add(root, [*frames, frame])
+            _add(root, [*frames, frame], (looked - since) * 1000)
 
     before = signal.signal(signal.SIGPROF, look)
     signal.setitimer(signal.ITIMER_PROF, INTERVAL, INTERVAL)
@@ -64,7 +70,7 @@ def _sampled(root: Block, below: str) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def _add(root: Block, frames: Sequence[FrameType]) -> None:
+def _add(root: Block, frames: Sequence[FrameType], value: float) -> None:
     """One sample; the innermost frame comes first."""
     names = [frame.f_code.co_qualname for frame in reversed(frames[:-1])]
     innermost = frames[0]
@@ -72,7 +78,7 @@ def _add(root: Block, frames: Sequence[FrameType]) -> None:
     line = innermost.f_lineno or innermost.f_code.co_firstlineno
     names.append(linecache.getline(innermost.f_code.co_filename, line).strip())
     block = root
-    block.value += INTERVAL * 1000
+    block.value += value
     for name in names:
         block = block.inner.setdefault(name, Block(name))
-        block.value += INTERVAL * 1000
+        block.value += value

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from filters.spark.backtest import Result, translated
+from filters.spark.backtest import Result, require_files, translated
 from filters.spark.backtest import backtest as run_backtest
 from filters.spark.backtest_report import busiest, html, over_time
 from filters.spark.definitions import Definitions, make_definition, read_definitions
@@ -79,7 +79,9 @@ def backtest(
     settings = read_conf(conf)
     with failures():
         definitions = _definitions(filters, xpath, topic, ns)
-        if not archive.is_dir():
+        if not follow:
+            require_files(archive)
+        elif not archive.is_dir():
             raise CommandFailed(f"{archive}: not a directory")
         if follow and out is None:
             raise typer.BadParameter("it says where the matches go", param_hint="--out")

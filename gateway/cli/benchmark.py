@@ -178,7 +178,7 @@ def _print(outcome: Outcome) -> None:
     if len(found) > 1:
         fewest = min(found)
         line()
-        for cores, (engine, job) in found.items():
+        for cores, (engine, job, _) in found.items():
             base = found[fewest]
             line(
                 f"local[{cores}]: {min(base[0]) / min(engine):.2f} times local[{fewest}] in engine"

@@ -1,0 +1,166 @@
+"""The benchmark measures what it says, and refuses to measure engines that differ."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+
+from filters.filter import Expression
+from filters.spark import benchmark, engines, measuring
+from filters.spark.benchmark import FIGURES, Outcome, Plan, write_figures
+from filters.spark.benchmark_report import html, scaling, summary
+from filters.spark.engines import ENGINES, NAIVE, Engine, Naive, make_engine, unavailable
+from filters.spark.footprint import MeasuringFailed, measure
+from filters.spark.measuring import Case
+from filters.spark.profiling import profile
+from filters.workloads import Vocabulary, expressions, family_of, messages
+from tests.filters.spark.conftest import check_report
+
+HERE = [name for name in ENGINES if unavailable(name) is None]
+PLAN = Plan(("ev",), tuple(HERE), (40,), (1, 2), messages=20, repetitions=2)
+
+
+def case(style: str = "ev", count: int = 300) -> Case:
+    octets = messages(family_of(style), 60, 1)
+    return Case(style, tuple(expressions(style, count, 1, Vocabulary(octets))), tuple(octets))
+
+
+@pytest.fixture
+def running(spark: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A benchmark that uses the session that there is."""
+    from contextlib import contextmanager
+
+    @contextmanager
+    def session(*_: object, **__: object) -> Any:
+        yield spark
+
+    monkeypatch.setattr(benchmark, "session", session)
+    return spark
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_engines_take_and_forget_expressions(name: str) -> None:
+    engine = make_engine(name)
+    document = etree.fromstring(b"<a><b>1</b></a>")
+    one = engine.add(Expression("/a/b = 1"))
+    two = engine.add(Expression("count(//b) = string-length(/a)"))
+    assert engine.add(Expression("/a/b = 1")) == one
+    assert (len(engine), sorted(engine.find(document))) == (2, sorted([one, two]))
+    engine.remove(one)
+    assert sorted(engine.find(document)) == sorted([one, two])
+    engine.remove(one)
+    assert (len(engine), engine.find(document)) == (1, [two])
+    assert engine.find(document) == [engine.add(Expression("count(//b) = string-length(/a)"))]
+
+
+def test_an_engine_that_is_none() -> None:
+    with pytest.raises(ValueError, match="'yfilter' is no engine; there are naive, reference"):
+        make_engine("yfilter")
+
+
+@pytest.mark.parametrize("style", ["ev", "xm1", "xm3"])
+def test_engines_agree(style: str) -> None:
+    [counts] = measuring._compare(style, lambda: case(style), HERE[1:], 60)
+    assert counts["verdicts"] == len(HERE) * 60 * 300 and counts["matches"] > 0
+
+
+class _Forgetful(Naive):
+    def find(self, root: etree._Element) -> list[int]:
+        return [number for number in super().find(root) if number != 3]
+
+
+def test_a_run_with_an_engine_that_is_wrong_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(name: str) -> Engine:
+        return _Forgetful() if name == "wrong" else Naive()
+
+    one = replace(case(), expressions=tuple(Expression(f"/*[{n}]") for n in (1, 2, 3)))
+    one = replace(one, name="wrong", expressions=(*one.expressions, Expression("/*")))
+    monkeypatch.setattr(measuring, "make_engine", make)
+    rows = list(measuring._compare(one.name, lambda: one, ["wrong"], 5))
+    assert [(row["message"], row["expression"], row["engine"]) for row in rows[:-1]] == [
+        (n, 3, "wrong") for n in range(5)
+    ]
+    with pytest.raises(benchmark.Disagreement, match=r"wrong and libxml2 differ about '/\*' on"):
+        benchmark.refuse(rows[:-1], one, {"workload": "ev", "seed": 1})
+
+
+def test_a_run(running: Any, tmp_path: Path) -> None:
+    told: list[str] = []
+    outcome = benchmark.run(PLAN, tell=told.append, master="spark://nobody")
+    timed = [row for row in outcome.rows if row["kind"] == "match"]
+    for engine in HERE:
+        for partitions in PLAN.partitions:
+            rows = [
+                row for row in timed if (row["engine"], row["partitions"]) == (engine, partitions)
+            ]
+            assert len(rows) == partitions * PLAN.repetitions
+            for repetition in range(PLAN.repetitions):
+                passed = [row for row in rows if row["repetition"] == repetition]
+                assert sum(row["messages"] for row in passed) == PLAN.messages
+                assert len({sum(row["matches"] for row in passed)}) == 1
+    assert len({row["matches"] for row in timed if row["partitions"] == 1}) == 1
+    assert all(row["cpu_ns"] > 0 and row["end_ns"] > row["start_ns"] for row in timed)
+    built = [row for row in outcome.rows if row["kind"] == "build"]
+    assert [row["engine"] for row in built] == HERE
+    assert all(row["build_ns"] > 0 and row["churn_ns"] > 0 for row in built)
+    assert outcome.verdicts == len(HERE) * 20 * 40
+    steps = len(told)
+    assert told[-1].startswith(f"[{steps}/{steps}] ")
+
+    write_figures(outcome.rows, tmp_path / "figures.parquet")
+    read = running.read.parquet(str(tmp_path / "figures.parquet"))
+    assert read.count() == len(outcome.rows)
+    assert read.columns == [column.split()[0] for column in FIGURES.split(", ")]
+
+    assert [row[:3] for row in summary(outcome.rows)] == [("ev", "40", name) for name in HERE]
+    report = check_report(html(PLAN, outcome, "generated"))
+    titles = [title.text for title in report.iter("h2")]
+    assert {"Workload ev", "Build, churn, memory", "Where the time goes"} <= set(titles)
+    assert "Scaling by cores" not in titles
+
+
+def test_what_scaling_compares() -> None:
+    def task(cores: int, run: int, start: int, end: int, job: int) -> dict[str, Any]:
+        row = {"kind": "scale", "cores": cores, "run": run, "job_ns": job * 10**9}
+        return row | {
+            "start_ns": start * 10**9,
+            "end_ns": end * 10**9,
+            "cpu_ns": 10**9,
+            "parse_ns": 10**9,
+            "partitions": 2,
+            "filters": 7,
+            "workload": "ev",
+            "engine": NAIVE,
+        }
+
+    rows = [
+        task(1, 0, 10, 14, 9),
+        task(1, 0, 14, 18, 9),
+        task(1, 1, 30, 36, 7),
+        task(2, 0, 50, 54, 5),
+        task(2, 0, 51, 53, 5),
+    ]
+    assert scaling(rows) == {1: ([8.0, 6.0], [9.0, 7.0], [4.0, 2.0]), 2: ([4.0], [5.0], [4.0])}
+    report = html(PLAN, Outcome(rows=rows), "")
+    table = " ".join(str(text) for text in check_report(report).itertext())
+    assert "1.50" in table and "1.40" in table
+
+
+def test_a_footprint_is_of_one_engine() -> None:
+    one = case("xm1", 2000)
+    took = measure(NAIVE, one.expressions, one.messages[:5], 1)
+    assert took.distinct == len(set(one.expressions))
+    assert took.memory > took.distinct * 500
+    assert 0 < took.churn_seconds < took.build_seconds
+    with pytest.raises(MeasuringFailed, match="'yfilter' is no engine"):
+        measure("yfilter", one.expressions, (), 1)
+
+
+@pytest.mark.parametrize("name", HERE)
+def test_a_profile_adds_up(name: str) -> None:
+    root = profile(name, case(), seconds=0.3)
+    assert root.value > 100
+    assert sum(block.value for block in root.inner.values()) == pytest.approx(root.value)
+    assert {"parse_own", f"{type(engines.make_engine(name)).__name__}.find"} <= root.inner.keys()

@@ -1,0 +1,123 @@
+"""Filters as a job takes them: read, checked, built once a process."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+from filters.events import Event
+from filters.filter import EVERYTHING
+from filters.spark.definitions import (
+    KEPT,
+    DefinitionError,
+    Definitions,
+    builds,
+    filter_set,
+    make_definition,
+    read_definitions,
+)
+from filters.topics import Step, parse_clark
+
+
+def definitions(*pairs: tuple[str, str | None, str | None]) -> Definitions:
+    return Definitions(
+        tuple(make_definition(id, xpath=x, topic=t, namespaces={}) for id, x, t in pairs)
+    )
+
+
+def written(folder: Path, *lines: object) -> Path:
+    path = folder / "filters.jsonl"
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    path.write_text("\n".join(texts), encoding="utf-8")
+    return path
+
+
+def test_a_file_of_filters(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        {"id": "a", "xpath": "/w:storm", "namespaces": {"w": "urn:w"}},
+        "",
+        {"id": 2, "topic": "{urn:t}tides//."},
+        {"id": "all"},
+    )
+    read = read_definitions(path)
+    assert [row.id for row in read.rows] == ["a", "2", "all"]
+    assert read.rows[0].filter.contents[0].namespaces == (("w", "urn:w"),)
+    assert read.rows[2].filter == EVERYTHING
+    found = filter_set(read.digest, lambda: read)
+    tides = Event(b"<tide/>", topic=parse_clark("{urn:t}tides/high"))
+    assert sorted(found.match(tides)) == ["2", "all"]
+    assert sorted(found.match(Event(b"<storm xmlns='urn:w'/>"))) == ["a", "all"]
+
+
+ERRORS = [
+    pytest.param(["{"], "line 1: not JSON", id="not JSON"),
+    pytest.param([[1]], "line 1: not an object with an id", id="no object"),
+    pytest.param([{"xpath": "/a"}], "line 1: not an object with an id", id="no id"),
+    pytest.param([{"id": "a"}, {"id": "a"}], "line 2: the id 'a' is there", id="id twice"),
+    pytest.param([{"id": "a"}, {"id": "b", "xpath": "/a["}], "line 2: b: the expr", id="XPath"),
+    pytest.param([{"id": "a", "topic": "a b"}], "line 1: a: the topic", id="topic"),
+    pytest.param([{"id": "a", "xpath": 7}], "line 1: xpath and topic are strings", id="number"),
+    pytest.param([{"id": "a", "namespaces": []}, 1], "not an object", id="a number"),
+    pytest.param([{"id": "a", "namespaces": {"b": 1}}], "namespaces maps", id="namespaces"),
+    pytest.param(["[" * 70_000], "line 1: the line is too long", id="long"),
+    pytest.param([], "no filters", id="empty"),
+]
+
+
+@pytest.mark.parametrize(("lines", "said"), ERRORS)
+def test_what_is_wrong_is_said_with_its_line(
+    tmp_path: Path, lines: list[object], said: str
+) -> None:
+    with pytest.raises(DefinitionError, match=r"filters\.jsonl") as raised:
+        read_definitions(written(tmp_path, *lines))
+    assert said in str(raised.value)
+
+
+def test_a_set_is_built_once_and_few_are_kept() -> None:
+    several = [definitions((f"kept-{n}", f"/a[b={n}]", None)) for n in range(KEPT + 1)]
+    before = builds()
+    loads: list[str] = []
+
+    def load(one: Definitions) -> Definitions:
+        loads.append(one.rows[0].id)
+        copied: Definitions = pickle.loads(pickle.dumps(one))
+        return copied
+
+    first = filter_set(several[0].digest, lambda: load(several[0]))
+    assert filter_set(several[0].digest, lambda: load(several[0])) is first
+    assert (builds() - before, loads) == (1, ["kept-0"])
+    for one in several[1:]:
+        filter_set(one.digest, lambda one=one: load(one))  # type: ignore[misc]
+    assert filter_set(several[0].digest, lambda: load(several[0])) is not first
+    assert builds() - before == KEPT + 2
+
+
+def test_the_digest_is_of_all_that_matters() -> None:
+    one = definitions(("a", "/a", None))
+    assert one.digest == definitions(("a", "/a", None)).digest
+    others = (
+        definitions(("b", "/a", None)),
+        definitions(("a", "/b", None)),
+        definitions(("a", "/a", "t")),
+        Definitions(one.rows, "reference"),
+    )
+    assert len({one.digest, *(other.digest for other in others)}) == 5
+
+
+ROOTS = [
+    pytest.param([("a", "/a", "storms/coast")], {Step(None, "storms")}, id="one"),
+    pytest.param(
+        [("a", None, "storms//."), ("b", None, "{urn:t}tides|x")],
+        {Step(None, "storms"), Step("urn:t", "tides"), Step(None, "x")},
+        id="several",
+    ),
+    pytest.param([("a", None, "storms"), ("b", "/a", None)], None, id="one without topics"),
+    pytest.param([("a", None, "*/coast")], None, id="wildcard"),
+]
+
+
+@pytest.mark.parametrize(("pairs", "roots"), ROOTS)
+def test_roots(pairs: list[tuple[str, str | None, str | None]], roots: set[Step] | None) -> None:
+    assert definitions(*pairs).roots() == roots

@@ -1,0 +1,58 @@
+"""``dragoman benchmark filters`` as its users run it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from tests.filters.spark.conftest import SMALL, require_spark_here
+from tests.gateway.programs import run
+
+ERRORS = [
+    pytest.param(("--engine", "yfilter"), 1, "'yfilter' is no engine; there are", id="engine"),
+    pytest.param(("--workload", "xm2"), 2, "neither a file nor one of xm0", id="workload"),
+    pytest.param(("--corpus", "no.xml"), 1, "no.xml: ", id="corpus"),
+    pytest.param(("--preset", "huge"), 2, "--preset", id="preset"),
+    pytest.param(("--filters", "0"), 2, "--filters", id="no filters"),
+    pytest.param(("--conf", "x=1"), 2, "--conf", id="conf"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "said"), ERRORS)
+def test_an_error_is_one_line(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    done = run("benchmark", "filters", *arguments, cwd=tmp_path)
+    assert done.returncode == code
+    [line] = done.stderr.splitlines()
+    assert line.startswith("dragoman: ") and said in line
+    assert done.stdout == ""
+
+
+def test_a_corpus_and_filters_of_ones_own(tmp_path: Path) -> None:
+    require_spark_here()
+    corpus = tmp_path / "corpus"
+    corpus.mkdir()
+    for n in range(12):
+        (corpus / f"{n}.xml").write_text(f"<storm><speed>{n}</speed></storm>")
+    rows = [{"id": n, "xpath": f"/storm[speed = {n}]"} for n in range(30)]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    done = run(
+        *("benchmark", "filters", "--corpus", "corpus", "--workload", "mine.jsonl", "--out", "out"),
+        *("--filters", "10", "--filters", "1000", "--partitions", "1", "--repetitions", "1"),
+        *("--engine", "naive", "--engine", "reference", "--master", "local[1]"),
+        *(part for pair in SMALL.items() for part in ("--conf", "=".join(pair))),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    table = [line.split()[:3] for line in done.stdout.splitlines()[1:5]]
+    assert table == [
+        ["mine.jsonl", n, engine] for n in ("10", "30") for engine in ("naive", "reference")
+    ]
+    told = done.stderr.splitlines()
+    assert told[0].startswith("[1/") and "240 verdicts agree, 10 matches in 12 messages" in told[0]
+    assert "not counted" in done.stderr and "Traceback" not in done.stderr
+    report = etree.parse(tmp_path / "out" / "report.html")
+    assert report.findtext(".//h1") == "Matching XPath filters"
+    assert (tmp_path / "out" / "figures.parquet").stat().st_size > 0
