@@ -140,11 +140,6 @@ log.file.level = warning
                 self._node.wait(STOP)
             self._node = None
 
-    def freeze(self, frozen: bool) -> None:
-        """Let the node hang, or go on."""
-        assert self._node is not None
-        self._node.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
-
     def close(self) -> None:
         """Stop everything, for good."""
         self.stop()

@@ -9,11 +9,11 @@ from typing import Self
 
 from adapters.protocol import AdapterUnavailable, Capabilities, Interest
 from adapters.rabbitmq.address import Setup, read_setup
-from adapters.rabbitmq.consuming import PARTITIONS, Consuming, RabbitMQDelivery
+from adapters.rabbitmq.consuming import Consuming, RabbitMQDelivery
 from adapters.rabbitmq.keeping import Keeper
 from adapters.rabbitmq.messages import write
 from adapters.rabbitmq.publishing import Message, Publishing
-from adapters.rabbitmq.topology import exchanges_of
+from adapters.rabbitmq.topology import PARTITIONS, foreign_exchanges
 from adapters.repeats import Repeats, hash_id
 from mediation import Notification
 
@@ -41,7 +41,7 @@ class RabbitMQAdapter:
         self._consuming = Consuming(setup, lambda: self._consumer.retry_after)
         self._publishing = Publishing(
             setup.exchange,
-            exchanges_of([row.exchange for row in setup.destinations.rows]),
+            foreign_exchanges(setup.destinations),
             unroutable=self._consuming.renew,
             retry_after=lambda: self._publisher.retry_after,
         )
@@ -70,15 +70,15 @@ class RabbitMQAdapter:
     async def publish(self, notifications: Sequence[Notification]) -> None:
         if not self._open:
             raise AdapterUnavailable("the adapter is closed")
-        fresh = {
-            (each.source, hash_id(each.source, each.id)): each for each in reversed(notifications)
-        }
-        wanted = [each for used, each in reversed(fresh.items()) if not self._repeats.know(*used)]
-        if wanted:
-            await self._publishing.publish([self._message(each) for each in wanted])
+        fresh: dict[tuple[str, int], Notification] = {}
+        for each in notifications:
+            used = each.source, hash_id(each.source, each.id)
+            if not self._repeats.know(*used):
+                fresh.setdefault(used, each)
+        if fresh:
+            await self._publishing.publish([self._message(each) for each in fresh.values()])
             for source, id in fresh:
-                if not self._repeats.know(source, id):
-                    self._repeats.add({source: [id]}, time.time())
+                self._repeats.add({source: [id]}, time.time())
 
     async def want(self, interest: Interest) -> None:
         await self._consuming.want(interest)

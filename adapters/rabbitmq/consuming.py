@@ -17,7 +17,7 @@ from adapters.rabbitmq.address import Setup
 from adapters.rabbitmq.connection import Channel, Connection, Lost
 from adapters.rabbitmq.keeping import Again
 from adapters.rabbitmq.messages import read
-from adapters.rabbitmq.topology import PARTITIONS, Names, NoHashing, Topology, exchanges_of
+from adapters.rabbitmq.topology import Names, NoHashing, Topology, foreign_exchanges
 from filters import DEFAULT_TOPIC, parse_expression
 from mediation import Notification
 
@@ -158,7 +158,7 @@ class Consuming:
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
         """Consume through *connection* until it ends, or a queue is gone."""
         topology = Topology(connection, self._names, self._setup.quorum, self.hashing)
-        others = exchanges_of([row.exchange for row in self._destinations.rows])
+        others = foreign_exchanges(self._destinations)
         async with self._asking:
             try:
                 await topology.set_up(others, list(self._patterns))
@@ -285,6 +285,3 @@ class Consuming:
             session.unsettled -= 1
             session.acknowledge(tag)
             self._changed.set()
-
-
-__all__ = ["PARTITIONS", "Consuming", "RabbitMQDelivery"]

@@ -14,13 +14,13 @@ The exclusive queue ``dragoman.lock`` lives as long as the connection: a second 
 name is refused before it touches anything.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
 from pika.exceptions import AMQPError
 
-from adapters.destinations import Destination
+from adapters.destinations import Destination, Destinations
 from adapters.rabbitmq.connection import (
     COMMAND_INVALID,
     NOT_FOUND,
@@ -153,10 +153,8 @@ class Topology:
         standing = [
             slot for slot in SLOTS if await exists(self.connection, self.names.interests(slot))
         ]
-        current = next(
-            (slot for slot in standing if _before(slot) not in standing), standing[0:1] or None
-        )
-        self._slot = slot = _after(current[0]) if current else SLOTS[0]
+        complete = [slot for slot in standing if _before(slot) not in standing] or standing
+        self._slot = slot = _after(complete[0]) if complete else SLOTS[0]
         fresh = self.names.interests(slot)
         delete = channel.raw.exchange_delete
         if slot in standing:
@@ -227,6 +225,6 @@ def _before(slot: str) -> str:
     return SLOTS[SLOTS.index(slot) - 1]
 
 
-def exchanges_of(rows: Sequence[str | None]) -> list[str]:
-    """The names in *rows*, once each, without our own."""
-    return list(dict.fromkeys(name for name in rows if name))
+def foreign_exchanges(destinations: Destinations) -> list[str]:
+    """The exchanges that are not our own, once each."""
+    return list(dict.fromkeys(row.exchange for row in destinations.rows if row.exchange))

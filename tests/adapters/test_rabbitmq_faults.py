@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import threading
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -291,6 +292,41 @@ async def test_a_crash_between_the_old_interests_and_the_new(broker: RabbitMQ, n
             ]
             assert [frame.method.message_count for frame in waiting] == [0] * 16
             assert sum(exists(connection, f"{name}.interests.{slot}") for slot in "abc") == 1
+
+
+async def test_no_gap_between_runs(broker: RabbitMQ, name: str) -> None:
+    """A native program publishes all the time; gateways come and go. All comes, and once."""
+    async with running(broker.url, name):
+        pass
+    stop = threading.Event()
+    publishing = asyncio.create_task(asyncio.to_thread(publish_on_and_on, broker, name, stop))
+    taken: list[str] = []
+    for _ in range(6):
+        async with running(broker.url, name, STORM) as adapter:
+            inbox = Inbox(adapter, SECONDS)
+            taken += [one.notification.id for one in await inbox.take(20)]
+        await asyncio.sleep(0.05)
+    stop.set()
+    count = await publishing
+    async with running(broker.url, name, STORM) as adapter:
+        taken += [
+            one.notification.id for one in await Inbox(adapter, SECONDS).take(count - len(taken))
+        ]
+    assert sorted(taken, key=int) == [str(number) for number in range(count)]
+
+
+def publish_on_and_on(broker: RabbitMQ, name: str, stop: threading.Event) -> int:
+    """Publish numbered messages, each confirmed; how many."""
+    number = 0
+    with native(broker) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        while not stop.is_set():
+            key = f"dragoman.adhoc.storm.{number % 7}"
+            properties = pika.BasicProperties(message_id=str(number), delivery_mode=2)
+            channel.basic_publish(name, key, b"<a/>", properties, mandatory=True)
+            number += 1
+    return number
 
 
 def leave(broker: RabbitMQ, name: str, slots: str) -> None:
