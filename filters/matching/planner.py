@@ -11,12 +11,12 @@
   is a *branch*. The root element is always one.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
-from filters.matching.conditions import UNKNOWN, Condition, both, negation, truth
+from filters.matching.conditions import UNKNOWN, Condition, both
+from filters.matching.formulas import any_of, every, number_atoms, opposite, renumbered
+from filters.matching.parts import Parts, narrow
 from filters.matching.plan import (
-    AND,
     AT_LEAST,
     AT_MOST,
     ATTRIBUTE,
@@ -25,20 +25,15 @@ from filters.matching.plan import (
     CHILD,
     CONTAINS,
     DESCENDANT,
-    DIFFERENT,
-    EQUAL,
     FALSE,
     FIRST,
     GREATER,
     HERE,
     ITSELF,
     LESS,
-    NOT,
-    NUMBER_DIFFERENT,
     NUMBER_EQUAL,
     OR,
     RANGE,
-    SELF,
     SOME,
     STARTS,
     TEXT,
@@ -49,23 +44,14 @@ from filters.matching.plan import (
     Plan,
     Test,
 )
+from filters.matching.truth import truth
 from filters.xpath.syntax import Node
-
-MAX_ALTERNATIVES = 16
-"""To how many atoms the tests on one element may be multiplied out."""
 
 MAX_PARTS = 400
 """How often a condition may be taken apart, and how many atoms that may give: a chain of
 descendant-or-self steps doubles it each time. Beyond, the plan is TRUE."""
 
 _CONTEXT: Path = ((CHILD, None, None),)
-_COMPLEMENTS = {
-    EQUAL: DIFFERENT,
-    DIFFERENT: EQUAL,
-    NUMBER_EQUAL: NUMBER_DIFFERENT,
-    NUMBER_DIFFERENT: NUMBER_EQUAL,
-}
-"""What an element's string passes if and only if it fails the other."""
 
 
 def plan(node: Node) -> Plan:
@@ -82,10 +68,10 @@ def plan(node: Node) -> Plan:
     branches = lowering.branches if exact else lowering.ranges
     atoms = tuple(lowering.atoms)
     used: dict[int, int] = {}
-    _number(formula, used)
+    number_atoms(formula, used)
     if len(used) < len(atoms):
         atoms = tuple(atoms[number] for number in used)
-        formula = _renumbered(formula, used)
+        formula = renumbered(formula, used)
     if exact and not branches and not any(_is_numeric(atom) for atom in atoms):
         return Plan(atoms, formula, True)
     program = condition if _is_program(condition) else None
@@ -115,7 +101,7 @@ class _Lowering:
             raise _TooMany
         code = condition[0]
         if code == OR:
-            return _any([self.exists(path, part, given) for part in condition[1:]])
+            return any_of([self.exists(path, part, given) for part in condition[1:]])
         if code == SOME and (given or not condition[1]):
             return self._some(path, condition[1], condition[2], condition[3])
         return self._all(path, condition, given)
@@ -138,9 +124,9 @@ class _Lowering:
                 rest = steps[at + 1 :]
                 here = (SOME, False, ((ITSELF, namespace, local, wanted), *rest), test)
                 below = (SOME, False, ((BELOW, namespace, local, wanted), *rest), test)
-                return _any([self.exists(path, here, False), self.exists(path, below, False)])
+                return any_of([self.exists(path, here, False), self.exists(path, below, False)])
             else:
-                narrowed = _narrow(path, namespace, local)
+                narrowed = narrow(path, namespace, local)
                 if narrowed is None:
                     return FALSE
                 path = narrowed
@@ -153,7 +139,7 @@ class _Lowering:
 
     def _all(self, path: Path, condition: Condition, given: bool) -> Formula:
         """Some element at *path* meets all parts of *condition*."""
-        parts = _Parts(path)
+        parts = Parts(path)
         if not parts.take(condition):
             return FALSE
         if parts.unknown:
@@ -172,7 +158,7 @@ class _Lowering:
         # Whether what is asked for by itself says that there is such an element.
         given = given or tested or bool(ranges) or any(part[0] != OR for part in others)
         if tested:
-            found.append(_any([self._atom(path, tests) for tests in alternatives]))
+            found.append(any_of([self._atom(path, tests) for tests in alternatives]))
         elif not given and (negatives or demands != 1):
             found.append(self._atom(path, ()))
             given = True
@@ -185,7 +171,7 @@ class _Lowering:
         found += [self._first(path, part) for part in parts.elsewhere if part[0] == FIRST]
         found += [self._none(path, part) for part in negatives]
         found += [self._none(path, part) for part in parts.nowhere]
-        return _every(found)
+        return every(found)
 
     def _none(self, path: Path, part: Condition) -> Formula:
         """*part*, of the one element at *path*, does not hold."""
@@ -196,7 +182,7 @@ class _Lowering:
             formula = self._some(path, *part[1:])
         if self.exact:
             self.exact = exact
-            return _opposite(formula)
+            return opposite(formula)
         # The formula is implied by the part; nothing is implied by its negation.
         self.exact = False
         return TRUE
@@ -235,150 +221,6 @@ class _Lowering:
         return found, parts
 
 
-class _Parts:
-    """What is asked of one element, sorted."""
-
-    __slots__ = (
-        "elsewhere",
-        "negatives",
-        "nowhere",
-        "options",
-        "others",
-        "path",
-        "tests",
-        "unknown",
-    )
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.tests: list[Test] = []
-        """On the element itself."""
-        self.options: list[tuple[Condition, list[tuple[Test, ...]]]] = []
-        """Disjunctions of such, and their alternatives."""
-        self.others: list[Condition] = []
-        self.negatives: list[Condition] = []
-        """Must not hold."""
-        self.elsewhere: list[Condition] = []
-        """Absolute: no matter which element asks for it."""
-        self.nowhere: list[Condition] = []
-        """Likewise, and must not hold."""
-        self.unknown = False
-
-    def take(self, condition: Condition) -> bool:
-        """Sort *condition* in; False where it cannot hold."""
-        waiting = [condition]
-        while waiting:
-            part = waiting.pop()
-            code = part[0]
-            if code == AND:
-                waiting += part[:0:-1]
-            elif code == NOT:
-                part = part[1]
-                code = part[0]
-                if code in (AND, OR):
-                    opposites = [negation(inner) for inner in part[1:]]
-                    waiting.append((OR if code == AND else AND, *opposites))
-                elif code == SOME and (complement := _complement(part)) is not None:
-                    self.tests.append(complement)
-                elif code in (SOME, FIRST):
-                    (self.nowhere if part[1] else self.negatives).append(part)
-                else:
-                    waiting.append(negation(part))
-            elif code == OR:
-                if len(part) == 1:
-                    return False
-                alternatives = _alternatives(part)
-                if alternatives is None:
-                    self.others.append(part)
-                else:
-                    self.options.append((part, alternatives))
-            elif code == UNKNOWN:
-                self.unknown = True
-            elif part[1]:
-                self.elsewhere.append(part)
-            elif code == FIRST:
-                self.others.append(part)
-            elif not part[2]:
-                self.tests.append(part[3])
-            elif part[2][0][0] == ITSELF:
-                _, namespace, local, wanted = part[2][0]
-                path = _narrow(self.path, namespace, local)
-                if path is None:
-                    return False
-                self.path = path
-                if len(part[2]) > 1 or part[3] is not None:
-                    waiting.append((SOME, False, part[2][1:], part[3]))
-                if wanted is not None:
-                    waiting.append(wanted)
-            else:
-                self.others.append(part)
-        return True
-
-    def multiplied(self) -> tuple[list[tuple[Test, ...]], list[Condition]]:
-        """The tests on the element in all their alternatives, and what else is asked for."""
-        alternatives = [tuple(dict.fromkeys(self.tests))]
-        others = self.others
-        for condition, options in self.options:
-            if len(alternatives) * len(options) > MAX_ALTERNATIVES:
-                others = [*others, condition]
-            else:
-                alternatives = [
-                    tuple(dict.fromkeys(tests + option))
-                    for tests in alternatives
-                    for option in options
-                ]
-        return alternatives, others
-
-
-def _alternatives(condition: Condition) -> list[tuple[Test, ...]] | None:
-    """*condition* as a disjunction of conjunctions of tests on the element itself, if it is one."""
-    code = condition[0]
-    if code == SOME:
-        return [(condition[3],)] if not condition[1] and not condition[2] else None
-    if code == OR:
-        found: list[tuple[Test, ...]] = []
-        for part in condition[1:]:
-            inner = _alternatives(part)
-            if inner is None:
-                return None
-            found += inner
-        return found
-    if code == AND:
-        found = [()]
-        for part in condition[1:]:
-            inner = _alternatives(part)
-            if inner is None or len(inner) * len(found) > MAX_ALTERNATIVES:
-                return None
-            found = [tests + more for tests in found for more in inner]
-        return found
-    if code == NOT and condition[1][0] == SOME:
-        complement = _complement(condition[1])
-        return None if complement is None else [(complement,)]
-    return None
-
-
-def _complement(condition: Condition) -> Test | None:
-    """The test that the context element passes if it fails that of *condition*."""
-    _, absolute, steps, test = condition
-    if absolute or steps or test[0] != SELF or test[3] not in _COMPLEMENTS:
-        return None
-    return (SELF, None, None, _COMPLEMENTS[test[3]], test[4])
-
-
-def _narrow(path: Path, namespace: str | None, local: str | None) -> Path | None:
-    """*path* to those of its elements that have this name too; None where none can."""
-    axis, had_namespace, had_local = path[-1]
-    if namespace is None:
-        namespace = had_namespace
-    elif had_namespace is not None and had_namespace != namespace:
-        return None
-    if local is None:
-        local = had_local
-    elif had_local is not None and had_local != local:
-        return None
-    return (*path[:-1], (axis, namespace, local))
-
-
 def _end(path: Path, steps: Any) -> Path | None:
     """The path to the end of *steps*; None where it takes more than one to say it."""
     for axis, namespace, local, _ in steps:
@@ -389,7 +231,7 @@ def _end(path: Path, steps: Any) -> Path | None:
         elif axis == BELOW_OR_HERE:
             return None
         else:
-            narrowed = _narrow(path, namespace, local)
+            narrowed = narrow(path, namespace, local)
             if narrowed is None:
                 return None
             path = narrowed
@@ -422,53 +264,3 @@ def _is_program(condition: Condition) -> bool:
             return False
         return all(step[3] is None or _is_program(step[3]) for step in condition[2])
     return code != UNKNOWN and all(map(_is_program, condition[1:]))
-
-
-# ---- formulas ------------------------------------------------------------------------------------
-
-
-def _every(parts: Sequence[Formula]) -> Formula:
-    return _joined(AND, parts, FALSE)
-
-
-def _any(parts: Sequence[Formula]) -> Formula:
-    return _joined(OR, parts, TRUE)
-
-
-def _joined(code: int, parts: Sequence[Formula], decides: Formula) -> Formula:
-    if len(parts) == 1:
-        return parts[0]
-    kept: dict[Formula, None] = {}
-    for part in parts:
-        if type(part) is not tuple:
-            kept[part] = None
-        elif part == decides:
-            return decides
-        elif part[0] == code:
-            kept.update(dict.fromkeys(part[1:]))
-        elif len(part) > 1:
-            kept[part] = None
-    if len(kept) == 1:
-        return next(iter(kept))
-    return (code, *kept)
-
-
-def _opposite(formula: Formula) -> Formula:
-    if isinstance(formula, int):
-        return ~formula
-    return (OR if formula[0] == AND else AND, *map(_opposite, formula[1:]))
-
-
-def _number(formula: Formula, used: dict[int, int]) -> None:
-    """Give the atoms that *formula* speaks of new numbers, in order."""
-    if isinstance(formula, int):
-        used.setdefault(formula if formula >= 0 else ~formula, len(used))
-    else:
-        for part in formula[1:]:
-            _number(part, used)
-
-
-def _renumbered(formula: Formula, numbers: dict[int, int]) -> Formula:
-    if isinstance(formula, int):
-        return numbers[formula] if formula >= 0 else ~numbers[~formula]
-    return (formula[0], *(_renumbered(part, numbers) for part in formula[1:]))

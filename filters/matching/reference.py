@@ -13,11 +13,12 @@ from typing import Any
 from lxml import etree
 
 from filters.filter import Expression
+from filters.matching.formulas import holds, is_any, may_hold, renumbered
 from filters.matching.index import Found
 from filters.matching.plan import AND, FALSE, OR, TRUE, Atom, Formula
 from filters.matching.shapes import plan_of
-from filters.matching.tables import Checks, Values, checks_of, string_of, texts_of
 from filters.matching.trie import Node, Trie
+from filters.matching.values import Checks, Values, checks_of, string_of, texts_of
 
 _NOTHING: dict[str, list[int]] = {}
 _Identity = tuple[str, tuple[tuple[str, str], ...]]
@@ -94,7 +95,7 @@ class ReferenceIndex:
         entry = _Entry(Expression(text, expression.dialect, expression.namespaces), identity)
         atoms = [self._use_atom(atom) for atom in plan.atoms]
         entry.atoms = tuple(atoms)
-        entry.formula = _renumbered(plan.formula, atoms)
+        entry.formula = renumbered(plan.formula, atoms)
         if plan.formula == (AND, *range(len(atoms))):
             entry.all_of = frozenset(atoms)
         entry.exact = plan.exact
@@ -207,10 +208,10 @@ class ReferenceIndex:
             and (not doubtful or doubtful.isdisjoint(entry.atoms))
         )
         all_of = entry.all_of
-        if sure and (_holds(formula, passed) if all_of is None else all_of <= passed):
+        if sure and (holds(formula, passed) if all_of is None else all_of <= passed):
             return True
         maybe = passed | doubtful if doubtful else passed
-        if _may_hold(formula, maybe) if all_of is None else all_of <= maybe:
+        if may_hold(formula, maybe) if all_of is None else all_of <= maybe:
             return False if sure else None
         if entry.watched is not None:
             self._watch(number, entry, maybe)
@@ -224,7 +225,7 @@ class ReferenceIndex:
             if formula == TRUE:
                 self._true.add(number)
                 return
-            if _is_any(formula):
+            if is_any(formula):
                 for atom in entry.atoms:
                     self._sure.setdefault(atom, set()).add(number)
                 return
@@ -300,37 +301,3 @@ def _discard(sets: dict[int, set[int]], atom: int, number: int) -> None:
         found.discard(number)
         if not found:
             del sets[atom]
-
-
-def _renumbered(formula: Formula, atoms: list[int]) -> Formula:
-    if isinstance(formula, int):
-        return atoms[formula] if formula >= 0 else ~atoms[~formula]
-    return (formula[0], *(_renumbered(part, atoms) for part in formula[1:]))
-
-
-def _is_any(formula: Formula) -> bool:
-    """Whether one atom is enough, no matter which."""
-    if isinstance(formula, int):
-        return formula >= 0
-    return formula[0] == OR and all(type(part) is int and part >= 0 for part in formula[1:])
-
-
-def _holds(formula: Formula, passed: set[int]) -> bool:
-    if isinstance(formula, int):
-        return formula in passed if formula >= 0 else ~formula not in passed
-    wanted = formula[0] == OR
-    for part in formula[1:]:
-        if _holds(part, passed) is wanted:
-            return wanted
-    return not wanted
-
-
-def _may_hold(formula: Formula, passed: set[int]) -> bool:
-    """As `_holds`, each negated atom taken as true."""
-    if isinstance(formula, int):
-        return formula < 0 or formula in passed
-    wanted = formula[0] == OR
-    for part in formula[1:]:
-        if _may_hold(part, passed) is wanted:
-            return wanted
-    return not wanted

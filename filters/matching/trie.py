@@ -9,7 +9,8 @@ there are. A change of the trie forgets those states alone that hold the node th
 from collections.abc import Iterable
 
 from filters.matching.plan import CHILD, Path, Step
-from filters.matching.tables import SELF_KEY, Checks, Key, Table, Tables
+from filters.matching.tables import Table, Tables
+from filters.matching.values import SELF_KEY, Checks, Key
 
 MAX_CELLS = 1_000_000
 """About how much is remembered: nodes in states, and transitions. Over it, everything is forgotten

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from filters.filter import Expression
+from filters.matching.parts import MAX_ALTERNATIVES
 from filters.matching.plan import (
     AND,
     ATTRIBUTE,
@@ -25,7 +26,7 @@ from filters.matching.plan import (
     TRUE,
     Plan,
 )
-from filters.matching.planner import MAX_ALTERNATIVES, plan
+from filters.matching.planner import plan
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import parse
 
