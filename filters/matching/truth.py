@@ -217,19 +217,20 @@ def _compared_call(call: Call, operator: str, operand: str | float) -> Condition
 
 def _count(call: Call, operator: str, bound: float) -> Condition:
     """How many there are, where that comes to whether there are any."""
-    some = truth(call.arguments[0])
+    exists = truth(call.arguments[0])
     none_will_do = _holds(operator, 0.0, bound)
     if isnan(bound) or bound < 1:
-        any_will_do_as_one = True
+        alike = True
     elif operator in _STRINGS:
-        any_will_do_as_one = bound != int(bound)
+        alike = bound != int(bound)
     else:
-        any_will_do_as_one = bound == 1 and operator in ("<", ">=")
-    if any_will_do_as_one:
-        if _holds(operator, 1.0, bound) == none_will_do:
-            return YES if none_will_do else NO
-        return negation(some) if none_will_do else some
-    return UNSURE if none_will_do else both([some, UNSURE])
+        alike = bound == 1 and operator in ("<", ">=")
+    if not alike:
+        # Counts over 0 differ.
+        return UNSURE if none_will_do else both([exists, UNSURE])
+    if _holds(operator, 1.0, bound) == none_will_do:
+        return YES if none_will_do else NO
+    return negation(exists) if none_will_do else exists
 
 
 # ---- functions of the first node (section 4.2) ---------------------------------------------------
