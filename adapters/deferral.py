@@ -117,10 +117,14 @@ class Deferral:
         self._cooling: dict[str, float] = {}
         self._task: asyncio.Task[None] | None = None
 
+    def __len__(self) -> int:
+        """How many messages, or second parts of them, are under way or to be yielded."""
+        return len(self._queue) + len(self._done)
+
     @property
     def idle(self) -> bool:
         """Nothing is under way, and nothing is to be yielded."""
-        return not (self._under_way or self._done)
+        return not (self._queue or self._done)
 
     def divide(self, delivery: Delivery, matching: Matching[str]) -> Matched | None:
         """What of a message goes on at once; the rest is queued. None where nothing does; what

@@ -75,6 +75,11 @@ class XPathFilterAdapter:
         """What the system is asked for."""
         return tuple(reference.interest for reference in self._references.values())
 
+    @property
+    def deferred(self) -> int:
+        """Messages that wait for the evaluation of some filters."""
+        return len(self._deferral)
+
     async def start(self, filters: Mapping[str, Filter]) -> dict[str, FilterError]:
         """Start the system with the interests of *filters*.
 

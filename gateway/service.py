@@ -274,7 +274,7 @@ class Gateway:
             law,
             self.operations.accepted,
             len(self.subscriptions),
-            self.courier.ledger.messages,
+            self.courier.ledger.messages + self.adapter.deferred,
             sender.open_breakers,
             self.store.writable,
             dict(self.soap.requests),

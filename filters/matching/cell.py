@@ -7,7 +7,8 @@ under a timer of its own. An inmate that dies is said so, and the next one is th
     request  (octets of the document, of the expressions, microseconds for all, for one, whether
              the expressions are in order already)
              document, expressions as JSON: [[text, [[prefix, URI], ...]], ...]
-    answers  ORDER with their number, and the order in which they will be evaluated;
+    answers  READY, once, from the warden;
+             ORDER with their number, and the order in which they will be evaluated;
              then one answer each: FALSE or TRUE, and the microseconds that it took;
              SPENT instead of what is left when the time for all is over;
              DIED and the signal, from the warden, for the one under evaluation
@@ -31,7 +32,7 @@ from filters.reasons import FilterError
 
 REQUEST = struct.Struct("!IIII?")
 ANSWER = struct.Struct("!BI")
-FALSE, TRUE, SPENT, DIED, ORDER = range(5)
+FALSE, TRUE, SPENT, DIED, ORDER, READY = range(6)
 MEMORY = 2**30
 """Octets of address space."""
 KEPT = 4096
@@ -50,6 +51,7 @@ def main() -> None:
     ):
         resource.setrlimit(limit, (value, value))
     gc.freeze()  # What both share stays shared.
+    _write(ANSWER.pack(READY, 0))
     while True:
         inmate = os.fork()
         if inmate == 0:

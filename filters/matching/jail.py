@@ -19,7 +19,7 @@ from typing import IO, TypeAlias
 
 from filters.events import View
 from filters.filter import Expression
-from filters.matching.cell import ANSWER, DIED, MEMORY, ORDER, REQUEST, SPENT, TRUE
+from filters.matching.cell import ANSWER, DIED, MEMORY, ORDER, READY, REQUEST, SPENT, TRUE
 
 ONE = 0.05
 """Seconds of processor time for one expression on one document."""
@@ -28,6 +28,8 @@ ALL, PER_EXPRESSION = 0.25, 0.001 / 100
 STUCK = 5.0
 """Seconds without any answer after which the process is taken for stuck. A machine so loaded that
 it gets no 50 ms of processor time in them evaluates nothing anyway."""
+START = 30.0
+"""Seconds within which the process is ready."""
 LARGEST = MEMORY // 64
 """Octets of a document: its tree takes a multiple of them."""
 AT_ONCE = 4096
@@ -174,23 +176,30 @@ class Jail:
         Raises:
             JailUnavailable: It cannot be.
         """
-        if self._process is None:
-            try:
-                self._process = process = subprocess.Popen(
-                    [sys.executable, "-m", "filters.matching.cell"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.DEVNULL,
-                    bufsize=0,
-                    env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                    process_group=0,
-                )
-            except OSError as exc:
-                raise JailUnavailable from exc
-            assert process.stdin is not None
-            os.set_blocking(process.stdin.fileno(), False)
-            self._finalizer = weakref.finalize(self, _end, process)
-        return self._process
+        if self._process is not None:
+            return self._process
+        try:
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-m", "filters.matching.cell"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                env=_environment(),
+                process_group=0,
+            )
+        except OSError as exc:
+            raise JailUnavailable from exc
+        assert process.stdin is not None
+        os.set_blocking(process.stdin.fileno(), False)
+        self._finalizer = weakref.finalize(self, _end, process)
+        try:
+            kind, _ = ANSWER.unpack(self._read(ANSWER.size, START))
+        except (_JailBroken, OSError) as exc:
+            self.close()
+            raise JailUnavailable from exc
+        assert kind == READY
+        return process
 
     def _write(self, octets: bytes) -> None:
         """Send *octets*.
@@ -206,15 +215,15 @@ class Jail:
                 raise _JailBroken
             view = view[os.write(stream.fileno(), view) :]
 
-    def _read(self, octets: int) -> bytes:
-        """Receive so many *octets*.
+    def _read(self, octets: int, seconds: float | None = None) -> bytes:
+        """Receive so many *octets*, within *seconds*.
 
         Raises:
             _JailBroken: No more comes.
         """
         stream = self._running().stdout
         assert stream is not None
-        deadline = time.monotonic() + self._stuck
+        deadline = time.monotonic() + (self._stuck if seconds is None else seconds)
         while len(self._received) < octets:
             readable = _ready(stream, select.POLLIN, deadline - time.monotonic())
             piece = os.read(stream.fileno(), 65536) if readable else b""
@@ -224,6 +233,12 @@ class Jail:
         taken = bytes(self._received[:octets])
         del self._received[:octets]
         return taken
+
+
+def _environment() -> dict[str, str]:
+    """Ours without the settings, among which are secrets; packages are found where we find them."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("DRAGOMAN_")}
+    return kept | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def _ready(stream: IO[bytes], events: int, seconds: float) -> bool:

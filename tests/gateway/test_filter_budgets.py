@@ -254,3 +254,22 @@ async def test_nobody_else_notices(tmp_path: Path, sinks: Consumers) -> None:
         assert (metrics["subscriptions"], metrics["dead_letters"]) == (20, dead)
         assert metrics["filter_over_budget_total"] == 0
     assert end_to.count == 1
+
+
+async def test_a_crash_during_evaluation_loses_nothing(tmp_path: Path, sinks: Consumers) -> None:
+    honest, hostile = sinks.add(), sinks.add()
+    gateway = GatewayProcess(tmp_path / "data")
+    await gateway.start()
+    for consumer, wanted in ((honest, ""), (hostile, xpath(HOSTILE))):
+        answer = await gateway.ask(SPEAKER.wse_subscribe(consumer.url, filter=wanted))
+        assert answer.status == 200
+    for number in ("1", "2"):
+        await publish(gateway, LARGE, number)
+    children = Path(f"/proc/{gateway.pid}/task/{gateway.pid}/children").read_text().split()
+    await gateway.kill()
+    async with gateway_process(tmp_path / "data") as gateway:
+        await honest.have_all(["1", "2"])
+        await until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
+        metrics = await gateway.at_rest()
+        assert (metrics["subscriptions"], metrics["dead_letters"]) == (2, 2)
+    assert hostile.count == 0

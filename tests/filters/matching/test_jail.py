@@ -12,7 +12,7 @@ import pytest
 
 from filters import PAYLOAD, Expression, FilterError, View
 from filters.documents import parse_own
-from filters.matching.jail import Budget, Jail, judge
+from filters.matching.jail import Budget, Jail, JailUnavailable, judge
 from filters.xpath import compile_xpath, parse
 from tests.filters.matching.costly import SHAPES, Costly, document
 from tests.filters.matching.hostile import CUT_OFF, HARMLESS, REFUSED
@@ -175,6 +175,18 @@ def test_it_does_not_outlive_its_parent() -> None:
     parent.communicate()
     for pid in (warden, inmate):
         wait_for(lambda pid=pid: is_gone(pid))  # type: ignore[misc]
+
+
+def test_a_process_that_cannot_start_blames_nobody(
+    jail: Jail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for executable in ("/nowhere/python", "/bin/false"):
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", executable)
+            with pytest.raises(JailUnavailable):
+                jail.evaluate(b"<a/>", expressions("/a"))
+        assert jail.pid is None
+    assert jail.evaluate(b"<a/>", expressions("/a")) == [True]
 
 
 def test_large_documents(jail: Jail) -> None:
