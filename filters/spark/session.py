@@ -1,5 +1,6 @@
 """One Spark session, wherever its cores are."""
 
+import atexit
 import importlib.util
 import os
 import re
@@ -8,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 LOCAL = "local[*]"
@@ -92,6 +94,8 @@ def session(
             raise SparkUnavailable(
                 f"Spark does not start with {master}: {first_line(exc)}{log and f' (see {log})'}"
             ) from exc
+    if log:
+        atexit.register(Path(log).unlink, missing_ok=True)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark

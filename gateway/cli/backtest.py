@@ -91,10 +91,13 @@ def backtest(
             if follow and out is not None:
                 _follow(spark, archive, definitions, out)
                 return
-            note(f"Matching {archive} against {len(definitions):,} filters ...")
+            number = len(definitions)
+            note(f"Matching {archive} against {number:,} filter{'s' * (number > 1)} ...")
             target = str(out.absolute()) if out else None
             result = run_backtest(spark, archive, definitions, out=target)
     if out is not None:
+        # The workers may have written elsewhere, by the same name.
+        out.mkdir(parents=True, exist_ok=True)
         asked = _asked(archive, filters, xpath, topic)
         (out / "report.html").write_text(html(result, asked), encoding="utf-8")
     for file, rows, damage in result.damage:

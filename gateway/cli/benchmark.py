@@ -95,15 +95,16 @@ def filters(
     with failures(), _refusals():
         octets = tuple(read_corpus(corpus, MAX_CORPUS)) if corpus else ()
         plan = _plan(PRESETS[preset.value], octets, workload, engine)
-        changed = {
-            "counts": tuple(sorted(set(count))) if count else plan.counts,
-            "partitions": tuple(sorted(set(partitions))) if partitions else plan.partitions,
-            "messages": messages or plan.messages,
-            "repetitions": repetitions or plan.repetitions,
-            "seeds": tuple(dict.fromkeys(seed)) if seed else plan.seeds,
-        }
-        plan = replace(plan, **changed)  # type: ignore[arg-type]  # one dict, several types
-        plan = replace(plan, scaling=plan.scaling and min(plan.scaling, plan.counts[-1]))
+        counts = tuple(sorted(set(count))) if count else plan.counts
+        plan = replace(
+            plan,
+            counts=counts,
+            partitions=tuple(sorted(set(partitions))) if partitions else plan.partitions,
+            messages=messages or plan.messages,
+            repetitions=repetitions or plan.repetitions,
+            seeds=tuple(dict.fromkeys(seed)) if seed else plan.seeds,
+            scaling=plan.scaling and min(plan.scaling, counts[-1]),
+        )
         require_spark()
         out.mkdir(parents=True, exist_ok=True)
         outcome = run(plan, master=master, conf=settings, tell=note)
