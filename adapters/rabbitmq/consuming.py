@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,7 +105,7 @@ class Consuming:
         self._interests = Interests()
         self._patterns: Counter[Destination] = Counter()
         self._held: dict[Interest, frozenset[Destination]] = {}
-        self._asking = asyncio.Lock()
+        self._changing = asyncio.Lock()
         self._topology: Topology | None = None
         self._session: _Session | None = None
         self._buffer: deque[_Arrival] = deque()
@@ -130,46 +131,41 @@ class Consuming:
 
     async def want(self, interest: Interest) -> None:
         """As `Adapter.want`."""
-        try:
-            async with asyncio.timeout(ASKING):
-                await self._want(interest)
-        except TimeoutError:
-            raise AdapterUnavailable("the broker did not take an interest in time") from None
-
-    async def _want(self, interest: Interest) -> None:
-        async with self._asking:
+        patterns = self._patterns_of(interest)
+        async with self._topology_to_change() as topology:
             if interest in self._held:
                 return
-            patterns = self._patterns_of(interest)
-            await self._ask(Topology.bind, [one for one in patterns if not self._patterns[one]])
+            await topology.bind([one for one in patterns if not self._patterns[one]])
+            if self._topology is not topology:
+                # The next connection has perhaps been told already what to bind.
+                raise Lost("the connection ended")
             self._interests.add(interest)
             self._held[interest] = patterns
             self._patterns.update(patterns)
 
     async def unwant(self, interest: Interest) -> None:
-        """As `Adapter.unwant`."""
-        async with self._asking:
-            patterns = self._held.pop(interest, frozenset())
-            self._interests.discard(interest)
-            self._patterns -= Counter(patterns)
-            # Where it fails, the next connection binds what is held then.
-            await self._ask(Topology.unbind, [one for one in patterns if not self._patterns[one]])
+        """As `Adapter.unwant`. Where it fails, the next connection binds what is held then."""
+        patterns = self._held.pop(interest, frozenset())
+        self._interests.discard(interest)
+        self._patterns -= Counter(patterns)
+        async with self._topology_to_change() as topology:
+            await topology.unbind([one for one in patterns if not self._patterns[one]])
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
         """Consume through *connection* until it ends, or a queue is gone."""
         topology = Topology(connection, self._names, self._setup.quorum, self.hashing)
-        others = foreign_exchanges(self._destinations)
-        async with self._asking:
-            try:
-                await topology.set_up(others, list(self._patterns))
-            except NoHashing as exc:
-                self._do_without_hashing()
-                raise Again from exc
-            self._topology = topology
-        session = await self._consume(connection)
-        self._session = session
-        ready()
         try:
+            await topology.set_up(foreign_exchanges(self._destinations), self._patterns.keys())
+        except NoHashing as exc:
+            self._do_without_hashing()
+            raise Again from exc
+        channel = await connection.channel()
+        session = _Session(channel, asyncio.get_running_loop().create_future())
+        try:
+            self._topology = topology
+            self._session = session
+            await self._consume(session)
+            ready()
             await asyncio.wait([session.ended, connection.closed], return_when="FIRST_COMPLETED")
         finally:
             self._topology = None
@@ -203,16 +199,25 @@ class Consuming:
         pattern = None if expression is None else parse_expression(expression)
         return self._destinations.patterns(pattern, AMQP)
 
-    async def _ask(self, change: Callable[..., Any], patterns: list[Destination]) -> None:
-        if self._topology is None:
-            raise AdapterUnavailable(
-                "there is no connection to the broker", retry_after=self._retry_after()
-            )
+    @asynccontextmanager
+    async def _topology_to_change(self) -> AsyncIterator[Topology]:
+        """What stands in the broker, for one change after the other.
+
+        Raises:
+            AdapterUnavailable: There is no connection, or the change failed.
+        """
         try:
-            await change(self._topology, patterns)
+            async with asyncio.timeout(ASKING), self._changing:
+                if self._topology is None:
+                    raise AdapterUnavailable(
+                        "there is no connection to the broker", retry_after=self._retry_after()
+                    )
+                yield self._topology
         except Lost as exc:
             logger.warning("rabbitmq: the broker refused an interest: %s", exc)
             raise AdapterUnavailable("the broker did not take an interest") from exc
+        except TimeoutError:
+            raise AdapterUnavailable("the broker did not take an interest in time") from None
 
     def _do_without_hashing(self) -> None:
         self.hashing = False
@@ -222,9 +227,8 @@ class Consuming:
             self._names.queues[0],
         )
 
-    async def _consume(self, connection: Connection) -> _Session:
-        channel = await connection.channel()
-        session = _Session(channel, asyncio.get_running_loop().create_future())
+    async def _consume(self, session: _Session) -> None:
+        channel = session.channel
         channel.closed.add_done_callback(lambda closed: session.end(str(closed.result())))
         channel.raw.add_on_cancel_callback(lambda _frame: session.end("a queue was deleted"))
         # One topic is one queue, so each may need the whole window.
@@ -242,7 +246,6 @@ class Consuming:
                 self._changed.set()
 
             await channel.ask(channel.raw.basic_consume, queue=queue, on_message_callback=arrived)
-        return session
 
     def _take(self) -> RabbitMQDelivery | None:
         """The next message that somebody wants, while the window has room."""
