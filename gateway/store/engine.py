@@ -4,8 +4,10 @@ A commit starts when the previous one ends and takes what has come meanwhile.
 """
 
 import asyncio
+import random
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,8 +38,14 @@ MAX_WAITING = 4096
 MAX_BATCH = 256
 BUSY = 0.4
 """Seconds that a commit waits for another program that has the SQLite file, before it fails."""
+HANGS = 5.0
+"""Seconds that a transaction on PostgreSQL may do nothing before the server ends it."""
+STATEMENT = 60.0
+"""Seconds of one statement on PostgreSQL."""
 CACHE = 32 * 2**20
 """Octets of an SQLite database that are kept in memory."""
+ATTEMPTS = 5
+"""Of a batch that fails by no fault of its own, while the database goes on."""
 PROBE = 1.0
 """Seconds from one try to write to the next, while the database does not take what is written."""
 _log = structlog.get_logger("dragoman.store")
@@ -96,12 +104,16 @@ class Store:
 
     def _open(self) -> None:
         try:
-            engine = create_engine(self._url, pool_size=2, max_overflow=2)
+            engine = create_engine(
+                self._url, pool_size=2, max_overflow=2, connect_args=connection_options(self._url)
+            )
         except (SQLAlchemyError, ImportError) as error:  # The latter: its driver is missing.
             raise StoreUnavailable(f"The store cannot be opened: {_first_line(error)}") from error
         try:
             if engine.dialect.name == "sqlite":
                 self._prepare_sqlite(engine)
+            else:
+                self._prepare_postgresql(engine)
             upgrade(engine)
         except (SQLAlchemyError, sqlite3.Error) as error:
             engine.dispose()
@@ -141,6 +153,28 @@ class Store:
                     f"The store is damaged ({str(verdict)[:200]}): put back a copy of it, or move "
                     "it away to begin with an empty one."
                 )
+
+    def _prepare_postgresql(self, engine: Engine) -> None:
+        """A process that hangs within a transaction must not hold others up for long: its
+        connection is ended by the server. What is committed is flushed, whatever the database's
+        own setting."""
+        synchronous = (
+            "SELECT set_config('synchronous_commit', 'on', false)"
+            " WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+            if self._power_safe
+            else "SET synchronous_commit = off"
+        )
+
+        @event.listens_for(engine, "connect")
+        def _connected(connection: Any, _record: Any) -> None:
+            for statement in (
+                f"SET idle_in_transaction_session_timeout = {int(HANGS * 1000)}",
+                f"SET lock_timeout = {int(2 * HANGS * 1000)}",
+                f"SET statement_timeout = {int(STATEMENT * 1000)}",
+                synchronous,
+            ):
+                connection.execute(statement)
+            connection.commit()
 
     def submit(self, operation: Callable[[Connection], T]) -> "asyncio.Future[T]":
         """Run *operation*; the future is done when it is committed.
@@ -213,11 +247,16 @@ class Store:
         _log.info("store.recovered")
 
     def _commit(self, engine: Engine, batch: Sequence[_Waiting]) -> list[_Outcome]:
-        try:
-            return self._commit_all(engine, batch)
-        except Exception as error:
-            if len(batch) == 1 or _is_locked_out(error):
-                return self._refuse(batch, error)
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._commit_all(engine, batch)
+            except Exception as error:
+                if _is_passing(error) and attempt < ATTEMPTS - 1:
+                    time.sleep(random.uniform(0.0, 0.02 * attempt))
+                    continue
+                if len(batch) == 1 or _is_locked_out(error):
+                    return self._refuse(batch, error)
+                break
         # One of them spoils the others: each by itself, while the database takes any.
         outcomes: list[_Outcome] = []
         for number, one in enumerate(batch):
@@ -230,13 +269,42 @@ class Store:
         return outcomes
 
     def _commit_all(self, engine: Engine, batch: Sequence[_Waiting]) -> list[_Outcome]:
-        with engine.begin() as connection:
+        with engine.connect() as connection:
+            transaction = connection.begin()
             outcomes: list[_Outcome] = [
                 (future, operation(connection), None) for operation, future in batch
             ]
+            number = _number(connection)
+            try:
+                transaction.commit()
+            except Exception as error:
+                if number is None or not is_outage(error):
+                    raise
+                if not self._was_committed(engine, number):
+                    raise
         self.commits += 1
         self.writable = True
         return outcomes
+
+    def _was_committed(self, engine: Engine, number: int) -> bool:
+        """What became of transaction *number*, whose commit was not answered: asked until the
+        server knows, for nothing may be done twice. What comes meanwhile is refused."""
+        while not self._closing:
+            try:
+                with engine.connect() as connection:
+                    status = connection.execute(_STATUS, {"number": number}).scalar()
+            except DataError:  # Another server took its place, and has never heard of it.
+                return False
+            except SQLAlchemyError as error:
+                with self._condition:
+                    waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                if self._loop is not None:
+                    self._loop.call_soon_threadsafe(_resolve, self._refuse(waiting, error))
+            else:
+                if status != "in progress":
+                    return bool(status == "committed")
+            time.sleep(self._probe)
+        return False
 
     def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> list[_Outcome]:
         if not is_outage(error):
@@ -271,6 +339,31 @@ def is_outage(error: Exception) -> bool:
     return isinstance(error, DBAPIError | TimeoutError | sqlite3.Error)
 
 
+def _is_passing(error: Exception) -> bool:
+    """Whether it may succeed the next time: a connection broke, or two transactions were in each
+    other's way."""
+    if not isinstance(error, DBAPIError):
+        return False
+    return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _CONFLICTS
+
+
+def _number(connection: Connection) -> int | None:
+    """The number by which PostgreSQL knows the transaction, if it has changed anything."""
+    if connection.dialect.name != "postgresql":
+        return None
+    found = connection.execute(text("SELECT txid_current_if_assigned()")).scalar()
+    return None if found is None else int(found)
+
+
+def connection_options(url: str) -> dict[str, Any]:
+    """What makes a connection to a server that is gone fail within seconds; *url* may say
+    otherwise."""
+    parts = make_url(url)
+    if parts.get_backend_name() != "postgresql":
+        return {}
+    return {name: value for name, value in _LIVELINESS.items() if name not in parts.query}
+
+
 def _is_locked_out(error: Exception) -> bool:
     """Whether not even a transaction can begin."""
     return (
@@ -303,6 +396,18 @@ def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0][:200]
 
 
+_CONFLICTS = frozenset({"40001", "40P01", "55P03", "23503", "23505"})
+"""serialization_failure, deadlock_detected, lock_not_available; and what a row that another
+replica just made or removed leads to: foreign_key_violation, unique_violation."""
+_LIVELINESS = {
+    "application_name": "dragoman",
+    "connect_timeout": 3,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+_STATUS = text("SELECT txid_status(CAST(:number AS bigint))")
 _PROBES = (
     text("INSERT INTO totals VALUES ('-', 0, 0, 0, 0, 0, 0)"),
     text("DELETE FROM totals WHERE subscription = '-'"),

@@ -77,27 +77,42 @@ class DeadLetter:
 
 def put_message(connection: Connection, notification: Notification) -> tuple[int, bool]:
     """Store a notification once; the number of its row, and whether it is new."""
-    found = connection.execute(
-        select(messages.c.number).where(
-            messages.c.source == notification.source, messages.c.id == notification.id
-        )
-    ).scalar_one_or_none()
-    if found is not None:
-        return int(found), False
+    source, id_ = _storable(notification.source), _storable(notification.id)
     record = encode(notification)
-    result = connection.execute(
-        messages.insert().values(
-            source=notification.source,
-            id=notification.id,
-            body=record.body,
-            properties=json.dumps(record.properties, separators=(",", ":")),
-            octets=len(record.body),
-        )
+    values = {
+        "source": source,
+        "id": id_,
+        "body": record.body,
+        "properties": json.dumps(record.properties, separators=(",", ":")),
+        "octets": len(record.body),
+    }
+    query = (
+        select(messages.c.number)
+        .where(messages.c.source == source, messages.c.id == id_)
+        .with_for_update(read=True, key_share=True)
     )
-    key = result.inserted_primary_key
-    if key is None:  # pragma: no cover - both databases return it
-        raise RuntimeError("the database gave no key")
-    return int(key[0]), True
+    for _ in range(_RACES):
+        found = connection.execute(query).scalar_one_or_none()
+        if found is not None:
+            return int(found), False
+        made = connection.execute(_PUT, values).scalar_one_or_none()
+        if made is not None:
+            return int(made), True
+    raise RuntimeError("a message comes and goes")  # pragma: no cover
+
+
+_RACES = 5
+"""Another replica may store the same message, or remove it, between two statements."""
+_PUT = text(
+    "INSERT INTO messages (source, id, body, properties, octets) "
+    "VALUES (:source, :id, :body, :properties, :octets) "
+    "ON CONFLICT (source, id) DO NOTHING RETURNING number"
+)
+
+
+def _storable(value: str) -> str:
+    """PostgreSQL's text has every character but NUL, which a broker or a consumer may send."""
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 _HOLD = (
@@ -322,10 +337,16 @@ _SWEEP = (
 )
 
 
+_LOCK = text("SELECT 1 FROM messages WHERE number = ANY(:numbers) ORDER BY number FOR UPDATE")
+
+
 def sweep(connection: Connection, numbers: Iterable[int]) -> None:
     """Remove those messages that nobody needs any more."""
     rows = [(number,) for number in sorted(set(numbers))]
     if rows:
+        if connection.dialect.name == "postgresql":
+            # Whoever is just about to need one of them does so before it is looked at.
+            connection.execute(_LOCK, {"numbers": [number for (number,) in rows]})
         write_many(connection, _SWEEP, rows)
 
 
@@ -402,11 +423,11 @@ def _bury(connection: Connection, number: int, death: Death) -> bool:
             "owner": death.owner,
             "message": number,
             "delivery_id": death.delivery_id,
-            "topic": death.topic,
+            "topic": death.topic and _storable(death.topic),
             "reason": death.reason.value,
             "status": death.status,
             "failure": death.failure,
-            "answer": death.answer,
+            "answer": _storable(death.answer),
             "attempts": death.attempts,
             "since": death.since,
             "died": death.died,

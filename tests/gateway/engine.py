@@ -1,7 +1,6 @@
 """The delivery engine alone, over a real store and real sockets."""
 
 import asyncio
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from mediation import (
     prepare,
 )
 from tests.gateway.consumers import until
+from tests.gateway.stores import check_store, sqlite_url
 
 QUICK = Schedule(delays=(0.05,) * 10, probe=0.05)
 """Eleven attempts in about half a second."""
@@ -56,7 +56,6 @@ def notification(number: str, filling: int = 0) -> Notification:
 class Engine:
     """A courier with its store, and all that was given to it."""
 
-    data: Path
     store: Store
     courier: Courier
     entries: list[Entry] = field(default_factory=list)
@@ -137,9 +136,13 @@ class Engine:
 
 
 @asynccontextmanager
-async def engine(data: Path, schedule: Schedule = QUICK, **options: Any) -> AsyncIterator[Engine]:
-    """One that starts with what *data* has; on the way out it keeps all that it was given."""
-    store = Store.at(data, probe=0.1)
+async def engine(
+    where: Path | str, schedule: Schedule = QUICK, **options: Any
+) -> AsyncIterator[Engine]:
+    """One that starts with what the database has, which is in a folder or at a URL; on the way out
+    it keeps all that it was given."""
+    url = sqlite_url(where) if isinstance(where, Path) else where
+    store = Store(url, probe=0.1)
     await store.start()
     transport = HttpTransport(AddressPolicy(loopback=True))
     given_up: list[tuple[Entry, str]] = []
@@ -153,7 +156,7 @@ async def engine(data: Path, schedule: Schedule = QUICK, **options: Any) -> Asyn
         retry=0.1,
         **options,
     )
-    one = Engine(data, store, courier, given_up=given_up)
+    one = Engine(store, courier, given_up=given_up)
     for subscription in await store.submit(rows.load):
         target = parse_target(subscription.consumer.address)
         one.entries.append(Entry(subscription, prepare(subscription), target))
@@ -169,18 +172,4 @@ async def engine(data: Path, schedule: Schedule = QUICK, **options: Any) -> Asyn
     finally:
         await transport.close()
         await store.close()
-    check_store(data)
-
-
-def check_store(data: Path) -> None:
-    """The database is sound, and keeps no message that nobody needs."""
-    with sqlite3.connect(data / "store.db") as connection:
-        [[verdict]] = connection.execute("PRAGMA integrity_check").fetchall()
-        assert verdict == "ok"
-        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
-        [[needless]] = connection.execute(
-            "SELECT count(*) FROM messages WHERE number NOT IN (SELECT message FROM held) "
-            "AND number NOT IN (SELECT message FROM dead_letters)"
-        ).fetchall()
-        assert needless == 0
-    connection.close()
+    check_store(url)

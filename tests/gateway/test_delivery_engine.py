@@ -2,10 +2,8 @@
 
 import asyncio
 import gc
-import sqlite3
 import weakref
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -29,6 +27,7 @@ from tests.gateway.consumers import (
     until,
 )
 from tests.gateway.engine import QUICK, Engine, Letter, engine, notification
+from tests.gateway.stores import execute, on_each_store, outage
 
 FAULT = (
     b'<s:Envelope xmlns:s="http://www.w3.org/2003/05/soap-envelope"><s:Body><s:Fault><s:Code>'
@@ -44,8 +43,8 @@ async def sinks() -> AsyncIterator[Consumers]:
 
 
 @pytest_asyncio.fixture
-async def run(tmp_path: Path) -> AsyncIterator[Engine]:
-    async with engine(tmp_path) as one:
+async def run(store_url: str) -> AsyncIterator[Engine]:
+    async with engine(store_url) as one:
         yield one
 
 
@@ -69,6 +68,7 @@ class Watching:
         connection.answer(202)
 
 
+@on_each_store
 async def test_order_with_one_in_flight(run: Engine, sinks: Consumers) -> None:
     watching = Watching()
     consumer = sinks.add(watching)
@@ -107,6 +107,7 @@ async def test_window_overflows_into_the_store(run: Engine, sinks: Consumers) ->
     await run.at_rest(delivered=150)
 
 
+@on_each_store
 async def test_hung_attempt_is_held_and_not_repeated(run: Engine, sinks: Consumers) -> None:
     """After a second its message is settled; the answer that comes at last removes the row."""
     consumer = sinks.add(hang)
@@ -197,6 +198,7 @@ async def test_forbidden_address(run: Engine) -> None:
     assert [given for given, _ in run.given_up] == [entry]
 
 
+@on_each_store
 async def test_exhausted(run: Engine, sinks: Consumers) -> None:
     consumer = sinks.add(reset)
     await run.subscribe(consumer.url)
@@ -208,11 +210,12 @@ async def test_exhausted(run: Engine, sinks: Consumers) -> None:
     assert consumer.count >= QUICK.attempts
 
 
-async def test_answered_five_times(tmp_path: Path, sinks: Consumers) -> None:
+@on_each_store
+async def test_answered_five_times(store_url: str, sinks: Consumers) -> None:
     """A consumer that can be reached and fails delays those behind for so long only; the last
     has nobody behind it, and its whole schedule."""
     consumer = sinks.add(status(503))
-    async with engine(tmp_path, Schedule(delays=(0.05,) * 6, probe=0.05)) as run:
+    async with engine(store_url, Schedule(delays=(0.05,) * 6, probe=0.05)) as run:
         await run.subscribe(consumer.url)
         run.publish(1, 2)
         await run.at_rest(dead=2)
@@ -221,9 +224,10 @@ async def test_answered_five_times(tmp_path: Path, sinks: Consumers) -> None:
     assert {first.death.reason, second.death.reason} == {Reason.EXHAUSTED}
 
 
-async def test_backlog_is_bounded_by_number(tmp_path: Path, sinks: Consumers) -> None:
+@on_each_store
+async def test_backlog_is_bounded_by_number(store_url: str, sinks: Consumers) -> None:
     consumer = sinks.add(hang)
-    async with engine(tmp_path, most=10) as run:
+    async with engine(store_url, most=10) as run:
         await run.subscribe(consumer.url)
         run.publish(*numbered(60))
         await consumer.have(1)
@@ -235,10 +239,11 @@ async def test_backlog_is_bounded_by_number(tmp_path: Path, sinks: Consumers) ->
         assert {letter.death.reason for letter in await run.dead()} == {Reason.EXPIRED_BACKLOG}
 
 
-async def test_overflow_may_end_the_subscription(tmp_path: Path, sinks: Consumers) -> None:
+@on_each_store
+async def test_overflow_may_end_the_subscription(store_url: str, sinks: Consumers) -> None:
     await sinks.leave()
     consumer = sinks.add()
-    async with engine(tmp_path, most=5, end_on_overflow=True) as run:
+    async with engine(store_url, most=5, end_on_overflow=True) as run:
         entry = await run.subscribe(consumer.url)
         run.publish(*numbered(5))
         await run.law_when(waiting=5)
@@ -249,10 +254,11 @@ async def test_overflow_may_end_the_subscription(tmp_path: Path, sinks: Consumer
         await run.law_when(dead=0, waiting=6, in_flight=0)
 
 
-async def test_backlog_is_bounded_by_octets(tmp_path: Path, sinks: Consumers) -> None:
+@on_each_store
+async def test_backlog_is_bounded_by_octets(store_url: str, sinks: Consumers) -> None:
     await sinks.leave()
     consumer = sinks.add()
-    async with engine(tmp_path, most_octets=100_000) as run:
+    async with engine(store_url, most_octets=100_000) as run:
         await run.subscribe(consumer.url)
         run.publish(*numbered(30), filling=10_000)
         await run.law_when(dead=21, waiting=9)
@@ -261,16 +267,17 @@ async def test_backlog_is_bounded_by_octets(tmp_path: Path, sinks: Consumers) ->
         assert consumer.numbers == numbered(9, 22)
 
 
-async def test_backlog_is_bounded_by_age(tmp_path: Path, sinks: Consumers) -> None:
+@on_each_store
+async def test_backlog_is_bounded_by_age(store_url: str, sinks: Consumers) -> None:
     await sinks.leave()
     consumer = sinks.add()
     patient = Schedule(delays=(60.0,), probe=60.0)
-    async with engine(tmp_path, patient) as run:
+    async with engine(store_url, patient) as run:
         await run.subscribe(consumer.url)
         run.publish(*numbered(3))
         await run.law_when(waiting=3, in_flight=0)
     old = Schedule(delays=(60.0,), probe=60.0, age=0.0)
-    async with engine(tmp_path, old) as run:
+    async with engine(store_url, old) as run:
         run.courier.clear_old()
         await run.at_rest(dead=3)
         assert {letter.death.reason for letter in await run.dead()} == {Reason.EXPIRED_BACKLOG}
@@ -316,11 +323,12 @@ async def test_breaker_of_a_destination(run: Engine, sinks: Consumers) -> None:
     assert run.courier.sender.open_breakers == 0
 
 
-async def test_probes_come_in_time_though_others_wait(tmp_path: Path, sinks: Consumers) -> None:
+@on_each_store
+async def test_probes_come_in_time_though_others_wait(store_url: str, sinks: Consumers) -> None:
     """While a probe is under way the next is far; a timer set then must not delay the one after
     its failure."""
     consumer = sinks.add(status(500))
-    async with engine(tmp_path, Schedule(delays=(0.01,) * 40, probe=0.05, answered=99)) as run:
+    async with engine(store_url, Schedule(delays=(0.01,) * 40, probe=0.05, answered=99)) as run:
         await run.subscribe(consumer.url)
         for number in range(1, 9):
             run.publish(number)  # Each becomes a row, and looks whether it can be sent.
@@ -386,6 +394,7 @@ async def test_end_with_deliveries_in_every_state(
     assert all(entry.outbox is None for entry in run.entries)
 
 
+@on_each_store
 async def test_redrive_and_purge(run: Engine, sinks: Consumers) -> None:
     """The same message id, behind nothing, and no longer dead."""
     consumer = sinks.add(status(400))
@@ -416,10 +425,11 @@ async def test_redrive_while_others_are_under_way(run: Engine, sinks: Consumers)
     assert sorted(consumer.numbers[1:]) == ["1", "2", "3", "4"]
 
 
-async def test_restart_keeps_order(tmp_path: Path, sinks: Consumers) -> None:
+@on_each_store
+async def test_restart_keeps_order(store_url: str, sinks: Consumers) -> None:
     """What waits is sent before what is new."""
     consumer = sinks.add(hang)
-    async with engine(tmp_path) as run:
+    async with engine(store_url) as run:
         await run.subscribe(consumer.url)
         run.publish(*numbered(50))
         await consumer.have(1)
@@ -431,63 +441,59 @@ async def test_restart_keeps_order(tmp_path: Path, sinks: Consumers) -> None:
         for connection in list(sinks.connections):
             connection.transport.abort()
     consumer.behaviour = accept
-    async with engine(tmp_path) as run:
+    async with engine(store_url) as run:
         run.publish(*numbered(5, 51))
         await run.at_rest(delivered=55)
     assert list(dict.fromkeys(consumer.numbers)) == numbered(55)
 
 
-async def test_crash_between_the_row_and_the_settlement(tmp_path: Path, sinks: Consumers) -> None:
+@on_each_store
+async def test_crash_between_the_row_and_the_settlement(store_url: str, sinks: Consumers) -> None:
     """The messaging system yields again what is a row already: it is not matched twice."""
     await sinks.leave()
     consumer = sinks.add()
-    async with engine(tmp_path, Schedule(delays=(60.0,), probe=60.0)) as run:
+    async with engine(store_url, Schedule(delays=(60.0,), probe=60.0)) as run:
         await run.subscribe(consumer.url)
         run.publish(*numbered(3))
         await run.law_when(waiting=3, in_flight=0)
     await sinks.listen()
-    async with engine(tmp_path) as run:
-        with sqlite3.connect(tmp_path / "store.db") as connection:
-            connection.execute("UPDATE held SET due = 0")
-        connection.close()
-    async with engine(tmp_path) as run:
+    async with engine(store_url) as run:
+        execute(store_url, "UPDATE held SET due = 0")
+    async with engine(store_url) as run:
         run.publish(*numbered(4))
         law = await run.at_rest(delivered=4)
         assert law.totals.matched == 4
         assert consumer.numbers == numbered(4)
 
 
-async def test_store_is_locked_for_a_while(run: Engine, sinks: Consumers) -> None:
-    """Another program holds the database: nothing is lost, nothing overtakes, and it goes on by
-    itself."""
+@on_each_store
+async def test_store_takes_nothing_for_a_while(
+    run: Engine, store_url: str, sinks: Consumers
+) -> None:
+    """Nothing is lost, nothing overtakes, and it goes on by itself."""
     consumer, failing = sinks.add(), sinks.add(status(500))
     await run.subscribe(consumer.url)
     await run.subscribe(failing.url)
     run.publish(*numbered(5))
     await consumer.have(5)
-    other = sqlite3.connect(run.data / "store.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    run.publish(*numbered(30, 6))
-    await consumer.have(20)
-    await until(lambda: not run.store.writable)
-    assert not all(letter.settled for letter in run.letters)
-    failing.behaviour = accept
-    other.execute("ROLLBACK")
-    other.close()
+    with outage(store_url):
+        run.publish(*numbered(30, 6))
+        await consumer.have(20)
+        await until(lambda: not run.store.writable)
+        assert not all(letter.settled for letter in run.letters)
+        failing.behaviour = accept
     await run.at_rest(delivered=70)
     assert consumer.numbers == numbered(35)
     assert list(dict.fromkeys(failing.numbers)) == numbered(35)
 
 
-async def test_store_recovers_without_being_asked(run: Engine) -> None:
+@on_each_store
+async def test_store_recovers_without_being_asked(run: Engine, store_url: str) -> None:
     """Readiness depends on it, and a gateway that is not ready is not asked."""
-    other = sqlite3.connect(run.data / "store.db", isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreUnavailable):
-        await run.courier.law()
-    assert not run.store.writable
-    other.execute("ROLLBACK")
-    other.close()
+    with outage(store_url):
+        with pytest.raises(StoreUnavailable):
+            await run.courier.law()
+        assert not run.store.writable
     await until(lambda: run.store.writable)
 
 
@@ -514,18 +520,19 @@ async def test_memory_is_given_back(run: Engine, sinks: Consumers) -> None:
     assert not run.courier.sender._destinations
 
 
-async def test_loads_are_bounded(tmp_path: Path, sinks: Consumers) -> None:
+@on_each_store
+async def test_loads_are_bounded(store_url: str, sinks: Consumers) -> None:
     """Many outboxes with large messages at a start: they are loaded as they are sent."""
     await sinks.leave()
     those = [sinks.add(keep=False) for _ in range(200)]
-    async with engine(tmp_path, Schedule(delays=(0.01,) * 100, probe=0.01)) as run:
+    async with engine(store_url, Schedule(delays=(0.01,) * 100, probe=0.01)) as run:
         for consumer in those:
             await run.subscribe(consumer.url)
         for number in range(4):
             run.publish(number, filling=2**20)
         await run.law_when(waiting=800, in_flight=0)
     await sinks.listen()
-    async with engine(tmp_path) as run:
+    async with engine(store_url) as run:
         await run.at_rest(delivered=800)
         assert run.courier._backlogs._octets == 0
     assert all(consumer.numbers == ["0", "1", "2", "3"] for consumer in those)

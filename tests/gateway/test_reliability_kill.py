@@ -5,7 +5,7 @@ import contextlib
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,12 +48,14 @@ def judge(
         assert max(repeats.values(), default=0) <= REPEATS
 
 
-async def crash_often(data: Path, cycles: int, seed: int) -> int:
+async def crash_often(
+    data: Path, cycles: int, seed: int, environment: Mapping[str, str] | None = None
+) -> int:
     """Kill a gateway in traffic *cycles* times; how many messages it acknowledged."""
     choose = random.Random(seed)
     clock = asyncio.get_running_loop().time
     crashes = []
-    async with consumers() as sinks, gateway_process(data) as gateway:
+    async with consumers() as sinks, gateway_process(data, environment) as gateway:
         those = [sinks.add(keep=False) for _ in range(CONSUMERS)]
         for consumer in those:
             await gateway.subscribe(consumer.url)

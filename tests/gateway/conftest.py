@@ -1,0 +1,28 @@
+"""Fixtures of the gateway's tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.stores import sqlite_url
+from tests.postgresql import fresh_database, needs_postgresql
+
+
+@pytest.fixture
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """An empty database: of SQLite, or as `tests.gateway.stores.on_each_store` says."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        yield sqlite_url(tmp_path)
+        return
+    needs_postgresql()
+    with fresh_database() as url:
+        yield url
+
+
+@pytest.fixture
+def postgresql_url() -> Iterator[str]:
+    """An empty database of PostgreSQL."""
+    needs_postgresql()
+    with fresh_database() as url:
+        yield url
