@@ -128,7 +128,7 @@ def _by_count(workload: str, rows: Sequence[Row], partitions: int) -> str:
                     number_text(parse),
                     number_text(statistics.median(map(_per_second, group))),
                     number_text(matches),
-                    f"{matches / n:.3%}",
+                    f"{matches / group[0]['distinct']:.3%}",
                     f"{seen // max(1, len({row['repetition'] for row in group})):,}",
                 )
             )
@@ -140,8 +140,9 @@ def _by_count(workload: str, rows: Sequence[Row], partitions: int) -> str:
         table((*names, "messages"), cells),
         note="Processor time to match one parsed message against N filters (median, smallest to"
         f" largest of all repetitions and seeds; {partitions} partitions). Messages a second of"
-        " one core include parsing. True is how many filters hold for a message, share how many"
-        " of all; the naive engine sees fewer messages where there are many filters.",
+        " one core include parsing. True is how many distinct filters hold for a message, share"
+        " how many of all that differ; the naive engine sees fewer messages where there are many"
+        " filters.",
     )
 
 

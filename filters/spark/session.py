@@ -5,8 +5,10 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,7 +89,7 @@ def session(
         builder = builder.master(master)
     for name, value in (settings | dict(conf or {})).items():
         builder = builder.config(name, value)
-    with _log_of_java() as log:
+    with _log_of_java() as log, _own_interrupt():
         try:
             spark = builder.getOrCreate()
         except Exception as exc:
@@ -111,6 +113,20 @@ def first_line(error: Exception) -> str:
         # Of a worker's traceback, the line that it ends with.
         return f"a worker failed: {raised[-1].strip()}"
     return re.sub(r"^[\w.$]+(?:Exception|Error): ", "", lines[0])
+
+
+@contextmanager
+def _own_interrupt() -> Iterator[None]:
+    """Keep what Ctrl-C does. Spark's own handler asks Java to end all jobs, in the middle of what
+    is being said to it at that moment; stopping the session ends them too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """``dragoman backtest``."""
 
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -23,7 +25,7 @@ from gateway.cli.spark import ConfOption, MasterOption, failures, read_conf
 BAR = 40
 SHOWN_FILTERS = 20
 THE_FILTER = "the filter"
-LOOK_SECONDS = 10.0
+LOOK_SECONDS = 1.0
 
 
 def backtest(
@@ -132,18 +134,23 @@ def _asked(
 
 
 def _follow(spark: Any, archive: Path, definitions: Definitions, out: Path) -> None:
+    stopped = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Nothing is raised: it would be in the middle of what is being said to Java.
+        signal.signal(number, lambda *_: stopped.set())
     with translated():
         query = start_following(spark, archive, definitions, str(out.absolute()))
         note(f"Following {archive}; matches appear in {out / 'matches'}. Ctrl-C ends.")
         last = -1
-        try:
-            while not query.awaitTermination(LOOK_SECONDS):
-                done = query.lastProgress
-                if done and done["batchId"] != last and done["numInputRows"]:
-                    last = done["batchId"]
-                    note(f"{done['timestamp']}: {done['numInputRows']:,} new files")
-        finally:
-            query.stop()
+        while query.isActive and not stopped.wait(LOOK_SECONDS):
+            done = query.lastProgress
+            if done and done["batchId"] != last and done["numInputRows"]:
+                last = done["batchId"]
+                note(f"{done['timestamp']}: new files: {done['numInputRows']:,}")
+        query.stop()
+        if (failure := query.exception()) is not None:
+            raise failure
+    note("Stopped; the same command goes on from here.")
 
 
 def _print(result: Result) -> None:

@@ -1,5 +1,6 @@
 """What the commands that run on Spark share."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -45,7 +46,8 @@ def read_conf(pairs: list[str] | None) -> dict[str, str]:
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Let what is wrong with a job be one line."""
+    """Let what is wrong with a job be one line, without what libraries log of it."""
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         yield
     except (SparkUnavailable, DefinitionError, BacktestError) as error:

@@ -15,7 +15,7 @@ import pytest
 
 from filters.archive import Row
 from tests.filters.spark.conftest import SMALL, START, require_spark_here, storm, write
-from tests.gateway.programs import environment, run
+from tests.gateway.programs import Program, environment, run
 
 QUICK = [part for pair in SMALL.items() for part in ("--conf", "=".join(pair))]
 SECONDS = 60.0
@@ -113,6 +113,19 @@ def test_a_report_for_people(tmp_path: Path, archive: Path) -> None:
         "report.html",
     }
     assert "w-1-2.jsonl.gz" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_following_ends_when_it_is_told(tmp_path: Path, archive: Path) -> None:
+    require_spark_here()
+    arguments = ("--follow", "--out", "out", "--xpath", "/calm", "--master", "local[1]")
+    with Program("backtest", *arguments, *QUICK, "archive", cwd=tmp_path) as following:
+        following.wait_for("new files: 3", lines=following.err)
+        write(archive, [storm(1)], "w-4-1.parquet")
+        following.wait_for("new files: 1", lines=following.err)
+        assert following.stop(signal.SIGINT) == 0
+    assert following.err[-1] == "Stopped; the same command goes on from here."
+    assert not [line for line in following.err if "Traceback" in line or "ERROR" in line]
+    assert list((tmp_path / "out" / "matches").glob("kind=match/part-*.parquet"))
 
 
 # A cluster: Spark's own master and two workers, each a process, on this machine.

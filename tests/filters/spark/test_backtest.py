@@ -1,8 +1,10 @@
 """Archives matched on Spark say what plain Python says, one event after the other."""
 
 import os
+import runpy
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +157,20 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["file:/a b/c", "file:///a b/c", "/a b/c"])
 def test_paths_as_spark_writes_them(path: str) -> None:
     assert local_path(path) == "/a b/c"
+
+
+def test_the_program_in_the_documentation(
+    spark: Any,
+    archive: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "spark.md").read_text(encoding="utf-8")
+    program = text.rpartition("```python\n")[2].partition("```")[0]
+    (tmp_path / "program.py").write_text(program)
+    archive.rename(tmp_path / "archive")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("filters.spark.session.session", lambda _: nullcontext(spark))
+    runpy.run_path("program.py")
+    assert capsys.readouterr().out == "0 of 19\n"
