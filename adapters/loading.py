@@ -23,6 +23,8 @@ _OURS = {
     "amqps": EntryPoint("amqps", "adapters.rabbitmq:RabbitMQAdapter [rabbitmq]", ENTRY_POINT_GROUP),
     "embedded": EntryPoint("embedded", "adapters.embedded:EmbeddedAdapter", ENTRY_POINT_GROUP),
     "memory": EntryPoint("memory", "adapters.memory:MemoryAdapter", ENTRY_POINT_GROUP),
+    "stomp": EntryPoint("stomp", "adapters.stomp:StompAdapter [stomp]", ENTRY_POINT_GROUP),
+    "stomp+ssl": EntryPoint("stomp+ssl", "adapters.stomp:StompAdapter [stomp]", ENTRY_POINT_GROUP),
 }
 """Those with a library of their own name the extra that brings it: ``module:Class [extra]``."""
 

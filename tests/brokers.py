@@ -42,6 +42,18 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
+def wait_for(port: int, process: subprocess.Popen[bytes], output: Path) -> None:
+    """Wait until *process*, which writes to *output*, takes connections."""
+    end = time.monotonic() + START
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        said = output.read_text()[-2000:]
+        assert process.poll() is None, said
+        assert time.monotonic() < end, said
+        time.sleep(0.05)
+
+
 class RabbitMQ:
     """One RabbitMQ node and its epmd, in *folder*. Ports stay the same from start to start.
 
@@ -112,7 +124,7 @@ log.file.level = warning
         """Start the node, and wait until it takes connections."""
         if self._epmd is None:
             self._epmd = self._run("epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1")
-            self._wait_for(self._epmd_port, self._epmd)
+            wait_for(self._epmd_port, self._epmd, self.folder / "output.log")
         self._node = self._run(str(_HOME / "rabbitmq-server"))
         self._wait()
 
@@ -127,7 +139,7 @@ log.file.level = warning
     def _wait(self) -> None:
         assert self._node is not None
         for port in (self.port, self.tls_port):
-            self._wait_for(port, self._node)
+            wait_for(port, self._node, self.folder / "output.log")
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """Stop the node: politely, or with SIGKILL."""
@@ -165,16 +177,6 @@ log.file.level = warning
                 env=self._environment, cwd=self.folder,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
-
-    def _wait_for(self, port: int, process: subprocess.Popen[bytes]) -> None:
-        end = time.monotonic() + START
-        while True:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                return
-            said = (self.folder / "output.log").read_text()[-2000:]
-            assert process.poll() is None, said
-            assert time.monotonic() < end, said
-            time.sleep(0.05)
 
 
 def _missing() -> str | None:

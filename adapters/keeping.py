@@ -1,0 +1,112 @@
+"""Keeps one connection to a broker: opens it, and opens it again whenever it has ended."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Generic, Protocol, TypeVar
+
+SHORTEST, LONGEST = 0.25, 30.0
+"""Seconds between attempts: doubled each time, and somewhere between half of it and all."""
+
+POLITE = 0.8
+"""Seconds that the broker gets to close a connection."""
+
+logger = logging.getLogger(__name__)
+
+
+class Lost(Exception):
+    """A connection could not be opened, has ended, or is of no use any more."""
+
+
+class Closing(Protocol):
+    """What a connection of any broker can do."""
+
+    async def close(self, seconds: float) -> None:
+        """Close politely; after *seconds*, at once."""
+
+
+ConnectionT = TypeVar("ConnectionT", bound=Closing)
+
+
+class Keeper(Generic[ConnectionT]):
+    """Serves connections one after the other.
+
+    Args:
+        what: Its name in the log: ``stomp: … for consuming``.
+        open: Opens a connection, or raises `Lost`.
+        serve: Sets a connection up, calls the function that it is given when all is ready, and
+            returns or raises `Lost` when the connection is of no use any more.
+    """
+
+    def __init__(
+        self,
+        broker: str,
+        what: str,
+        open: Callable[[], Awaitable[ConnectionT]],
+        serve: Callable[[ConnectionT, Callable[[], None]], Awaitable[None]],
+    ) -> None:
+        self._broker = broker
+        self._what = what
+        self._open = open
+        self._serve = serve
+        self._delay = SHORTEST
+        self._next = 0.0
+        self._ready_at: float | None = None
+        self._reported = ""
+        self._task: asyncio.Task[None] | None = None
+        self.tried = asyncio.Event()
+        """The first attempt has succeeded or failed."""
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds until the connection may be there again, at least one."""
+        if self._task is None:
+            return 1.0
+        return max(1.0, self._next - asyncio.get_running_loop().time() + 1.0)
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._keep())
+
+    async def close(self) -> None:
+        """Close the connection, and open no other."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=2 * POLITE)
+
+    async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await self._attempt()
+                why = "the connection was closed"
+            except Lost as exc:
+                why = str(exc)
+            except Exception:  # A defect must not end all delivery for good.
+                logger.exception("%s: the connection for %s failed", self._broker, self._what)
+                why = "an error of our own"
+            self.tried.set()
+            if self._ready_at is not None and loop.time() - self._ready_at > self._delay:
+                self._delay = SHORTEST
+            if why != self._reported:
+                logger.warning("%s: no connection for %s: %s", self._broker, self._what, why)
+                self._reported = why
+            pause = self._delay * random.uniform(0.5, 1.0)
+            self._next = loop.time() + pause
+            self._delay = min(2 * self._delay, LONGEST)
+            await asyncio.sleep(pause)
+
+    async def _attempt(self) -> None:
+        self._ready_at = None
+        connection = await self._open()
+        try:
+            await self._serve(connection, self._ready)
+        finally:
+            await connection.close(POLITE)
+
+    def _ready(self) -> None:
+        if self._reported:
+            logger.warning("%s: the connection for %s is there again", self._broker, self._what)
+        self._reported = ""
+        self._ready_at = asyncio.get_running_loop().time()
+        self.tried.set()

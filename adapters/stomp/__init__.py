@@ -1,0 +1,132 @@
+"""``stomp:`` and ``stomp+ssl:``, the adapter of ActiveMQ, and of others that speak STOMP 1.2."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from adapters.keeping import Keeper, Lost
+from adapters.protocol import AdapterUnavailable, Capabilities, Interest
+from adapters.repeats import Repeats, hash_id
+from adapters.stomp.address import Setup, read_setup
+from adapters.stomp.connection import Connection
+from adapters.stomp.consuming import Consuming, StompDelivery
+from adapters.stomp.messages import write
+from adapters.stomp.publishing import Message, Publishing
+from mediation import Notification
+
+FIRST_ATTEMPT = 10.0
+"""Seconds that a start waits for the broker. Without it the gateway starts all the same."""
+
+__all__ = ["StompAdapter"]
+
+
+class StompAdapter:
+    """The adapter of STOMP. `docs/activemq.md` has the settings.
+
+    A broker that cannot be reached is no reason not to start, or to end: publishers are refused
+    for a while, and the connections are opened again and again.
+
+    The ids of publishers are remembered once the broker has confirmed them, as long as the
+    process lives.
+
+    Args:
+        folder: May be written to.
+    """
+
+    def __init__(self, setup: Setup, folder: Path) -> None:
+        self._setup = setup
+        self.capabilities = Capabilities(
+            durable=True,
+            replicas=False,
+            partitions=len(setup.partitions),
+            prefetch=setup.prefetch,
+        )
+        self._consuming = Consuming(setup, folder, lambda: self._consumer.retry_after)
+        self._publishing = Publishing(
+            setup.system.transactional, lambda: self._publisher.retry_after
+        )
+        self._consumer = Keeper("stomp", "consuming", self._open_consumer, self._consuming.serve)
+        self._publisher = Keeper(
+            "stomp", "publishing", self._open_publisher, self._publishing.serve
+        )
+        self._repeats = Repeats()
+        self._open = False
+
+    @classmethod
+    def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
+        return cls(read_setup(url, settings), data)
+
+    async def start(self, interests: Collection[Interest]) -> None:
+        """As `Adapter.start`, but a broker that is not there is none to fail for."""
+        self._consuming.begin(interests)
+        self._open = True
+        keepers = (self._consumer, self._publisher)
+        for keeper in keepers:
+            keeper.start()
+        tried = [asyncio.ensure_future(keeper.tried.wait()) for keeper in keepers]
+        _done, late = await asyncio.wait(tried, timeout=FIRST_ATTEMPT)
+        for task in late:
+            task.cancel()
+
+    async def publish(self, notifications: Sequence[Notification]) -> None:
+        if not self._open:
+            raise AdapterUnavailable("the adapter is closed")
+        fresh = {
+            (each.source, hash_id(each.source, each.id)): each for each in reversed(notifications)
+        }
+        wanted = [each for used, each in reversed(fresh.items()) if not self._repeats.know(*used)]
+        if not wanted:
+            return
+        if not self._consuming.established and any(map(self._consuming.cover, wanted)):
+            raise AdapterUnavailable(
+                "the gateway's queue is not there yet", retry_after=self._consumer.retry_after
+            )
+        await self._publishing.publish([self._message(each) for each in wanted])
+        for source, id in fresh:
+            if not self._repeats.know(source, id):
+                self._repeats.add({source: [id]}, time.time())
+
+    async def want(self, interest: Interest) -> None:
+        await self._consuming.want(interest)
+
+    async def unwant(self, interest: Interest) -> None:
+        await self._consuming.unwant(interest)
+
+    def deliveries(self) -> AsyncIterator[StompDelivery]:
+        return self._consuming.deliveries()
+
+    async def close(self) -> None:
+        self._open = False
+        self._consuming.close()
+        await asyncio.gather(self._consumer.close(), self._publisher.close())
+
+    async def _open_consumer(self) -> Connection:
+        """The name is the client id: of two gateways that share one, the second is refused."""
+        try:
+            return await self._checked(await Connection.open(self._setup.address, self._setup.name))
+        except Lost as exc:
+            if "already connected" in str(exc):
+                raise Lost(
+                    f"another gateway uses the name {self._setup.name!r}, or the broker still"
+                    " holds this one's former connection"
+                ) from exc
+            raise
+
+    async def _open_publisher(self) -> Connection:
+        return await self._checked(await Connection.open(self._setup.address))
+
+    async def _checked(self, connection: Connection) -> Connection:
+        """*connection*, if it leads to a broker of the kind that is configured."""
+        server = connection.server
+        if server and not server.startswith(self._setup.system.server):
+            await connection.close(0)
+            raise Lost(f"the broker calls itself {server[:80]!r}: see the setting 'system'")
+        return connection
+
+    def _message(self, notification: Notification) -> Message:
+        headers, body = write(notification)
+        there = self._setup.destinations.destination(notification.topic)
+        place = self._setup.system.publishing(there, text=not notification.attachments)
+        return Message({**headers, **place}, body)

@@ -1,0 +1,167 @@
+"""``stomp://user:password@host:61613/?name=value``, and what the settings say."""
+
+import json
+import re
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from adapters.destinations import JMS, Destination, Destinations, Row, overlap
+from adapters.options import Options
+from adapters.protocol import AdapterError
+from adapters.stomp.connection import Address
+from adapters.stomp.systems import PLAIN, ActiveMQ, Artemis, RabbitMQ, System
+from filters import Reason
+
+PREFETCH = 64
+"""A crash repeats at most this many."""
+HEARTBEAT = 20
+VIRTUAL = "VirtualTopic"
+SYSTEMS = ("activemq", "artemis", "rabbitmq")
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
+_WORDS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """All that can be configured.
+
+    ``partitions`` are the patterns that are consumed; no two match the same destination.
+    ``source`` is the broker's URL without credentials: the source of native messages.
+    """
+
+    address: Address
+    source: str
+    name: str
+    system: System
+    prefetch: int
+    destinations: Destinations
+    partitions: tuple[Destination, ...]
+
+
+def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
+    """Read the URL and the settings.
+
+    Raises:
+        AdapterError: They do not fit.
+    """
+    options = Options(url, settings)
+    parts = urlsplit(url)
+    address = _address(parts, options)
+    name = _matching(_NAME, options.text("name") or "dragoman", "name")
+    kind = options.choice("system", "activemq", SYSTEMS)
+    virtual = _matching(_WORDS, options.text("virtual-topics") or VIRTUAL, "virtual-topics")
+    system: System
+    match kind:
+        case "artemis":
+            system = Artemis(name)
+        case "rabbitmq":
+            system = RabbitMQ(name)
+        case _:
+            system = ActiveMQ(name, virtual)
+    destinations = Destinations(
+        options.text("root") or "dragoman",
+        options.group("prefix."),
+        _rows(options.text("destinations"), virtual if kind == "activemq" else None),
+    )
+    setup = Setup(
+        address=address,
+        source=f"{parts.scheme.lower()}://{address.host}:{address.port}",
+        name=name,
+        system=system,
+        prefetch=options.number("prefetch", PREFETCH, least=1, most=1000),
+        destinations=destinations,
+        partitions=_partitions(destinations),
+    )
+    options.finish()
+    return setup
+
+
+def _address(parts: SplitResult, options: Options) -> Address:
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    scheme = parts.scheme.lower()
+    if scheme not in ("stomp", "stomp+ssl") or not parts.hostname or port == 0:
+        raise _wrong("the URL must be stomp://user:password@host:61613, or stomp+ssl://")
+    tls = scheme == "stomp+ssl"
+    authority, certificate, key = (options.text(name) for name in ("ca", "certificate", "key"))
+    if not tls and (authority or certificate or key):
+        raise _wrong("the settings ca, certificate and key need a stomp+ssl:// URL")
+    return Address(
+        host=parts.hostname,
+        port=port or (61614 if tls else 61613),
+        tls=_tls(authority, certificate, key) if tls else None,
+        user=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+        vhost=unquote(parts.path.removeprefix("/")) or "/",
+        heartbeat=options.number("heartbeat", HEARTBEAT, least=1, most=3600),
+    )
+
+
+def _partitions(destinations: Destinations) -> tuple[Destination, ...]:
+    """Our own destinations, then those of the rows; a message that two of them match would come
+    twice."""
+    patterns = destinations.patterns(None, JMS)
+    own = Destination(f"{destinations.root}.{JMS.any}")
+    for one, other in combinations(patterns, 2):
+        if one.exchange == other.exchange and overlap(_words(one), _words(other)):
+            raise _wrong(f"the destinations {one.name!r} and {other.name!r} overlap")
+    return (own, *sorted(patterns - {own}, key=repr))
+
+
+def _words(pattern: Destination) -> tuple[str, ...]:
+    return tuple("#" if word == JMS.any else word for word in pattern.name.split("."))
+
+
+def _rows(text: str | None, virtual: str | None) -> Sequence[Row]:
+    if text is None:
+        return []
+    try:
+        return [_row(virtual, **row) for row in json.loads(text)]
+    except (ValueError, TypeError) as exc:
+        raise _wrong(
+            "destinations must be rows of topic, a pattern, and, where there is one, namespace"
+        ) from exc
+
+
+def _row(virtual: str | None, *, topic: Any, namespace: Any = None) -> Row:
+    if not isinstance(topic, str) or not isinstance(namespace, str | None):
+        raise TypeError
+    pattern = topic.removesuffix(f".{JMS.any}").removesuffix(".#")
+    if not pattern or set(pattern.split(".")) & {JMS.any, "#"}:
+        raise _wrong(f"the destinations {topic!r}: > stands for the last words alone, not for all")
+    if virtual is not None and topic.startswith(f"{virtual}."):
+        return Row(topic.removeprefix(f"{virtual}."), None, namespace or None)
+    if virtual is not None and overlap(
+        tuple(topic.replace(JMS.any, "#").split(".")), (*virtual.split("."), "#")
+    ):
+        raise _wrong(f"the destinations {topic!r} match virtual topics too")
+    return Row(topic, PLAIN, namespace or None)
+
+
+def _matching(pattern: re.Pattern[str], value: str, setting: str) -> str:
+    if not pattern.match(value):
+        raise _wrong(f"the setting {setting!r}: letters, digits, hyphens, underscores")
+    return value
+
+
+def _tls(authority: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=authority)
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+    except OSError as exc:  # of which SSLError is one
+        files = [str(Path(name)) for name in (authority, certificate, key) if name]
+        raise _wrong(f"TLS cannot be set up with {', '.join(files)}: {exc}") from exc
+    return context
+
+
+def _wrong(text: str) -> AdapterError:
+    return AdapterError(Reason.INTERNAL, f"the adapter of stomp: {text}")

@@ -1,0 +1,247 @@
+"""A connection to a STOMP broker: opening, heart-beats, receipts, errors.
+
+It runs in the event loop of the gateway, on its transports. stomp.py's own connections have
+threads, and writing to a broker that takes no more blocks whoever writes.
+"""
+
+import asyncio
+import math
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from adapters.keeping import Lost
+from adapters.stomp.frames import Frame, FrameError, FrameReader, write_frame
+
+OPENING = 15.0
+ANSWER = 15.0
+"""Seconds that the broker gets to open a connection, and to answer a request."""
+SILENT = 3
+"""Heart-beats that may be missing: the grace of a broker that is late."""
+MAX_TEXT = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the broker is, and who we are there. ``heartbeat`` in seconds."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    vhost: str = "/"
+    heartbeat: float = 20.0
+
+
+class Declined(Lost):
+    """The broker answered a request with an ERROR. ``kind`` is its exception, if it says so."""
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class Connection(asyncio.Protocol):
+    """``closed`` is done with the reason when it has ended; ``server`` is what the broker calls
+    itself; ``on_message`` gets each MESSAGE."""
+
+    def __init__(self, heartbeat: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._heartbeat = round(heartbeat * 1000)
+        self.closed: asyncio.Future[Lost] = self._loop.create_future()
+        self.server = ""
+        self.on_message: Callable[[Frame], None] = lambda _frame: None
+        self._transport: asyncio.Transport | None = None
+        self._connected: asyncio.Future[None] = self._loop.create_future()
+        self._reader = FrameReader()
+        self._out: list[bytes] = []
+        self._asked: dict[str, asyncio.Future[None]] = {}
+        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._heard = False
+        self._silence = 0
+
+    @classmethod
+    async def open(cls, address: Address, client_id: str | None = None) -> Self:
+        """Connect. A broker lets one connection have *client_id*.
+
+        Raises:
+            Lost: It failed; the text says why, without a password.
+        """
+        connection = cls(address.heartbeat)
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(OPENING):
+                await loop.create_connection(
+                    lambda: connection, address.host, address.port, ssl=address.tls
+                )
+                connection._connect(address, client_id)
+                await connection._connected
+        except BaseException as exc:
+            connection._end("the connection was given up")
+            raise _lost(exc) from exc
+        return connection
+
+    def send(self, command: str, headers: Mapping[str, str], body: bytes = b"") -> None:
+        """Send a frame. All of one turn of the event loop go out together."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(write_frame(command, headers, body))
+
+    def expect(self) -> tuple[str, asyncio.Future[None]]:
+        """A receipt to ask for, and what is done when it comes; else it raises `Lost`."""
+        self._number += 1
+        receipt = f"r{self._number}"
+        answer: asyncio.Future[None] = self._loop.create_future()
+        if self.closed.done():
+            answer.set_exception(Lost(str(self.closed.result())))
+        else:
+            self._asked[receipt] = answer
+        return receipt, answer
+
+    async def ask(self, command: str, headers: Mapping[str, str]) -> None:
+        """Send a frame and wait for its receipt.
+
+        Raises:
+            Declined: The broker answered that it will not.
+            Lost: The connection has ended, or the broker did not answer in time.
+        """
+        receipt, answer = self.expect()
+        self.send(command, {**headers, "receipt": receipt})
+        try:
+            async with asyncio.timeout(ANSWER):
+                await answer
+        except TimeoutError:
+            raise Lost(f"the broker did not answer within {ANSWER:.0f} s") from None
+        finally:
+            self._asked.pop(receipt, None)
+
+    async def close(self, seconds: float) -> None:
+        """Close when the broker has read all that was sent; after *seconds*, at once."""
+        if not self.closed.done():
+            receipt, answer = self.expect()
+            self.send("DISCONNECT", {"receipt": receipt})
+            await asyncio.wait([answer], timeout=seconds)
+            if answer.done():
+                answer.exception()
+        self._end("the connection was closed")
+
+    # ------------------------------------------------------------------- called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        try:
+            frames = self._reader.feed(data)
+        except FrameError as exc:
+            self._end(f"the broker sent what is no STOMP: {exc}")
+            return
+        for frame in frames:
+            self._take(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(str(_lost(exc)) if exc else "the broker ended the connection")
+
+    # ------------------------------------------------------------------------------------ frames
+
+    def _connect(self, address: Address, client_id: str | None) -> None:
+        beat = f"{self._heartbeat},{self._heartbeat}"
+        headers = {"accept-version": "1.2", "host": address.vhost, "heart-beat": beat}
+        if address.user is not None:
+            headers["login"] = address.user
+        if address.password is not None:
+            headers["passcode"] = address.password
+        if client_id is not None:
+            headers["client-id"] = client_id
+        self.send("CONNECT", headers)
+
+    def _take(self, frame: Frame) -> None:
+        headers: Mapping[str, str] = frame.headers
+        match frame.cmd:
+            case "MESSAGE":
+                self.on_message(frame)
+            case "RECEIPT":
+                answer = self._asked.pop(headers.get("receipt-id", ""), None)
+                if answer is not None and not answer.done():
+                    answer.set_result(None)
+            case "ERROR":
+                body: str = frame.body.decode(errors="replace")
+                text = (headers.get("message") or body).strip().partition("\n")[0][:MAX_TEXT]
+                asked = self._asked.pop(headers.get("receipt-id", ""), None)
+                if asked is None:
+                    self._end(f"the broker refused: {text or 'it gives no reason'}")
+                elif not asked.done():
+                    asked.set_exception(Declined(text, body.partition(":")[0][:MAX_TEXT]))
+            case "CONNECTED" if not self._connected.done():
+                self.server = headers.get("server", "")
+                self._start_heart(headers.get("heart-beat", "0,0"))
+                self._connected.set_result(None)
+            case command:
+                self._end(f"the broker sent a frame {command[:20]!r}")
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(out))
+
+    # ------------------------------------------------------------------------------- heart-beats
+
+    def _start_heart(self, offered: str) -> None:
+        """Begin as agreed (STOMP 1.2, "Heart-beating"): the first number is how often the broker
+        sends, the second how often it wants to hear, in milliseconds; 0 is never."""
+        try:
+            sends, wants = (int(number) for number in offered.split(","))
+        except ValueError:
+            sends = wants = 0
+        hear = max(sends, self._heartbeat) if sends else 0
+        beat = max(wants, self._heartbeat) if wants else 0
+        if hear or beat:
+            # Twice as often as agreed, so that none is late.
+            tick = min(filter(None, (hear, beat))) / 2000
+            allowed = SILENT * hear / 1000 / tick if hear else math.inf
+            self._timer = self._loop.call_later(tick, self._beat, tick, bool(beat), allowed)
+
+    def _beat(self, tick: float, send: bool, allowed: float) -> None:
+        """What is counted are turns of the event loop without an octet, not seconds: after a
+        pause of our own, what came in the meantime is read first."""
+        self._silence = 0 if self._heard else self._silence + 1
+        self._heard = False
+        if self._silence > allowed:
+            self._end("the broker was silent for too long")
+            return
+        if send and self._transport is not None:
+            self._transport.write(b"\n")
+        self._timer = self._loop.call_later(tick, self._beat, tick, send, allowed)
+
+    def _end(self, why: str) -> None:
+        if self.closed.done():
+            return
+        lost = Lost(why)
+        self.closed.set_result(lost)
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        for answer in (self._connected, *self._asked.values()):
+            if not answer.done():
+                answer.set_exception(Lost(why))
+                answer.exception()  # Nobody may be waiting.
+        self._asked.clear()
+
+
+def _lost(reason: BaseException) -> BaseException:
+    """What went wrong, in one line; what is no failure of the connection stays what it is."""
+    if isinstance(reason, Lost) or not isinstance(reason, Exception):
+        return reason
+    if isinstance(reason, TimeoutError) and not reason.strerror:
+        return Lost(f"no answer within {OPENING:.0f} s")
+    if isinstance(reason, ssl.SSLError):
+        return Lost(f"TLS: {reason}")
+    if isinstance(reason, OSError):
+        return Lost(reason.strerror or str(reason))
+    return reason

@@ -1,0 +1,125 @@
+"""Frames of STOMP 1.2 in a stream of octets, as stomp.py writes and reads each.
+
+A frame is a command, headers and a body; a line end between two frames is a heart-beat. What is
+added to stomp.py: where a frame ends, as the octets come, within bounds, and escapes.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+
+# Else the import asks the DNS for this machine's names, for seconds where there is none.
+os.environ.setdefault("STOMP_SKIP_HOSTNAME_SCAN", "1")
+
+from stomp.utils import Frame, convert_frame, parse_frame
+
+MAX_HEAD = 2**20
+MAX_BODY = 128 * 2**20
+"""Octets. More than brokers send by default: a message beyond would come again for ever."""
+
+MAX_HEADER = 10 * 2**10
+"""Octets of one header as it is written: ActiveMQ takes no longer ones."""
+
+UNESCAPED = "CONNECT"
+"""Its headers have no escapes (STOMP 1.2, "CONNECT or STOMP Frame")."""
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", ":": "\\c"})
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_LENGTH = re.compile(rb"^content-length:\s*([0-9]{1,10})\s*$", re.MULTILINE)
+_NUL = 0
+
+
+__all__ = [
+    "MAX_BODY",
+    "MAX_HEAD",
+    "MAX_HEADER",
+    "Frame",
+    "FrameError",
+    "FrameReader",
+    "escape",
+    "write_frame",
+]
+
+
+class FrameError(Exception):
+    """The octets are no frames, or exceed a bound."""
+
+
+def escape(value: str) -> str:
+    """*value* as it stands in a header."""
+    return value.translate(_ESCAPES)
+
+
+def write_frame(command: str, headers: Mapping[str, str], body: bytes = b"") -> bytes:
+    """The octets of a frame.
+
+    ``content-length`` is the caller's: ActiveMQ makes a bytes message of what has one.
+    """
+    if command != UNESCAPED:
+        headers = {name: escape(value) for name, value in headers.items()}
+    return b"".join(convert_frame(Frame(command, dict(headers), body)))
+
+
+class FrameReader:
+    """Octets in, frames out."""
+
+    def __init__(self, *, max_head: int = MAX_HEAD, max_body: int = MAX_BODY) -> None:
+        self._max_head = max_head
+        self._max_body = max_body
+        self._buffer = bytearray()
+        self._searched = 0
+        """Octets of the frame that comes that need not be looked at again."""
+        self._body: int | None = None
+        """Where its body starts."""
+        self._end: int | None = None
+        """Where it ends, if it says so."""
+
+    def feed(self, octets: bytes) -> list[Frame]:
+        """The frames that end in *octets*. Heart-beats are left out.
+
+        Raises:
+            FrameError: Nothing can be read from here on.
+        """
+        buffer = self._buffer
+        buffer += octets
+        frames = []
+        start = 0
+        while True:
+            if self._body is None:
+                while start < len(buffer) and buffer[start] in b"\r\n":
+                    start += 1
+            end = self._find_end(start)
+            if end is None:
+                break
+            frames.append(parse_frame(bytes(buffer[start:end])))
+            start = end + 1
+            self._searched, self._body, self._end = 0, None, None
+        del buffer[:start]
+        return frames
+
+    def _find_end(self, start: int) -> int | None:
+        """The place of the NUL that ends the frame at *start*, if it has come."""
+        buffer = self._buffer
+        here = len(buffer) - start
+        if self._body is None:
+            found = _HEAD_END.search(buffer, start + max(0, self._searched - 3))
+            if (found.start() - start if found else here) > self._max_head:
+                raise FrameError(f"a frame's headers exceed {self._max_head} octets")
+            if found is None:
+                self._searched = here
+                return None
+            self._body = self._searched = found.end() - start
+            length = _LENGTH.search(buffer, start, found.end())
+            if length is not None:
+                self._end = self._body + int(length[1])
+        if (here if self._end is None else self._end) - self._body > self._max_body:
+            raise FrameError(f"a frame's body exceeds {self._max_body} octets")
+        if self._end is None:
+            place = buffer.find(_NUL, start + self._searched)
+            self._searched = here
+            return None if place < 0 else place
+        if here <= self._end:
+            return None
+        if buffer[start + self._end] != _NUL:
+            raise FrameError("a frame does not end where it says")
+        return start + self._end

@@ -1,0 +1,99 @@
+"""A notification as a message of STOMP: what `mediation.records` says, in headers.
+
+header          carries
+content-type    application/xml, or multipart/related with attachments
+content-length  octets of the body
+persistent      true
+others          all properties of the record
+
+The message of a JMS program is a text message; with attachments it is a bytes message.
+"""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from adapters.native import payload_of
+from adapters.protocol import AdapterError
+from adapters.stomp.frames import MAX_HEADER, Frame, escape
+from filters import Reason, Topic
+from mediation import MediationError, Notification
+from mediation.records import CONTENT_TYPE, decode, encode
+
+XML = "application/xml"
+
+OF_STOMP = frozenset(
+    (
+        *("ack", "amq-msg-type", "amqp-message-id", "content-length", "correlation-id"),
+        *("destination", "durable", "exclusive", "expires", "message-id", "original-destination"),
+        *("persistent", "priority", "receipt", "redelivered", "reply-to", "subscription"),
+        *("timestamp", "transaction", "transformation", "transformation-error", "type"),
+    )
+)
+"""Headers of SEND and MESSAGE that mean something to STOMP or a broker."""
+
+_OF_BROKERS = ("x-", "X-", "activemq.")
+_MILLISECONDS = 10**11
+"""A timestamp beyond is in milliseconds, not in seconds."""
+
+
+def write(notification: Notification) -> tuple[dict[str, str], bytes]:
+    """*notification* as the headers, without a destination, and the body of a SEND.
+
+    Raises:
+        Refused: One of its properties is too large for a header.
+    """
+    record = encode(notification, reserved=OF_STOMP)
+    headers = record.properties
+    for name, value in headers.items():
+        if len(name) + 1 + len(escape(value).encode()) >= MAX_HEADER:
+            raise AdapterError(
+                Reason.TOO_LARGE, f"a property of the notification exceeds {MAX_HEADER} octets"
+            )
+    headers.setdefault(CONTENT_TYPE, XML)
+    headers["content-length"] = str(len(record.body))
+    headers["persistent"] = "true"
+    return headers, record.body
+
+
+def read(
+    frame: Frame, *, id_header: str, source: str, topic: Topic | None
+) -> tuple[Notification, bool]:
+    """The notification in a MESSAGE, and whether it had to be forced into one.
+
+    Args:
+        id_header: The id of a message that names none.
+        source: Of a message that names none.
+        topic: That of its destination, which ``ws_topic`` overrules.
+    """
+    headers: Mapping[str, str] = frame.headers
+    body: bytes = frame.body
+    id = headers.get(id_header) or f"urn:uuid:{uuid.uuid4()}"
+    time = _time(headers.get("timestamp"))
+    media_type = headers.get(CONTENT_TYPE)
+    properties = {
+        name: value
+        for name, value in headers.items()
+        if name not in OF_STOMP and not name.startswith(_OF_BROKERS)
+    }
+    try:
+        notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
+        forced = False
+    except MediationError:  # What cannot be read is left aside; the body still arrives.
+        notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
+        forced = True
+    payload, wrapped = payload_of(
+        notification.payload, None if notification.attachments else media_type
+    )
+    if payload is not notification.payload:
+        notification = replace(notification, payload=payload)
+    return notification, forced or wrapped
+
+
+def _time(stamp: str | None) -> datetime:
+    try:
+        number = int(stamp or "")
+        return datetime.fromtimestamp(number / 1000 if number > _MILLISECONDS else number, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.now(UTC)

@@ -1,0 +1,141 @@
+"""What the gateway consumes through one connection: SUBSCRIBE, UNSUBSCRIBE, and leftovers."""
+
+import hashlib
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from adapters.protocol import Interest
+from adapters.stomp.address import Setup
+from adapters.stomp.connection import Connection, Declined
+from adapters.stomp.standing import Headers, Standing
+from adapters.stomp.systems import ActiveMQ
+
+MINE = ("activemq.prefetchSize", "prefetch-count")
+"""Headers that say nothing of what stands in the broker."""
+DURABLE = ("activemq.subscriptionName", "durable-subscription-name")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One subscription. ``partition`` None: an earlier run left it, and it is emptied.
+
+    ``interest`` is the one that the broker evaluates by a selector.
+    """
+
+    id: str
+    headers: Headers
+    partition: int | None
+    interest: Interest | None = None
+
+    @property
+    def standing(self) -> Headers:
+        """What identifies it in the broker."""
+        return {name: value for name, value in self.headers.items() if name not in MINE}
+
+    @property
+    def queue(self) -> str | None:
+        """The queue that all of its messages come from, where it is one."""
+        destination = self.headers["destination"]
+        return destination if destination.startswith("/queue/") else None
+
+
+class Subscriptions:
+    """Those of one connection, by their ids."""
+
+    def __init__(self, setup: Setup, connection: Connection, standing: Standing) -> None:
+        self._setup = setup
+        self._connection = connection
+        self._standing = standing
+        self.open: dict[str, Subscription] = {}
+
+    async def begin(self, selecting: Collection[Interest]) -> None:
+        """Consume all partitions and what *selecting* select, and remove what is left over.
+
+        Raises:
+            Lost: The broker refused something, or is gone.
+        """
+        setup = self._setup
+        consuming = setup.system.consuming
+        wanted = [
+            Subscription(f"partition-{number}", consuming(pattern, setup.prefetch), number)
+            for number, pattern in enumerate(setup.partitions)
+        ]
+        for interest in selecting:
+            wanted += self._selecting(interest)
+        stand = [one.standing for one in wanted]
+        left = [headers for headers in self._standing.read() if headers not in stand]
+        drained: list[Subscription] = []
+        for headers in left:
+            if any(name in headers for name in DURABLE):
+                await self._remove(headers)
+            else:
+                drained.append(Subscription(f"left-{len(drained)}", headers, None))
+        self._standing.write([*stand, *(one.standing for one in drained)])
+        for subscription in [*wanted, *drained]:
+            await self._subscribe(subscription)
+
+    async def select(self, interest: Interest) -> None:
+        """Consume what *interest* selects too; in force on return.
+
+        Raises:
+            Declined: The broker cannot evaluate it.
+            Lost: The connection has ended.
+        """
+        fresh = self._selecting(interest)
+        self._standing.write([*self._standing.read(), *(one.standing for one in fresh)])
+        try:
+            for subscription in fresh:
+                await self._subscribe(subscription)
+        except Declined:
+            await self.unselect(interest)
+            raise
+
+    async def unselect(self, interest: Interest) -> None:
+        """Consume it no longer, and keep nothing more for it."""
+        gone = [one for one in self.open.values() if one.interest == interest]
+        for one in gone:
+            del self.open[one.id]
+            await self._connection.ask("UNSUBSCRIBE", {"id": one.id})
+            await self._remove(one.headers)
+        stand = [one.standing for one in gone]
+        self._standing.write([one for one in self._standing.read() if one not in stand])
+
+    def _selecting(self, interest: Interest) -> list[Subscription]:
+        system = self._setup.system
+        if interest.expression is None or not isinstance(system, ActiveMQ):
+            return []
+        selector = interest.expression.text
+        digest = hashlib.blake2b(selector.encode(), digest_size=12).hexdigest()
+        found = []
+        for number, pattern in enumerate(self._setup.partitions):
+            name = f"{self._setup.name}.selector.{digest}.{number}"
+            headers = system.selecting(pattern, name, selector, self._setup.prefetch)
+            found.append(Subscription(f"{digest}-{number}", headers, number, interest))
+        return found
+
+    async def _subscribe(self, subscription: Subscription) -> None:
+        if subscription.partition is None:
+            logger.warning(
+                "stomp: %s is no longer configured, and is emptied: delete it in the broker",
+                subscription.headers["destination"],
+            )
+        self.open[subscription.id] = subscription
+        try:
+            await self._connection.ask(
+                "SUBSCRIBE",
+                {**subscription.headers, "id": subscription.id, "ack": "client-individual"},
+            )
+        except Declined:
+            del self.open[subscription.id]
+            raise
+
+    async def _remove(self, headers: Headers) -> None:
+        """Remove a durable subscription that nobody consumes."""
+        named = {name: value for name, value in headers.items() if name in DURABLE}
+        try:
+            await self._connection.ask("UNSUBSCRIBE", {"id": "removed", **named})
+        except Declined as exc:  # There is none, perhaps since somebody else removed it.
+            logger.info("stomp: %s was not removed: %s", *named.values(), exc)
