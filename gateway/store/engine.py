@@ -27,6 +27,7 @@ from sqlalchemy.exc import (
 
 from filters import Reason, Refused
 from gateway.store.migrations import upgrade
+from gateway.store.statements import REPLICA
 
 T = TypeVar("T")
 Operation = Callable[[Connection], Any]
@@ -194,6 +195,11 @@ class Store:
             self._condition.notify()
         return future
 
+    def number(self, replica: int) -> None:
+        """Tell operations the number of this replica: see `gateway.store.statements`."""
+        if self._engine is not None:
+            self._engine = self._engine.execution_options(**{REPLICA: replica})
+
     async def close(self) -> None:
         """Finish what was submitted, then close the database."""
         if self._thread is None:
@@ -216,10 +222,11 @@ class Store:
         engine.dispose()
 
     def _write(self) -> None:
-        engine, loop = self._engine, self._loop
-        if engine is None or loop is None:  # pragma: no cover - start() sets both
+        loop = self._loop
+        if self._engine is None or loop is None:  # pragma: no cover - start() sets both
             raise RuntimeError("the store was not started")
         while True:
+            engine = self._engine
             with self._condition:
                 while not self._waiting and not self._closing:
                     if not self._condition.wait(None if self.writable else self._probe):
@@ -409,7 +416,7 @@ _LIVELINESS = {
 }
 _STATUS = text("SELECT txid_status(CAST(:number AS bigint))")
 _PROBES = (
-    text("INSERT INTO totals VALUES ('-', 0, 0, 0, 0, 0, 0)"),
+    text("INSERT INTO totals VALUES ('-', 0, 0, 0, 0, 0, 0, 0)"),
     text("DELETE FROM totals WHERE subscription = '-'"),
 )
 """A change that is none, but has to be written."""

@@ -46,6 +46,7 @@ totals = Table(
     "totals",
     metadata,
     Column("subscription", Text, primary_key=True),
+    Column("replica", Integer, primary_key=True, autoincrement=False),
     Column("matched", BigInteger, nullable=False, default=0),
     Column("delivered", BigInteger, nullable=False, default=0),
     Column("dead", BigInteger, nullable=False, default=0),
@@ -54,7 +55,8 @@ totals = Table(
     Column("skipped", BigInteger, nullable=False, default=0),
     sqlite_with_rowid=False,
 )
-"""Per subscription, by its public id; those of ended ones are added up under ``""``."""
+"""Per subscription, by its public id, and per replica that counted; those of ended ones are added
+up under ``""``."""
 
 messages = Table(
     "messages",
@@ -80,6 +82,7 @@ held = Table(
     Column("attempts", Integer, nullable=False),
     Column("answered", Integer, nullable=False),
     Column("due", Float, nullable=False),
+    Column("partition", Integer, nullable=False, server_default="0"),
     Index("held_message", "message", "subscription", unique=True),
     sqlite_with_rowid=False,
 )
@@ -101,7 +104,46 @@ dead_letters = Table(
     Column("attempts", Integer, nullable=False),
     Column("since", Float, nullable=False),
     Column("died", Float, nullable=False),
+    Column("partition", Integer, nullable=False, server_default="0"),
     Index("dead_by_time", "died"),
     Index("dead_message", "message", "subscription", unique=True),
     Index("dead_subscription", "subscription", "number"),
 )
+
+replicas = Table(
+    "replicas",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False, unique=True),
+    Column("heartbeat", Float, nullable=False),
+)
+"""The gateways that share this store; ``heartbeat`` is the database's time."""
+
+partitions = Table(
+    "partitions",
+    metadata,
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("holder", Text),
+    Column("fence", BigInteger, nullable=False),
+    Column("until", Float, nullable=False),
+)
+"""Who holds each partition of the messaging system, until when by the database's time; ``fence``
+grows with every change of hands."""
+
+versions = Table(
+    "versions",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+)
+changes = Table(
+    "changes",
+    metadata,
+    Column("version", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", Text, nullable=False),
+    Column("partition", Integer),
+    Column("count", Integer, nullable=False),
+    Column("octets", BigInteger, nullable=False),
+)
+"""What other replicas must learn, in order: that the subscription ``key`` was made, changed or
+ended; or, with a partition, that rows were added to what waits for it there."""

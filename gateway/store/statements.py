@@ -48,3 +48,23 @@ def for_pairs(
     What the statement returns."""
     statement = statement.replace("PAIRS", _PAIRS[connection.dialect.name])
     return connection.execute(text(statement), {"pairs": json.dumps(list(pairs))}).all()
+
+
+REPLICA = "dragoman_replica"
+"""The execution option with the number of the replica, where several share the store."""
+
+
+def number(connection: Connection) -> int:
+    """The number of the replica whose connection this is; 0 where there is but one."""
+    return int(connection.get_execution_options().get(REPLICA, 0))
+
+
+_NOW = {
+    "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
+    "postgresql": "extract(epoch FROM clock_timestamp())::float8",
+}
+
+
+def now(connection: Connection) -> str:
+    """What reads the database's clock, as POSIX seconds: replicas' own may differ."""
+    return _NOW[connection.dialect.name]

@@ -7,11 +7,12 @@ What is waiting or in flight and durable is a row of ``held``.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
+from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from gateway.store import schema
-from gateway.store.statements import for_each, write_many
+from gateway.store.statements import for_each, number, write_many
 
 ENDED = ""
 """Under this id stand the totals of all subscriptions that have ended."""
@@ -34,9 +35,10 @@ class Totals:
 _NAMES = tuple(field.name for field in fields(Totals))
 _values = attrgetter(*_NAMES)
 _ADD = (
-    "INSERT INTO totals (matched, delivered, dead, expired, cancelled, skipped, subscription) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT (subscription) DO UPDATE SET matched = totals.matched + excluded.matched, "
+    "INSERT INTO totals (matched, delivered, dead, expired, cancelled, skipped, subscription, "
+    "replica) VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (subscription, replica) DO UPDATE SET "
+    "matched = totals.matched + excluded.matched, "
     "delivered = totals.delivered + excluded.delivered, dead = totals.dead + excluded.dead, "
     "expired = totals.expired + excluded.expired, "
     "cancelled = totals.cancelled + excluded.cancelled, "
@@ -47,48 +49,47 @@ _ADD = (
 def add(connection: Connection, changes: Mapping[str, Totals]) -> None:
     """Add *changes* to the totals, by subscription id."""
     if changes:
-        rows = [(*_values(change), key) for key, change in sorted(changes.items())]
+        replica = number(connection)
+        rows = [(*_values(change), key, replica) for key, change in sorted(changes.items())]
         write_many(connection, _ADD, rows)
 
 
 _MATCHED = (
-    "INSERT INTO totals (subscription, matched, delivered, dead, expired, cancelled, skipped) "
-    "SELECT value, 1, 0, 0, 0, 0, 0 FROM EACH WHERE true "
-    "ON CONFLICT (subscription) DO UPDATE SET matched = totals.matched + 1"
+    "INSERT INTO totals (subscription, replica, matched, delivered, dead, expired, cancelled, "
+    "skipped) SELECT value, :replica, 1, 0, 0, 0, 0, 0 FROM EACH WHERE true "
+    "ON CONFLICT (subscription, replica) DO UPDATE SET matched = totals.matched + 1"
 )
 
 
 def add_matched(connection: Connection, subscriptions: Iterable[str]) -> None:
     """Add one that matched to the totals of each of *subscriptions*."""
-    for_each(connection, _MATCHED, subscriptions)
+    for_each(connection, _MATCHED, subscriptions, replica=number(connection))
 
 
 def retire(connection: Connection, subscription: str) -> None:
     """Move the totals of a subscription that ends to those of all ended ones."""
-    row = connection.execute(
+    rows = connection.execute(
         schema.totals.delete()
         .where(schema.totals.c.subscription == subscription)
         .returning(*(schema.totals.c[name] for name in _NAMES))
-    ).one_or_none()
-    if row is not None:
-        add(connection, {ENDED: Totals(*row)})
+    ).all()
+    if rows:
+        add(connection, {ENDED: Totals(*map(sum, zip(*rows, strict=True)))})
 
 
 def read(connection: Connection, subscription: str) -> Totals:
     """The totals of one subscription."""
-    row = connection.execute(
-        select(*(schema.totals.c[name] for name in _NAMES)).where(
-            schema.totals.c.subscription == subscription
-        )
-    ).one_or_none()
-    return Totals(*row) if row is not None else Totals()
+    row = connection.execute(_sums().where(schema.totals.c.subscription == subscription)).one()
+    return Totals(*map(int, row))
 
 
 def overall(connection: Connection) -> tuple[Totals, int, int]:
     """The sums over all subscriptions, the rows of ``held`` and those of ``dead_letters``."""
-    sums = connection.execute(
-        select(*(func.coalesce(func.sum(schema.totals.c[name]), 0) for name in _NAMES))
-    ).one()
+    sums = connection.execute(_sums()).one()
     held = connection.execute(select(func.count()).select_from(schema.held)).scalar_one()
     dead = connection.execute(select(func.count()).select_from(schema.dead_letters)).scalar_one()
     return Totals(*map(int, sums)), held, dead
+
+
+def _sums() -> Select[Any]:
+    return select(*(func.coalesce(func.sum(schema.totals.c[name]), 0) for name in _NAMES))

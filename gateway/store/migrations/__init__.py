@@ -11,8 +11,8 @@ from sqlalchemy import Engine, text
 from filters import Reason, Refused
 
 
-def upgrade(engine: Engine) -> None:
-    """Bring the schema up to date.
+def upgrade(engine: Engine, revision: str = "head") -> None:
+    """Bring the schema up to *revision*, which is the newest.
 
     Raises:
         Refused: A newer program wrote it.
@@ -31,4 +31,4 @@ def upgrade(engine: Engine) -> None:
                 "a newer one wrote it. Install that version or use another store.",
             )
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
