@@ -1,18 +1,4 @@
-"""The contract of an adapter, as tests for pytest. Ours and those of third parties pass the same.
-
-Needs pytest and pytest-asyncio. A subclass is all that is to be written, marked with
-``@pytest.mark.asyncio`` unless pytest-asyncio runs in its auto mode::
-
-    from adapters.testing import AdapterContract
-
-    class TestKafka(AdapterContract):
-        durable = True
-
-        def make_adapter(self, data: Path) -> Adapter:
-            return KafkaAdapter(servers="localhost:9092", data=data)
-
-Every test uses topics of a namespace of its own, so that a broker may serve many tests.
-"""
+"""The contract of an adapter, as tests for pytest."""
 
 import asyncio
 import uuid
@@ -24,49 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from adapters.protocol import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Delivery, Interest
+from adapters.protocol import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Interest
+from adapters.testing.inbox import Inbox
 from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation import Attachment, EndpointReference, Notification, Wsa
 
 QUICK = 2.0
 """Seconds within which an adapter closes."""
-
-
-class Inbox:
-    """Takes what an adapter yields, each wait under a deadline of some seconds."""
-
-    def __init__(self, adapter: Adapter, deadline: float) -> None:
-        self._deliveries = adapter.deliveries()
-        self._deadline = deadline
-
-    async def next(self) -> Delivery:
-        async with asyncio.timeout(self._deadline):
-            return await anext(self._deliveries)
-
-    async def take(self, count: int, *, settle: bool = True) -> list[Delivery]:
-        """The next *count* messages."""
-        taken = []
-        for _ in range(count):
-            delivery = await self.next()
-            if settle:
-                delivery.settle()
-            taken.append(delivery)
-        return taken
-
-    async def until(self, *last: str) -> list[str]:
-        """Settle messages until those with the ids *last* have come, which are left out. Returns
-        the ids of the others."""
-        ids: list[str] = []
-        missing = set(last)
-        while missing:
-            delivery = await self.next()
-            delivery.settle()
-            if delivery.notification.id in missing:
-                missing.discard(delivery.notification.id)
-            else:
-                ids.append(delivery.notification.id)
-        return ids
 
 
 class AdapterContract:
