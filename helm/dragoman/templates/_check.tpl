@@ -1,0 +1,31 @@
+{{/* Refuses values that fit the schema, but not each other. */}}
+{{- define "dragoman.check" -}}
+{{- $system := include "dragoman.system" . }}
+{{- range $name := list "adapter" "store" }}
+{{- $given := get $.Values $name }}
+{{- if and $given.url $given.existingSecret.name }}
+{{- fail (printf "%s: give url or existingSecret.name, not both" $name) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.adapter.url (not (regexMatch "^[A-Za-z][A-Za-z0-9+.-]*:" .Values.adapter.url)) }}
+{{- fail "adapter.url: must be a URL such as amqp://user:password@rabbitmq:5672/" }}
+{{- end }}
+{{- if and .Values.store.url (not (regexMatch "^postgresql([+]psycopg)?://" .Values.store.url)) }}
+{{- fail "store.url: must begin with postgresql://; leave it empty for SQLite in the volume" }}
+{{- end }}
+{{- if gt (int .Values.replicas) 1 }}
+{{- if ne $system "broker" }}
+{{- fail (printf "replicas: %s: is for one gateway; several need a broker: set adapter.url or adapter.existingSecret.name" $system) }}
+{{- end }}
+{{- if not (include "dragoman.database" .) }}
+{{- fail "replicas: SQLite is for one gateway; several need PostgreSQL: set store.url or store.existingSecret.name" }}
+{{- end }}
+{{- end }}
+{{- if and (include "dragoman.onDisk" .) (not .Values.persistence.enabled) }}
+{{- $what := ternary "embedded: keeps messages" "SQLite keeps subscriptions" (eq $system "embedded") }}
+{{- fail (printf "persistence.enabled: %s on disk, which needs a volume; adapter.url=memory: keeps nothing and needs none" $what) }}
+{{- end }}
+{{- if and .Values.ingress.enabled (not .Values.ingress.host) }}
+{{- fail "ingress.host: an Ingress needs the name that peers use" }}
+{{- end }}
+{{- end }}

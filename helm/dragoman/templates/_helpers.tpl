@@ -1,0 +1,80 @@
+{{- define "dragoman.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "dragoman.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "dragoman.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "dragoman.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "dragoman.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "dragoman.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "dragoman.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "dragoman.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{/* What stands behind the gateway: embedded, memory or broker. A Secret that exists is taken for a broker's. */}}
+{{- define "dragoman.system" -}}
+{{- $scheme := .Values.adapter.url | splitList ":" | first | lower }}
+{{- if .Values.adapter.existingSecret.name }}broker
+{{- else if not .Values.adapter.url }}embedded
+{{- else if has $scheme (list "embedded" "memory") }}{{ $scheme }}
+{{- else }}broker
+{{- end }}
+{{- end }}
+
+{{/* Not empty where the store is a database elsewhere. */}}
+{{- define "dragoman.database" -}}
+{{- if or .Values.store.url .Values.store.existingSecret.name }}true{{ end }}
+{{- end }}
+
+{{/* Not empty where something is kept on disk: the journal of embedded:, or SQLite. */}}
+{{- define "dragoman.onDisk" -}}
+{{- $system := include "dragoman.system" . }}
+{{- if or (eq $system "embedded") (and (eq $system "broker") (not (include "dragoman.database" .))) }}true{{ end }}
+{{- end }}
+
+{{/* Our Secret, or the one that exists: as the body of a secretKeyRef. */}}
+{{- define "dragoman.secretKey" -}}
+{{- $given := get .context.Values .name }}
+name: {{ $given.existingSecret.name | default (include "dragoman.fullname" .context) }}
+key: {{ ternary $given.existingSecret.key .name (not (empty $given.existingSecret.name)) }}
+{{- end }}
+
+{{- define "dragoman.serviceHost" -}}
+{{ include "dragoman.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- end }}
+
+{{- define "dragoman.publicUrl" -}}
+{{- if .Values.publicUrl }}
+{{- .Values.publicUrl }}
+{{- else if .Values.ingress.enabled }}
+{{- ternary "https" "http" (not (empty .Values.ingress.tlsSecret)) }}://{{ .Values.ingress.host }}
+{{- else }}
+{{- $port := int .Values.service.port }}
+{{- printf "http://%s%s" (include "dragoman.serviceHost" .) (ternary "" (printf ":%d" $port) (eq $port 80)) }}
+{{- end }}
+{{- end }}
+
+{{/* dragoman.toml. What has a credential in it is in the environment, from a Secret. */}}
+{{- define "dragoman.toml" -}}
+{{- $name := include "dragoman.fullname" . }}
+{{- $host := include "dragoman.serviceHost" . }}
+{{- $own := list $name (printf "%s.%s" $name .Release.Namespace) $host (printf "%s.%s" $host .Values.clusterDomain) }}
+{{- $settings := dict "public_url" (include "dragoman.publicUrl" .) "hosts" (concat $own .Values.hosts | uniq) }}
+{{- with .Values.trustedProxies }}{{ $_ := set $settings "trusted_proxies" . }}{{ end }}
+{{- with .Values.egressAllow }}{{ $_ := set $settings "egress_allow" . }}{{ end }}
+{{- with .Values.adapter.settings }}{{ $_ := set $settings "adapter_settings" . }}{{ end }}
+{{- merge $settings .Values.settings | toToml }}
+{{- end }}
