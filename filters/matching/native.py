@@ -73,7 +73,15 @@ class NativeIndex:
                 self._free.append(scope)
 
     def find(self, root: etree._Element) -> Found:
-        return Found(*self._kernel.find(root))
+        true, doubtful, unprogrammed = self._kernel.find(root)
+        for number in unprogrammed:
+            program = plan_of(self.expression(number)).program
+            verdict = None if program is None else self._kernel.decide(number, program)
+            if verdict is None:
+                doubtful.append(number)
+            elif verdict:
+                true.append(number)
+        return Found(true, doubtful)
 
     def expression(self, number: int) -> Expression:
         if not self._kernel.has(number):

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "programs.hpp"
+#include "symbols.hpp"
 #include "tables.hpp"
 #include "values.hpp"
 #include "vocabulary.hpp"
@@ -52,11 +53,17 @@ struct Test {
 
 using Tests = std::vector<Test>;
 
+// What one message says of the filters; all others are false.
+struct Found {
+    Words yes;
+    Words doubtful;      // libxml2 has to decide
+    Words unprogrammed;  // to be decided with their programs, see Engine::decide
+};
+
 class Engine {
   public:
     Engine() {
         nodes_.add(Node());  // ROOT
-        any_ = vocabulary_.keep_label(NONE, NONE);
     }
 
     ~Engine() {
@@ -103,9 +110,9 @@ class Engine {
         uint32_t table = NONE;
         if (choice.kind != PRESENCE) {
             table = table_of(node, choice);
-            for (uint32_t other = first_of(table, choice, tests); other != NONE;
+            for (uint32_t other = first_of(table, choice); other != NONE;
                  other = next_of(table, choice, other)) {
-                if (atoms_[other].table == table && tests_[atoms_[other].tests] == tests) {
+                if (is(atoms_[other], table, choice, tests)) {
                     release(tests);
                     return other;
                 }
@@ -124,8 +131,13 @@ class Engine {
             soil(node);
             return number;
         }
-        atom.keyed = (choice.kind == ONE && tests.size() == 1) || (choice.kind == TWO && tests.size() == 2);
-        atom.tests = tests_.add(std::move(tests));
+        atom.keyed = is_keyed(choice, tests);
+        if (atom.keyed) {
+            // The table keeps the labels.
+            for (const Test& test : tests) vocabulary_.let_go(test.label);
+        } else {
+            atom.tests = tests_.add(std::move(tests));
+        }
         uint32_t number = enter(atom);
         file(table, choice, number);
         return number;
@@ -145,21 +157,20 @@ class Engine {
     }
 
     uint32_t add_filter(std::string_view text, uint32_t scope, const Words& formula, bool exact,
-                        bool numeric, const Words& branches, const Words& program) {
+                        bool numeric, const Words& branches, bool programmed) {
         Filter filter;
-        size_t words = formula.size() + program.size();
+        const size_t words = formula.size();
         filter.block = static_cast<uint32_t*>(
             std::malloc(HEAD_WORDS * sizeof(uint32_t) + words * sizeof(uint32_t) + text.size()));
         if (!filter.block) throw std::bad_alloc();
-        filter.block[0] = uint32_t(formula.size());
-        filter.block[1] = uint32_t(program.size()) << 16 | uint32_t(text.size());
+        filter.block[0] = uint32_t(formula.size()) << 16 | uint32_t(text.size());
         uint32_t* at = filter.block + HEAD_WORDS;
         at = std::copy(formula.begin(), formula.end(), at);
-        at = std::copy(program.begin(), program.end(), at);
         std::memcpy(at, text.data(), text.size());
         filter.scope = scope;
         filter.exact = exact;
         filter.numeric = numeric;
+        filter.programmed = programmed;
         filter.users = 1;
         filter.branches = keep_branches(branches);
         uint32_t number = filters_.add(filter);
@@ -169,7 +180,7 @@ class Engine {
         for (uint32_t word : formula) {
             if (kind_of(word) <= FAILS) ++atoms_[number_in(word)].users;
         }
-        watch(number, false);
+        watch(number);
         ++size_;
         return number;
     }
@@ -184,13 +195,13 @@ class Engine {
         unwatch(number);
         if (filter.always) always_.erase(std::find(always_.begin(), always_.end(), number));
         texts_.erase(hash_of(text_of(number), filter.scope), number);
-        for (const uint32_t *at = formula_of(filter), *end = program_of(filter); at != end; ++at) {
+        for (const uint32_t *at = formula_of(filter), *end = end_of(filter); at != end; ++at) {
             if (kind_of(*at) > FAILS) continue;
             uint32_t atom = number_in(*at);
             if (!--atoms_[atom].users) drop(atom);
         }
         let_go_branches(filter.branches);
-        if (program_size(filter)) release_program(program_of(filter), vocabulary_);
+        drop_program(number);
         std::free(filter.block);
         filters_.erase(number);
         --size_;
@@ -200,8 +211,7 @@ class Engine {
 
     std::string_view text_of(uint32_t number) const {
         const Filter& filter = filters_[number];
-        return {reinterpret_cast<const char*>(program_of(filter) + program_size(filter)),
-                filter.block[1] & 0xffff};
+        return {reinterpret_cast<const char*>(end_of(filter)), filter.block[0] & 0xffff};
     }
 
     uint32_t scope_of(uint32_t number) const { return filters_[number].scope; }
@@ -210,18 +220,26 @@ class Engine {
 
     // ---- matching ---------------------------------------------------------------------------
 
-    void find(const xmlNode* root, Words& yes, Words& doubtful) {
+    // Decide an unprogrammed filter of the message that was matched last; its program is kept a while.
+    Verdict decide(uint32_t number, Words program) {
+        if (programs_.live() >= MAX_PROGRAMS) drop_programs();
+        const uint32_t place = programs_.add(std::move(program));
+        program_of_.set(number, place);
+        return interpreter_.run(programs_[place].data());
+    }
+
+    void find(const xmlNode* root, Found& found) {
         if (!size_) return;
         begin();
-        root_ = root;
+        document_.begin(root);
         walk(root);
         count_elements();
-        for (size_t at = 0; at < fired_.size(); ++at) settle(fired_[at], yes, doubtful);
-        for (uint32_t number : always_) judge(number, yes, doubtful);
+        settle(found);
+        for (uint32_t number : always_) judge(number, found);
     }
 
   private:
-    static constexpr size_t HEAD_WORDS = 2;
+    static constexpr size_t HEAD_WORDS = 1;  // how many there are of the formula, and octets of the text
     static constexpr size_t MAX_STATES = 20000;
     static constexpr size_t MAX_MEMBERS = 4u << 20;  // of all states
     static constexpr size_t MAX_TRANSITIONS = 1u << 20;
@@ -231,7 +249,11 @@ class Engine {
     static constexpr uint32_t SEVERAL = NONE - 1;
     // In a watch: whether its atom and the other one decide the filter.
     static constexpr uint32_t WAITS = 0, DECIDES = 1u << 31, ATOM_MASK = DECIDES - 1, NO_ATOM = ATOM_MASK;
+    static constexpr size_t MAX_PROGRAMS = 1u << 15;
+    static constexpr size_t AHEAD = 8;
+    static constexpr uint32_t PATIENCE = 32;
     static constexpr uint32_t PRESENCE_COST = 64;
+    static constexpr uint32_t HALF_LIFE = 4096;      // of heat, in messages
     static constexpr size_t GRAM = 4;
     static constexpr size_t BLOCK = 32;
 
@@ -246,11 +268,13 @@ class Engine {
         Words active, below;    // the states that hold it
     };
 
-    enum TableKind : uint8_t { PRESENCE, ONE, TWO, NUMBERS, RANGES, GRAMS, HAS, SCAN };
+    static constexpr uint8_t NOTHING = 0xff;  // no subject
+
+    enum TableKind : uint8_t { PRESENCE, ONE, TWO, NUMBERS, RANGES, GRAMS, HAS, SCAN, NEVER };
 
     struct Choice {
         TableKind kind = PRESENCE;
-        uint8_t subject[2] = {0, 0};
+        uint8_t subject[2] = {NOTHING, NOTHING};
         uint32_t label[2] = {NONE, NONE};
         uint64_t key = 0;  // within the table
         uint32_t test = 0;  // that was chosen
@@ -271,7 +295,7 @@ class Engine {
     struct Table {
         uint32_t node = NONE, atoms = 0;
         TableKind kind = SCAN;
-        uint8_t subject[2] = {0, 0};
+        uint8_t subject[2] = {NOTHING, NOTHING};
         uint32_t label[2] = {NONE, NONE};
         Words list;                        // HAS, SCAN, NUMBERS
         std::vector<Interval> intervals;   // RANGES, by their lower bound
@@ -295,7 +319,7 @@ class Engine {
         uint32_t scope = 0, users = 0;
         uint32_t branches = NONE;  // a set of nodes that must not be met twice
         uint32_t watched = NONE;   // the atom; SEVERAL
-        bool exact = false, numeric = false, always = false;
+        bool exact = false, numeric = false, programmed = false, always = false;
     };
 
     // The tables of one kind and subject at all nodes of a state: one look at the value serves them.
@@ -305,6 +329,8 @@ class Engine {
         uint32_t label[2];
         uint32_t key;  // of what is remembered of it
         Words tables;
+
+        bool paired() const { return subject[1] != NOTHING; }
 
         bool asks(const Table& table) const {
             return kind == table.kind && subject[0] == table.subject[0] && label[0] == table.label[0] &&
@@ -324,10 +350,6 @@ class Engine {
     struct Remembered {
         uint64_t value;
         uint32_t group, offset, count;
-    };
-
-    struct Symbol {
-        std::array<uint32_t, 3> labels;  // of the full name, the namespace, the local name
     };
 
     // ---- the vocabulary ---------------------------------------------------------------------
@@ -374,15 +396,14 @@ class Engine {
             return;
         }
         const Words& states = axis == CHILD ? node.active : node.below;
-        bool all = label == any_;
+        bool all = label == symbols_.any;
         for (uint32_t state : states) {
             if (states_[state].dead) continue;
             if (all) {
                 states_[state].key = next_key_++;
                 continue;
             }
-            if (label >= symbols_of_.size()) continue;
-            for (uint32_t symbol : symbols_of_[label]) {
+            for (uint32_t symbol : symbols_.with(label)) {
                 transitions_.erase(uint64_t(states_[state].key) << 32 | symbol);
             }
         }
@@ -417,13 +438,8 @@ class Engine {
 
     uint32_t enter(const Atom& atom) {
         uint32_t number = atoms_.add(atom);
-        if (epochs_.size() < atoms_.bound()) {
-            epochs_.resize(atoms_.bound());
-            heat_.resize(atoms_.bound());
-            watches_.resize(atoms_.bound());
-        }
-        epochs_[number] = 0;
-        heat_[number] = 0;
+        watches_.resize(atoms_.bound());
+        watches_.reset(number);
         return number;
     }
 
@@ -431,15 +447,15 @@ class Engine {
         Choice choice;
         if (tests.empty()) return choice;
         uint32_t equal[2] = {NONE, NONE};
-        auto better = [&](uint32_t at) { return tests[at].comparison == EQUAL; };
         for (uint32_t at = 0; at < tests.size(); ++at) {
-            if (!better(at)) continue;
+            if (tests[at].comparison != EQUAL) continue;
+            if (contradicts(tests, at)) {
+                choice.kind = NEVER;
+                return choice;
+            }
             if (equal[0] == NONE) {
                 equal[0] = at;
-            } else if (equal[1] == NONE && vocabulary_.is_single(tests[equal[0]].subject, tests[equal[0]].label) &&
-                       vocabulary_.is_single(tests[at].subject, tests[at].label) &&
-                       (tests[at].subject != tests[equal[0]].subject ||
-                        tests[at].label != tests[equal[0]].label)) {
+            } else if (equal[1] == NONE && !(tests[at] == tests[equal[0]])) {
                 equal[1] = at;
             }
         }
@@ -486,8 +502,23 @@ class Engine {
             std::memcpy(&choice.key, &number, sizeof number);
         } else if (best == GRAMS) {
             choice.key = gram_of(vocabulary_.values[test.text]);
+            if (equal[0] != NONE) {
+                choice.subject[1] = tests[equal[0]].subject;
+                choice.label[1] = tests[equal[0]].label;
+                choice.key |= uint64_t(tests[equal[0]].text + 1) << 32;
+            }
         }
         return choice;
+    }
+
+    // Whether one value would have to equal two texts.
+    bool contradicts(const Tests& tests, uint32_t at) const {
+        const Test& test = tests[at];
+        if (!vocabulary_.is_single(test.subject, test.label)) return false;
+        return std::any_of(tests.begin(), tests.begin() + at, [&](const Test& other) {
+            return other.comparison == EQUAL && other.subject == test.subject &&
+                   other.label == test.label && other.text != test.text;
+        });
     }
 
     TableKind kind_for(const Test& test) const {
@@ -543,12 +574,23 @@ class Engine {
         return number;
     }
 
+    // Whether the key of a table says all that the tests do.
+    static bool is_keyed(const Choice& choice, const Tests& tests) {
+        return (choice.kind == ONE && tests.size() == 1) || (choice.kind == TWO && tests.size() == 2);
+    }
+
+    bool is(const Atom& atom, uint32_t table, const Choice& choice, const Tests& tests) const {
+        if (atom.table != table || atom.key != choice.key) return false;
+        if (is_keyed(choice, tests)) return atom.keyed;
+        return !atom.keyed && tests_[atom.tests] == tests;
+    }
+
     // Where atoms of a hashed table begin; one chain may hold those of several tables.
     uint64_t bucket(uint32_t table, uint64_t key) const { return mix(hash_number(key), table + 0x9e37ull); }
 
     static bool hashed(TableKind kind) { return kind <= NUMBERS || kind == GRAMS; }
 
-    uint32_t first_of(uint32_t table, const Choice& choice, const Tests&) const {
+    uint32_t first_of(uint32_t table, const Choice& choice) const {
         if (hashed(choice.kind)) return buckets_.find(bucket(table, choice.key));
         cursor_ = 0;
         return next_of(table, choice, NONE);
@@ -591,7 +633,7 @@ class Engine {
         }
         if (choice.kind == RANGES) {
             const Tests& tests = tests_[atoms_[atom].tests];
-            Interval interval = interval_of(tests[choice.test], atom, tests.size() == 1);
+            const Interval interval = interval_of(tests[choice.test], atom, tests.size() == 1);
             auto place = std::upper_bound(
                 table.intervals.begin(), table.intervals.end(), interval,
                 [](const Interval& a, const Interval& b) { return a.low < b.low; });
@@ -613,9 +655,15 @@ class Engine {
             nodes_[atom.node].presence = NONE;
             soil(atom.node);
         } else {
+            const bool paired = tables_[atom.table].kind == TWO;
             unfile(number, atom);
-            release(tests_[atom.tests]);
-            tests_.erase(atom.tests);
+            if (!atom.keyed) {
+                release(tests_[atom.tests]);
+                tests_.erase(atom.tests);
+            } else {
+                vocabulary_.values.let_go(uint32_t(paired ? atom.key >> 32 : atom.key));
+                if (paired) vocabulary_.values.let_go(uint32_t(atom.key));
+            }
         }
         atoms_.erase(number);
         let_go_node(atom.node);
@@ -660,16 +708,15 @@ class Engine {
     // ---- watching ---------------------------------------------------------------------------
 
     const uint32_t* formula_of(const Filter& filter) const { return filter.block + HEAD_WORDS; }
-    const uint32_t* program_of(const Filter& filter) const {
-        return formula_of(filter) + filter.block[0];
+    const uint32_t* end_of(const Filter& filter) const {
+        return formula_of(filter) + (filter.block[0] >> 16);
     }
-    static uint32_t program_size(const Filter& filter) { return filter.block[1] >> 16; }
 
     static uint32_t hash_of(std::string_view text, uint32_t scope) {
         return uint32_t(mix(hash_octets(text.data(), text.size()), scope + 0x9e3779b97f4a7c15ull));
     }
 
-    bool holds(uint32_t atom) const { return epochs_[atom] == epoch_; }
+    bool holds(uint32_t atom) const { return watches_.holds(atom, epoch_); }
 
     // The formula; in *loose* reading each negated atom counts as true.
     bool evaluate(const uint32_t*& at, bool loose) const {
@@ -689,16 +736,15 @@ class Engine {
         return all;
     }
 
-    // Atoms of which one must hold for the formula to hold: the cheapest, false ones if *failed*.
+    // Atoms of which one must hold for the formula to hold: those that did least often, lately.
     // False if there are none such.
-    bool cut(const uint32_t*& at, bool failed, Words& chosen, uint32_t& cost) const {
+    bool cut(const uint32_t*& at, Words& chosen, uint32_t& cost) const {
         uint32_t word = *at++;
         switch (kind_of(word)) {
             case HOLDS: {
                 uint32_t atom = number_in(word);
-                if (failed && holds(atom)) return false;
                 chosen.push_back(atom);
-                cost += 1 + heat_[atom] + (atoms_[atom].table == NONE ? PRESENCE_COST : 0);
+                cost += 1 + watches_.heat(atom) + (atoms_[atom].table == NONE ? PRESENCE_COST : 0);
                 return true;
             }
             case FAILS: return false;
@@ -707,7 +753,7 @@ class Engine {
         const uint32_t* end = at + number_in(word);
         if (kind_of(word) == ANY) {
             while (at != end) {
-                if (!cut(at, failed, chosen, cost)) {
+                if (!cut(at, chosen, cost)) {
                     at = end;
                     return false;
                 }
@@ -720,7 +766,7 @@ class Engine {
         while (at != end) {
             Words other;
             uint32_t price = 0;
-            if (!cut(at, failed, other, price) || (found && price >= least)) continue;
+            if (!cut(at, other, price) || (found && price >= least)) continue;
             found = true;
             best.swap(other);
             least = price;
@@ -730,28 +776,40 @@ class Engine {
         return found;
     }
 
-    // File a filter under a cut; under *one atom*, it says what else must hold.
-    void watch(uint32_t number, bool failed) {
+    // File a filter under a cut of its formula.
+    void watch(uint32_t number) {
         Filter& filter = filters_[number];
         Words& chosen = chosen_;
         chosen.clear();
         uint32_t cost = 0;
         const uint32_t* at = formula_of(filter);
-        if (!cut(at, failed, chosen, cost)) {
+        if (!cut(at, chosen, cost)) {
             filter.always = true;
             always_.push_back(number);
             return;
         }
         filter.watched = chosen.size() == 1 ? chosen[0] : SEVERAL;
         for (uint32_t atom : chosen) {
-            watches_.add(atom, {number, also_of(filter, atom, failed), filter.branches});
+            watches_.add(atom, {number, also_of(filter, atom), filter.branches});
         }
     }
 
+    // Whether a filter that was looked at in vain, by *atom*, should be filed elsewhere.
+    bool is_misplaced(uint32_t number, uint32_t atom) {
+        Words& chosen = chosen_;
+        chosen.clear();
+        uint32_t cost = 0;
+        const uint32_t* at = formula_of(filters_[number]);
+        cut(at, chosen, cost);
+        // Not for a small gain, for others would make it move back.
+        return std::find(chosen.begin(), chosen.end(), atom) == chosen.end() &&
+               cost < watches_.heat(atom) / 4 * 3;
+    }
+
     // What a watch under *atom* says of the rest of the formula.
-    uint32_t also_of(const Filter& filter, uint32_t atom, bool failed) const {
+    uint32_t also_of(const Filter& filter, uint32_t atom) const {
         const uint32_t decides = filter.exact ? DECIDES : WAITS;
-        const uint32_t *at = formula_of(filter), *end = program_of(filter);
+        const uint32_t *at = formula_of(filter), *end = end_of(filter);
         if (kind_of(*at) == HOLDS) return decides | NO_ATOM;
         if (kind_of(*at) == ANY) return (names(at, atom) ? decides : WAITS) | NO_ATOM;
         uint32_t also = NO_ATOM, others = 0;
@@ -760,7 +818,8 @@ class Engine {
             ++others;
             if (kind_of(*at) != HOLDS) {
                 ++others;
-            } else if (also == NO_ATOM || (failed && !holds(number_in(*at)))) {
+            } else if (also == NO_ATOM ||
+                       watches_.heat(number_in(*at)) < watches_.heat(also)) {
                 also = number_in(*at);
             }
         }
@@ -781,7 +840,7 @@ class Engine {
         if (filter.watched != SEVERAL) {
             if (filter.watched != NONE) watches_.erase_filter(filter.watched, number);
         } else {
-            for (const uint32_t *at = formula_of(filter), *end = program_of(filter); at != end; ++at) {
+            for (const uint32_t *at = formula_of(filter), *end = end_of(filter); at != end; ++at) {
                 if (kind_of(*at) == HOLDS) watches_.erase_filter(number_in(*at), number);
             }
         }
@@ -793,26 +852,24 @@ class Engine {
     void begin() {
         if (!++epoch_) {
             // Once in four thousand million messages: what bears an old number must not look new.
-            std::fill(epochs_.begin(), epochs_.end(), 0);
+            watches_.forget_messages();
             std::fill(told_.begin(), told_.end(), 0);
             for (uint32_t at = 0; at < branches_.bound(); ++at) branches_[at].epoch = 0;
             std::fill(met_.begin(), met_.end(), Met());
             for (State& state : states_) state.epoch = 0;
-            for (Cached& cached : cache_) cached.epoch = 0;
             epoch_ = 1;
         }
         if (remembered_.size() > MAX_REMEMBERED + atoms_.live() ||
             recalled_.size() > 4 * (MAX_REMEMBERED + atoms_.live())) {
             forget_values();
         }
-        if (!(epoch_ & 0xfff)) {
-            for (uint16_t& heat : heat_) heat >>= 1;
-        }
+        if (!(epoch_ % HALF_LIFE)) watches_.cool();
         if (met_.size() < nodes_.bound()) met_.resize(nodes_.bound());
         fired_.clear();
         visited_.clear();
         unsure_ = false;
         reading_.begin();
+        symbols_.begin();
     }
 
     bool is_full() const {
@@ -838,12 +895,9 @@ class Engine {
             Words().swap(nodes_[at].below);
         }
         std::vector<State>().swap(states_);
-        std::vector<Symbol>().swap(symbols_);
-        std::vector<Words>().swap(symbols_of_);
+        symbols_.forget();
         states_by_members_ = HashIndex();
-        symbols_by_labels_ = HashIndex();
         transitions_.clear();
-        for (Cached& cached : cache_) cached.epoch = 0;
         forget_values();
         members_ = 0;
         next_key_ = next_group_ = 0;
@@ -862,7 +916,7 @@ class Engine {
             uint32_t state = NONE;
             if (is_element(node)) {
                 if (is_full()) begin_anew();
-                state = next_state(path_.back(), symbol_of(node));
+                state = next_state(path_.back(), symbols_.of(node));
                 visit(node, state);
             }
             if (state != NONE && node->children &&
@@ -880,50 +934,13 @@ class Engine {
         }
     }
 
-    struct Cached {
-        const xmlChar* name = nullptr;
-        const xmlNs* ns = nullptr;
-        uint32_t epoch = 0, symbol = 0;
-    };
-
-    uint32_t symbol_of(const xmlNode* node) {
-        // A document has few names, and its parser keeps each once.
-        uint64_t place = (uintptr_t(node->name) >> 3 ^ uintptr_t(node->ns) >> 5) % cache_.size();
-        Cached& cached = cache_[place];
-        if (cached.epoch == epoch_ && cached.name == node->name && cached.ns == node->ns) {
-            return cached.symbol;
-        }
-        uint32_t ns = vocabulary_.names.find(namespace_of(node->ns));
-        uint32_t local = vocabulary_.names.find(view_of(node->name));
-        Symbol symbol{{NONE, NONE, NONE}};
-        if (ns != NONE && local != NONE) symbol.labels[0] = vocabulary_.find_label(ns, local);
-        if (ns != NONE) symbol.labels[1] = vocabulary_.find_label(ns, NONE);
-        if (local != NONE) symbol.labels[2] = vocabulary_.find_label(NONE, local);
-        uint32_t hash = uint32_t(hash_octets(reinterpret_cast<const char*>(symbol.labels.data()),
-                                             sizeof symbol.labels));
-        uint32_t number = symbols_by_labels_.find(
-            hash, [&](uint32_t other) { return symbols_[other].labels == symbol.labels; });
-        if (number == NONE) {
-            number = uint32_t(symbols_.size());
-            symbols_.push_back(symbol);
-            symbols_by_labels_.add(hash, number);
-            for (uint32_t label : symbol.labels) {
-                if (label == NONE) continue;
-                if (label >= symbols_of_.size()) symbols_of_.resize(label + 1);
-                symbols_of_[label].push_back(number);
-            }
-        }
-        cached = {node->name, node->ns, epoch_, number};
-        return number;
-    }
-
     uint32_t next_state(uint32_t from, uint32_t symbol) {
         uint64_t key = uint64_t(states_[from].key) << 32 | symbol;
         uint32_t found = transitions_.find(key);
         if (found != NONE && !states_[found].dead) return found;
         Words active, below = states_[from].below;
-        std::array<uint32_t, 4> labels{symbols_[symbol].labels[0], symbols_[symbol].labels[1],
-                                       symbols_[symbol].labels[2], any_};
+        const Symbols::Labels& named = symbols_[symbol];
+        const std::array<uint32_t, 4> labels{named[0], named[1], named[2], symbols_.any};
         auto enter = [&](const Words& nodes, uint8_t axis) {
             for (uint32_t node : nodes) {
                 for (uint32_t label : labels) {
@@ -980,7 +997,9 @@ class Engine {
             const Node& node = nodes_[number];
             if (node.presence != NONE) state.present.push_back(node.presence);
             if (node.counted) state.counted.push_back(number);
-            for (uint32_t table : node.tables) tables.push_back(table);
+            for (uint32_t table : node.tables) {
+                if (tables_[table].kind != NEVER) tables.push_back(table);
+            }
         }
         auto rank = [&](uint32_t number) {
             const Table& table = tables_[number];
@@ -1000,6 +1019,7 @@ class Engine {
             }
             state.groups.back().tables.push_back(number);
         }
+        std::sort(state.present.begin(), state.present.end());
         state.epoch = 0;
     }
 
@@ -1010,7 +1030,11 @@ class Engine {
             state.epoch = epoch_;
             state.visits = 0;
             visited_.push_back(number);
-            for (uint32_t atom : state.present) fire(atom);
+            const Words& present = state.present;
+            for (size_t at = 0; at < present.size(); ++at) {
+                if (at + AHEAD < present.size()) watches_.expect(present[at + AHEAD]);
+                fire(present[at]);
+            }
         }
         ++state.visits;
         const Group *at = state.groups.data(), *end = at + state.groups.size();
@@ -1041,11 +1065,10 @@ class Engine {
                     recall(*at, known, node);
                     continue;
                 }
-                uint32_t other = NONE;
                 reading_.each(node, at->subject[1], at->label[1], [&](std::string_view second) {
-                    other = vocabulary_.values.find(second);
+                    const uint32_t other = vocabulary_.values.find(second);
+                    if (other != NONE) recall(*at, uint64_t(known) << 32 | other, node);
                 });
-                if (other != NONE) recall(*at, uint64_t(known) << 32 | other, node);
             }
         }
         if (at == end) return;
@@ -1070,15 +1093,27 @@ class Engine {
                     for (uint32_t table : at->tables) stab(table, number, node);
                     break;
                 default:
-                    for (size_t from = 0; from + GRAM <= value.size(); ++from) {
-                        uint32_t word = gram(value.data() + from);
-                        if (!grams_[gram_bit(word)]) continue;
-                        for (uint32_t table : at->tables) {
-                            each_in_bucket(table, word, [&](uint32_t atom) { try_atom(atom, node); });
-                        }
-                    }
+                    probe_grams(*at, value, node);
             }
         }
+    }
+
+    // Parts of the value, maybe together with another value of the element.
+    void probe_grams(const Group& group, std::string_view value, const xmlNode* node) {
+        auto look = [&](uint64_t other) {
+            for (size_t from = 0; from + GRAM <= value.size(); ++from) {
+                const uint32_t part = gram(value.data() + from);
+                if (!grams_[gram_bit(part)]) continue;
+                for (uint32_t table : group.tables) {
+                    each_in_bucket(table, other << 32 | part, [&](uint32_t atom) { try_atom(atom, node); });
+                }
+            }
+        };
+        if (!group.paired()) return look(0);
+        reading_.each(node, group.subject[1], group.label[1], [&](std::string_view second) {
+            const uint32_t known = vocabulary_.values.find(second);
+            if (known != NONE) look(uint64_t(known) + 1);
+        });
     }
 
     template <typename Take>
@@ -1105,6 +1140,11 @@ class Engine {
         }
         const Remembered known = remembered_[found];
         for (uint32_t at = known.offset; at < known.offset + known.count; ++at) {
+            if (at + AHEAD < known.offset + known.count) {
+                uint32_t soon = recalled_[at + AHEAD];
+                if (soon & KEYED) watches_.expect(soon & ~KEYED);
+                else __builtin_prefetch(&atoms_[soon]);
+            }
             uint32_t atom = recalled_[at];
             if (atom & KEYED) fire(atom & ~KEYED);
             else try_atom(atom, node);
@@ -1172,10 +1212,7 @@ class Engine {
     }
 
     void fire(uint32_t number) {
-        if (epochs_[number] == epoch_) return;
-        epochs_[number] = epoch_;
-        if (heat_[number] != 0xffff) ++heat_[number];
-        if (watches_.count(number)) fired_.push_back(number);
+        if (watches_.fire(number, epoch_)) fired_.push_back(number);
     }
 
     // ---- verdicts ---------------------------------------------------------------------------
@@ -1204,35 +1241,60 @@ class Engine {
         }
     }
 
-    // Look at all that wait for *atom*, which holds.
-    void settle(uint32_t atom, Words& yes, Words& doubtful) {
-        for (uint32_t place = 0; place < watches_.count(atom);) {
-            const Watch watch = watches_.at(atom, place);
-            const uint32_t also = watch.also & ATOM_MASK;
-            bool moves = false;
-            if (told_[watch.filter] == epoch_) {
-                // By another of its watches.
-            } else if (also != NO_ATOM && !holds(also)) {
-                // Its place is a bad one, maybe; but moving costs more than some vain looks.
-                moves = !(++patience_ & 7);
-            } else if (watch.also & DECIDES && !unsure_ && are_single(watch.branches)) {
-                told_[watch.filter] = epoch_;
-                yes.push_back(watch.filter);
-            } else {
-                moves = !judge(watch.filter, yes, doubtful);
+    // Look at all that wait for an atom that holds.
+    void settle(Found& found) {
+        looks_.clear();
+        for (size_t at = 0; at < fired_.size(); ++at) {
+            if (at + AHEAD < fired_.size()) watches_.expect_watches(fired_[at + AHEAD]);
+            for (uint32_t place = 0; place < watches_.count(fired_[at]); ++place) {
+                looks_.push_back({fired_[at], watches_.at(fired_[at], place)});
             }
-            if (!moves) {
-                ++place;
-                continue;
+        }
+        misplaced_.clear();
+        for (size_t at = 0; at < looks_.size(); ++at) {
+            if (at + 2 * AHEAD < looks_.size()) {
+                const Watch& soon = looks_[at + 2 * AHEAD].watch;
+                __builtin_prefetch(&told_[soon.filter]);
+                if ((soon.also & ATOM_MASK) != NO_ATOM) watches_.expect(soon.also & ATOM_MASK);
+                if (!decides(soon)) __builtin_prefetch(&filters_[soon.filter]);
             }
-            if (filters_[watch.filter].watched == SEVERAL) unwatch(watch.filter);
-            else watches_.erase(atom, place);
-            this->watch(watch.filter, true);
+            if (at + AHEAD < looks_.size()) {
+                const Watch& soon = looks_[at + AHEAD].watch;
+                if (!decides(soon)) __builtin_prefetch(filters_[soon.filter].block);
+            }
+            const Look& look = looks_[at];
+            if (settle(look.watch, found)) continue;
+            // Looking costs more than waiting elsewhere would, now and then.
+            if (!(++patience_ % PATIENCE) && is_misplaced(look.watch.filter, look.atom)) {
+                misplaced_.push_back(look.watch.filter);
+            }
+        }
+        for (uint32_t number : misplaced_) {
+            unwatch(number);
+            watch(number);
         }
     }
 
+    // Whether a watch tells the verdict of its filter on this message.
+    bool decides(const Watch& watch) {
+        return watch.also & DECIDES && !unsure_ && are_single(watch.branches);
+    }
+
     // False if the formula is.
-    bool judge(uint32_t number, Words& yes, Words& doubtful) {
+    bool settle(const Watch& watch, Found& found) {
+        if (told_[watch.filter] == epoch_) return true;
+        const uint32_t also = watch.also & ATOM_MASK;
+        if (also != NO_ATOM && !holds(also)) return false;
+        if (!decides(watch)) {
+            return judge(watch.filter, found);
+        }
+        told_[watch.filter] = epoch_;
+        found.yes.push_back(watch.filter);
+        return true;
+    }
+
+    // False if the formula is.
+    bool judge(uint32_t number, Found& found) {
         if (told_[number] == epoch_) return true;
         const Filter& filter = filters_[number];
         const uint32_t* at = formula_of(filter);
@@ -1240,14 +1302,40 @@ class Engine {
         told_[number] = epoch_;
         if (filter.exact && !(unsure_ && filter.numeric) && are_single(filter.branches)) {
             at = formula_of(filter);
-            if (evaluate(at, false)) yes.push_back(number);
+            if (evaluate(at, false)) found.yes.push_back(number);
             return true;
         }
-        Verdict verdict = UNKNOWN;
-        if (program_size(filter)) verdict = interpreter_.run(program_of(filter), root_);
-        if (verdict == YES) yes.push_back(number);
-        else if (verdict == UNKNOWN) doubtful.push_back(number);
+        if (!filter.programmed) {
+            found.doubtful.push_back(number);
+            return true;
+        }
+        const uint32_t program = program_of_.find(number);
+        if (program == NONE) found.unprogrammed.push_back(number);
+        else put(number, interpreter_.run(programs_[program].data()), found);
         return true;
+    }
+
+    static void put(uint32_t number, Verdict verdict, Found& found) {
+        if (verdict == YES) found.yes.push_back(number);
+        else if (verdict == UNKNOWN) found.doubtful.push_back(number);
+    }
+
+    // ---- programs, as far as they were needed lately -----------------------------------------
+
+    void drop_program(uint32_t filter) {
+        const uint32_t program = program_of_.find(filter);
+        if (program == NONE) return;
+        release_program(programs_[program].data(), vocabulary_);
+        programs_.erase(program);
+        program_of_.erase(filter);
+    }
+
+    void drop_programs() {
+        for (uint32_t program = 0; program < programs_.bound(); ++program) {
+            if (!programs_[program].empty()) release_program(programs_[program].data(), vocabulary_);
+        }
+        programs_ = Pool<Words>();
+        program_of_.clear();
     }
 
     // ---- branches: sets of nodes, each of which no two elements may meet ---------------------
@@ -1302,8 +1390,9 @@ class Engine {
 
     Vocabulary vocabulary_;
     Reading reading_{vocabulary_};
-    Interpreter interpreter_{vocabulary_, reading_};
-    uint32_t any_ = NONE;  // the label of every name
+    Symbols symbols_{vocabulary_};
+    Document document_{symbols_};
+    Interpreter interpreter_{vocabulary_, symbols_, document_, reading_};
 
     Pool<Node> nodes_;
     NumberMap children_;
@@ -1318,6 +1407,8 @@ class Engine {
 
     Pool<Filter> filters_;
     std::vector<uint32_t> told_;  // of filters: the last message in which the verdict was found
+    Pool<Words> programs_;
+    NumberMap program_of_;  // filters
     Pool<Branches> branches_;
     HashIndex branches_by_nodes_;
     Watches watches_;
@@ -1329,9 +1420,6 @@ class Engine {
     std::vector<State> states_;
     HashIndex states_by_members_;
     NumberMap transitions_;
-    std::vector<Symbol> symbols_;
-    HashIndex symbols_by_labels_;
-    std::vector<Words> symbols_of_;
     size_t members_ = 0;
     uint32_t next_key_ = 0, next_group_ = 0, start_ = NONE;
 
@@ -1340,13 +1428,14 @@ class Engine {
     Words recalled_;
 
     uint32_t epoch_ = 0;
-    std::array<Cached, 256> cache_;
-    std::vector<uint32_t> epochs_;  // of atoms: the last message in which it held
-    std::vector<uint16_t> heat_;    // of atoms: how often, lately
     std::vector<Met> met_;          // of nodes
-    Words path_, fired_, visited_;
+    Words path_, fired_, visited_, misplaced_;
+    struct Look {
+        uint32_t atom;
+        Watch watch;
+    };
+    std::vector<Look> looks_;
     bool unsure_ = false;
-    const xmlNode* root_ = nullptr;
 };
 
 }  // namespace dragoman

@@ -48,6 +48,15 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
                   uint32_t text, double number)
     const uint32_t INSTRUCTION_SHIFT, ABSOLUTE_BIT, SPAN_MASK, CONDITION_BIT
 
+    cdef enum Verdict:
+        NO
+        YES
+        UNKNOWN
+
+    cdef cppclass Found:
+        Found()
+        vector[uint32_t] yes, doubtful, unprogrammed
+
     cdef cppclass Engine:
         Engine() except +
         uint32_t label(const char* ns, size_t ns_size, const char* local, size_t local_size) except +
@@ -58,7 +67,7 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
         uint32_t find_filter(string_view text, uint32_t scope)
         uint32_t add_filter(string_view text, uint32_t scope, const vector[uint32_t]& formula,
                             truth exact, truth numeric, const vector[uint32_t]& branches,
-                            const vector[uint32_t]& program) except +
+                            truth programmed) except +
         truth has(uint32_t number)
         void keep(uint32_t number)
         truth let_go(uint32_t number) except +
@@ -66,7 +75,8 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
         uint32_t scope_of(uint32_t number)
         size_t size()
         size_t states()
-        void find(const xmlNode* root, vector[uint32_t]& yes, vector[uint32_t]& doubtful) except +
+        void find(const xmlNode* root, Found& found) except +
+        Verdict decide(uint32_t number, vector[uint32_t] program) except +
 
 
 cdef extern from "names.hpp" namespace "dragoman" nogil:
@@ -103,6 +113,11 @@ cdef class Kernel:
     """Plans by number."""
 
     cdef Engine engine
+    cdef list numbers
+    """Each number as a Python object that is made once."""
+
+    def __cinit__(self):
+        self.numbers = []
 
     def __len__(self):
         return self.engine.size()
@@ -115,7 +130,7 @@ cdef class Kernel:
     def find_filter(self, bytes text, uint32_t scope):
         """The number of the expression with this text and these namespaces, or -1."""
         cdef uint32_t number = self.engine.find_filter(_view(text), scope)
-        return -1 if number == NONE else number
+        return -1 if number == NONE else self.numbers[number]
 
     def keep(self, uint32_t number):
         self.engine.keep(number)
@@ -135,29 +150,50 @@ cdef class Kernel:
         return self.engine.let_go(number)
 
     def find(self, api._Element root not None):
-        """The numbers of what is true of the document, and of what libxml2 has to decide."""
-        cdef vector[uint32_t] yes, doubtful
-        self.engine.find(<const xmlNode*>root._c_node, yes, doubtful)
-        return _numbers(yes), _numbers(doubtful)
+        """The numbers of what is true of the document, of what libxml2 has to decide, and of what
+        `decide` has to."""
+        cdef Found found
+        self.engine.find(<const xmlNode*>root._c_node, found)
+        return (
+            self._numbers(found.yes),
+            self._numbers(found.doubtful),
+            self._numbers(found.unprogrammed),
+        )
+
+    def decide(self, uint32_t number, tuple program):
+        """Whether the expression, whose program this is, is true of the document that `find` got
+        last, whose tree must still be there; None if libxml2 has to decide."""
+        cdef vector[uint32_t] words
+        self._put_program(program, words)
+        cdef Verdict verdict = self.engine.decide(number, words)
+        return None if verdict == UNKNOWN else verdict == YES
 
     def add(self, bytes text, uint32_t scope, plan):
         """The number of a new expression, of which `find_filter` knows nothing."""
-        cdef vector[uint32_t] atoms, formula, branches, program
+        cdef vector[uint32_t] atoms, formula, branches
         cdef truth numeric = False
+        cdef uint32_t number
         cdef tuple path
         for atom in <tuple>plan[0]:
             atoms.push_back(self._atom(<tuple>(<tuple>atom)[0], <tuple>(<tuple>atom)[1], &numeric))
         _put_formula(plan[1], atoms, formula)
         for path in <tuple>plan[3]:
             branches.push_back(self._node(path))
-        if plan[4] is not None:
-            self._put_program(<tuple>plan[4], program)
         number = self.engine.add_filter(
-            _view(text), scope, formula, <truth>plan[2], numeric, branches, program
+            _view(text), scope, formula, plan[2], numeric, branches, plan[4] is not None
         )
         for index in atoms:
             self.engine.drop_unused(index)
-        return number
+        while <size_t>len(self.numbers) <= number:
+            self.numbers.append(len(self.numbers))
+        return self.numbers[number]
+
+    cdef list _numbers(self, vector[uint32_t]& found):
+        cdef list numbers = []
+        cdef uint32_t number
+        for number in found:
+            numbers.append(self.numbers[number])
+        return numbers
 
     cdef uint32_t _label(self, object ns, object local) except? 0xffffffff:
         cdef bytes octets
@@ -257,10 +293,6 @@ cdef int _put_formula(object formula, vector[uint32_t]& atoms, vector[uint32_t]&
         EVERY if (<tuple>formula)[0] == AND else SOME_OF, <uint32_t>(words.size() - start - 1)
     )
     return 0
-
-
-cdef list _numbers(vector[uint32_t]& found):
-    return [number for number in found]
 
 
 cdef inline string_view _view(bytes text):

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "document.hpp"
+#include "symbols.hpp"
 #include "vocabulary.hpp"
 
 namespace dragoman {
@@ -61,13 +63,14 @@ inline void release_program(const uint32_t* program, Vocabulary& vocabulary) {
 
 class Interpreter {
   public:
-    Interpreter(const Vocabulary& vocabulary, Reading& reading)
-        : vocabulary_(vocabulary), reading_(reading) {}
+    Interpreter(const Vocabulary& vocabulary, const Symbols& symbols, Document& document, Reading& reading)
+        : vocabulary_(vocabulary), symbols_(symbols), document_(document), reading_(reading) {}
 
-    // The verdict on the message whose root element is *root*.
-    Verdict run(const uint32_t* program, const xmlNode* root) {
+    // The verdict on the message at hand.
+    Verdict run(const uint32_t* program) {
         visits_ = 0;
-        return decide(program, root);
+        document_.read();
+        return decide(program, Document::ROOT_ELEMENT);
     }
 
   private:
@@ -76,7 +79,7 @@ class Interpreter {
         const uint32_t* end;   // of the steps
     };
 
-    Verdict decide(const uint32_t* program, const xmlNode* context) {
+    Verdict decide(const uint32_t* program, uint32_t context) {
         const uint32_t* end = end_of(program);
         const uint32_t* at = program + 1;
         switch (instruction_of(*program)) {
@@ -97,36 +100,33 @@ class Interpreter {
             }
             default: break;
         }
-        Goal goal{*at++ & 1 ? at : nullptr, end};
-        if (goal.test) at += TEST_WORDS;
-        if (*program & ABSOLUTE_BIT) context = reinterpret_cast<const xmlNode*>(context->doc);
+        const bool tested = *at++ & 1;
+        const Goal goal{tested ? at : nullptr, end};
+        if (tested) at += TEST_WORDS;
+        if (*program & ABSOLUTE_BIT) context = 0;
         if (instruction_of(*program) == P_SOME) return some(at, context, goal);
         return first(at, context, goal);
     }
 
-    bool fits(uint32_t label, const xmlNode* node) const {
-        return is_element(node) && vocabulary_.fits(label, node->name, node->ns);
+    bool fits(uint32_t label, uint32_t row) const {
+        const uint32_t symbol = document_.symbol(row);
+        return symbol != NONE && symbols_.fits(label, symbol);
     }
 
     // Call *take* with each element that *step* leads to, in document order, until it is satisfied.
     template <typename Take>
-    void follow(const uint32_t* step, const xmlNode* context, Take take) {
-        const uint32_t label = step[1];
-        uint32_t axis = step[0] & (CONDITION_BIT - 1);
-        if (axis == ITSELF || axis == BELOW_OR_HERE) {
-            ++visits_;
-            if (fits(label, context) && take(context)) return;
-            if (axis == ITSELF) return;
-        }
-        const xmlNode* node = context->children;
-        while (node && ++visits_ <= MAX_VISITS) {
-            if (fits(label, node) && take(node)) return;
-            node = axis == HERE ? node->next : next_below(node, context);
+    void follow(const uint32_t* step, uint32_t context, Take take) {
+        const uint32_t label = step[1], axis = step[0] & (CONDITION_BIT - 1);
+        const uint32_t end = axis == ITSELF ? context + 1 : document_.end(context);
+        uint32_t row = axis == HERE || axis == BELOW ? context + 1 : context;
+        while (row < end && ++visits_ <= MAX_VISITS) {
+            if (fits(label, row) && take(row)) return;
+            row = axis == HERE ? document_.end(row) : row + 1;
         }
     }
 
-    Verdict keeps(const uint32_t* step, const xmlNode* node) {
-        return step[0] & CONDITION_BIT ? decide(step + STEP_WORDS, node) : YES;
+    Verdict keeps(const uint32_t* step, uint32_t row) {
+        return step[0] & CONDITION_BIT ? decide(step + STEP_WORDS, row) : YES;
     }
 
     Operand operand_of(const uint32_t* test) const {
@@ -139,17 +139,18 @@ class Interpreter {
         return operand;
     }
 
-    Verdict some(const uint32_t* step, const xmlNode* context, const Goal& goal) {
+    Verdict some(const uint32_t* step, uint32_t context, const Goal& goal) {
         if (step == goal.end) {
             const uint32_t* test = goal.test;
             if (!test) return YES;
-            return reading_.check(context, test[0] & 0xff, test[0] >> 8, test[1], operand_of(test));
+            return reading_.check(document_.node(context), test[0] & 0xff, test[0] >> 8, test[1],
+                                  operand_of(test));
         }
         Verdict verdict = NO;
-        follow(step, context, [&](const xmlNode* node) {
-            Verdict here = keeps(step, node);
+        follow(step, context, [&](uint32_t row) {
+            Verdict here = keeps(step, row);
             if (here == NO) return false;
-            Verdict further = some(after_step(step), node, goal);
+            Verdict further = some(after_step(step), row, goal);
             if (further == NO) return false;
             verdict = here == YES && further == YES ? YES : UNKNOWN;
             return verdict == YES;
@@ -159,7 +160,7 @@ class Interpreter {
 
     // The test of the first node. Document order is the order of our walk as long as no step follows
     // one that goes deeper than children.
-    Verdict first(const uint32_t* steps, const xmlNode* context, const Goal& goal) {
+    Verdict first(const uint32_t* steps, uint32_t context, const Goal& goal) {
         for (const uint32_t* step = steps; step != goal.end; step = after_step(step)) {
             uint32_t axis = step[0] & (CONDITION_BIT - 1);
             if ((axis == BELOW || axis == BELOW_OR_HERE) && after_step(step) != goal.end) return UNKNOWN;
@@ -171,23 +172,22 @@ class Interpreter {
         return found ? verdict : compare(goal.test[0] >> 8, {}, operand_of(goal.test));
     }
 
-    bool seek(const uint32_t* step, const xmlNode* context, const Goal& goal, Verdict& verdict,
-              bool& found) {
+    bool seek(const uint32_t* step, uint32_t context, const Goal& goal, Verdict& verdict, bool& found) {
         if (step == goal.end) {
             const uint32_t* test = goal.test;
-            reading_.each(context, test[0] & 0xff, test[1], [&](std::string_view value) {
+            reading_.each(document_.node(context), test[0] & 0xff, test[1], [&](std::string_view value) {
                 if (!found) verdict = compare(test[0] >> 8, value, operand_of(test));
                 found = true;
             });
             return found;
         }
-        follow(step, context, [&](const xmlNode* node) {
-            Verdict here = keeps(step, node);
+        follow(step, context, [&](uint32_t row) {
+            Verdict here = keeps(step, row);
             if (here == UNKNOWN) {
                 found = true;
                 verdict = UNKNOWN;
             } else if (here == YES) {
-                seek(after_step(step), node, goal, verdict, found);
+                seek(after_step(step), row, goal, verdict, found);
             }
             return found;
         });
@@ -195,6 +195,8 @@ class Interpreter {
     }
 
     const Vocabulary& vocabulary_;
+    const Symbols& symbols_;
+    Document& document_;
     Reading& reading_;
     uint32_t visits_ = 0;
 };
