@@ -1,0 +1,319 @@
+"""The adapter itself.
+
+    publishers ──> subjects that are wanted ──> a stream ──────> its consumer ──────> gateway
+                   dragoman.weather.storms.>    (work queue)     (push, explicit acks)
+
+The stream's subjects are the interests. It keeps a message until it is acknowledged, and its only
+consumer gives at most `prefetch` ahead of acknowledgements. Each connection makes the consumer
+anew, so that it begins with the first message that was not acknowledged: what was not settled comes
+again, first and in order, and no timer ever sends a message twice.
+
+Subjects are coarser than interests (a stream's subjects may not overlap, and ``>`` only stands at
+the end), so what nobody wants is acknowledged here and not yielded.
+"""
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Self
+
+from nats.aio.msg import Msg
+from nats.errors import NotJSMessageError
+from nats.js.api import AckPolicy, ConsumerConfig, ConsumerInfo, RetentionPolicy, StreamConfig
+from nats.js.errors import NoStreamResponseError, NotFoundError
+
+from adapters import AdapterUnavailable, Capabilities, Interest
+from adapters.destinations import Destination
+from adapters.interests import Interests
+from adapters.keeping import POLITE, Keeper, Lost
+from dragoman_nats.connection import ANSWER, FAILURES, Connection, why
+from dragoman_nats.messages import read, write
+from dragoman_nats.settings import Setup, read_setup
+from dragoman_nats.subjects import Patterns, patterns_of, subjects_of
+from filters import DEFAULT_TOPIC
+from mediation import Notification
+
+CONSUMER = "gateway"
+
+FIRST_ATTEMPT = 10.0
+"""Seconds that a start waits for the server. Without it the gateway starts all the same."""
+WATCH = 10.0
+"""Seconds without a settlement, after which the consumer is looked at: nobody tells that it is
+gone."""
+PREDECESSOR = 2.0
+"""Seconds for which a gateway that has just ended may still be seen."""
+REMEMBERED = 600.0
+"""Seconds for which the server remembers a publisher's id."""
+NO_TIMER = 7 * 24 * 3600.0
+"""Seconds after which the server sends an unsettled message again: longer than any stays so."""
+
+
+class NatsDelivery:
+    """A message of the stream."""
+
+    __slots__ = ("_connection", "_notification", "_redelivered", "_reply")
+
+    partition = 0
+
+    def __init__(
+        self, connection: Connection, reply: str, notification: Notification, redelivered: bool
+    ) -> None:
+        self._connection = connection
+        self._reply: str | None = reply
+        self._notification = notification
+        self._redelivered = redelivered
+
+    @property
+    def notification(self) -> Notification:
+        return self._notification
+
+    @property
+    def redelivered(self) -> bool:
+        return self._redelivered
+
+    def settle(self) -> None:
+        """Acknowledge it. After its connection has ended that is void: it comes again."""
+        if self._reply is not None:
+            self._connection.acknowledge(self._reply)
+            self._reply = None
+
+
+class NatsAdapter:
+    """The adapter of NATS JetStream. The README has the settings."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.capabilities = Capabilities(durable=True, prefetch=setup.prefetch)
+        self._setup = setup
+        self._inbox = f"_INBOX.{uuid.uuid4().hex}"
+        self._wanted: dict[Interest, Patterns] = {}
+        self._interests = Interests()
+        self._changing = asyncio.Lock()
+        self._keeper = Keeper("nats", "everything", self._connect, self._serve)
+        self._connection: Connection | None = None
+        self._arrived: deque[tuple[Connection, Msg]] = deque()
+        self._changed = asyncio.Event()
+        self._given = 0
+        """The last message of the stream that was yielded."""
+        self._repeated = 0
+        """The last one that this connection gets, and an earlier one, or gateway, may have got."""
+        self._open = False
+
+    @classmethod
+    def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
+        return cls(read_setup(url, settings))
+
+    async def start(self, interests: Collection[Interest]) -> None:
+        """As `Adapter.start`, but a server that is not there is none to fail for."""
+        self._interests.replace(interests)
+        self._wanted = {one: patterns_of(one, self._setup.destinations) for one in interests}
+        self._open = True
+        self._keeper.start()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_ATTEMPT):
+                await self._keeper.tried.wait()
+
+    async def publish(self, notifications: Sequence[Notification]) -> None:
+        connection = self._connected()
+        most = connection.client.max_payload
+        messages = [(one.topic, *write(one, max_octets=most)) for one in notifications]
+        try:
+            for topic, headers, body in messages:
+                subject = self._setup.destinations.destination(topic).name
+                if self._interests.cover(topic):
+                    await connection.stream.publish(subject, body, ANSWER, headers=headers)
+                else:  # No stream answers for it, but programs may listen.
+                    await connection.client.publish(subject, body, headers=headers)
+                    await connection.client.flush(int(ANSWER))
+        except NoStreamResponseError as exc:
+            connection.end("the stream has not the subjects that it should have")
+            raise AdapterUnavailable("the stream is being set up again") from exc
+        except FAILURES as exc:
+            raise AdapterUnavailable(f"the server did not confirm: {why(exc)}") from exc
+
+    async def want(self, interest: Interest) -> None:
+        patterns = patterns_of(interest, self._setup.destinations)
+        async with self._in_turn() as connection:
+            if interest not in self._wanted:
+                await self._set_subjects(connection, [*self._wanted.values(), patterns])
+                self._wanted[interest] = patterns
+                self._interests.add(interest)
+
+    async def unwant(self, interest: Interest) -> None:
+        if self._wanted.pop(interest, None) is not None:
+            self._interests.discard(interest)
+            with suppress(AdapterUnavailable):  # The next change, or connection, does it.
+                async with self._in_turn() as connection:
+                    await self._set_subjects(connection, self._wanted.values())
+
+    async def deliveries(self) -> AsyncIterator[NatsDelivery]:
+        while self._open:
+            if not self._arrived:
+                self._changed.clear()
+                await self._changed.wait()
+            elif (delivery := self._delivery(*self._arrived.popleft())) is not None:
+                yield delivery
+
+    async def close(self) -> None:
+        self._open = False
+        self._changed.set()
+        if self._connection is not None:
+            with suppress(Lost, *FAILURES):
+                async with asyncio.timeout(POLITE):
+                    await self._connection.finish()
+        await self._keeper.close()
+
+    def _delivery(self, connection: Connection, message: Msg) -> NatsDelivery | None:
+        """*message*, if somebody wants it."""
+        try:
+            origin = message.metadata
+        except NotJSMessageError:
+            return None  # Somebody has guessed the inbox.
+        number = origin.sequence.stream
+        topic = self._setup.destinations.topic(Destination(message.subject))
+        notification = read(
+            message.data,
+            message.headers or {},
+            id=f"{self._setup.source}#{number}",
+            source=self._setup.source,
+            time=origin.timestamp,
+            topic=None if topic == DEFAULT_TOPIC else topic,
+        )
+        if self._interests.cover(notification.topic):
+            self._given = max(self._given, number)
+            return NatsDelivery(connection, message.reply, notification, number <= self._repeated)
+        connection.acknowledge(message.reply)
+        return None
+
+    # ------------------------------------------------------------------- what stands in the server
+
+    async def _connect(self) -> Connection:
+        return await Connection.to(self._setup)
+
+    async def _serve(self, connection: Connection, ready: Callable[[], None]) -> None:
+        """Set all up, and acknowledge what is settled, until the connection ends."""
+        try:
+            async with self._changing:
+                await self._set_up(connection)
+                self._connection = connection
+            ready()
+            while True:
+                try:
+                    async with asyncio.timeout(WATCH):
+                        await connection.acknowledge_next()
+                except TimeoutError:
+                    await self._look_after(connection)
+        except FAILURES as exc:
+            raise Lost(why(exc)) from exc
+        finally:
+            self._connection = None
+            connection.open = False
+            self._arrived.clear()
+
+    async def _set_up(self, connection: Connection) -> None:
+        """Make the server's side equal to what is wanted, and begin with what is unsettled.
+
+        The subjects change at once, so that nothing falls between an earlier run and this one.
+        """
+        consumer = await self._free_consumer(connection)
+        last = await self._set_subjects(connection, self._wanted.values())
+        if consumer is not None and consumer.delivered is not None:
+            last = consumer.delivered.stream_seq
+        # Without a consumer nobody knows what was given before: all of it, perhaps. After a crash
+        # of the server it knows less than this adapter.
+        self._repeated = max(last, self._given)
+
+        async def arrived(message: Msg) -> None:
+            self._arrived.append((connection, message))
+            self._changed.set()
+
+        # The bound is the consumer's; nats-py would drop what exceeds one of its own.
+        await connection.client.subscribe(
+            self._inbox, cb=arrived, pending_msgs_limit=0, pending_bytes_limit=0
+        )
+        if consumer is not None:
+            await connection.stream.delete_consumer(self._setup.stream, CONSUMER)
+        await connection.stream.add_consumer(
+            self._setup.stream,
+            ConsumerConfig(
+                durable_name=CONSUMER,
+                deliver_subject=self._inbox,
+                ack_policy=AckPolicy.EXPLICIT,
+                ack_wait=NO_TIMER,
+                max_ack_pending=self._setup.prefetch,
+            ),
+        )
+
+    async def _free_consumer(self, connection: Connection) -> ConsumerInfo | None:
+        """The consumer, once nobody else uses it; None where there is none.
+
+        Raises:
+            Lost: Another gateway does.
+        """
+        now = asyncio.get_running_loop().time
+        end = now() + PREDECESSOR
+        while True:
+            try:
+                consumer: ConsumerInfo = await connection.stream.consumer_info(
+                    self._setup.stream, CONSUMER
+                )
+            except NotFoundError:
+                return None
+            if not consumer.push_bound or consumer.config.deliver_subject == self._inbox:
+                return consumer
+            if now() > end:
+                raise Lost(f"another gateway uses the stream {self._setup.stream!r}")
+            await asyncio.sleep(0.05)
+
+    async def _look_after(self, connection: Connection) -> None:
+        consumer = await connection.stream.consumer_info(self._setup.stream, CONSUMER)
+        if consumer.config.deliver_subject != self._inbox:
+            raise Lost(f"another gateway uses the stream {self._setup.stream!r}")
+
+    async def _set_subjects(self, connection: Connection, wanted: Collection[Patterns]) -> int:
+        """Let the stream take what is *wanted*. What else an operator has set stays as it is.
+
+        Returns:
+            The number of the stream's last message; where there was none, 0.
+        """
+        name = self._setup.stream
+        subjects = subjects_of(wanted, self._setup.destinations)
+        try:
+            info = await connection.stream.stream_info(name)
+        except NotFoundError:
+            info = await connection.stream.add_stream(
+                StreamConfig(
+                    name=name,
+                    subjects=subjects,
+                    retention=RetentionPolicy.WORK_QUEUE,
+                    num_replicas=self._setup.replicas,
+                    duplicate_window=REMEMBERED,
+                )
+            )
+        if info.config.retention != RetentionPolicy.WORK_QUEUE:
+            raise Lost(f"the stream {name!r} exists, and is no work queue")
+        if sorted(info.config.subjects or ()) != subjects:
+            await connection.stream.update_stream(info.config.evolve(subjects=subjects))
+        return info.state.last_seq
+
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            raise AdapterUnavailable(
+                "there is no connection to the server", retry_after=self._keeper.retry_after
+            )
+        return self._connection
+
+    @asynccontextmanager
+    async def _in_turn(self) -> AsyncIterator[Connection]:
+        """The connection, for one change of what is wanted after the other.
+
+        Raises:
+            AdapterUnavailable: There is none, or the change failed.
+        """
+        try:
+            async with asyncio.timeout(ANSWER), self._changing:
+                yield self._connected()
+        except (Lost, *FAILURES) as exc:
+            raise AdapterUnavailable(f"the server took no interest: {why(exc)}") from exc

@@ -1,0 +1,68 @@
+"""A NATS server of the tests' own: its port, its folder, its process."""
+
+import asyncio
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from urllib.parse import quote
+
+START = STOP = 20.0
+MAX_PAYLOAD = 2 * 2**20
+
+
+class Server:
+    """nats-server with JetStream in *folder*. The port stays the same from start to start."""
+
+    def __init__(self, folder: Path, *, user: str = "", password: str = "") -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._output = folder / "output.log"
+        self._configuration = folder / "nats.conf"
+        self._configuration.write_text(
+            f'listen: "127.0.0.1:{self.port}"\n'
+            f"max_payload: {MAX_PAYLOAD}\n"
+            f'jetstream {{ store_dir: "{folder}" }}\n'
+            + (f'authorization {{ user: "{user}", password: "{password}" }}\n' if user else "")
+        )
+        self._login = f"{quote(user, '')}:{quote(password, '')}@" if user else ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://{self._login}127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(
+                ["nats-server", "-c", self._configuration],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        end = time.monotonic() + START
+        while not self._answers():
+            said = self._output.read_text()[-2000:]
+            assert self._process.poll() is None, said
+            assert time.monotonic() < end, said
+            time.sleep(0.02)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(STOP)
+            self._process = None
+
+    async def kill_and_start(self) -> None:
+        """As a crash would have it."""
+        self.stop(signal.SIGKILL)
+        await asyncio.to_thread(self.start)
+
+    def _answers(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1) as connection:
+                return connection.recv(4) == b"INFO"
+        except OSError:
+            return False

@@ -1,0 +1,20 @@
+"""The contract of an adapter, proved with a real NATS server."""
+
+from pathlib import Path
+
+import pytest
+from server import Server
+
+from adapters import Adapter, load
+from adapters.testing import AdapterContract
+
+
+class TestNats(AdapterContract):
+    durable = True
+
+    @pytest.fixture(autouse=True)
+    def _server(self, server: Server) -> None:
+        self.url = server.url
+
+    def make_adapter(self, data: Path) -> Adapter:
+        return load(self.url, data=data, settings={})
