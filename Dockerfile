@@ -3,8 +3,9 @@
 #     docker build --tag dragoman:0.1.0 .
 #     docker run --rm --publish 8080:8080 --volume dragoman:/var/lib/dragoman --stop-timeout 30 dragoman:0.1.0
 #
-# Settings come from DRAGOMAN_* in the environment, or from /etc/dragoman/dragoman.toml. It runs with
-# --read-only as well, and needs then --tmpfs /tmp.
+# Settings come from DRAGOMAN_* in the environment, or from /etc/dragoman/dragoman.toml. With --read-only
+# it wants --tmpfs /tmp. An archive in Parquet wants one extra more, and some 150 MB:
+# --build-arg EXTRAS=postgresql,rabbitmq,stomp,archive
 
 ARG BASE=python:3.12-slim
 
@@ -19,9 +20,10 @@ RUN python -m venv --without-pip /opt/dragoman \
     && pip --python /opt/dragoman/bin/python install lxml \
     && pip --python /opt/dragoman/bin/python freeze | grep '^lxml==' >/lxml.txt
 ENV PIP_CONSTRAINT=/lxml.txt PIP_BUILD_CONSTRAINT=/lxml.txt
+ARG EXTRAS=postgresql,rabbitmq,stomp
 WORKDIR /src
 COPY . .
-RUN pip --python /opt/dragoman/bin/python install '.[postgresql,rabbitmq,stomp]'
+RUN pip --python /opt/dragoman/bin/python install ".[${EXTRAS}]"
 # Without a compiler Dragoman would be installed too, and be slow.
 RUN /opt/dragoman/bin/python -I -c 'import sys; from filters import engine_note; sys.exit(engine_note())'
 

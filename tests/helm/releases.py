@@ -1,0 +1,74 @@
+"""Values of releases as people would install them."""
+
+from typing import Any
+
+RABBITMQ = "amqp://dragoman:p%40ss%2Fword@rabbitmq.brokers.svc:5672/"
+POSTGRESQL = "postgresql://dragoman:secret@postgresql.databases.svc/dragoman"
+
+SEVERAL: dict[str, Any] = {
+    "replicas": 3,
+    "adapter": {"url": RABBITMQ, "settings": {"queue-type": "quorum", "prefetch": "128"}},
+    "store": {"url": POSTGRESQL},
+}
+EXISTING: dict[str, Any] = {
+    "replicas": 2,
+    # As the operators of RabbitMQ and CloudNativePG name them.
+    "adapter": {"existingSecret": {"name": "rabbitmq-default-user", "key": "connection_string"}},
+    "store": {"existingSecret": {"name": "postgresql-app", "key": "uri"}},
+}
+EXISTING_SECRETS = {
+    ("rabbitmq-default-user", "connection_string"): RABBITMQ,
+    ("postgresql-app", "uri"): POSTGRESQL,
+}
+INGRESS: dict[str, Any] = {
+    "ingress": {
+        "enabled": True,
+        "className": "nginx",
+        "host": "events.example.org",
+        "tlsSecret": "events-tls",
+        "annotations": {"nginx.ingress.kubernetes.io/proxy-body-size": "4m"},
+    },
+    "trustedProxies": ["10.244.3.0/24"],
+    "egressAllow": ["10.1.0.0/16", "*.plant.example.org"],
+}
+PERSISTENCE: dict[str, Any] = {
+    "persistence": {"size": "20Gi", "storageClass": "fast", "annotations": {"backup": "daily"}},
+    "settings": {
+        "default_lease": "PT1H",
+        "longest_lease": 172800,
+        "max_subscriptions": 2_000_000,
+        "retry_delays": [1, 2.5, 30],
+        "survive_power_loss": False,
+        "log_format": "json",
+    },
+}
+EVERYTHING: dict[str, Any] = {
+    **SEVERAL,
+    **INGRESS,
+    "settings": {"destinations": [{"exchange": "orders", "pattern": "eu.#", "namespace": "urn:o"}]},
+    "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
+    "metrics": {"annotations": True},
+    "serviceAccountName": "dragoman",
+    "imagePullSecrets": [{"name": "registry"}],
+    "priorityClassName": "high",
+    "extraEnv": [{"name": "TZ", "value": "UTC"}],
+    "extraVolumes": [{"name": "authorities", "secret": {"secretName": "authorities"}}],
+    "extraVolumeMounts": [{"name": "authorities", "mountPath": "/certificates"}],
+    "podLabels": {"team": "events"},
+    "podAnnotations": {"note": "1"},
+    "nodeSelector": {"disk": "ssd"},
+    "tolerations": [{"key": "events", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "service": {"type": "LoadBalancer", "port": 8080, "annotations": {"a": "b"}},
+}
+MEMORY: dict[str, Any] = {"adapter": {"url": "memory:"}, "persistence": {"enabled": False}}
+
+RELEASES = {
+    "default": {},
+    "several": SEVERAL,
+    "existing": EXISTING,
+    "ingress": INGRESS,
+    "persistence": PERSISTENCE,
+    "everything": EVERYTHING,
+    "memory": MEMORY,
+}

@@ -1,0 +1,455 @@
+import json
+import re
+import textwrap
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from adapters import load
+from gateway.server import IN_ALL
+from gateway.settings import Settings, read_settings
+from tests.helm.paths import CHART, ROOT
+from tests.helm.releases import (
+    EVERYTHING,
+    EXISTING,
+    EXISTING_SECRETS,
+    INGRESS,
+    MEMORY,
+    PERSISTENCE,
+    POSTGRESQL,
+    RABBITMQ,
+    RELEASES,
+    SEVERAL,
+)
+
+helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this machine")
+kubernetes_validate = pytest.importorskip("kubernetes_validate")
+
+from tests.helm.rendering import Rendered, read_yaml  # noqa: E402 - what it needs may be missing
+
+KUBERNETES = ["1.25", "1.37"]
+"""The oldest that the chart is for, and the newest whose schemas there are."""
+# What the chart decides, or has a value of its own for.
+OF_THE_CHART = {
+    "adapter",
+    "adapter_settings",
+    "data",
+    "egress_allow",
+    "host",
+    "hosts",
+    "port",
+    "public_url",
+    "store",
+    "trusted_proxies",
+}
+every_release = pytest.mark.parametrize("values", RELEASES.values(), ids=RELEASES.keys())
+
+
+def settings_of(
+    release: Rendered, folder: Path, monkeypatch: pytest.MonkeyPatch, **secrets: Any
+) -> Settings:
+    """The settings that a gateway has in the pod."""
+    (folder / "dragoman.toml").write_text(release.toml)
+    monkeypatch.chdir(folder)
+    for name, value in release.environment(**secrets).items():
+        monkeypatch.setenv(name, value)
+    return read_settings()
+
+
+# ------------------------------------------------------------------------------- what is rendered
+
+
+@every_release
+def test_lint_finds_nothing(values: dict[str, Any]) -> None:
+    report = helm.lint(CHART, values, strict=True, namespace="events")
+    findings = [message for message in report["messages"] if message["severity"] > 1]
+    assert (findings, report["errors"]) == ([], [])
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+@every_release
+def test_kubernetes_knows_every_field(values: dict[str, Any], version: str) -> None:
+    for manifest in Rendered(values).manifests:
+        kubernetes_validate.validate(manifest, version, strict=True)
+
+
+def test_an_unknown_field_would_be_found() -> None:
+    deployment = Rendered()["Deployment"]
+    deployment["spec"]["template"]["spec"]["automountServiceAccountTokens"] = False
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(deployment, KUBERNETES[-1], strict=True)
+
+
+def test_the_chart_is_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert read_yaml("Chart.yaml")["appVersion"] == project["version"]
+
+
+@every_release
+def test_a_pod_is_restricted(values: dict[str, Any]) -> None:
+    # "Pod Security Standards", Restricted
+    release = Rendered(values)
+    pod, container = release.pod["spec"], release.container
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == pod["securityContext"]["fsGroup"] == 10001
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod["automountServiceAccountToken"] is False
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.keys()
+    assert not any("hostPath" in volume for volume in pod["volumes"])
+
+
+@every_release
+def test_a_service_of_that_name_sets_no_setting(values: dict[str, Any]) -> None:
+    release = Rendered(values)
+    assert release.pod["spec"]["enableServiceLinks"] is False
+    assert release.environment(EXISTING_SECRETS)["DRAGOMAN_PORT"] == "8080"
+
+
+@every_release
+def test_selectors_find_the_pods(values: dict[str, Any]) -> None:
+    release = Rendered(values, name="one")
+    labels = release.pod["metadata"]["labels"].items()
+    found = 0
+    for manifest in release.manifests:
+        spec = manifest.get("spec", {})
+        selector = spec.get("selector") or spec.get("podSelector")
+        if selector is not None:
+            assert selector.get("matchLabels", selector).items() <= labels, manifest["kind"]
+            found += 1
+    assert found >= 2  # Deployment, Service
+
+
+@every_release
+def test_ports_and_probes_meet(values: dict[str, Any]) -> None:
+    release = Rendered(values)
+    (port,) = release.container["ports"]
+    assert port == {"name": "http", "containerPort": 8080}
+    assert release["Service"]["spec"]["ports"][0]["targetPort"] == "http"
+    for probe, path in (
+        ("startup", "/healthz"),
+        ("liveness", "/healthz"),
+        ("readiness", "/readyz"),
+    ):
+        assert release.container[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "http"}
+
+
+@pytest.mark.parametrize("wait", [0, 5, 60])
+def test_a_pod_gets_the_time_to_stop(wait: int) -> None:
+    release = Rendered({"preStopSeconds": wait})
+    assert release.pod["spec"]["terminationGracePeriodSeconds"] >= wait + IN_ALL + 5
+    stop = release.container.get("lifecycle")
+    assert stop == ({"preStop": {"exec": {"command": ["sleep", str(wait)]}}} if wait else None)
+
+
+def test_by_default_one_gateway_keeps_all_in_a_volume() -> None:
+    release = Rendered()
+    assert release.kinds == ["ConfigMap", "Deployment", "PersistentVolumeClaim", "Service"]
+    assert release["Deployment"]["spec"]["replicas"] == 1
+    assert release["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
+    claim = release["PersistentVolumeClaim"]
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert (
+        release.volumes["data"]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    )
+
+
+def test_several_gateways_roll_and_share_no_volume() -> None:
+    release = Rendered(SEVERAL)
+    assert release.kinds == [
+        "ConfigMap",
+        "Deployment",
+        "PodDisruptionBudget",
+        "Secret",
+        "Service",
+    ]
+    assert release["Deployment"]["spec"]["replicas"] == 3
+    assert release["Deployment"]["spec"]["strategy"]["type"] == "RollingUpdate"
+    assert release["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+    assert release.volumes["data"] == {"name": "data", "emptyDir": {}}
+    assert release.pod["spec"]["topologySpreadConstraints"][0]["whenUnsatisfiable"] == (
+        "ScheduleAnyway"
+    )
+
+
+def test_a_broker_without_a_database_needs_the_volume() -> None:
+    release = Rendered({"adapter": {"url": RABBITMQ}})
+    assert release["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert "persistentVolumeClaim" in release.volumes["data"]
+
+
+def test_a_claim_that_exists() -> None:
+    release = Rendered({"persistence": {"existingClaim": "mine"}})
+    assert "PersistentVolumeClaim" not in release.kinds
+    assert release.volumes["data"]["persistentVolumeClaim"] == {"claimName": "mine"}
+
+
+def test_persistence() -> None:
+    claim = Rendered(PERSISTENCE)["PersistentVolumeClaim"]
+    assert claim["spec"]["resources"] == {"requests": {"storage": "20Gi"}}
+    assert claim["spec"]["storageClassName"] == "fast"
+    assert claim["metadata"]["annotations"]["backup"] == "daily"
+
+
+def test_credentials_are_in_the_secret_alone() -> None:
+    release = Rendered(SEVERAL)
+    environment = release.environment()
+    assert environment["DRAGOMAN_ADAPTER"] == RABBITMQ
+    assert environment["DRAGOMAN_STORE"] == POSTGRESQL
+    rest = json.dumps([one for one in release.manifests if one["kind"] != "Secret"])
+    for secret in ("p%40ss", "secret@"):
+        assert secret not in rest + release.notes
+
+
+def test_secrets_that_exist() -> None:
+    release = Rendered(EXISTING)
+    assert "Secret" not in release.kinds
+    environment = release.environment(EXISTING_SECRETS)
+    assert environment["DRAGOMAN_ADAPTER"] == RABBITMQ
+    assert environment["DRAGOMAN_STORE"] == POSTGRESQL
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"adapter": {"url": "amqp://dragoman:new@rabbitmq/"}}, id="a credential"),
+        pytest.param({"settings": {"log": "debug"}}, id="a setting"),
+    ],
+)
+def test_a_change_rolls_the_pods(change: dict[str, Any]) -> None:
+    before = {"adapter": {"url": "amqp://dragoman:old@rabbitmq/"}}
+    assert Rendered(before).pod == Rendered(before).pod
+    assert Rendered(before).pod != Rendered({**before, **change}).pod
+
+
+def test_an_ingress_offers_what_strangers_need() -> None:
+    release = Rendered(INGRESS)
+    spec = release["Ingress"]["spec"]
+    assert spec["ingressClassName"] == "nginx"
+    assert spec["tls"] == [{"hosts": ["events.example.org"], "secretName": "events-tls"}]
+    (rule,) = spec["rules"]
+    assert rule["host"] == "events.example.org"
+    assert [path["path"] for path in rule["http"]["paths"]] == ["/soap", "/subscriptions"]
+    service = release["Service"]
+    for path in rule["http"]["paths"]:
+        assert path["backend"]["service"] == {
+            "name": service["metadata"]["name"],
+            "port": {"name": service["spec"]["ports"][0]["name"]},
+        }
+
+
+def test_a_network_policy_lets_in_whom_it_names() -> None:
+    policy = Rendered(EVERYTHING)["NetworkPolicy"]["spec"]
+    assert policy["ingress"] == [{"ports": [{"port": "http"}], "from": [{"namespaceSelector": {}}]}]
+    nobody = Rendered({"networkPolicy": {"enabled": True}})["NetworkPolicy"]["spec"]
+    assert (nobody["ingress"], nobody["policyTypes"]) == ([], ["Ingress"])
+
+
+def test_prometheus_is_told_where_metrics_are() -> None:
+    annotations = Rendered(EVERYTHING).pod["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == "8080"
+    assert annotations["prometheus.io/path"] == "/metrics"
+    assert "prometheus.io/scrape" not in Rendered().pod["metadata"]["annotations"]
+
+
+def test_two_releases_have_names_of_their_own() -> None:
+    one = {(m["kind"], m["metadata"]["name"]) for m in Rendered(EVERYTHING, name="one").manifests}
+    two = {(m["kind"], m["metadata"]["name"]) for m in Rendered(EVERYTHING, name="two").manifests}
+    assert one.isdisjoint(two)
+    assert Rendered(name="one")["Service"]["metadata"]["name"] == "one-dragoman"
+
+
+def test_the_image_is_of_the_charts_version() -> None:
+    version = read_yaml("Chart.yaml")["appVersion"]
+    assert Rendered().container["image"] == f"dragoman:{version}"
+    given = {"image": {"repository": "registry.example.org/dragoman", "tag": "7"}}
+    assert Rendered(given).container["image"] == "registry.example.org/dragoman:7"
+
+
+def test_notes_say_what_to_mind() -> None:
+    notes = Rendered().notes
+    assert "kubectl -n events rollout status deployment/dragoman" in notes
+    assert "egressAllow" in notes
+    assert "trustedProxies" not in notes
+    assert "egressAllow" not in Rendered(INGRESS).notes
+    unaware = {"ingress": {"enabled": True, "host": "events.example.org"}}
+    assert "trustedProxies" in Rendered(unaware).notes
+    assert "lost when the pod ends" in Rendered(MEMORY).notes
+
+
+# ----------------------------------------------------------------------- what the gateway makes of it
+
+
+@every_release
+def test_the_gateway_takes_the_settings(
+    values: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(Rendered(values), tmp_path, monkeypatch, secrets=EXISTING_SECRETS)
+    assert (settings.host, settings.port) == ("0.0.0.0", 8080)
+    assert settings.data == Path("/var/lib/dragoman")
+    assert settings.public_url
+    assert {"dragoman", "dragoman.events.svc.cluster.local"} <= set(settings.hosts)
+    load(
+        settings.adapter.get_secret_value(), data=tmp_path, settings=settings.adapter_settings
+    )  # An adapter refuses settings that it does not know.
+
+
+def test_settings_arrive_as_they_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(Rendered(PERSISTENCE), tmp_path, monkeypatch)
+    assert settings.default_lease.total_seconds() == 3600
+    assert settings.longest_lease.total_seconds() == 172800
+    assert settings.max_subscriptions == 2_000_000
+    assert list(settings.retry_delays or ()) == [1, 2.5, 30]
+    assert settings.survive_power_loss is False
+    assert settings.log_format == "json"
+
+
+def test_destinations_and_settings_of_the_adapter_arrive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(Rendered(EVERYTHING), tmp_path, monkeypatch)
+    assert settings.destinations == [
+        {"exchange": "orders", "pattern": "eu.#", "namespace": "urn:o"}
+    ]
+    assert settings.adapter_settings["queue-type"] == "quorum"
+
+
+@pytest.mark.parametrize(
+    ("values", "url"),
+    [
+        pytest.param({}, "http://dragoman.events.svc", id="the Service"),
+        pytest.param({"service": {"port": 8080}}, "http://dragoman.events.svc:8080", id="its port"),
+        pytest.param(INGRESS, "https://events.example.org", id="the Ingress"),
+        pytest.param(
+            {"ingress": {"enabled": True, "host": "events.example.org"}},
+            "http://events.example.org",
+            id="an Ingress without TLS",
+        ),
+        pytest.param(
+            {**INGRESS, "publicUrl": "https://example.org/events"},
+            "https://example.org/events",
+            id="as given",
+        ),
+    ],
+)
+def test_the_public_url(
+    values: dict[str, Any], url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings_of(Rendered(values), tmp_path, monkeypatch).public_url == url
+
+
+def test_the_values_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "docs" / "kubernetes.md").read_text()
+    (block,) = re.findall(r"^    # values.yaml\n((?:    .*\n)+)", text, re.MULTILINE)
+    release = Rendered(helm.values_from_yaml(textwrap.dedent(block)))
+    settings = settings_of(release, tmp_path, monkeypatch, secrets=EXISTING_SECRETS)
+    assert release["Deployment"]["spec"]["replicas"] == 3
+    assert settings.public_url == "https://events.example.org"
+    assert settings.adapter.get_secret_value() == RABBITMQ
+    assert settings.default_lease.total_seconds() == 3600
+
+
+def test_every_setting_can_be_given() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    offered = schema["properties"]["settings"]["properties"]
+    assert set(offered) == set(Settings.model_fields) - OF_THE_CHART
+
+
+# ------------------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        pytest.param({"replicas": 2}, "embedded: is for one gateway", id="several on embedded:"),
+        pytest.param(
+            {"replicas": 2, "store": {"url": POSTGRESQL}},
+            "embedded: is for one gateway",
+            id="several on embedded: with a database",
+        ),
+        pytest.param(
+            {"replicas": 2, "adapter": {"url": "MEMORY:"}, "store": {"url": POSTGRESQL}},
+            "memory: is for one gateway",
+            id="several on memory:",
+        ),
+        pytest.param(
+            {"replicas": 2, "adapter": {"url": RABBITMQ}},
+            "several need PostgreSQL",
+            id="several on SQLite",
+        ),
+        pytest.param(
+            {"persistence": {"enabled": False}}, "needs a volume", id="embedded: without a volume"
+        ),
+        pytest.param(
+            {"adapter": {"url": RABBITMQ}, "persistence": {"enabled": False}},
+            "SQLite keeps subscriptions on disk",
+            id="SQLite without a volume",
+        ),
+        pytest.param(
+            {"adapter": {"url": RABBITMQ, "existingSecret": {"name": "broker"}}},
+            "adapter: give url or existingSecret.name, not both",
+            id="two URLs",
+        ),
+        pytest.param(
+            {"store": {"url": "mysql://db/dragoman"}},
+            "must begin with postgresql://",
+            id="another database",
+        ),
+        pytest.param({"adapter": {"url": "rabbitmq"}}, "must be a URL", id="no URL"),
+        pytest.param(
+            {"ingress": {"enabled": True}}, "ingress.host", id="an Ingress without a name"
+        ),
+        pytest.param({"replicas": 0}, "/replicas", id="no gateway"),
+        pytest.param({"replica": 2}, "replica", id="a value misspelt"),
+        pytest.param({"settings": {"sloots": 1}}, "sloots", id="a setting misspelt"),
+        pytest.param({"settings": {"port": 9000}}, "port", id="a setting of the chart's"),
+        pytest.param({"settings": {"slots": "many"}}, "/settings/slots", id="a setting's type"),
+        pytest.param(
+            {"adapter": {"settings": {"prefetch": 8}}}, "/adapter/settings/prefetch", id="a number"
+        ),
+        pytest.param({"publicUrl": "events.example.org"}, "/publicUrl", id="no public URL"),
+        pytest.param({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy", id="a policy"),
+    ],
+)
+def test_is_refused(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(helm.HelmError, match=re.escape(says)):
+        Rendered(values)
+
+
+# ---------------------------------------------------------------------------------- what is written
+
+
+def test_every_value_is_described() -> None:
+    lines = (CHART / "values.yaml").read_text().splitlines()
+    described, path = [], [""]
+    for number, text in enumerate(lines):
+        found = re.match(r"( *)(\w+):", text)
+        if found is None or not lines[number - 1].lstrip().startswith("# --"):
+            if found is not None and len(found[1]) == 0:
+                path = [found[2]]
+            elif found is not None and len(found[1]) == 2:
+                path = [path[0], found[2]]
+            continue
+        described.append(".".join([*path[: len(found[1]) // 2], found[2]]))
+        path = described[-1].split(".")
+    table = re.findall(r"^\| `([\w.]+)` \|", (CHART / "README.md").read_text(), re.MULTILINE)
+    assert described == table
+    # Each is in the schema, and each of the schema is described, or something below it.
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    def leaves(node: dict[str, Any], prefix: str = "") -> list[str]:
+        node = schema["definitions"].get(node.get("$ref", "").rpartition("/")[2], node)
+        if not node.get("properties") or prefix == "settings.":
+            return [prefix.rstrip(".")]
+        parts = node["properties"].items()
+        return [leaf for name, below in parts for leaf in leaves(below, f"{prefix}{name}.")]
+
+    assert sorted(described) == sorted(set(leaves(schema)) - {"global"})
