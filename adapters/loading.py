@@ -11,12 +11,27 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlsplit
 
-from adapters.protocol import API_VERSION, Adapter, AdapterError
-from filters import Reason
+from adapters.protocol import API_VERSION, Adapter, AdapterError, Capabilities
+from filters import Reason, Refused
 
 ENTRY_POINT_GROUP = "dragoman.adapters"
+
+_METHODS = ("from_url", "start", "publish", "want", "unwant", "deliveries", "close")
+_SHARED_METHODS = ("share", "adopt", "take", "release")
+"""Of `adapters.Adapter`, and of one that several gateways share."""
+
+_FLAG, _NUMBER, _DIALECTS = "True or False", "a number of at least 1", "a tuple of texts"
+_CAPABILITIES = {
+    "durable": _FLAG,
+    "replicas": _FLAG,
+    "partitions": _NUMBER,
+    "prefetch": _NUMBER,
+    "dialects": _DIALECTS,
+}
+"""What each of the capabilities must be."""
 
 _OURS = {
     "amqp": EntryPoint("amqp", "adapters.rabbitmq:RabbitMQAdapter [rabbitmq]", ENTRY_POINT_GROUP),
@@ -38,45 +53,104 @@ def load(url: str, *, data: Path, settings: Mapping[str, str]) -> Adapter:
     """Make the adapter of *url*; it is not started. *data* is the folder it may write to.
 
     Raises:
-        AdapterError: No adapter has this scheme, its library is missing, it was written for
-            another version of the protocol, or the URL or the settings do not fit it.
+        AdapterError: No adapter has this scheme or several packages bring one, its library is
+            missing, it cannot be loaded or is none, it was written for another version of the
+            protocol, or the URL or the settings do not fit it.
     """
     scheme, colon, _ = url.partition(":")
     point = _find(scheme.lower()) if colon else None
     if point is None:
         raise _unknown(scheme if colon else "")
-    adapter: Adapter = _load_class(point).from_url(url, data=data, settings=settings)
-    version = adapter.capabilities.api_version
-    if version != API_VERSION:
-        raise AdapterError(
-            Reason.INTERNAL,
-            f"the adapter of {point.name}: speaks version {version} of the adapter protocol,"
-            f" this Dragoman speaks {API_VERSION}: install the one made for it",
-        )
-    return adapter
+    made = _load_class(point)
+    _demand(point, made, _METHODS)
+    try:
+        adapter = made.from_url(url, data=data, settings=settings)
+    except Refused:
+        raise
+    except Exception as exc:
+        text = _without_password(f"{type(exc).__name__}: {exc}", url)
+        raise _wrong(point, f"could not be made of its URL and settings: {text}") from exc
+    _check_capabilities(point, adapter)
+    return cast(Adapter, adapter)
 
 
 def _find(scheme: str) -> EntryPoint | None:
+    """The entry point of *scheme*; ours cannot be replaced.
+
+    Raises:
+        AdapterError: Several packages bring one.
+    """
     if scheme in _OURS:
         return _OURS[scheme]
-    return next(iter(entry_points(group=ENTRY_POINT_GROUP, name=scheme)), None)
+    found = [point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name == scheme]
+    if len(found) > 1:
+        packages = " and ".join(sorted(_package(point) for point in found))
+        raise _wrong(found[0], f"is brought by {packages}: uninstall all but one")
+    return found[0] if found else None
 
 
 def _load_class(point: EntryPoint) -> Any:
     try:
         return point.load()
     except ModuleNotFoundError as exc:
-        extras = ",".join(point.extras)
         package = point.dist.name if point.dist else "dragoman"
-        remedy = f": pip install '{package}[{extras}]'" if extras else ""
-        raise AdapterError(
-            Reason.INTERNAL,
-            f"the adapter of {point.name}: needs {exc.name}, which is not installed{remedy}",
+        extras = f"[{','.join(point.extras)}]" if point.extras else ""
+        raise _wrong(
+            point,
+            f"needs {exc.name}, which is not installed: pip install '{package}{extras}'",
         ) from exc
-    except (ImportError, AttributeError) as exc:
-        raise AdapterError(
-            Reason.INTERNAL, f"the adapter of {point.name}: cannot be loaded: {exc}"
-        ) from exc
+    except Exception as exc:  # Whatever a module of others does when it is imported.
+        raise _wrong(point, f"cannot be loaded: {type(exc).__name__}: {exc}") from exc
+
+
+def _check_capabilities(point: EntryPoint, adapter: Any) -> None:
+    """See that what *adapter* says of itself is what the gateway relies on."""
+    found = getattr(adapter, "capabilities", None)
+    version = getattr(found, "api_version", None)
+    if isinstance(version, int) and version != API_VERSION:
+        raise _wrong(
+            point,
+            f"speaks version {version} of the adapter protocol,"
+            f" this Dragoman speaks {API_VERSION}: install the one made for it",
+        )
+    if not isinstance(found, Capabilities):
+        raise _wrong(point, f"has no adapters.Capabilities as its capabilities, but {found!r}")
+    for name, kind in _CAPABILITIES.items():
+        value = getattr(found, name)
+        if not _is(kind, value):
+            raise _wrong(point, f"says {name}={value!r} of itself, which must be {kind}")
+    if found.replicas:
+        _demand(point, adapter, _SHARED_METHODS)
+
+
+def _is(kind: str, value: object) -> bool:
+    if kind == _FLAG:
+        return isinstance(value, bool)
+    if kind == _NUMBER:
+        return type(value) is int and value >= 1
+    return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
+
+
+def _demand(point: EntryPoint, candidate: Any, methods: tuple[str, ...]) -> None:
+    missing = [name for name in methods if not callable(getattr(candidate, name, None))]
+    if missing:
+        raise _wrong(point, f"is no adapter: {point.value} has no {', '.join(missing)}")
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
+
+
+def _without_password(text: str, url: str) -> str:
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        password = None
+    return text.replace(password, "...") if password else text
+
+
+def _wrong(point: EntryPoint, text: str) -> AdapterError:
+    return AdapterError(Reason.INTERNAL, f"the adapter of {point.name}: {text}")
 
 
 def _unknown(scheme: str) -> AdapterError:

@@ -13,15 +13,50 @@ from adapters.rabbitmq import RabbitMQAdapter
 
 MODULE = """
 from dataclasses import replace
+from urllib.parse import urlsplit
+from adapters import Capabilities
 from adapters.memory import MemoryAdapter
 
 class Good(MemoryAdapter):
     pass
 
-class Old(MemoryAdapter):
+def saying(**those):
+    class Saying(MemoryAdapter):
+        def __init__(self, **settings):
+            super().__init__(**settings)
+            self.capabilities = replace(self.capabilities, **those)
+    return Saying
+
+Old = saying(api_version=0)
+Greedy = saying(prefetch="64")
+Empty = saying(partitions=0)
+Unsure = saying(durable=None)
+Learned = saying(dialects="urn:jms")
+Lonely = saying(replicas=True)
+
+class Dumb(MemoryAdapter):
     def __init__(self, **settings):
         super().__init__(**settings)
-        self.capabilities = replace(self.capabilities, api_version=0)
+        self.capabilities = {"durable": True}
+
+class Mute:
+    @classmethod
+    def from_url(cls, url, *, data, settings):
+        return None
+
+    start = publish = want = deliveries = close = from_url
+
+class Nobody(MemoryAdapter):
+    @classmethod
+    def from_url(cls, url, *, data, settings):
+        return None
+
+class Broken(MemoryAdapter):
+    @classmethod
+    def from_url(cls, url, *, data, settings):
+        raise ValueError(f"what is {url}?")
+
+a_number = 7
 """
 
 ENTRY_POINTS = """
@@ -30,7 +65,26 @@ carrier-pigeon = pigeons:Good
 roc = pigeons:Old
 dodo = pigeons:Dodo
 wanting = pigeons_of_wax:Adapter [wax]
+waxen = pigeons_of_wax:Adapter
+egg = pigeons_unhatched:Adapter
+falling = pigeons_that_fall:Adapter
+greedy = pigeons:Greedy
+empty = pigeons:Empty
+unsure = pigeons:Unsure
+learned = pigeons:Learned
+lonely = pigeons:Lonely
+dumb = pigeons:Dumb
+mute = pigeons:Mute
+nobody = pigeons:Nobody
+broken = pigeons:Broken
+number = pigeons:a_number
 memory = pigeons:Good
+twin = pigeons:Good
+"""
+
+TWIN = """
+[dragoman.adapters]
+twin = doves:Dove
 """
 
 
@@ -38,12 +92,16 @@ memory = pigeons:Good
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A distribution with adapters, as pip would leave it."""
     folder = tmp_path / "site"
-    metadata = folder / "pigeons-1.0.dist-info"
-    metadata.mkdir(parents=True)
+    folder.mkdir()
     (folder / "pigeons.py").write_text(MODULE)
     (folder / "pigeons_of_wax.py").write_text("import wax_of_no_bee\n")
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: pigeons\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    (folder / "pigeons_that_fall.py").write_text("1 / 0\n")
+    for name, text in (("pigeons", ENTRY_POINTS), ("doves", TWIN)):
+        metadata = folder / f"{name}-1.0.dist-info"
+        metadata.mkdir(parents=True)
+        about = f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n"
+        (metadata / "METADATA").write_text(about)
+        (metadata / "entry_points.txt").write_text(text)
     monkeypatch.syspath_prepend(folder)
     yield tmp_path
     sys.modules.pop("pigeons", None)
@@ -71,7 +129,7 @@ def test_those_of_others(installed: Path) -> None:
     ("url", "message"),
     [
         pytest.param("embeded:", r"'embeded'; did you mean embedded:\?", id="misspelt"),
-        pytest.param("kafka://user:secret@host", "installed: .*embedded:, memory:", id="unknown"),
+        pytest.param("kafka://user:secret@host", "installed: .*embedded:, .*memory:", id="unknown"),
         pytest.param("embedded", "has no scheme", id="no scheme"),
         pytest.param("", "has no scheme", id="nothing"),
         pytest.param("roc:", "speaks version 0 of the adapter protocol", id="another version"),
@@ -79,7 +137,33 @@ def test_those_of_others(installed: Path) -> None:
         pytest.param(
             "wanting:",
             r"needs wax_of_no_bee, which is not installed: pip install 'pigeons\[wax\]'",
-            id="no library",
+            id="no library of an extra",
+        ),
+        pytest.param("waxen:", "not installed: pip install 'pigeons'", id="no library"),
+        pytest.param("egg:", "needs pigeons_unhatched, which is not", id="no such module"),
+        pytest.param("falling:", "cannot be loaded: ZeroDivisionError", id="it raises"),
+        pytest.param(
+            "twin:",
+            "brought by doves 1.0 and pigeons 1.0: uninstall all but one",
+            id="two packages",
+        ),
+        pytest.param("number:", "is no adapter: pigeons:a_number has no from_url,", id="a number"),
+        pytest.param(
+            "mute:", "is no adapter: pigeons:Mute has no unwant$", id="a method is missing"
+        ),
+        pytest.param("nobody:", "has no adapters.Capabilities .* but None", id="nothing is made"),
+        pytest.param("dumb:", "has no adapters.Capabilities .* but {", id="other capabilities"),
+        pytest.param("greedy:", "says prefetch='64' of itself, .* number", id="a text"),
+        pytest.param(
+            "empty:", "says partitions=0 of itself, .* at least 1", id="a number too small"
+        ),
+        pytest.param("unsure:", "says durable=None of itself, .* True or False", id="no flag"),
+        pytest.param("learned:", "says dialects='urn:jms' of itself, .* tuple", id="no tuple"),
+        pytest.param("lonely:", "is no adapter: .* has no share, adopt, take,", id="not shared"),
+        pytest.param(
+            "broken://user:secret@host",
+            "URL and settings: ValueError: what is broken://user:...@host",
+            id="it cannot be made",
         ),
     ],
 )
