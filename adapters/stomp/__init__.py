@@ -126,7 +126,8 @@ class StompAdapter:
         return connection
 
     def _message(self, notification: Notification) -> Message:
-        headers, body = write(notification)
+        system = self._setup.system
+        headers, body = write(notification, java=system.java)
         there = self._setup.destinations.destination(notification.topic)
-        place = self._setup.system.publishing(there, text=not notification.attachments)
+        place = system.publishing(there, text=not notification.attachments)
         return Message({**headers, **place}, body)

@@ -9,7 +9,7 @@ import math
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, cast
 
 from adapters.keeping import Lost
 from adapters.stomp.frames import Frame, FrameError, FrameReader, write_frame
@@ -131,8 +131,7 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------------- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are none by birth.
 
     def data_received(self, data: bytes) -> None:
         self._heard = True

@@ -121,9 +121,12 @@ class Consuming:
         self._interests.replace(interests)
 
     async def want(self, interest: Interest) -> None:
-        """As `Adapter.want`."""
-        async with self._session_to_change():
-            self._interests.add(interest)
+        """As `Adapter.want`. Topics cost the broker nothing: its queue has them already."""
+        if not self.established:
+            raise AdapterUnavailable(
+                "the gateway's queue is not there yet", retry_after=self._retry_after()
+            )
+        self._interests.add(interest)
 
     async def unwant(self, interest: Interest) -> None:
         """As `Adapter.unwant`."""
@@ -205,7 +208,11 @@ class Consuming:
     def _read(self, frame: Frame) -> Notification:
         system = self._setup.system
         notification, forced = read(
-            frame, id_header=system.id, source=self._setup.source, topic=self._topic(frame)
+            frame,
+            id_header=system.id,
+            java=system.java,
+            source=self._setup.source,
+            topic=self._topic(frame),
         )
         if forced:
             self.forced += 1

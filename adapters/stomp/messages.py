@@ -4,28 +4,36 @@ header          carries
 content-type    application/xml, or multipart/related with attachments
 content-length  octets of the body
 persistent      true
+ws_unicode      a JSON object in ASCII: properties with characters beyond U+FFFF once more
 others          all properties of the record
 
-The message of a JMS program is a text message; with attachments it is a bytes message.
+For JMS it is a text message, with attachments a bytes message. ActiveMQ (5.17) loses characters
+beyond U+FFFF in properties when it reads them from its disk.
 """
 
+import json
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from adapters.native import payload_of
 from adapters.protocol import AdapterError
 from adapters.stomp.frames import MAX_HEADER, Frame, escape
+from adapters.stomp.javatext import from_java, has_beyond, to_java
+from adapters.stomp.systems import MESSAGE_TYPE, TEXT
 from filters import Reason, Topic
 from mediation import MediationError, Notification
 from mediation.records import CONTENT_TYPE, decode, encode
 
 XML = "application/xml"
+CONTENT_LENGTH = "content-length"
+UNICODE = "ws_unicode"
 
 OF_STOMP = frozenset(
     (
-        *("ack", "amq-msg-type", "amqp-message-id", "content-length", "correlation-id"),
+        *("ack", MESSAGE_TYPE, "amqp-message-id", CONTENT_LENGTH, "correlation-id"),
         *("destination", "durable", "exclusive", "expires", "message-id", "original-destination"),
         *("persistent", "priority", "receipt", "redelivered", "reply-to", "subscription"),
         *("timestamp", "transaction", "transformation", "transformation-error", "type"),
@@ -38,37 +46,47 @@ _MILLISECONDS = 10**11
 """A timestamp beyond is in milliseconds, not in seconds."""
 
 
-def write(notification: Notification) -> tuple[dict[str, str], bytes]:
+def write(notification: Notification, *, java: bool) -> tuple[dict[str, str], bytes]:
     """*notification* as the headers, without a destination, and the body of a SEND.
+
+    Args:
+        java: The text of text messages is Java's.
 
     Raises:
         Refused: One of its properties is too large for a header.
     """
     record = encode(notification, reserved=OF_STOMP)
     headers = record.properties
+    if java:
+        beyond = {name: value for name, value in headers.items() if has_beyond(value)}
+        if beyond:
+            headers[UNICODE] = json.dumps(beyond)
     for name, value in headers.items():
         if len(name) + 1 + len(escape(value).encode()) >= MAX_HEADER:
             raise AdapterError(
                 Reason.TOO_LARGE, f"a property of the notification exceeds {MAX_HEADER} octets"
             )
     headers.setdefault(CONTENT_TYPE, XML)
-    headers["content-length"] = str(len(record.body))
+    body = record.body if notification.attachments or not java else to_java(record.body)
+    headers[CONTENT_LENGTH] = str(len(body))
     headers["persistent"] = "true"
-    return headers, record.body
+    return headers, body
 
 
 def read(
-    frame: Frame, *, id_header: str, source: str, topic: Topic | None
+    frame: Frame, *, id_header: str, java: bool, source: str, topic: Topic | None
 ) -> tuple[Notification, bool]:
     """The notification in a MESSAGE, and whether it had to be forced into one.
 
     Args:
         id_header: The id of a message that names none.
+        java: The text of text messages is Java's.
         source: Of a message that names none.
         topic: That of its destination, which ``ws_topic`` overrules.
     """
     headers: Mapping[str, str] = frame.headers
-    body: bytes = frame.body
+    text = CONTENT_LENGTH not in headers or headers.get(MESSAGE_TYPE) == TEXT
+    body: bytes = from_java(frame.body) if java and text else frame.body
     id = headers.get(id_header) or f"urn:uuid:{uuid.uuid4()}"
     time = _time(headers.get("timestamp"))
     media_type = headers.get(CONTENT_TYPE)
@@ -77,6 +95,9 @@ def read(
         for name, value in headers.items()
         if name not in OF_STOMP and not name.startswith(_OF_BROKERS)
     }
+    with suppress(ValueError, AttributeError):
+        beyond = json.loads(properties.pop(UNICODE, "{}"))
+        properties |= {name: value for name, value in beyond.items() if isinstance(value, str)}
     try:
         notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
         forced = False

@@ -18,6 +18,9 @@ from adapters.destinations import JMS, Destination
 PLAIN = "/topic/"
 """The exchange of destinations that are no virtual topics."""
 
+MESSAGE_TYPE, TEXT = "amq-msg-type", "text"
+"""What ActiveMQ makes of a message, and of what it was made."""
+
 Headers = dict[str, str]
 
 
@@ -32,6 +35,9 @@ class System(Protocol):
 
     id: str
     """The header of a message that is the same when the message comes again."""
+
+    java: bool
+    """The text of text messages is Java's."""
 
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         """What a SEND to *destination* has, beside what the message says."""
@@ -55,11 +61,12 @@ class ActiveMQ:
     server = "ActiveMQ/"
     transactional = True
     id = "message-id"
+    java = True
 
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         headers = {"destination": self._topic(destination)}
         # Without it, what has a content-length is a bytes message.
-        return {**headers, "amq-msg-type": "text"} if text else headers
+        return {**headers, MESSAGE_TYPE: TEXT} if text else headers
 
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
         headers = {"activemq.prefetchSize": str(prefetch)}
@@ -104,6 +111,7 @@ class Artemis:
     server = "ActiveMQ-Artemis/"
     transactional = True
     id = "message-id"
+    java = False
 
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         return {"destination": destination.name, "destination-type": "MULTICAST"}
@@ -130,6 +138,7 @@ class RabbitMQ:
     server = "RabbitMQ/"
     transactional = False
     id = "amqp-message-id"
+    java = False
 
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         return {"destination": f"{PLAIN}{destination.name}"}
