@@ -10,7 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from adapters.protocol import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Interest
+from adapters.protocol import (
+    API_VERSION,
+    EVERYTHING_WANTED,
+    Adapter,
+    AdapterUnavailable,
+    Capabilities,
+    Interest,
+)
 from adapters.testing.inbox import Inbox
 from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
@@ -94,6 +101,15 @@ class AdapterContract:
 
     # ------------------------------------------------------------------------------- messages
 
+    async def test_it_says_what_it_is(self, data: Path) -> None:
+        capabilities = self.make_adapter(data).capabilities
+        assert isinstance(capabilities, Capabilities)
+        assert capabilities.api_version == API_VERSION
+        assert capabilities.durable == self.durable
+        assert capabilities.partitions >= 1
+        assert self.topics_in_order or capabilities.partitions > 1
+        assert capabilities.prefetch >= 1
+
     async def test_a_message_arrives_as_it_was_published(self, data: Path) -> None:
         sent = replace(
             self.notification("storm/sea", '<w:storm xmlns:w="urn:w">9</w:storm>'),
@@ -126,7 +142,11 @@ class AdapterContract:
         ],
     )
     async def test_any_text_arrives(self, data: Path, text: str) -> None:
-        sent = replace(self.notification("Ærø", f"<a>{text}</a>"), properties={"text": text})
+        sent = replace(
+            self.notification("Ærø", f"<a>{text}</a>"),
+            action=f"urn:weather:{text}",
+            properties={"text": text},
+        )
         async with self.running(data, self.interest("Ærø")) as adapter:
             await adapter.publish([sent])
             (delivery,) = await self.inbox(adapter).take(1)
@@ -172,6 +192,64 @@ class AdapterContract:
             yielded = await self.inbox(adapter).until(*(end.id for end in last))
             self.assert_yielded(yielded, [sent[path].id for path in wanted])
 
+    @pytest.mark.parametrize(
+        ("wanted", "other"),
+        [
+            pytest.param("storm/sea", "storm.sea", id="a dot in a name"),
+            pytest.param("storm.sea", "storm/sea", id="dots between names"),
+            pytest.param("storm_x002E_sea", "storm.sea", id="what looks like an escape"),
+            pytest.param("Storm", "storm", id="case"),
+            pytest.param("storm/sea", "storm", id="a parent"),
+            pytest.param("storm", "storm/sea", id="a child"),
+            pytest.param("嵐", "岚", id="other scripts"),
+            pytest.param("/".join(["storm"] * 60), "/".join(["storm"] * 61), id="long"),
+            pytest.param("s" * 300, "s" * 299 + "t", id="a long name"),
+        ],
+    )
+    async def test_topics_are_told_apart(self, data: Path, wanted: str, other: str) -> None:
+        sent, last = self.notification(wanted), self.notification(wanted)
+        async with self.running(data, self.interest(wanted)) as adapter:
+            await adapter.publish([self.notification(other), sent, last])
+            assert await self.inbox(adapter).until(last.id) == [sent.id]
+
+    async def test_a_step_in_a_namespace_of_its_own(self, data: Path) -> None:
+        root, sea = self.topic("storm").steps[0], Step("urn:sea", "sea")
+        sent, last = (
+            replace(self.notification(), topic=Topic((root, sea, Step(None, "north"))))
+            for _ in range(2)
+        )
+        scope = (("t", self.namespace), ("s", "urn:sea"))
+        interest = Interest(Expression("t:storm/s:sea//.", TOPIC_FULL, scope))
+        async with self.running(data, interest) as adapter:
+            await adapter.publish([self.notification("storm/sea/north"), sent, last])
+            assert await self.inbox(adapter).until(last.id) == [sent.id]
+
+    async def test_descendants(self, data: Path) -> None:
+        wanted = ("storm", "storm/sea", "storm/sea/north", "calm/sea/north", "calm/a/b/c/north")
+        other = ("rain", "rain/storm", "calm", "calm/north/sea", "north")
+        interests = (self.interest("storm//."), self.interest("calm//north"))
+        sent = [
+            self.notification(path) for pair in zip(wanted, other, strict=True) for path in pair
+        ]
+        last = [self.notification(path) for path in wanted]
+        async with self.running(data, *interests) as adapter:
+            await adapter.publish([*sent, *last])
+            yielded = await self.inbox(adapter).until(*(end.id for end in last))
+            self.assert_yielded(yielded, [notification.id for notification in sent[::2]])
+
+    async def test_many_interests(self, data: Path) -> None:
+        paths = [f"storm/n{number}" for number in range(200)]
+        sent = [self.notification(path) for path in (*paths, "storm/calm")]
+        last = [self.notification(path) for path in paths]
+        async with self.running(data, *map(self.interest, paths[:150])) as adapter:
+            async with asyncio.TaskGroup() as group:
+                for path in paths[150:]:
+                    group.create_task(adapter.want(self.interest(path)))
+            inbox = self.inbox(adapter)
+            await adapter.publish([*sent, *last])
+            yielded = await inbox.until(*(end.id for end in last))
+            self.assert_yielded(yielded, [notification.id for notification in sent[:-1]])
+
     async def test_overlapping_interests_yield_once(self, data: Path) -> None:
         interests = ("storm", "storm//.", "*", "storm|calm")
         paths = ("storm", "storm/sea", "calm")
@@ -206,6 +284,17 @@ class AdapterContract:
             await adapter.publish([storm, calm, last])
             assert await self.inbox(adapter).until(calm.id, last.id) == [storm.id]
 
+    async def test_what_is_not_wanted_any_more_stops(self, data: Path) -> None:
+        async with self.running(data, self.interest("storm"), self.interest("calm")) as adapter:
+            inbox = self.inbox(adapter)
+            await adapter.unwant(self.interest("storm"))
+            async with asyncio.timeout(self.deadline):  # It may lag.
+                while True:
+                    storm, calm = self.notification("storm"), self.notification("calm")
+                    await adapter.publish([storm, calm])
+                    if await inbox.until(calm.id) == []:
+                        break
+
     async def test_an_interest_that_nobody_can_evaluate_is_refused(self, data: Path) -> None:
         async with self.running(data) as adapter:
             with pytest.raises(Refused):
@@ -222,6 +311,19 @@ class AdapterContract:
             await adapter.publish(sent[200:])
             taken = await self.inbox(adapter).take(len(sent))
             assert [delivery.notification.id for delivery in taken] == [n.id for n in sent]
+
+    async def test_each_topic_keeps_its_order(self, data: Path) -> None:
+        paths = [f"storm/n{number}" for number in range(8)]
+        sent = [self.notification(path) for _ in range(20) for path in paths]
+        async with self.running(data, self.interest("storm/*")) as adapter:
+            await adapter.publish(sent[:100])
+            await adapter.publish(sent[100:])
+            taken = await self.inbox(adapter).take(len(sent))
+            ids = [delivery.notification.id for delivery in taken]
+            self.assert_yielded(ids, [notification.id for notification in sent])
+            for path in paths:
+                own = [one.id for one in sent if one.topic == self.topic(path)]
+                assert [id for id in ids if id in own] == own
 
     async def test_publishers_do_not_disturb_each_other(self, data: Path) -> None:
         sent = [self.notifications(20) for _ in range(16)]
@@ -265,6 +367,17 @@ class AdapterContract:
             assert not more.done()
             taken[window // 2].settle()
             assert (await more).notification == sent[window]
+
+    async def test_what_is_unsettled_comes_once(self, data: Path) -> None:
+        async with self.running(data, self.interest("storm")) as adapter:
+            count = min(adapter.capabilities.prefetch - 1, 10)
+            sent, last = self.notifications(count), self.notification()
+            inbox = self.inbox(adapter)
+            await adapter.publish(sent)
+            await inbox.take(count, settle=False)
+            await adapter.want(self.interest("calm"))
+            await adapter.publish([last])
+            assert (await inbox.next()).notification == last
 
     async def test_settling_in_any_order_and_twice(self, data: Path) -> None:
         async with self.running(data, self.interest("storm")) as adapter:
@@ -325,6 +438,15 @@ class AdapterContract:
         async with self.running(data, self.interest("storm")) as adapter:
             calm, last = self.notification("calm"), self.notification("storm")
             await adapter.publish([calm, last])
+            assert await self.inbox(adapter).until(last.id) == []
+
+    async def test_what_only_an_earlier_run_wanted_is_not_yielded(self, data: Path) -> None:
+        async with self.running(data, self.interest("storm"), self.interest("calm")) as adapter:
+            await adapter.publish([self.notification("calm"), self.notification("calm")])
+            await self.inbox(adapter).take(1, settle=False)
+        async with self.running(data, self.interest("storm")) as adapter:
+            last = self.notification("storm")
+            await adapter.publish([last])
             assert await self.inbox(adapter).until(last.id) == []
 
     # ------------------------------------------------------------------------------ the end

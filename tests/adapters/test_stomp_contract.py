@@ -23,8 +23,9 @@ class TestActiveMQ(AdapterContract):
     @pytest.fixture(autouse=True)
     def _broker(self, broker: ActiveMQ) -> None:
         self.url = broker.url
-        # A queue of its own keeps a test from what others left unsettled.
-        self.settings = {"name": f"contract-{uuid.uuid4().hex[:8]}"}
+        # A root of its own keeps a test from what others left unsettled, and fills no queue of theirs.
+        name = f"contract-{uuid.uuid4().hex[:8]}"
+        self.settings = {"name": name, "root": name}
 
     def make_adapter(self, data: Path) -> Adapter:
         return load(self.url, data=data, settings=self.settings)
