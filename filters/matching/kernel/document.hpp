@@ -1,4 +1,5 @@
-// The elements of one message in document order, each with its symbol and where what is below it ends.
+// The elements of one message in document order, each with its symbol and where what is below it
+// ends.
 #pragma once
 
 #include <vector>
@@ -11,16 +12,21 @@ class Document {
   public:
     static constexpr uint32_t ROOT_ELEMENT = 1;  // behind the document itself
 
-    explicit Document(Symbols& symbols) : symbols_(symbols) {}
+    Document(const Vocabulary& vocabulary, Symbols& symbols)
+        : vocabulary_(vocabulary), symbols_(symbols) {}
 
     void begin(const xmlNode* root) {
         root_ = root;
         rows_.clear();
     }
 
-    // Read the tree, unless that was done; few messages need it.
+    // Read the tree, unless that was done; few messages need it. A program that comes during a
+    // message may bring labels, and numbers of labels are used again.
     void read() {
-        if (!rows_.empty()) return;
+        if (!rows_.empty() && made_ == vocabulary_.made()) return;
+        made_ = vocabulary_.made();
+        symbols_.begin();
+        rows_.clear();
         rows_.push_back({reinterpret_cast<const xmlNode*>(root_->doc), NONE, 0});
         open_.clear();
         const xmlNode* node = root_;
@@ -55,7 +61,9 @@ class Document {
         uint32_t symbol, end;
     };
 
+    const Vocabulary& vocabulary_;
     Symbols& symbols_;
+    uint64_t made_ = 0;
     const xmlNode* root_ = nullptr;
     std::vector<Row> rows_;
     std::vector<uint32_t> open_;

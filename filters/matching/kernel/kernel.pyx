@@ -57,8 +57,16 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
         Found()
         vector[uint32_t] yes, doubtful, unprogrammed
 
+    cdef cppclass Shape:
+        Shape()
+        truth exact, numeric, programmed
+
+    cdef struct Sizes:
+        size_t filters, atoms, tables, nodes, names, values, states, remembered, programs
+
     cdef cppclass Engine:
-        Engine() except +
+        Engine(uint32_t message) except +
+        Sizes sizes()
         uint32_t label(const char* ns, size_t ns_size, const char* local, size_t local_size) except +
         uint32_t string(const char* text, size_t size) except +
         uint32_t step(uint32_t parent, uint8_t axis, uint32_t label) except +
@@ -66,15 +74,12 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
         void drop_unused(uint32_t atom)
         uint32_t find_filter(string_view text, uint32_t scope)
         uint32_t add_filter(string_view text, uint32_t scope, const vector[uint32_t]& formula,
-                            truth exact, truth numeric, const vector[uint32_t]& branches,
-                            truth programmed) except +
+                            Shape shape, const vector[uint32_t]& branches) except +
         truth has(uint32_t number)
         void keep(uint32_t number)
         truth let_go(uint32_t number) except +
         string_view text_of(uint32_t number)
         uint32_t scope_of(uint32_t number)
-        size_t size()
-        size_t states()
         void find(const xmlNode* root, Found& found) except +
         Verdict decide(uint32_t number, vector[uint32_t] program) except +
 
@@ -110,22 +115,25 @@ cdef class Names:
 
 
 cdef class Kernel:
-    """Plans by number."""
+    """Plans by number. *message*: messages are counted from there on."""
 
-    cdef Engine engine
+    cdef Engine* engine
     cdef list numbers
     """Each number as a Python object that is made once."""
 
-    def __cinit__(self):
+    def __cinit__(self, uint32_t message=0):
+        self.engine = new Engine(message)
         self.numbers = []
 
-    def __len__(self):
-        return self.engine.size()
+    def __dealloc__(self):
+        del self.engine
 
-    @property
-    def states(self):
-        """How many states of the automaton are remembered."""
-        return self.engine.states()
+    def __len__(self):
+        return self.engine.sizes().filters
+
+    def sizes(self):
+        """How much there is of everything that filters or messages make grow."""
+        return self.engine.sizes()
 
     def find_filter(self, bytes text, uint32_t scope):
         """The number of the expression with this text and these namespaces, or -1."""
@@ -135,8 +143,8 @@ cdef class Kernel:
     def keep(self, uint32_t number):
         self.engine.keep(number)
 
-    def has(self, uint32_t number):
-        return self.engine.has(number)
+    def has(self, number):
+        return 0 <= number < NONE and self.engine.has(number)
 
     def text(self, uint32_t number):
         cdef string_view text = self.engine.text_of(number)
@@ -171,19 +179,23 @@ cdef class Kernel:
     def add(self, bytes text, uint32_t scope, plan):
         """The number of a new expression, of which `find_filter` knows nothing."""
         cdef vector[uint32_t] atoms, formula, branches
-        cdef truth numeric = False
+        cdef Shape shape
         cdef uint32_t number
         cdef tuple path
-        for atom in <tuple>plan[0]:
-            atoms.push_back(self._atom(<tuple>(<tuple>atom)[0], <tuple>(<tuple>atom)[1], &numeric))
-        _put_formula(plan[1], atoms, formula)
-        for path in <tuple>plan[3]:
-            branches.push_back(self._node(path))
-        number = self.engine.add_filter(
-            _view(text), scope, formula, plan[2], numeric, branches, plan[4] is not None
-        )
-        for index in atoms:
-            self.engine.drop_unused(index)
+        shape.exact = plan[2]
+        shape.programmed = plan[4] is not None
+        try:
+            for atom in <tuple>plan[0]:
+                atoms.push_back(
+                    self._atom(<tuple>(<tuple>atom)[0], <tuple>(<tuple>atom)[1], &shape.numeric)
+                )
+            _put_formula(plan[1], atoms, formula)
+            for path in <tuple>plan[3]:
+                branches.push_back(self._node(path))
+            number = self.engine.add_filter(_view(text), scope, formula, shape, branches)
+        finally:
+            for index in atoms:
+                self.engine.drop_unused(index)
         while <size_t>len(self.numbers) <= number:
             self.numbers.append(len(self.numbers))
         return self.numbers[number]

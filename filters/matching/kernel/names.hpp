@@ -1,7 +1,7 @@
 // How many different names of elements and attributes were met in documents.
 #pragma once
 
-#include "tables.hpp"
+#include "containers.hpp"
 #include "values.hpp"
 
 namespace dragoman {
@@ -10,7 +10,8 @@ class Names {
   public:
     // Meet those of a document; how many there were ever, counted up to *limit*.
     size_t meet(const xmlNode* root, size_t limit) {
-        for (const xmlNode* node = root; node && met_.size() < limit; node = next_below(node, root)) {
+        for (const xmlNode* node = root; node && met_.size() < limit;
+             node = next_below(node, root)) {
             if (!is_element(node)) continue;
             meet(node->name);
             for (const xmlAttr* attr = node->properties; attr; attr = attr->next) meet(attr->name);

@@ -71,8 +71,8 @@ class Symbols {
         if (ns != NONE && local != NONE) labels[0] = vocabulary_.find_label(ns, local);
         if (ns != NONE) labels[1] = vocabulary_.find_label(ns, NONE);
         if (local != NONE) labels[2] = vocabulary_.find_label(NONE, local);
-        uint32_t hash = uint32_t(
-            hash_octets(reinterpret_cast<const char*>(labels.data()), sizeof labels));
+        uint32_t hash =
+            uint32_t(hash_octets(reinterpret_cast<const char*>(labels.data()), sizeof labels));
         uint32_t symbol =
             by_labels_.find(hash, [&](uint32_t other) { return labels_[other] == labels; });
         if (symbol != NONE) return symbol;

@@ -1,4 +1,5 @@
-// What of libxml2's tree is compared, and how. Fields are read, no function of the library is called.
+// What of libxml2's tree is compared, and how. Fields are read, no function of the library is
+// called.
 #pragma once
 
 #include <libxml/tree.h>
@@ -30,7 +31,9 @@ enum Comparison : uint8_t {
     RANGE,
 };
 
-inline bool on_numbers(uint8_t comparison) { return comparison >= NUMBER_EQUAL; }
+inline bool on_numbers(uint8_t comparison) {
+    return comparison >= NUMBER_EQUAL;
+}
 
 inline std::string_view view_of(const xmlChar* text) {
     return text ? std::string_view(reinterpret_cast<const char*>(text)) : std::string_view();
@@ -40,18 +43,19 @@ inline bool is_text(const xmlNode* node) {
     return node->type == XML_TEXT_NODE || node->type == XML_CDATA_SECTION_NODE;
 }
 
-inline bool is_element(const xmlNode* node) { return node->type == XML_ELEMENT_NODE; }
+inline bool is_element(const xmlNode* node) {
+    return node->type == XML_ELEMENT_NODE;
+}
 
-inline std::string_view namespace_of(const xmlNs* ns) { return ns ? view_of(ns->href) : std::string_view(); }
+inline std::string_view namespace_of(const xmlNs* ns) {
+    return ns ? view_of(ns->href) : std::string_view();
+}
 
-// The next element or text of a walk in document order that stays below *top*.
+// The next node of a walk in document order that stays below *top*. It enters elements alone.
 inline const xmlNode* next_below(const xmlNode* node, const xmlNode* top) {
     if (is_element(node) && node->children) return node->children;
-    while (!node->next) {
-        node = node->parent;
-        if (node == top || !node) return nullptr;
-    }
-    return node->next;
+    while (node != top && !node->next) node = node->parent;
+    return node == top ? nullptr : node->next;
 }
 
 // The string-value of an element, the document, or an attribute; *scratch* may hold it.
@@ -101,7 +105,8 @@ inline Number number_of(std::string_view text) {
     return {negative ? -value : value, true};
 }
 
-// A value against the operand of a test. *bound* is the operand on strings, *low* and *high* on numbers.
+// A value against the operand of a test. *bound* is the operand on strings, *low* and *high* on
+// numbers.
 struct Operand {
     std::string_view text;
     double low = 0, high = 0;

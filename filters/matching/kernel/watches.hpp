@@ -4,44 +4,59 @@
 #include <algorithm>
 #include <vector>
 
-#include "tables.hpp"
+#include "containers.hpp"
 
 namespace dragoman {
 
 // A filter that is looked at when an atom holds.
 struct Watch {
+    static constexpr uint32_t DECIDES = 1u << 31, NO_ATOM = DECIDES - 1;
+
     uint32_t filter;
-    uint32_t also;      // another atom that the filter needs too; see Engine::also_of
+    uint32_t also;      // what Watching::also_of tells of the rest of the formula
     uint32_t branches;  // of the filter
+
+    bool decides() const { return also & DECIDES; }
+    uint32_t other() const { return also & NO_ATOM; }
 };
 
 class Watches {
   public:
-    void resize(uint32_t atoms) {
-        if (rows_.size() < atoms) rows_.resize(atoms);
-    }
+    // Messages are counted from *message* on.
+    explicit Watches(uint32_t message) : message_(message) {}
 
     // An atom with this number is new.
-    void reset(uint32_t atom) { rows_[atom] = Row(); }
+    void welcome(uint32_t atom) {
+        if (rows_.size() <= atom) rows_.resize(atom + 1);
+        rows_[atom] = Row();
+    }
 
-    bool holds(uint32_t atom, uint32_t message) const { return rows_[atom].message == message; }
+    // The message at hand.
+    uint32_t message() const { return message_; }
+
+    // Another message. True if numbers of messages begin anew: none may look new that is old.
+    bool begin() {
+        const bool anew = !++message_;
+        if (anew) {
+            for (Row& row : rows_) row.message = 0;
+            message_ = 1;
+        }
+        if (!(message_ % HALF_LIFE)) {
+            for (Row& row : rows_) row.heat >>= 1;
+        }
+        return anew;
+    }
+
+    bool holds(uint32_t atom) const { return rows_[atom].message == message_; }
     uint32_t heat(uint32_t atom) const { return rows_[atom].heat; }
 
     // True if somebody waits for *atom*, which was not known to hold.
-    bool fire(uint32_t atom, uint32_t message) {
+    bool fire(uint32_t atom) {
         Row& row = rows_[atom];
-        if (row.message == message) return false;
-        row.message = message;
+        if (row.message == message_) return false;
+        row.message = message_;
         ++row.heat;
         return row.count;
-    }
-
-    void cool() {
-        for (Row& row : rows_) row.heat >>= 1;
-    }
-
-    void forget_messages() {
-        for (Row& row : rows_) row.message = 0;
     }
 
     // Soon somebody will ask for these: memory is slower than we are.
@@ -78,7 +93,11 @@ class Watches {
         }
     }
 
+    size_t size() const { return watches_.size(); }
+
   private:
+    static constexpr uint32_t HALF_LIFE = 4096;  // of heat, in messages
+
     // A block of 2^power watches, of which *count* are in use.
     struct Row {
         uint32_t message = 0, heat = 0, offset = 0;
@@ -107,6 +126,7 @@ class Watches {
         return offset;
     }
 
+    uint32_t message_;
     std::vector<Row> rows_;
     std::vector<Watch> watches_;
     std::vector<std::vector<uint32_t>> free_;  // by power

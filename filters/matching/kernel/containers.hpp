@@ -1,4 +1,5 @@
-// Containers of the kernel: hash tables without tombstones, interned strings, pools of numbered slots.
+// Containers of the kernel: hash tables without tombstones, interned strings, pools of numbered
+// slots.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,8 @@
 namespace dragoman {
 
 constexpr uint32_t NONE = 0xffffffffu;
+
+using Words = std::vector<uint32_t>;
 
 // Strangers choose names and values: the seed keeps them from choosing collisions.
 inline uint64_t seed() {
@@ -47,6 +50,13 @@ inline uint64_t hash_octets(const char* data, size_t length) {
         hash = mix(hash ^ word, 0x8ebc6af09c88c6e3ull);
     }
     return mix(hash, 0x589965cc75374cc3ull);
+}
+
+constexpr uint64_t SALT = 0x9e3779b97f4a7c15ull;
+
+inline uint64_t hash_words(const Words& words) {
+    return hash_octets(reinterpret_cast<const char*>(words.data()),
+                       words.size() * sizeof(uint32_t));
 }
 
 // 64-bit keys to 32-bit values; linear probing, deletion by moving back.
@@ -89,7 +99,7 @@ class NumberMap {
 
     size_t size() const { return count_; }
 
-    void clear() {
+    void clear() noexcept {
         std::vector<uint64_t>().swap(keys_);
         std::vector<uint32_t>().swap(values_);
         count_ = mask_ = 0;
@@ -208,7 +218,8 @@ class Pool {
 class Strings {
   public:
     ~Strings() {
-        for (uint32_t number = 0; number < strings_.bound(); ++number) std::free(strings_[number].data);
+        for (uint32_t number = 0; number < strings_.bound(); ++number)
+            std::free(strings_[number].data);
     }
 
     uint32_t find(std::string_view text) const {
@@ -240,6 +251,8 @@ class Strings {
         std::free(string.data);
         strings_.erase(number);
     }
+
+    size_t size() const { return strings_.live(); }
 
     std::string_view operator[](uint32_t number) const {
         return {strings_[number].data, strings_[number].size};

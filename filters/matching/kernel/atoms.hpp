@@ -1,0 +1,345 @@
+// Atoms, each once, and the tables at nodes of the trie that find them by what an element has.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "containers.hpp"
+#include "tests.hpp"
+#include "trie.hpp"
+#include "vocabulary.hpp"
+
+namespace dragoman {
+
+struct Atom {
+    uint32_t node = NONE, table = NONE;
+    uint32_t next = NONE;  // of those with the same hash
+    uint32_t users = 0;
+    uint32_t tests = NONE;  // unless the key says all that they do
+    uint64_t key = 0;
+
+    bool is_keyed() const { return tests == NONE; }
+};
+
+struct Interval {
+    double low, high;
+    uint32_t atom;
+    bool low_included, high_included;
+    bool both, alone;  // two bounds; the atom has no other test
+
+    bool has(double value) const {
+        return (low_included ? value >= low : value > low) &&
+               (high_included ? value <= high : value < high);
+    }
+};
+
+// Intervals by their lower bound, in blocks of which the highest upper bound is known.
+class Intervals {
+  public:
+    void add(const Interval& interval) {
+        all_.insert(std::upper_bound(all_.begin(), all_.end(), interval, is_below), interval);
+        stale_ = true;
+    }
+
+    Interval erase(uint32_t atom, double low) {
+        Interval bound{};
+        bound.low = low;
+        auto place = std::lower_bound(all_.begin(), all_.end(), bound, is_below);
+        while (place->atom != atom) ++place;
+        const Interval interval = *place;
+        all_.erase(place);
+        stale_ = true;
+        return interval;
+    }
+
+    const std::vector<Interval>& all() const { return all_; }
+
+    // Call *take* with each interval that *value*, which may be no number, lies in.
+    template <typename Take>
+    void each_around(double value, Take take) {
+        if (stale_) summarize();
+        for (size_t block = 0; block < highest_.size(); ++block) {
+            const Interval* at = all_.data() + block * BLOCK;
+            if (!(at->low <= value)) return;
+            if (highest_[block] < value) continue;
+            const Interval* end = all_.data() + std::min((block + 1) * BLOCK, all_.size());
+            for (; at != end; ++at) {
+                if (at->has(value)) take(*at);
+            }
+        }
+    }
+
+  private:
+    static constexpr size_t BLOCK = 32;
+
+    static bool is_below(const Interval& a, const Interval& b) { return a.low < b.low; }
+
+    void summarize() {
+        highest_.assign((all_.size() + BLOCK - 1) / BLOCK,
+                        -std::numeric_limits<double>::infinity());
+        for (size_t at = 0; at < all_.size(); ++at) {
+            double& highest = highest_[at / BLOCK];
+            highest = std::max(highest, all_[at].high);
+        }
+        stale_ = false;
+    }
+
+    std::vector<Interval> all_;
+    std::vector<double> highest_;
+    bool stale_ = false;
+};
+
+// The atoms of one node that are found in the same way.
+struct Table {
+    uint32_t node = NONE, next = NONE;  // of the node's tables
+    uint32_t atoms = 0;
+    Aspect aspect;
+    // What hashing does not find, or not alone: most tables have none.
+    struct Rows {
+        Words list;
+        Intervals intervals;
+    };
+    std::unique_ptr<Rows> rows;
+};
+
+class Atoms {
+  public:
+    Atoms(Vocabulary& vocabulary, Trie& trie)
+        : vocabulary_(vocabulary), trie_(trie), chooser_(vocabulary) {}
+
+    Atom& operator[](uint32_t atom) { return atoms_[atom]; }
+    const Atom& operator[](uint32_t atom) const { return atoms_[atom]; }
+    uint32_t bound() const { return atoms_.bound(); }
+    size_t live() const { return atoms_.live(); }
+    Table& table(uint32_t table) { return tables_[table]; }
+    const Table& table(uint32_t table) const { return tables_[table]; }
+    size_t tables() const { return tables_.live(); }
+    const Tests& tests(uint32_t atom) const { return tests_[atoms_[atom].tests]; }
+
+    struct Placed {
+        uint32_t atom;
+        bool fresh;  // it was not there before, and has no user
+    };
+
+    // The atom of *tests* at *node*; takes over the tests' labels and strings.
+    Placed place(uint32_t node, Tests tests) {
+        if (tests.empty()) {
+            const uint32_t found = trie_[node].presence;
+            return found != NONE ? Placed{found, false} : Placed{add_presence(node), true};
+        }
+        const Choice choice = chooser_.choose(tests);
+        const uint32_t table = table_of(node, choice.aspect);
+        const bool keyed = Chooser::is_keyed(choice, tests);
+        const uint32_t found = keyed ? find_keyed(table, choice.key) : find(table, tests);
+        if (found != NONE) {
+            release(tests);
+            return {found, false};
+        }
+        Atom atom;
+        atom.node = node;
+        atom.table = table;
+        atom.key = choice.key;
+        trie_.keep(node);
+        if (keyed) {
+            // The table keeps the labels.
+            for (const Test& test : tests) vocabulary_.let_go(test.label);
+        } else {
+            atom.tests = tests_.add(std::move(tests));
+        }
+        const uint32_t number = atoms_.add(atom);
+        file(number, choice.test);
+        return {number, true};
+    }
+
+    // Without users, it goes.
+    void erase(uint32_t number) {
+        const Atom atom = atoms_[number];
+        if (atom.table == NONE) {
+            trie_[atom.node].presence = NONE;
+            trie_.touch(atom.node);
+        } else {
+            const bool paired = tables_[atom.table].aspect.kind == TWO;
+            unfile(number, atom);
+            if (!atom.is_keyed()) {
+                release(tests_[atom.tests]);
+                tests_.erase(atom.tests);
+            } else {
+                vocabulary_.values.let_go(uint32_t(paired ? atom.key >> 32 : atom.key));
+                if (paired) vocabulary_.values.let_go(uint32_t(atom.key));
+            }
+        }
+        atoms_.erase(number);
+        trie_.let_go(atom.node);
+    }
+
+    // Call *take* with each atom of a hashed table that has *key*.
+    template <typename Take>
+    void each_with(uint32_t table, uint64_t key, Take take) const {
+        uint32_t atom = buckets_.find(bucket(table, key));
+        for (; atom != NONE; atom = atoms_[atom].next) {
+            if (atoms_[atom].table == table && atoms_[atom].key == key) take(atom);
+        }
+    }
+
+    // False: no table of GRAMS has it.
+    bool may_have(uint32_t gram) const { return grams_[gram_bit(gram)]; }
+
+  private:
+    uint32_t add_presence(uint32_t node) {
+        Atom atom;
+        atom.node = node;
+        trie_.keep(node);
+        const uint32_t number = atoms_.add(atom);
+        trie_[node].presence = number;
+        trie_.touch(node);
+        return number;
+    }
+
+    void release(const Tests& tests) {
+        for (const Test& test : tests) {
+            vocabulary_.let_go(test.label);
+            if (test.text != NONE) vocabulary_.values.let_go(test.text);
+        }
+    }
+
+    uint32_t find_keyed(uint32_t table, uint64_t key) const {
+        uint32_t found = NONE;
+        each_with(table, key, [&](uint32_t atom) {
+            if (atoms_[atom].is_keyed()) found = atom;
+        });
+        return found;
+    }
+
+    uint32_t find(uint32_t table, const Tests& tests) const {
+        return by_tests_.find(identity(table, tests), [&](uint32_t atom) {
+            return atoms_[atom].table == table && tests_[atoms_[atom].tests] == tests;
+        });
+    }
+
+    static uint32_t identity(uint32_t table, const Tests& tests) {
+        return uint32_t(mix(hash_of(tests) ^ seed(), table + SALT));
+    }
+
+    uint32_t table_of(uint32_t node, const Aspect& aspect) {
+        for (uint32_t at = trie_[node].tables; at != NONE; at = tables_[at].next) {
+            if (tables_[at].aspect == aspect) return at;
+        }
+        Table table;
+        table.node = node;
+        table.next = trie_[node].tables;
+        table.aspect = aspect;
+        if (!is_hashed(aspect.kind) || aspect.kind == NUMBERS) {
+            table.rows = std::make_unique<Table::Rows>();
+        }
+        for (uint32_t label : aspect.label) vocabulary_.keep(label);
+        const uint32_t number = tables_.add(std::move(table));
+        trie_[node].tables = number;
+        trie_.touch(node);
+        return number;
+    }
+
+    void erase_table(uint32_t number) {
+        const Table& table = tables_[number];
+        uint32_t* at = &trie_[table.node].tables;
+        while (*at != number) at = &tables_[*at].next;
+        *at = table.next;
+        trie_.touch(table.node);
+        for (uint32_t label : table.aspect.label) vocabulary_.let_go(label);
+        tables_.erase(number);
+    }
+
+    // Where atoms of a hashed table begin; one chain may hold those of several tables.
+    static uint64_t bucket(uint32_t table, uint64_t key) {
+        return mix(hash_number(key), table + SALT);
+    }
+
+    static uint16_t gram_bit(uint32_t gram) { return uint16_t((gram * 0x9e3779b1u) >> 16); }
+
+    static Interval interval_of(const Test& test, uint32_t atom, bool alone) {
+        constexpr double infinite = std::numeric_limits<double>::infinity();
+        Interval interval{test.low, test.low, atom, true, true, false, alone};
+        switch (test.comparison) {
+            case LESS: interval.high_included = false; [[fallthrough]];
+            case AT_MOST: interval.low = -infinite; break;
+            case GREATER: interval.low_included = false; [[fallthrough]];
+            case AT_LEAST: interval.high = infinite; break;
+            default:
+                interval.high = test.high;
+                interval.low_included = test.low_included;
+                interval.high_included = test.high_included;
+                interval.both = true;
+        }
+        return interval;
+    }
+
+    // Put an atom where its table finds it; *chosen* is the test that it was chosen for.
+    void file(uint32_t number, uint32_t chosen) {
+        Atom& atom = atoms_[number];
+        Table& table = tables_[atom.table];
+        const TableKind kind = table.aspect.kind;
+        ++table.atoms;
+        if (!atom.is_keyed()) by_tests_.add(identity(atom.table, tests_[atom.tests]), number);
+        if (is_hashed(kind)) {
+            const uint64_t key = bucket(atom.table, atom.key);
+            atom.next = buckets_.find(key);
+            buckets_.set(key, number);
+        }
+        if (kind == RANGES) {
+            const Tests& tests = tests_[atom.tests];
+            const Interval interval = interval_of(tests[chosen], number, tests.size() == 1);
+            // Where it is filed, for whoever takes it out.
+            std::memcpy(&atom.key, &interval.low, sizeof interval.low);
+            table.rows->intervals.add(interval);
+            if (interval.both) trie_.count(table.node, +1);
+        } else if (kind == GRAMS) {
+            ++grams_[gram_bit(uint32_t(atom.key))];
+        } else if (table.rows) {
+            table.rows->list.push_back(number);
+        }
+    }
+
+    void unfile(uint32_t number, const Atom& atom) {
+        Table& table = tables_[atom.table];
+        const TableKind kind = table.aspect.kind;
+        if (!atom.is_keyed()) by_tests_.erase(identity(atom.table, tests_[atom.tests]), number);
+        if (is_hashed(kind)) unchain(number, atom);
+        if (kind == RANGES) {
+            double low;
+            std::memcpy(&low, &atom.key, sizeof low);
+            if (table.rows->intervals.erase(number, low).both) trie_.count(table.node, -1);
+        } else if (kind == GRAMS) {
+            --grams_[gram_bit(uint32_t(atom.key))];
+        } else if (table.rows) {
+            Words& list = table.rows->list;
+            *std::find(list.begin(), list.end(), number) = list.back();
+            list.pop_back();
+        }
+        if (!--table.atoms) erase_table(atom.table);
+    }
+
+    void unchain(uint32_t number, const Atom& atom) {
+        const uint64_t key = bucket(atom.table, atom.key);
+        uint32_t at = buckets_.find(key);
+        if (at == number) {
+            if (atom.next == NONE) buckets_.erase(key);
+            else buckets_.set(key, atom.next);
+            return;
+        }
+        while (atoms_[at].next != number) at = atoms_[at].next;
+        atoms_[at].next = atom.next;
+    }
+
+    Vocabulary& vocabulary_;
+    Trie& trie_;
+    Chooser chooser_;
+    Pool<Atom> atoms_;
+    Pool<Tests> tests_;
+    Pool<Table> tables_;
+    NumberMap buckets_;
+    HashIndex by_tests_;  // atoms whose key does not say all
+    std::vector<uint32_t> grams_ = std::vector<uint32_t>(1u << 16);
+};
+
+}  // namespace dragoman

@@ -1,0 +1,318 @@
+// Which atoms hold at the elements of one message.
+//
+// Each state of the automaton has an agenda: the atoms without tests that hold at its elements, and
+// the tables to look into. An atom fires once a message.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "atoms.hpp"
+#include "automaton.hpp"
+#include "branches.hpp"
+#include "memory.hpp"
+#include "reading.hpp"
+#include "watches.hpp"
+
+namespace dragoman {
+
+class Firing {
+  public:
+    Firing(const Vocabulary& vocabulary, Trie& trie, const Automaton& automaton, Atoms& atoms,
+           Watches& watches, Branches& branches, Reading& reading)
+        : vocabulary_(vocabulary),
+          trie_(trie),
+          automaton_(automaton),
+          atoms_(atoms),
+          watches_(watches),
+          branches_(branches),
+          reading_(reading) {}
+
+    // Another message.
+    void begin() {
+        for (uint32_t node : trie_.touched()) {
+            automaton_.each_at(node, [&](uint32_t state) {
+                if (state < agendas_.size()) agendas_[state].stale = true;
+            });
+        }
+        trie_.untouch();
+        fired_.clear();
+        visited_.clear();
+        unsure_ = false;
+    }
+
+    // An element of a state. In a message, each is visited once.
+    void visit(const xmlNode* element, uint32_t state) {
+        if (state >= agendas_.size()) agendas_.resize(state + 1);
+        Agenda& agenda = agendas_[state];
+        if (agenda.stale) refresh(agenda, automaton_.active(state));
+        if (agenda.message != watches_.message()) {
+            agenda.message = watches_.message();
+            agenda.visits = 0;
+            visited_.push_back(state);
+            fire_present(agenda.present);
+        }
+        ++agenda.visits;
+        const Group *at = agenda.groups.data(), *end = at + agenda.groups.size();
+        while (at != end) {
+            const Group* first = at++;
+            if (first->aspect.kind == SCAN) {
+                try_lists(*first, element);
+                continue;
+            }
+            while (at != end && first->shares_subject(*at)) ++at;
+            reading_.each(element, first->aspect.subject[0], first->aspect.label[0],
+                          [&](std::string_view value) { probe(element, value, first, at); });
+        }
+    }
+
+    // Count the elements visited, at each node that somebody wants counted. To be done at the end,
+    // and before numbers of states change.
+    void count_elements() {
+        for (uint32_t state : visited_) {
+            for (uint32_t node : agendas_[state].counted) {
+                // Each bound may be met by another element: tests of two bounds say nothing, then.
+                if (branches_.meet(node, agendas_[state].visits, watches_.message())) {
+                    fire_ranges(node);
+                }
+            }
+        }
+        visited_.clear();
+    }
+
+    // The atoms that hold, of those that somebody waits for.
+    const Words& fired() const { return fired_; }
+    // Whether some number was doubtful: its atoms count as holding.
+    bool is_unsure() const { return unsure_; }
+
+    // An atom is new, or about to go: what was remembered of its value is wrong.
+    void unlearn(uint32_t number) {
+        const Atom& atom = atoms_[number];
+        if (atom.table == NONE || !memory_.size()) return;
+        const Table& table = atoms_.table(atom.table);
+        if (!is_hashed(table.aspect.kind)) return;
+        automaton_.each_at(table.node, [&](uint32_t state) {
+            if (state >= agendas_.size()) return;
+            for (const Group& group : agendas_[state].groups) {
+                if (group.aspect == table.aspect) memory_.unlearn(group.key, atom.key);
+            }
+        });
+    }
+
+    // States are forgotten.
+    void forget() {
+        std::vector<Agenda>().swap(agendas_);
+        memory_.forget();
+        visited_.clear();
+    }
+
+    // Messages are counted anew.
+    void forget_messages() {
+        for (Agenda& agenda : agendas_) agenda.message = 0;
+    }
+
+    size_t remembered() const { return memory_.size(); }
+
+  private:
+    static constexpr size_t AHEAD = 8;  // of what fires: memory is slower than we are
+
+    // The tables of one aspect at all nodes of a state: one look at the value serves them.
+    struct Group {
+        Aspect aspect;
+        uint64_t key;  // of what is remembered of it; never used again
+        Words tables;
+
+        bool shares_subject(const Group& other) const {
+            return other.aspect.kind != SCAN && aspect.subject[0] == other.aspect.subject[0] &&
+                   aspect.label[0] == other.aspect.label[0];
+        }
+    };
+
+    struct Agenda {
+        Words present, counted;
+        std::vector<Group> groups;
+        uint32_t message = 0, visits = 0;
+        bool stale = true;
+    };
+
+    void refresh(Agenda& agenda, const Words& nodes) {
+        agenda = Agenda();
+        Words tables;
+        for (uint32_t number : nodes) {
+            const Node& node = trie_[number];
+            if (node.presence != NONE) agenda.present.push_back(node.presence);
+            if (node.counted) agenda.counted.push_back(number);
+            for (uint32_t at = node.tables; at != NONE; at = atoms_.table(at).next) {
+                if (atoms_.table(at).aspect.kind != NEVER) tables.push_back(at);
+            }
+        }
+        std::sort(agenda.present.begin(), agenda.present.end());
+        std::sort(tables.begin(), tables.end(), [&](uint32_t a, uint32_t b) {
+            const auto one = atoms_.table(a).aspect.rank(), other = atoms_.table(b).aspect.rank();
+            return one < other || (one == other && a < b);
+        });
+        for (uint32_t table : tables) {
+            const Aspect& aspect = atoms_.table(table).aspect;
+            if (agenda.groups.empty() || !(agenda.groups.back().aspect == aspect)) {
+                agenda.groups.push_back({aspect, next_group_++, {}});
+            }
+            agenda.groups.back().tables.push_back(table);
+        }
+        agenda.stale = false;
+    }
+
+    void fire_present(const Words& present) {
+        for (size_t at = 0; at < present.size(); ++at) {
+            if (at + AHEAD < present.size()) watches_.expect(present[at + AHEAD]);
+            fire(present[at]);
+        }
+    }
+
+    void fire_ranges(uint32_t node) {
+        for (uint32_t at = trie_[node].tables; at != NONE; at = atoms_.table(at).next) {
+            const Table& table = atoms_.table(at);
+            if (table.aspect.kind != RANGES) continue;
+            for (const Interval& interval : table.rows->intervals.all()) {
+                if (interval.both) fire(interval.atom);
+            }
+        }
+    }
+
+    // One value of an element in groups that look at it.
+    void probe(const xmlNode* element, std::string_view value, const Group* at, const Group* end) {
+        if (at->aspect.kind <= TWO) {
+            const uint32_t known = vocabulary_.values.find(value);
+            for (; at != end && at->aspect.kind <= TWO; ++at) {
+                if (known == NONE) continue;
+                if (at->aspect.kind == ONE) {
+                    recall(*at, known, element);
+                    continue;
+                }
+                reading_.each(element, at->aspect.subject[1], at->aspect.label[1],
+                              [&](std::string_view second) {
+                                  const uint32_t other = vocabulary_.values.find(second);
+                                  if (other == NONE) return;
+                                  recall(*at, uint64_t(known) << 32 | other, element);
+                              });
+            }
+        }
+        if (at == end) return;
+        const Number number = at->aspect.kind <= RANGES ? number_of(value) : Number{0, true};
+        for (; at != end; ++at) {
+            switch (at->aspect.kind) {
+                case NUMBERS: probe_numbers(*at, number, element); break;
+                case RANGES: probe_ranges(*at, number, element); break;
+                case GRAMS: probe_grams(*at, value, element); break;
+                default: try_lists(*at, element);
+            }
+        }
+    }
+
+    void probe_numbers(const Group& group, Number number, const xmlNode* element) {
+        if (!number.sure) return try_lists(group, element);
+        const bool is_number = number.value == number.value;
+        if (is_number) recall(group, key_of(number.value), element);
+    }
+
+    void probe_ranges(const Group& group, Number number, const xmlNode* element) {
+        for (uint32_t table : group.tables) {
+            Intervals& intervals = atoms_.table(table).rows->intervals;
+            if (!number.sure) {
+                for (const Interval& interval : intervals.all()) try_atom(interval.atom, element);
+                continue;
+            }
+            intervals.each_around(number.value, [&](const Interval& interval) {
+                if (interval.alone) fire(interval.atom);
+                else try_atom(interval.atom, element);
+            });
+        }
+    }
+
+    // Parts of the value, maybe together with another value of the element.
+    void probe_grams(const Group& group, std::string_view value, const xmlNode* element) {
+        auto look = [&](uint64_t other) {
+            for (size_t from = 0; from + GRAM <= value.size(); ++from) {
+                const uint32_t part = gram(value.data() + from);
+                if (!atoms_.may_have(part)) continue;
+                for (uint32_t table : group.tables) {
+                    atoms_.each_with(table, other << 32 | part,
+                                     [&](uint32_t atom) { try_atom(atom, element); });
+                }
+            }
+        };
+        if (!group.aspect.is_paired()) return look(0);
+        reading_.each(element, group.aspect.subject[1], group.aspect.label[1],
+                      [&](std::string_view second) {
+                          const uint32_t known = vocabulary_.values.find(second);
+                          if (known != NONE) look(uint64_t(known) + 1);
+                      });
+    }
+
+    // Fire what a value fires in a group of hashed tables.
+    void recall(const Group& group, uint64_t value, const xmlNode* element) {
+        const Memory::Row* found = memory_.find(group.key, value);
+        if (!found) {
+            if (memory_.is_full(atoms_.live())) memory_.forget();
+            found = memory_.learn(group.key, value, [&](auto remember) {
+                for (uint32_t table : group.tables) {
+                    atoms_.each_with(table, value, [&](uint32_t atom) {
+                        remember(atoms_[atom].is_keyed() ? atom | Memory::CERTAIN : atom);
+                    });
+                }
+            });
+        }
+        const uint32_t* words = memory_.words(*found);
+        for (uint32_t at = 0; at < found->count; ++at) {
+            if (at + AHEAD < found->count) {
+                const uint32_t soon = words[at + AHEAD];
+                if (soon & Memory::CERTAIN) watches_.expect(soon & ~Memory::CERTAIN);
+                else __builtin_prefetch(&atoms_[soon]);
+            }
+            if (words[at] & Memory::CERTAIN) fire(words[at] & ~Memory::CERTAIN);
+            else try_atom(words[at], element);
+        }
+    }
+
+    void try_lists(const Group& group, const xmlNode* element) {
+        for (uint32_t table : group.tables) {
+            for (uint32_t atom : atoms_.table(table).rows->list) try_atom(atom, element);
+        }
+    }
+
+    // Fire the atom if *element* passes its tests, or may.
+    void try_atom(uint32_t number, const xmlNode* element) {
+        if (watches_.holds(number)) return;
+        bool unsure = false;
+        for (const Test& test : atoms_.tests(number)) {
+            const Operand operand{
+                test.text == NONE ? std::string_view() : vocabulary_.values[test.text], test.low,
+                test.high, test.low_included, test.high_included};
+            const Verdict verdict =
+                reading_.check(element, test.subject, test.comparison, test.label, operand);
+            if (verdict == NO) return;
+            unsure |= verdict == UNKNOWN;
+        }
+        unsure_ |= unsure;
+        fire(number);
+    }
+
+    void fire(uint32_t number) {
+        if (watches_.fire(number)) fired_.push_back(number);
+    }
+
+    const Vocabulary& vocabulary_;
+    Trie& trie_;
+    const Automaton& automaton_;
+    Atoms& atoms_;
+    Watches& watches_;
+    Branches& branches_;
+    Reading& reading_;
+    std::vector<Agenda> agendas_;  // by state
+    uint64_t next_group_ = 0;
+    Memory memory_;
+    Words fired_, visited_;
+    bool unsure_ = false;
+};
+
+}  // namespace dragoman

@@ -1,0 +1,68 @@
+// The atoms that a value fires in a group of tables: real values come again.
+#pragma once
+
+#include <vector>
+
+#include "containers.hpp"
+
+namespace dragoman {
+
+class Memory {
+  public:
+    // In a remembered word, beside the number: the value alone says that the atom holds.
+    static constexpr uint32_t CERTAIN = 1u << 31;
+
+    struct Row {
+        uint64_t group, value;
+        uint32_t offset, count;
+    };
+
+    // What *value* fires in *group*, or null if that is not known.
+    const Row* find(uint64_t group, uint64_t value) const {
+        const uint32_t found = by_hash_.find(hash_of(group, value));
+        if (found == NONE || rows_[found].group != group || rows_[found].value != value) {
+            return nullptr;
+        }
+        return &rows_[found];
+    }
+
+    // Remember what *tell* gives to the function that it is called with.
+    template <typename Tell>
+    const Row* learn(uint64_t group, uint64_t value, Tell tell) {
+        const uint32_t offset = uint32_t(words_.size());
+        tell([&](uint32_t word) { words_.push_back(word); });
+        rows_.push_back({group, value, offset, uint32_t(words_.size() - offset)});
+        by_hash_.set(hash_of(group, value), uint32_t(rows_.size() - 1));
+        return &rows_.back();
+    }
+
+    const uint32_t* words(const Row& row) const { return words_.data() + row.offset; }
+
+    void unlearn(uint64_t group, uint64_t value) { by_hash_.erase(hash_of(group, value)); }
+
+    size_t size() const { return rows_.size(); }
+
+    // Whether it is more than is worth keeping, of so many *atoms*: strangers choose values.
+    bool is_full(size_t atoms) const {
+        return rows_.size() > MAX_ROWS + atoms || words_.size() > 4 * (MAX_ROWS + atoms);
+    }
+
+    void forget() {
+        by_hash_.clear();
+        std::vector<Row>().swap(rows_);
+        Words().swap(words_);
+    }
+
+  private:
+    static constexpr size_t MAX_ROWS = 1u << 14;
+
+    static uint64_t hash_of(uint64_t group, uint64_t value) {
+        return mix(hash_number(value), group + SALT);
+    }
+
+    NumberMap by_hash_;
+    std::vector<Row> rows_;
+    Words words_;
+};
+
+}  // namespace dragoman
