@@ -17,9 +17,10 @@ Every test uses topics of a namespace of its own, so that a broker may serve man
 import pytest
 
 # pytest explains the assertions of test modules; of others only those that it was told of.
-pytest.register_assert_rewrite("adapters.testing.contract")
+pytest.register_assert_rewrite("adapters.testing.contract", "adapters.testing.dialects")
 
 from adapters.testing.contract import AdapterContract  # noqa: E402
+from adapters.testing.dialects import DialectContract  # noqa: E402
 from adapters.testing.inbox import Inbox  # noqa: E402
 
-__all__ = ["AdapterContract", "Inbox"]
+__all__ = ["AdapterContract", "DialectContract", "Inbox"]
