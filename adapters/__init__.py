@@ -12,6 +12,8 @@ from adapters.protocol import (
     Capabilities,
     Delivery,
     Interest,
+    SharedAdapter,
+    SharedDelivery,
 )
 from adapters.xpath import XPathFilterAdapter
 
@@ -25,6 +27,8 @@ __all__ = [
     "Delivery",
     "Interest",
     "Matched",
+    "SharedAdapter",
+    "SharedDelivery",
     "XPathFilterAdapter",
     "load",
     "schemes",

@@ -114,3 +114,34 @@ class Adapter(Protocol):
 
     async def close(self) -> None:
         """Let go of the system. What was settled before is not yielded again."""
+
+
+class SharedDelivery(Delivery, Protocol):
+    """A message of a system that several gateways share."""
+
+    arrived: float
+    """When it came, by the event loop's clock."""
+
+
+class SharedAdapter(Adapter, Protocol):
+    """A messaging system that several gateways may share (``capabilities.replicas``).
+
+    Which gateway consumes which partition is agreed upon elsewhere; never do two of them consume
+    the same one. The system's side is common to all: interests are added by whoever has them, and
+    none is removed, for another gateway may have it too.
+    """
+
+    def share(self) -> None:
+        """Called before ``start``: then nothing is consumed but what is taken."""
+
+    async def adopt(self, interest: Interest) -> None:
+        """Want *interest*, which another gateway has made the system's already. Never fails."""
+
+    def take(self, partition: int) -> None:
+        """Consume *partition* from now on, as soon as the system lets us: where another gateway
+        still does, when it has ended."""
+
+    async def release(self, partition: int) -> None:
+        """Consume *partition* no more. What is unsettled of it comes again, to whoever takes it."""
+
+    def deliveries(self) -> AsyncIterator[SharedDelivery]: ...

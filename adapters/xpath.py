@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from adapters.deferral import MOST, Deferral, Matched
 from adapters.observed import ObservedDelivery
@@ -15,6 +16,7 @@ from adapters.protocol import (
     Capabilities,
     Delivery,
     Interest,
+    SharedAdapter,
 )
 from filters import (
     Filter,
@@ -50,13 +52,20 @@ class XPathFilterAdapter:
     Args:
         settled: Told each notification when it is settled; it must neither raise nor block. With
             it the system is asked for everything, whatever is subscribed to.
+        refresh: Waited for before a message is matched: what other gateways subscribed to before it
+            was published is added meanwhile.
     """
 
     def __init__(
-        self, adapter: Adapter, *, settled: Callable[[Notification], None] | None = None
+        self,
+        adapter: Adapter,
+        *,
+        settled: Callable[[Notification], None] | None = None,
+        refresh: Callable[[Delivery], Awaitable[None]] | None = None,
     ) -> None:
         self._adapter = adapter
         self._settled = settled
+        self._refresh = refresh
         self._filters: FilterSet[str] = FilterSet(payload_paths=PAYLOAD_PATHS)
         self._pattern_of: dict[str, TopicPattern | None] = {}
         self._references: dict[TopicPattern | None, _Reference] = {}
@@ -102,8 +111,11 @@ class XPathFilterAdapter:
         await self._adapter.start(self.interests)
         return refused
 
-    async def add(self, key: str, filter: Filter) -> None:
+    async def add(self, key: str, filter: Filter, *, adopted: bool = False) -> None:
         """Match *filter* for *key*, in place of the one it may have had. In force on return.
+
+        With *adopted* another gateway, with which the system is shared, has asked for it already;
+        then the system cannot refuse.
 
         Raises:
             FilterError: It cannot be evaluated. Nothing has changed.
@@ -114,7 +126,10 @@ class XPathFilterAdapter:
         if pattern not in self._references:
             async with self._asking:
                 if pattern not in self._references:
-                    await self._adapter.want(interest)
+                    if adopted:
+                        await cast(SharedAdapter, self._adapter).adopt(interest)
+                    else:
+                        await self._adapter.want(interest)
                     self._references[pattern] = _Reference(interest)
                 self._references[pattern].filters += 1
         else:
@@ -161,6 +176,8 @@ class XPathFilterAdapter:
                     delivery, coming = coming.result(), None
                 if delivery is None:
                     return
+                if self._refresh is not None:
+                    await self._refresh(delivery)
                 if self._settled is not None:
                     delivery = ObservedDelivery(delivery, self._settled)
                 matched = deferral.divide(delivery, self._match(delivery.notification))

@@ -137,6 +137,7 @@ class Operations:
 
     async def _manage(self, call: Call, now: datetime) -> Response:
         """The operations of a subscription's manager."""
+        await self._subscriptions.refresh()
         entry = self._subscriptions.find(self._candidates(call), now=now)
         request = call.incoming.request
         end = entry.subscription.lease.expires

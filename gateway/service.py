@@ -10,27 +10,46 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import structlog
 from sqlalchemy import Connection
 from starlette.types import ASGIApp
 
-from adapters import Matched, XPathFilterAdapter, load
+from adapters import (
+    Delivery,
+    Matched,
+    SharedAdapter,
+    SharedDelivery,
+    XPathFilterAdapter,
+    load,
+)
 from filters import Reason, Refused
 from gateway.archive import Archive
 from gateway.budgets import FilterBudgets
-from gateway.delivery import Courier, Entry, Law, Schedule
+from gateway.delivery import (
+    AUTHORS,
+    Courier,
+    Couriers,
+    Entry,
+    Law,
+    Schedule,
+    Sender,
+    Share,
+    author,
+    next_position,
+)
 from gateway.egress import AddressPolicy, HttpTransport
 from gateway.farewells import Farewells
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings, networks
 from gateway.leases import LeaseTerms
 from gateway.operations import Operations
 from gateway.parsing import Parsing
+from gateway.partitions import HOUSE, Partitions, Replicas, StoreInUse, join, replica_name, stay
 from gateway.quotas import SubscriptionQuotas
 from gateway.settings import Settings, is_loopback
-from gateway.store import Store, deadletters
+from gateway.store import Store, deadletters, replicas
 from gateway.subscriptions import Subscriptions
 from gateway.topics import TopicsSeen
 from gateway.web.app import make_app
@@ -66,6 +85,8 @@ class Snapshot:
     filter_over_budget: int
     archive: Mapping[str, int]
     """Empty where nothing is archived."""
+    replicas: Replicas | None
+    """None where the work is not shared."""
 
 
 class Gateway:
@@ -98,6 +119,10 @@ class Gateway:
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: int | None = None
         self.archive = Archive(settings.archive) if settings.archive else None
+        self.partitions: Partitions | None = None
+        """Where several gateways share the work: what of it is this one's."""
+        self._replica = ""
+        self._number = 0
         self.ready = False
         self.draining = False
         self.failed = asyncio.Event()
@@ -123,8 +148,12 @@ class Gateway:
         if not safe:
             options.setdefault("survive-power-loss", "false")
         adapter = load(settings.adapter.get_secret_value(), data=settings.data, settings=options)
+        shares = adapter.capabilities.replicas and self.store.may_be_shared
+        await self._join(alone=not shares)
         self.adapter = XPathFilterAdapter(
-            adapter, settled=self.archive.offer if self.archive else None
+            adapter,
+            settled=self.archive.offer if self.archive else None,
+            refresh=self._refresh if shares else None,
         )
         self.transport = HttpTransport(self._policy)
         self.farewells = Farewells(self.transport, self._policy)
@@ -153,26 +182,54 @@ class Gateway:
             trusted=self._trusted,
         )
         schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
-        self.courier = Courier(
-            self.store,
-            self.transport,
-            prefetch=adapter.capabilities.prefetch,
-            producer=f"{self._base}/soap",
-            give_up=self._give_up,
-            schedule=schedule,
-            slots=settings.slots,
-            end_on_overflow=settings.backlog_policy == "end",
-        )
+        sender = Sender(slots=settings.slots, probe=schedule.probe)
+
+        def make_courier(share: Share | None = None) -> Courier:
+            return Courier(
+                self.store,
+                self.transport,
+                prefetch=adapter.capabilities.prefetch,
+                producer=f"{self._base}/soap",
+                give_up=self._give_up,
+                schedule=schedule,
+                end_on_overflow=settings.backlog_policy == "end",
+                sender=sender,
+                share=share,
+                author=author(self._number, share.partition) if share else None,
+            )
+
+        self.courier: Courier | Couriers
+        if shares:
+            shared = cast(SharedAdapter, adapter)
+            shared.share()
+            self.courier = Couriers(self.store, sender)
+            self.partitions = Partitions(
+                self.store,
+                shared,
+                self.courier,
+                self.subscriptions,
+                make_courier,
+                replica=self._replica,
+            )
+            self.subscriptions.ends_expired = lambda: self._keeps_house
+        else:
+            self.courier = make_courier()
         self.subscriptions.courier = self.courier
         self.budgets = FilterBudgets(self._cancel)
         matched = await self.subscriptions.start()
         filters = {key: subscription.filter for key, subscription in matched.items()}
         for key, error in (await self.adapter.start(filters)).items():
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
-        await self.courier.start(self.subscriptions.entries)
+        if isinstance(self.courier, Courier):
+            await self.courier.start(self.subscriptions.entries)
         if self.archive is not None:
             self.archive.start()
-        for work in (self._deliver, self.subscriptions.run, self._keep_house):
+        works = [self._deliver, self.subscriptions.run, self._keep_house]
+        if self.partitions is not None:
+            works.append(self.partitions.run)
+        elif self.store.may_be_shared:
+            works.append(partial(stay, self.store, self._replica))
+        for work in works:
             self._tasks.append(task := asyncio.create_task(work()))
             task.add_done_callback(self._worker_ended)
         self.ready = True
@@ -185,6 +242,27 @@ class Gateway:
         _log.info(
             "dragoman.started", subscriptions=len(self.subscriptions), adapter=_scheme(settings)
         )
+
+    async def _join(self, *, alone: bool) -> None:
+        """Be one of the gateways that use the store, where it may have several."""
+        if not self.store.may_be_shared:
+            return
+        self._replica = replica_name(self.settings.data)
+        try:
+            self._number = await join(self.store, self._replica, alone=alone)
+        except StoreInUse as error:
+            raise DataInUse(error.reason, error.text) from error
+        if not alone:
+            self.store.number(self._number)
+
+    async def _refresh(self, delivery: Delivery) -> None:
+        if self.partitions is not None:
+            await self.partitions.refresh(cast(SharedDelivery, delivery).arrived)
+
+    @property
+    def _keeps_house(self) -> bool:
+        """Whether it is this gateway that does what is done once for all."""
+        return self.partitions is None or self.partitions.keeps_house
 
     def _behind_a_proxy_unawares(self) -> bool:
         settings = self.settings
@@ -222,8 +300,9 @@ class Gateway:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(PURGE_EVERY)
-            with contextlib.suppress(Refused):
-                await self.store.submit(_purge_old)
+            if self._keeps_house:
+                with contextlib.suppress(Refused):
+                    await self.store.submit(_purge_old)
             self.courier.clear_old()
 
     def _give_up(self, entry: Entry, reason: str) -> None:
@@ -242,17 +321,28 @@ class Gateway:
 
     async def redrive(self, numbers: list[int] | None) -> int:
         """Let dead letters wait again; how many do."""
+        await self.subscriptions.refresh()
         by_id = {entry.id: entry for entry in self.subscriptions.entries}
+        courier, step = self.courier, 1
+        if isinstance(courier, Courier):
+            position = courier.next_position(deadletters.MOST)
+        else:
+            position = next_position(0, time.time_ns(), author(self._number, HOUSE))
+            step = AUTHORS
         again = await self.store.submit(
             partial(
                 deadletters.redrive,
                 numbers=numbers,
                 alive=by_id.keys(),
-                position=self.courier.next_position(deadletters.MOST),
+                position=position,
+                step=step,
             )
         )
-        for subscription, (count, octets) in again.items():
-            self.courier.waits(by_id[subscription], count, octets)
+        if isinstance(courier, Courier):
+            for subscription, (count, octets) in again.items():
+                courier.waits(by_id[subscription], count, octets)
+        else:  # Whoever holds their partitions learns of them as of any change.
+            await self.subscriptions.refresh()
         return sum(count for count, _ in again.values())
 
     def readiness(self) -> dict[str, Any]:
@@ -264,6 +354,18 @@ class Gateway:
             "store": "writable" if writable else "unavailable",
             "adapter": _scheme(self.settings),
             "subscriptions": len(self.subscriptions),
+            **self._share(),
+        }
+
+    def _share(self) -> dict[str, Any]:
+        if self.partitions is None:
+            return {}
+        share = self.partitions.snapshot()
+        return {
+            "replica": share.replica,
+            "replicas": share.alive,
+            "partitions": {str(partition): round(age, 3) for partition, age in share.ages.items()},
+            "keeps_house": share.keeps_house,
         }
 
     async def snapshot(self) -> Snapshot:
@@ -274,7 +376,7 @@ class Gateway:
             law,
             self.operations.accepted,
             len(self.subscriptions),
-            self.courier.ledger.messages + self.adapter.deferred,
+            self.courier.unsettled + self.adapter.deferred,
             sender.open_breakers,
             self.store.writable,
             dict(self.soap.requests),
@@ -282,6 +384,7 @@ class Gateway:
             {verdict.value: number for verdict, number in sender.attempts.items()},
             self.budgets.over_budget,
             self.archive.counts if self.archive else {},
+            self.partitions.snapshot() if self.partitions else None,
         )
 
     def drain(self) -> None:
@@ -299,6 +402,11 @@ class Gateway:
         if self.ready:
             self.ready = False
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self.partitions is not None:
+                await self.partitions.stop(self.settings.drain)
+            elif self._replica:
+                with contextlib.suppress(Refused):
+                    await self.store.submit(partial(replicas.unregister, replica=self._replica))
             await self.courier.stop(self.settings.drain)
             await self.farewells.close(2.0)
             await self.adapter.close()
@@ -319,8 +427,9 @@ class Gateway:
         return make_app(self)
 
 
-def _purge_old(connection: Connection) -> int:
-    return deadletters.purge(connection, before=time.time() - deadletters.KEPT)
+def _purge_old(connection: Connection) -> None:
+    deadletters.purge(connection, before=time.time() - deadletters.KEPT)
+    replicas.prune(connection)
 
 
 def _scheme(settings: Settings) -> str:

@@ -12,14 +12,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import structlog
 
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused, compile
-from gateway.delivery import Courier, Entry
+from gateway.delivery import Courier, Couriers, Entry
 from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
 from gateway.leases import LeaseTerms, grant
 from gateway.peers import Peer
@@ -45,6 +45,8 @@ ID_LENGTH = 12
 SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
 """Subscribe requests that a network address may send: a second, and at once."""
 EXPIRED_AT_A_TIME = 256
+ELSEWHERE = 5.0
+"""Seconds that another replica has to end what has expired, before it is looked at again."""
 _KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _IN_TEXT = re.compile(rf"(?:^|/subscriptions/|urn:uuid:|uuid:)({_KEY.pattern})(?=$|[/?#])", re.I)
 T = TypeVar("T")
@@ -98,7 +100,12 @@ class Subscriptions:
         self._terms = terms
         self._quotas = quotas
         self._farewell = farewell
-        self.courier: Courier | None = None
+        self.courier: Courier | Couriers | None = None
+        self.ends_expired: Callable[[], bool] = lambda: True
+        """Whether it is this process that ends what has expired; where several share the work, one
+        does."""
+        self._version: int | None = None
+        self._learning = asyncio.Lock()
         self._entries: dict[str, Entry] = {}
         self._by_id: dict[str, Entry] = {}
         self._owners: Counter[str] = Counter()
@@ -130,7 +137,9 @@ class Subscriptions:
         """
         now = datetime.now(UTC)
         matched = {}
-        for subscription in await self._store.submit(rows.load):
+        learnt = await self._store.submit(partial(rows.learn, known=None))
+        self._version = learnt.version
+        for subscription in learnt.there:
             try:
                 entry = self._entry(subscription)
             except Refused as refused:  # Its address was fine once.
@@ -296,7 +305,11 @@ class Subscriptions:
                 raise SubscriptionUnknown
             former = entry.subscription
             changed = change(former)
-            await self._store.submit(partial(rows.update, subscription=changed))
+            if not await self._store.submit(
+                partial(rows.update, subscription=changed, former=former)
+            ):
+                await self._has_ended(entry)
+                raise SubscriptionUnknown
             entry.subscription = changed
             if changed.lease != former.lease:
                 self._watch(changed)
@@ -333,14 +346,83 @@ class Subscriptions:
         """The store first: what is answered is final, and what failed has changed nothing."""
         if entry.ended:
             raise SubscriptionUnknown
-        await self._store.submit(
+        there = await self._store.submit(
             partial(rows.delete, subscription=entry.subscription, expired=expired)
         )
+        await self._has_ended(entry, expired=expired)
+        if not there:  # Another replica ended it.
+            raise SubscriptionUnknown
+
+    async def _has_ended(self, entry: Entry, *, expired: bool = False) -> None:
+        """*entry* is in the store no more."""
         entry.ended = True
         if self.courier is not None:
             self.courier.end(entry, expired=expired)
         self._drop(entry)
         await self._adapter.remove(entry.subscription.key)
+
+    # What other replicas do.
+
+    async def refresh(self) -> None:
+        """`learn`, where there are others to learn from."""
+        if isinstance(self.courier, Couriers):
+            await self.learn()
+
+    async def learn(self) -> None:
+        """Learn what other replicas have changed: on return all is known that was committed before.
+
+        Raises:
+            StoreUnavailable: The store cannot be read; what was known is known.
+        """
+        async with self._learning:
+            learnt = await self._store.submit(partial(rows.learn, known=self._version))
+            gone = learnt.gone
+            if learnt.all:
+                gone = list(self._entries.keys() - {one.key for one in learnt.there})
+            for subscription in learnt.there:
+                await self._learn(subscription)
+            for key in gone:
+                entry = self._entries.get(key)
+                if entry is not None:
+                    async with self._lock(entry):
+                        if not entry.ended:
+                            await self._has_ended(entry)
+            self._version = learnt.version
+            for added in learnt.added:
+                entry = self._by_id.get(added.key)
+                if entry is not None and isinstance(self.courier, Couriers):
+                    self.courier.waits(entry, added.count, added.octets, added.partition)
+
+    async def _learn(self, subscription: Subscription) -> None:
+        entry = self._entries.get(subscription.key)
+        if entry is None:
+            await self._meet(subscription)
+            return
+        async with self._lock(entry):
+            former = entry.subscription
+            if entry.ended or former == subscription:
+                return
+            entry.subscription = subscription
+            if subscription.lease != former.lease:
+                self._watch(subscription)
+            if entry.halted and not self._is_over(subscription):
+                await self._adapter.add(subscription.key, subscription.filter, adopted=True)
+                entry.halted = False
+            if self.courier is not None:
+                paused = subscription.policy.paused
+                (self.courier.quiet if paused else self.courier.resume)(entry)
+
+    async def _meet(self, subscription: Subscription) -> None:
+        """One that another replica made."""
+        try:
+            entry = self._entry(subscription)
+            self._add(entry)
+            if self._is_over(subscription):
+                entry.halted = True
+            else:
+                await self._adapter.add(subscription.key, subscription.filter, adopted=True)
+        except Refused as refused:
+            _log.error("subscription.unusable", subscription=subscription.id, reason=refused.text)
 
     # Expiry.
 
@@ -392,6 +474,9 @@ class Subscriptions:
             if wsn and over.timestamp() > time.time():
                 heapq.heappush(self._expiries, (over.timestamp(), key))
                 return
+            if not self.ends_expired():
+                heapq.heappush(self._expiries, (time.time() + ELSEWHERE, key))
+                return
             try:
                 await self._end(entry, expired=True)
             except Refused as refused:
@@ -403,7 +488,7 @@ class Subscriptions:
                 _log.info("subscription.expired", subscription=entry.id)
 
 
-def _forget_failure(future: "asyncio.Future[None]") -> None:
+def _forget_failure(future: "asyncio.Future[Any]") -> None:
     if not future.cancelled() and future.exception() is not None:
         _log.warning("subscription.leftover", error=str(future.exception()))
 

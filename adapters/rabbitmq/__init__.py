@@ -19,6 +19,9 @@ from mediation import Notification
 
 FIRST_ATTEMPT = 10.0
 """Seconds that a start waits for the broker. Without it the gateway starts all the same."""
+SHARED_HEARTBEAT = 4
+"""Seconds, where gateways share the queues: the broker lets go of what a gateway consumes that was
+silent for up to two of them."""
 
 __all__ = ["RabbitMQAdapter"]
 
@@ -36,7 +39,7 @@ class RabbitMQAdapter:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self.capabilities = Capabilities(
-            durable=True, replicas=False, partitions=PARTITIONS, prefetch=setup.prefetch
+            durable=True, replicas=True, partitions=PARTITIONS, prefetch=setup.prefetch
         )
         self._consuming = Consuming(setup, lambda: self._consumer.retry_after)
         self._publishing = Publishing(
@@ -85,6 +88,22 @@ class RabbitMQAdapter:
 
     async def unwant(self, interest: Interest) -> None:
         await self._consuming.unwant(interest)
+
+    def share(self) -> None:
+        """As `SharedAdapter.share`. Consumers are exclusive then, so the order of a partition is
+        kept when it changes hands: the broker must soon notice that a gateway is gone."""
+        self._consuming.shared = True
+        parameters = self._setup.parameters
+        parameters.heartbeat = min(parameters.heartbeat, SHARED_HEARTBEAT)
+
+    async def adopt(self, interest: Interest) -> None:
+        await self._consuming.adopt(interest)
+
+    def take(self, partition: int) -> None:
+        self._consuming.take(partition)
+
+    async def release(self, partition: int) -> None:
+        await self._consuming.release(partition)
 
     def deliveries(self) -> AsyncIterator[RabbitMQDelivery]:
         return self._consuming.deliveries()

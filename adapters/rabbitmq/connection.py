@@ -23,6 +23,7 @@ OPENING = 15.0
 ANSWER = 15.0
 """Seconds that the broker gets to open a connection, and to answer a request."""
 
+ACCESS_REFUSED = 403
 NOT_FOUND = 404
 RESOURCE_LOCKED = 405
 COMMAND_INVALID = 503

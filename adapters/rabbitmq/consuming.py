@@ -3,9 +3,10 @@
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pika
@@ -15,7 +16,7 @@ from adapters.destinations import AMQP, Destination, Destinations
 from adapters.interests import Interests
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.rabbitmq.address import Setup
-from adapters.rabbitmq.connection import Channel, Connection, Lost
+from adapters.rabbitmq.connection import ACCESS_REFUSED, Channel, Connection, Lost
 from adapters.rabbitmq.keeping import Again
 from adapters.rabbitmq.messages import read
 from adapters.rabbitmq.topology import Names, NoHashing, Topology, foreign_exchanges
@@ -24,6 +25,8 @@ from mediation import Notification
 
 ASKING = 15.0
 """Seconds that a new interest may take, while others are bound too."""
+AGAIN = 0.25
+"""Seconds until a partition that another gateway consumes is asked for again."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,6 +60,7 @@ class _Arrival:
     method: Any
     properties: pika.BasicProperties
     body: bytes
+    arrived: float
 
 
 class RabbitMQDelivery:
@@ -68,6 +72,7 @@ class RabbitMQDelivery:
         "_session",
         "_settled",
         "_tag",
+        "arrived",
         "partition",
         "redelivered",
     )
@@ -80,6 +85,7 @@ class RabbitMQDelivery:
         self._tag = arrival.method.delivery_tag
         self._notification = notification
         self._settled = False
+        self.arrived: float = arrival.arrived
         self.partition: int = arrival.partition
         self.redelivered: bool = arrival.method.redelivered
 
@@ -111,6 +117,10 @@ class Consuming:
         self._buffer: deque[_Arrival] = deque()
         self._changed = asyncio.Event()
         self._closed = False
+        self._serving: Connection | None = None
+        self._taken: dict[int, asyncio.Task[None]] = {}
+        self.shared = False
+        """Only partitions that are taken are consumed."""
         self.hashing = setup.hashing
         """The broker deals messages to all partitions; else all are in the first."""
         self.forced = 0
@@ -143,6 +153,30 @@ class Consuming:
             self._held[interest] = patterns
             self._patterns.update(patterns)
 
+    async def adopt(self, interest: Interest) -> None:
+        """As `SharedAdapter.adopt`. Where it cannot be asked for now, the next connection does."""
+        try:
+            await self.want(interest)
+        except AdapterUnavailable:
+            if interest not in self._held:
+                patterns = self._patterns_of(interest)
+                self._interests.add(interest)
+                self._held[interest] = patterns
+                self._patterns.update(patterns)
+            self.renew()
+
+    def take(self, partition: int) -> None:
+        """As `SharedAdapter.take`."""
+        if partition not in self._taken:
+            self._taken[partition] = asyncio.get_running_loop().create_task(self._keep(partition))
+
+    async def release(self, partition: int) -> None:
+        """As `SharedAdapter.release`."""
+        task = self._taken.pop(partition, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
     async def unwant(self, interest: Interest) -> None:
         """As `Adapter.unwant`. Where it fails, the next connection binds what is held then."""
         patterns = self._held.pop(interest, frozenset())
@@ -153,7 +187,7 @@ class Consuming:
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
         """Consume through *connection* until it ends, or a queue is gone."""
-        topology = Topology(connection, self._names, self._setup.quorum, self.hashing)
+        topology = Topology(connection, self._names, self._setup.quorum, self.hashing, self.shared)
         try:
             await topology.set_up(foreign_exchanges(self._destinations), self._patterns.keys())
         except NoHashing as exc:
@@ -164,12 +198,17 @@ class Consuming:
         try:
             self._topology = topology
             self._session = session
-            await self._consume(session)
+            channel.closed.add_done_callback(lambda closed: session.end(str(closed.result())))
+            if self.shared:
+                self._serve_to_partitions(connection)
+            else:
+                await self._consume(session, list(range(len(self._names.queues))))
             ready()
             await asyncio.wait([session.ended, connection.closed], return_when="FIRST_COMPLETED")
         finally:
             self._topology = None
             self._session = None
+            self._serving = None
             session.open = False
             self._buffer.clear()
         raise (session.ended if session.ended.done() else connection.closed).result()
@@ -192,6 +231,8 @@ class Consuming:
     def close(self) -> None:
         """End the deliveries."""
         self._closed = True
+        for task in self._taken.values():
+            task.cancel()
         self._changed.set()
 
     def _patterns_of(self, interest: Interest) -> frozenset[Destination]:
@@ -227,13 +268,48 @@ class Consuming:
             self._names.queues[0],
         )
 
-    async def _consume(self, session: _Session) -> None:
+    def _serve_to_partitions(self, connection: Connection) -> None:
+        """Let what waits in `_keep` begin."""
+        self._serving = connection
+        for partition, task in list(self._taken.items()):
+            if task.done():
+                del self._taken[partition]
+                self.take(partition)
+
+    async def _keep(self, partition: int) -> None:
+        """Consume *partition* through the connection that there is, until it ends."""
+        said = False
+        while (connection := self._serving) is not None:
+            session: _Session | None = None
+            try:
+                channel = await connection.channel()
+                session = _Session(channel, asyncio.get_running_loop().create_future())
+                channel.closed.add_done_callback(partial(_end_with, session))
+                await self._consume(session, [partition], exclusive=True)
+                await asyncio.wait(
+                    [session.ended, connection.closed], return_when="FIRST_COMPLETED"
+                )
+            except Lost as exc:
+                if exc.code != ACCESS_REFUSED and not said:
+                    logger.warning("rabbitmq: partition %d is not consumed: %s", partition, exc)
+                    said = True
+            finally:
+                if session is not None:
+                    session.open = False
+                    self._buffer = deque(one for one in self._buffer if one.session is not session)
+                    with suppress(AMQPError):
+                        session.channel.raw.close()
+            await asyncio.sleep(AGAIN)
+
+    async def _consume(
+        self, session: _Session, partitions: Sequence[int], *, exclusive: bool = False
+    ) -> None:
         channel = session.channel
-        channel.closed.add_done_callback(lambda closed: session.end(str(closed.result())))
+        clock = asyncio.get_running_loop().time
         channel.raw.add_on_cancel_callback(lambda _frame: session.end("a queue was deleted"))
         # One topic is one queue, so each may need the whole window.
         await channel.ask(channel.raw.basic_qos, prefetch_count=self._setup.prefetch)
-        for partition, queue in enumerate(self._names.queues):
+        for partition in partitions:
 
             def arrived(
                 _channel: Any,
@@ -242,17 +318,26 @@ class Consuming:
                 body: bytes,
                 partition: int = partition,
             ) -> None:
-                self._buffer.append(_Arrival(session, partition, method, properties, body))
+                arrival = _Arrival(session, partition, method, properties, body, clock())
+                self._buffer.append(arrival)
                 self._changed.set()
 
-            await channel.ask(channel.raw.basic_consume, queue=queue, on_message_callback=arrived)
+            await channel.ask(
+                channel.raw.basic_consume,
+                queue=self._names.queues[partition],
+                on_message_callback=arrived,
+                exclusive=exclusive,
+            )
 
     def _take(self) -> RabbitMQDelivery | None:
         """The next message that somebody wants, while the window has room."""
         while self._buffer and self._buffer[0].session.unsettled < self._setup.prefetch:
             arrival = self._buffer.popleft()
             notification = self._read(arrival)
-            if notification is not None and self._interests.cover(notification.topic):
+            # Another gateway may have interests that this one has not heard of yet.
+            if notification is not None and (
+                self.shared or self._interests.cover(notification.topic)
+            ):
                 arrival.session.unsettled += 1
                 return RabbitMQDelivery(self, arrival, notification)
             arrival.session.acknowledge(arrival.method.delivery_tag)
@@ -288,3 +373,7 @@ class Consuming:
             session.unsettled -= 1
             session.acknowledge(tag)
             self._changed.set()
+
+
+def _end_with(session: _Session, closed: "asyncio.Future[Lost]") -> None:
+    session.end(str(closed.result()))

@@ -10,11 +10,14 @@ what is wanted now, joined to the partitions, and only then is its predecessor d
 that goes through both is one message in its queue, so nothing is lost and nothing is doubled.
 Whatever a crash leaves can be told: of two that exist, the later is the unfinished one.
 
+Gateways that share the queues share the exchange of interests, too (``interests.shared``). They
+only add to it: what one has no use for, another may want.
+
 The exclusive queue ``dragoman.lock`` lives as long as the connection: a second gateway of the same
 name is refused before it touches anything.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +35,7 @@ from adapters.rabbitmq.connection import (
 
 PARTITIONS = 16
 SLOTS = "abc"
+SHARED = "shared"
 
 
 class NoHashing(Exception):
@@ -69,6 +73,7 @@ class Topology:
     names: Names
     quorum: bool
     hashing: bool
+    shared: bool = False
     _slot: str = ""
     _channel: Channel | None = field(default=None)
 
@@ -81,7 +86,10 @@ class Topology:
         """
         names = self.names
         channel = self._channel = await self.connection.channel()
-        await self._lock(channel)
+        if self.shared:
+            await self._check_lock()
+        else:
+            await self._lock(channel)
         await declare_exchanges(self.connection, names.exchange, exchanges)
         for queue in names.queues:
             await channel.ask(
@@ -93,7 +101,10 @@ class Topology:
                 await channel.ask(
                     channel.raw.queue_bind, queue=queue, exchange=names.partitions, routing_key="1"
                 )
-        await self._replace_interests(channel, wanted)
+        if self.shared:
+            await self._share_interests(channel, wanted)
+        else:
+            await self._replace_interests(channel, wanted)
 
     async def bind(self, patterns: Collection[Destination]) -> None:
         """Want *patterns* too; they are in force on return."""
@@ -102,6 +113,8 @@ class Topology:
             await channel.ask(channel.raw.exchange_bind, **self._binding(pattern))
 
     async def unbind(self, patterns: Collection[Destination]) -> None:
+        if self.shared:
+            return
         channel = await self._open_channel()
         for pattern in patterns:
             await channel.ask(channel.raw.exchange_unbind, **self._binding(pattern))
@@ -112,9 +125,23 @@ class Topology:
             self._channel = await self.connection.channel()
         return self._channel
 
-    async def _lock(self, channel: Channel) -> None:
+    async def _check_lock(self) -> None:
+        """Nobody must consume all queues."""
+        channel = await self.connection.channel()
         try:
-            await channel.ask(channel.raw.queue_declare, queue=self.names.lock, exclusive=True)
+            await self._lock(channel, passive=True)
+        except Lost as exc:
+            if exc.code != NOT_FOUND:
+                raise
+
+    async def _lock(self, channel: Channel, *, passive: bool = False) -> None:
+        try:
+            await channel.ask(
+                channel.raw.queue_declare,
+                queue=self.names.lock,
+                exclusive=not passive,
+                passive=passive,
+            )
         except Lost as exc:
             if exc.code == RESOURCE_LOCKED:
                 raise Lost(
@@ -156,9 +183,19 @@ class Topology:
         complete = [slot for slot in standing if _before(slot) not in standing] or standing
         self._slot = slot = _after(complete[0]) if complete else SLOTS[0]
         fresh = self.names.interests(slot)
-        delete = channel.raw.exchange_delete
         if slot in standing:
-            await channel.ask(delete, exchange=fresh)
+            await channel.ask(channel.raw.exchange_delete, exchange=fresh)
+        await self._add_interests(channel, wanted)
+        await self._delete_interests(channel, [former for former in standing if former != slot])
+
+    async def _share_interests(self, channel: Channel, wanted: Collection[Destination]) -> None:
+        """What a gateway that was alone has left is needed no more."""
+        self._slot = SHARED
+        await self._add_interests(channel, wanted)
+        await self._delete_interests(channel, SLOTS)
+
+    async def _add_interests(self, channel: Channel, wanted: Collection[Destination]) -> None:
+        fresh = self.names.interests(self._slot)
         await channel.ask(
             channel.raw.exchange_declare,
             exchange=fresh,
@@ -177,9 +214,11 @@ class Topology:
             )
         else:
             await channel.ask(channel.raw.queue_bind, queue=self.names.queues[0], exchange=fresh)
-        for former in standing:
-            if former != slot:
-                await channel.ask(delete, exchange=self.names.interests(former))
+
+    async def _delete_interests(self, channel: Channel, slots: Iterable[str]) -> None:
+        """That there are none is no error."""
+        for slot in slots:
+            await channel.ask(channel.raw.exchange_delete, exchange=self.names.interests(slot))
 
     def _binding(self, pattern: Destination) -> dict[str, Any]:
         return {

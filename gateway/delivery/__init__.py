@@ -1,8 +1,23 @@
 """Delivery: one ordered, bounded outbox a subscription; what waits lies in the store."""
 
 from gateway.delivery.courier import HOPS_PROPERTY, Courier
+from gateway.delivery.couriers import Couriers
 from gateway.delivery.ledger import Law
 from gateway.delivery.parcels import Entry
 from gateway.delivery.schedule import Schedule
+from gateway.delivery.sender import Sender
+from gateway.delivery.shares import AUTHORS, Share, author, next_position
 
-__all__ = ["HOPS_PROPERTY", "Courier", "Entry", "Law", "Schedule"]
+__all__ = [
+    "AUTHORS",
+    "HOPS_PROPERTY",
+    "Courier",
+    "Couriers",
+    "Entry",
+    "Law",
+    "Schedule",
+    "Sender",
+    "Share",
+    "author",
+    "next_position",
+]

@@ -63,8 +63,12 @@ class Backlogs:
         most: int = MOST,
         most_octets: int = MOST_OCTETS,
         overflows: Callable[[Outbox], None] | None = None,
+        partition: int | None = None,
     ) -> None:
         self._ledger = ledger
+        self._partition = partition
+        self._reading: set[Outbox] = set()
+        """Outboxes that take a place of their destination while they are loaded."""
         self._age = age
         self._landed = landed
         self._changed = changed
@@ -123,6 +127,7 @@ class Backlogs:
                     parcel.attempts,
                     parcel.answered,
                     parcel.due,
+                    partition=self._partition or 0,
                 ),
             )
             for parcel in parcels
@@ -160,7 +165,7 @@ class Backlogs:
         def operation(connection: Connection) -> list[bool]:
             return rows.hold_all(
                 connection, message.notification, [outbox.entry.id for outbox in outboxes],
-                position=position, octets=octets, since=since,
+                position=position, octets=octets, since=since, partition=self._partition or 0,
             )  # fmt: skip
 
         def held(results: list[bool]) -> None:
@@ -207,9 +212,10 @@ class Backlogs:
             dead = rows.oldest(
                 connection, outbox.entry.id,
                 number=number, octets=octets, before=before, spared=spared,
+                partition=self._partition,
             )  # fmt: skip
             for row, notification in dead:
-                death = _death(outbox.entry, notification, row, Reason.EXPIRED_BACKLOG)
+                death = self._death(outbox.entry, notification, row, Reason.EXPIRED_BACKLOG)
                 rows.bury_held(connection, row.position, death)
             return len(dead), sum(row.octets for row, _ in dead)
 
@@ -235,6 +241,7 @@ class Backlogs:
             return
         outbox.loading = True
         outbox.destination.loading += 1
+        self._reading.add(outbox)
         self._line.append(outbox)
         self._load_next()
 
@@ -247,10 +254,11 @@ class Backlogs:
         steady = outbox.smooth and outbox.destination.recovering is None
         limit = LOADED if steady else 1
         due = None if outbox.width == 1 else time.time()
+        id_, partition = outbox.entry.id, self._partition
 
         def operation(connection: Connection) -> Loaded:
-            loaded = rows.load(connection, outbox.entry.id, limit=limit, due=due)
-            later = None if loaded else rows.next_due(connection, outbox.entry.id)
+            loaded = rows.load(connection, id_, limit=limit, due=due, partition=partition)
+            later = None if loaded else rows.next_due(connection, id_, partition=partition)
             return loaded, later
 
         self._submit(operation, partial(self._have_loaded, outbox))
@@ -259,6 +267,7 @@ class Backlogs:
         loaded, later = result
         outbox.loading = False
         outbox.destination.loading -= 1
+        self._reading.discard(outbox)
         self._loads -= 1
         if not outbox.entry.silent:
             outbox.loaded.extend(self._parcel(outbox, *one) for one in loaded)
@@ -310,7 +319,7 @@ class Backlogs:
     def bury(self, parcel: Parcel, reason: Reason, outcome: Outcome) -> Death:
         """Lay *parcel* to the dead letters, whether it is a row or lies in memory alone."""
         outbox, notification = parcel.outbox, parcel.message.notification
-        death = _death(outbox.entry, notification, parcel, reason, outcome)
+        death = self._death(outbox.entry, notification, parcel, reason, outcome)
         if parcel.state is State.HELD:
             self._leave(parcel)
             self._submit(
@@ -329,10 +338,33 @@ class Backlogs:
         """Lay a message whose filter had no verdict for *entry* to the dead letters."""
         notification = message.notification
         never = HeldRow(entry.id, position, len(notification.payload), since)
-        death = _death(entry, notification, never, Reason.FILTER_BUDGET)
+        death = self._death(entry, notification, never, Reason.FILTER_BUDGET)
         self._submit(
             lambda connection: rows.bury_fresh(connection, notification, death),
             lambda _: self._ledger.stored(message),
+        )
+
+    def _death(
+        self,
+        entry: Entry,
+        notification: Notification,
+        tried: Parcel | HeldRow,
+        reason: Reason,
+        outcome: Outcome | None = None,
+    ) -> Death:
+        return Death(
+            subscription=entry.id,
+            owner=entry.subscription.owner,
+            delivery_id=delivery_id(notification, entry.id),
+            topic=str(notification.topic) if notification.topic else None,
+            reason=reason,
+            status=outcome.status if outcome else None,
+            failure=outcome.failure.value if outcome and outcome.failure else None,
+            answer=outcome.detail if outcome else "",
+            attempts=tried.attempts,
+            since=tried.since,
+            died=time.time(),
+            partition=self._partition or 0,
         )
 
     def _leave(self, parcel: Parcel) -> None:
@@ -348,35 +380,25 @@ class Backlogs:
         operation = partial(_forget, subscription=outbox.entry.id, expired=expired)
         self._submit(operation, lambda _: None)
 
+    def abandon(self) -> None:
+        """Give back what is taken while outboxes are loaded: nothing is, any more."""
+        for outbox in self._reading:
+            outbox.destination.loading -= 1
+        self._reading.clear()
+        self._line.clear()
+        self._holding.clear()
 
-def take_up(connection: Connection) -> tuple[Mapping[str, Backlog], int]:
-    """What waits for each subscription, and the last position that was given."""
-    rows.drop_leftovers(connection)
-    return rows.backlogs(connection), rows.last_position(connection)
+
+def take_up(
+    connection: Connection, partition: int | None = None
+) -> tuple[Mapping[str, Backlog], int]:
+    """What waits for each subscription, in *partition* or in all, and the last position that was
+    given."""
+    if partition is None:
+        rows.drop_leftovers(connection)
+    return rows.backlogs(connection, partition), rows.last_position(connection)
 
 
 def _forget(connection: Connection, *, subscription: str, expired: bool) -> None:
     rows.drop(connection, subscription, expired=expired)
     totals.retire(connection, subscription)
-
-
-def _death(
-    entry: Entry,
-    notification: Notification,
-    tried: Parcel | HeldRow,
-    reason: Reason,
-    outcome: Outcome | None = None,
-) -> Death:
-    return Death(
-        subscription=entry.id,
-        owner=entry.subscription.owner,
-        delivery_id=delivery_id(notification, entry.id),
-        topic=str(notification.topic) if notification.topic else None,
-        reason=reason,
-        status=outcome.status if outcome else None,
-        failure=outcome.failure.value if outcome and outcome.failure else None,
-        answer=outcome.detail if outcome else "",
-        attempts=tried.attempts,
-        since=tried.since,
-        died=time.time(),
-    )

@@ -12,6 +12,7 @@ stays unsettled. One that hangs, fails, stands behind another held one or exceed
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import structlog
 
@@ -21,6 +22,7 @@ from gateway.delivery.ledger import CROWD, RETRY, Law, Ledger
 from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Schedule, Verdict, judge
 from gateway.delivery.sender import SLOTS, Sender
+from gateway.delivery.shares import Share, next_position
 from gateway.egress import FailureKind, Request, Transport, hops_header
 from gateway.store import Reason, Store, totals
 from gateway.store.outbox import Backlog
@@ -52,6 +54,9 @@ class Courier:
         give_up: Called with a subscription that ends for want of delivery, and why.
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
+        share: What of the work it does, where several gateways share it.
+        author: What tells its positions from those of others: see `next_position`.
+        sender: The sender that it has in common with others.
     """
 
     def __init__(
@@ -68,6 +73,9 @@ class Courier:
         most_octets: int = MOST_OCTETS,
         end_on_overflow: bool = False,
         retry: float = RETRY,
+        share: Share | None = None,
+        author: int | None = None,
+        sender: Sender | None = None,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -75,8 +83,12 @@ class Courier:
         self._producer = producer
         self._give_up = give_up
         self._schedule = schedule or Schedule()
-        self.ledger = Ledger(store, retry=retry)
-        self.sender = Sender(self, slots=slots, probe=self._schedule.probe)
+        self._share = share
+        self._author = author
+        self._partition = share.partition if share else None
+        self.ledger = Ledger(store, retry=retry, share=share)
+        self.sender = sender or Sender(slots=slots, probe=self._schedule.probe)
+        self._owns_sender = sender is None
         self._backlogs = Backlogs(
             self.ledger,
             age=self._schedule.age,
@@ -85,16 +97,19 @@ class Courier:
             most=most,
             most_octets=most_octets,
             overflows=self._overflows if end_on_overflow else None,
+            partition=self._partition,
         )
         self._window = max(1, prefetch // 2)
         self._messages: dict[Message, None] = {}
-        self._outboxes: set[Outbox] = set()
+        self._outboxes: dict[Entry, Outbox] = {}
         self._sweeping = False
+        self._stopped = False
+        self._abandoned = False
         self._position = 0
 
     async def start(self, entries: Iterable[Entry]) -> None:
         """Take up what waits in the store for *entries*."""
-        backlogs, last = await self._store.submit(take_up)
+        backlogs, last = await self._store.submit(partial(take_up, partition=self._partition))
         self._position = max(last, time.time_ns())
         now, wall = self._loop.time(), time.time()
         for entry in entries:
@@ -120,14 +135,14 @@ class Courier:
         message = Message(delivery.notification, delivery, self._loop.time())
         message.pending = 1
         self.ledger.messages += 1
-        self._position = position = max(self._position + 1, time.time_ns())
+        self._position = position = next_position(self._position, time.time_ns(), self._author)
         wall = time.time()
         waiting: list[Outbox] = []
         for entry in entries:
             if entry.silent:
                 self._pass_by(entry)
                 continue
-            outbox = entry.outbox or self._outbox(entry)
+            outbox = self._outboxes.get(entry) or self._outbox(entry)
             message.pending += 1
             self.ledger.matched()
             if self._must_wait(outbox):
@@ -166,7 +181,7 @@ class Courier:
             or len(outbox.live) + len(outbox.flying) >= WINDOW
             or outbox.breaker.open
             or outbox.destination.congested
-            or self.sender.stopped
+            or self._stopped
         )
 
     @property
@@ -198,11 +213,16 @@ class Courier:
             self._sweep_later()
 
     def _outbox(self, entry: Entry) -> Outbox:
-        if entry.outbox is None:
+        outbox = self._outboxes.get(entry)
+        if outbox is None:
             destination = self.sender.destination(entry.target)
-            entry.outbox = Outbox(entry, destination, self._schedule.probe)
-            self._outboxes.add(entry.outbox)
-        return entry.outbox
+            outbox = Outbox(entry, destination, self, self._schedule.probe)
+            self._outboxes[entry] = outbox
+        return outbox
+
+    def outbox(self, entry: Entry) -> Outbox | None:
+        """The outbox of *entry*, if anything is under way."""
+        return self._outboxes.get(entry)
 
     # What is sent, and when.
 
@@ -242,6 +262,8 @@ class Courier:
     def next(self, outbox: Outbox) -> Parcel | None:
         if outbox.entry.silent or len(outbox.flying) >= outbox.width:
             return None
+        if self._stopped or (self._share and self._share.until <= self._loop.time()):
+            return None
         if self._wait(outbox) > 0:
             self._ready(outbox)
             return None
@@ -270,6 +292,9 @@ class Courier:
 
     def landed(self, parcel: Parcel, outcome: Outcome) -> None:
         outbox = parcel.outbox
+        if self._abandoned:
+            outbox.flying.discard(parcel)
+            return
         entry = outbox.entry
         now = self._loop.time()
         if outcome.verdict is Verdict.RETRY:
@@ -280,7 +305,7 @@ class Courier:
                 outbox.breaker.failed(now, at_least=outcome.retry_after or 0.0)
             elif outbox.destination.breaker.open:
                 for waiting in list(outbox.destination.queue):
-                    self.hangs(waiting)
+                    waiting.owner.hangs(waiting)
         else:
             outbox.smooth = True
             entry.failing_attempts, entry.failing_since = 0, None
@@ -310,7 +335,7 @@ class Courier:
 
     def _after(self, outbox: Outbox, first: bool = False) -> None:
         """Something about *outbox* has changed; *first*: it had its turn already."""
-        if outbox not in self._outboxes:
+        if self._outboxes.get(outbox.entry) is not outbox:
             pass  # It was forgotten.
         elif outbox.idle:
             self._forget(outbox)
@@ -322,8 +347,7 @@ class Courier:
     def _forget(self, outbox: Outbox) -> None:
         if outbox.timer is not None:
             outbox.timer.cancel()
-        self._outboxes.discard(outbox)
-        outbox.entry.outbox = None
+        del self._outboxes[outbox.entry]
         self.sender.release(outbox.destination)
 
     def _delivered(self, parcel: Parcel) -> None:
@@ -392,6 +416,8 @@ class Courier:
 
     def hangs(self, outbox: Outbox) -> None:
         """What lies in memory goes to the store; nothing waits for an ended subscription."""
+        if self._abandoned:
+            return
         if outbox.entry.ended:
             for parcel in outbox.flying:
                 if parcel.state is State.LIVE:
@@ -403,13 +429,13 @@ class Courier:
 
     def quiet(self, entry: Entry) -> None:
         """*entry* was paused or halted: what lies in memory goes to the store."""
-        if entry.outbox is not None:
-            self._backlogs.put_away(entry.outbox)
+        if (outbox := self._outboxes.get(entry)) is not None:
+            self._backlogs.put_away(outbox)
 
     def resume(self, entry: Entry) -> None:
         """*entry* may be sent to again."""
-        if entry.outbox is not None:
-            self._ready(entry.outbox)
+        if (outbox := self._outboxes.get(entry)) is not None:
+            self._ready(outbox)
 
     def waits(self, entry: Entry, count: int, octets: int) -> None:
         """Rows for *entry* were added to the store by someone else."""
@@ -425,7 +451,7 @@ class Courier:
     def end(self, entry: Entry, *, expired: bool = False) -> None:
         """*entry* has ended and left the store: nothing more starts."""
         entry.ended = True
-        outbox = entry.outbox
+        outbox = self._outboxes.get(entry)
         if outbox is None:
             return
         for parcel in outbox.live:
@@ -439,7 +465,7 @@ class Courier:
 
     def clear_old(self) -> None:
         """What has waited for too long dies."""
-        for outbox in list(self._outboxes):
+        for outbox in list(self._outboxes.values()):
             if outbox.held:
                 self._backlogs.bound(outbox, by_age=True)
 
@@ -450,16 +476,34 @@ class Courier:
 
     async def stop(self, seconds: float) -> None:
         """Start nothing more, give what is under way *seconds*, keep the rest in the store."""
-        self.sender.stopped = True
-        for outbox in list(self._outboxes):
+        self._stopped = True
+        for outbox in list(self._outboxes.values()):
             self.hangs(outbox)
         self._backlogs.flush()
-        await self.sender.stop(seconds)
+        await self.sender.stop(seconds, None if self._owns_sender else self)
         self._backlogs.flush()
         await self.ledger.drained()
 
+    def abandon(self) -> None:
+        """Another gateway may have the partition: send, store and settle nothing more."""
+        self._stopped = self._abandoned = True
+        self.ledger.abandon()
+        self._backlogs.abandon()
+        self._messages.clear()
+        for outbox in list(self._outboxes.values()):
+            for parcel in outbox.flying:
+                parcel.state = State.DONE
+            outbox.live.clear()
+            outbox.loaded.clear()
+            self._forget(outbox)
+
     def next_position(self, count: int) -> int:
         """The first of *count* positions after all that were given."""
-        self._position = max(self._position + 1, time.time_ns())
-        first, self._position = self._position, self._position + count
+        first = next_position(self._position, time.time_ns(), self._author)
+        self._position = first + count
         return first
+
+    @property
+    def unsettled(self) -> int:
+        """Messages that are not settled."""
+        return self.ledger.messages

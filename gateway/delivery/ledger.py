@@ -8,8 +8,8 @@ the order in which it happened, whatever happens to the store.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +17,9 @@ import structlog
 from sqlalchemy import Connection
 
 from gateway.delivery.parcels import Entry, Message
+from gateway.delivery.shares import Share
 from gateway.store import Operation, Store, StoreUnavailable, Totals, outbox, run_apart, totals
+from gateway.store.replicas import Fenced
 from gateway.store.totals import ENDED
 
 RETRY = 1.0
@@ -49,8 +51,10 @@ class Law:
 class Ledger:
     """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
 
-    def __init__(self, store: Store, *, retry: float = RETRY) -> None:
+    def __init__(self, store: Store, *, retry: float = RETRY, share: Share | None = None) -> None:
         self._store = store
+        self._share = share
+        self._abandoned = False
         self._retry = retry
         self._loop = asyncio.get_running_loop()
         self._settling: list[Message] = []
@@ -93,6 +97,8 @@ class Ledger:
         self._less(message)
 
     def _less(self, message: Message) -> None:
+        if self._abandoned:
+            return
         self.live -= 1
         if self._room is not None and self.live <= CROWD:
             if not self._room.done():
@@ -115,22 +121,37 @@ class Ledger:
 
     async def room(self) -> None:
         """Wait until another message may be taken on."""
-        while self.live > CROWD:
+        while self.live > CROWD and not self._abandoned:
             self._room = self._loop.create_future()
             await self._room
 
     # Transactions.
 
+    def abandon(self) -> None:
+        """Commit and settle nothing more, and count nothing."""
+        self._abandoned = True
+        self._queue.clear()
+        self._settling.clear()
+        self._removing.clear()
+        self._skipped.clear()
+        self.live = self.messages = 0
+        self.unsettled = Totals()
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        self._quiet.set()
+
     def submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:
         """Run *operation* until it is committed, then call *then* with its result. It follows
         everything that was asked for before."""
+        if self._abandoned:
+            return
         if self._settling or self._removing:
             self._collect()
         self._queue.append((operation, then))
         self._next()
 
     def _next(self) -> None:
-        if self._busy:
+        if self._busy or self._abandoned:
             return
         if self._settling or self._removing:
             self._collect()
@@ -147,9 +168,14 @@ class Ledger:
         work: Sequence[tuple[Operation, Callable[[Any], None]]],
         run: Callable[[Sequence[Operation], Connection], list[Any]],
     ) -> None:
+        if self._abandoned:
+            return
         operations = [operation for operation, _ in work]
+        whole = partial(run, operations)
+        if self._share is not None:
+            whole = partial(_run_held, self._share.check, whole)
         try:
-            future = self._store.submit(partial(run, operations))
+            future = self._store.submit(whole)
         except StoreUnavailable:
             self._loop.call_later(self._retry, self._try, work, run)
         else:
@@ -161,6 +187,17 @@ class Ledger:
         run: Callable[[Sequence[Operation], Connection], list[Any]],
         future: "asyncio.Future[list[Any]]",
     ) -> None:
+        if self._abandoned:
+            if not future.cancelled():
+                future.exception()
+            return
+        share = self._share
+        if share is not None and (
+            share.until <= self._loop.time()
+            or (not future.cancelled() and isinstance(future.exception(), Fenced))
+        ):
+            share.lost()
+            return
         if future.cancelled() or isinstance(future.exception(), StoreUnavailable):
             self._loop.call_later(self._retry, self._try, work, run)
             return
@@ -218,10 +255,19 @@ class Ledger:
 
     def law(self, durable: Totals, held: int, dead_letters: int, in_flight: int) -> Law:
         """The law, given the sums in the store, its rows and the attempts under way."""
-        sums = Totals(
-            **{name: getattr(durable, name) + getattr(self.unsettled, name) for name in _COUNTED}
-        )
-        return Law(sums, held + self.live - in_flight, in_flight, dead_letters)
+        return add_up([self], durable, held, dead_letters, in_flight)
+
+
+def add_up(
+    ledgers: Iterable[Ledger], durable: Totals, held: int, dead_letters: int, in_flight: int
+) -> Law:
+    """The law of all *ledgers* together, over one store."""
+    sums, live = replace(durable), 0
+    for ledger in ledgers:
+        live += ledger.live
+        for name in _COUNTED:
+            setattr(sums, name, getattr(sums, name) + getattr(ledger.unsettled, name))
+    return Law(sums, held + live - in_flight, in_flight, dead_letters)
 
 
 _COUNTED = tuple(field.name for field in fields(Totals))
@@ -229,3 +275,13 @@ _COUNTED = tuple(field.name for field in fields(Totals))
 
 def _run(operations: Sequence[Operation], connection: Connection) -> list[Any]:
     return [operation(connection) for operation in operations]
+
+
+def _run_held(
+    check: Callable[[Connection], None],
+    run: Callable[[Connection], list[Any]],
+    connection: Connection,
+) -> list[Any]:
+    """Only while the partition is held."""
+    check(connection)
+    return run(connection)

@@ -14,21 +14,21 @@ from mediation import Notification, Recipient, Rendering, Shape, Subscription
 
 if TYPE_CHECKING:
     from gateway.delivery.destinations import Destination
+    from gateway.delivery.sender import Owner
 
 
 class Entry:
     """A subscription as delivery sees it: what is prepared once, at Subscribe."""
 
     __slots__ = (
-        "ended", "failing_attempts", "failing_since", "halted", "outbox", "recipient",
-        "subscription", "target",
+        "ended", "failing_attempts", "failing_since", "halted", "recipient", "subscription",
+        "target",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
         self.subscription = subscription
         self.recipient = recipient
         self.target = target
-        self.outbox: Outbox | None = None
         self.halted = False
         """Its lease is over, but it may still be renewed: nothing is sent."""
         self.ended = False
@@ -117,14 +117,19 @@ class Outbox:
 
     __slots__ = (
         "breaker", "destination", "entry", "flying", "held",
-        "holding", "live", "loaded", "loading", "octets", "queued", "smooth", "timer", "until",
-        "wake_at",
+        "holding", "live", "loaded", "loading", "octets", "owner", "queued", "smooth", "timer",
+        "until", "wake_at",
     )  # fmt: skip
 
     def __init__(
-        self, entry: Entry, destination: "Destination", probe: float = FIRST_PROBE
+        self,
+        entry: Entry,
+        destination: "Destination",
+        owner: "Owner",
+        probe: float = FIRST_PROBE,
     ) -> None:
         self.entry = entry
+        self.owner = owner
         self.destination = destination
         self.live: deque[Parcel] = deque()
         self.loaded: deque[Parcel] = deque()

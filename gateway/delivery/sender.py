@@ -22,6 +22,7 @@ MAX_OCTETS = 128 * 2**20
 CUT_AFTER = 3.0
 """Seconds after which an attempt that hangs is given up, when there is too much under way."""
 TICK = 0.05
+"""Seconds; no patience is shorter."""
 
 _log = structlog.get_logger("dragoman.delivery")
 
@@ -55,13 +56,11 @@ class Sender:
 
     def __init__(
         self,
-        owner: Owner,
         *,
         slots: int = SLOTS,
         probe: float = FIRST_PROBE,
         max_octets: int = MAX_OCTETS,
     ) -> None:
-        self._owner = owner
         self._loop = asyncio.get_running_loop()
         self._slots = slots
         self._probe = probe
@@ -162,7 +161,7 @@ class Sender:
                     continue
                 outbox = destination.queue.popleft()
                 outbox.queued = False
-                parcel = self._owner.next(outbox)
+                parcel = outbox.owner.next(outbox)
                 if parcel is not None:
                     self._start(parcel)
                 self._turn(destination)
@@ -193,7 +192,7 @@ class Sender:
 
     async def _attempt(self, parcel: Parcel) -> None:
         try:
-            outcome = await self._owner.send(parcel)
+            outcome = await parcel.outbox.owner.send(parcel)
         except SendFailed as error:
             outcome = failed(error)
         except asyncio.CancelledError:
@@ -215,7 +214,7 @@ class Sender:
         self.attempts[outcome.verdict] += 1
         if outcome.verdict is Verdict.DELIVERED:
             self.answer_time += 0.05 * (now - parcel.started - self.answer_time)
-        self._owner.landed(parcel, outcome)
+        parcel.outbox.owner.landed(parcel, outcome)
         self._turn(destination)
         self._pump()
 
@@ -230,21 +229,25 @@ class Sender:
     def _tick(self) -> None:
         """Attempts that hang give their slots back, and tell their owner."""
         now = self._loop.time()
-        patience = self._owner.patience
+        patiences: dict[Owner, float] = {}
         freed = False
         for parcel in list(self._flying):
             age = now - parcel.started
-            if age < min(patience, YOUNG):
+            if age < TICK:
                 break
+            owner = parcel.outbox.owner
+            patience = patiences.get(owner)
+            if patience is None:
+                patience = patiences[owner] = owner.patience
             if age >= YOUNG and parcel.slot:
                 parcel.slot = False
                 self._slots += 1
                 freed = True
             if age >= patience and not parcel.hung:
                 parcel.hung = True
-                self._owner.hangs(parcel.outbox)
+                owner.hangs(parcel.outbox)
                 for waiting in list(parcel.outbox.destination.queue):
-                    self._owner.hangs(waiting)
+                    waiting.owner.hangs(waiting)
         if self._octets >= self._max_octets:
             self._make_place(now)
         self._ticking = bool(self._flying)
@@ -264,10 +267,16 @@ class Sender:
                 self._cut.add(parcel)
                 task.cancel()
 
-    async def stop(self, seconds: float) -> None:
-        """Start nothing more; give what is under way *seconds* to end, then cancel it."""
-        self.stopped = True
-        tasks = list(self._flying.values())
+    async def stop(self, seconds: float, owner: Owner | None = None) -> None:
+        """Give what is under way *seconds* to end, then cancel it: all, and nothing more starts, or
+        what *owner* has."""
+        if owner is None:
+            self.stopped = True
+        tasks = [
+            task
+            for parcel, task in self._flying.items()
+            if owner is None or parcel.outbox.owner is owner
+        ]
         if tasks:
             _, pending = await asyncio.wait(tasks, timeout=seconds)
             for task in pending:

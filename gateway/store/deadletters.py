@@ -5,9 +5,10 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection, select
 
-from gateway.store import outbox, totals
+from gateway.store import outbox, replicas, totals
 from gateway.store.outbox import DeadLetter, Death, Reason
 from gateway.store.schema import dead_letters, held, messages, subscriptions
+from gateway.store.statements import number
 from gateway.store.totals import Totals
 
 KEPT = 7 * 86400.0
@@ -65,10 +66,12 @@ def redrive(
     *,
     alive: Collection[str],
     position: int,
+    step: int = 1,
 ) -> dict[str, tuple[int, int]]:
     """Let dead letters wait again, those of subscriptions *alive* alone; None means all.
 
-    Their message ids stay. They take positions from *position* on.
+    Their message ids stay. They take positions from *position* on, *step* apart. Where replicas
+    share the store, whoever holds their partitions is told.
 
     Returns:
         The number and the octets that wait again, by subscription.
@@ -83,6 +86,7 @@ def redrive(
     if numbers is not None:
         query = query.where(dead_letters.c.number.in_(list(numbers)))
     again: dict[str, tuple[int, int]] = {}
+    parts: dict[str, dict[int, tuple[int, int]]] = {}
     now = time.time()
     for row in connection.execute(query).all():
         if row.subscription not in alive:
@@ -98,12 +102,19 @@ def redrive(
                 attempts=0,
                 answered=0,
                 due=now,
+                partition=row.partition,
             )
         )
-        position += 1
+        position += step
+        part = parts.setdefault(row.subscription, {})
+        count, octets = part.get(row.partition, (0, 0))
+        part[row.partition] = (count + 1, octets + row.octets)
         count, octets = again.get(row.subscription, (0, 0))
         again[row.subscription] = (count + 1, octets + row.octets)
     totals.add(connection, {key: Totals(dead=-count) for key, (count, _) in again.items()})
+    if number(connection):
+        for subscription, part in sorted(parts.items()):
+            replicas.changed(connection, subscription, part)
     return again
 
 

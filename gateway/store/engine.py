@@ -195,6 +195,11 @@ class Store:
             self._condition.notify()
         return future
 
+    @property
+    def may_be_shared(self) -> bool:
+        """Whether several gateways can have it."""
+        return self._engine is not None and self._engine.dialect.name == "postgresql"
+
     def number(self, replica: int) -> None:
         """Tell operations the number of this replica: see `gateway.store.statements`."""
         if self._engine is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, func, select, text
+from sqlalchemy import ColumnElement, Connection, Row, func, select, text
 
 from gateway.store import schema, totals
 from gateway.store.schema import held, messages, subscriptions
@@ -39,6 +39,7 @@ class HeldRow(NamedTuple):
     due: float = 0.0
     message: int = 0
     """The number of its message; given by the store."""
+    partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Death:
     attempts: int
     since: float
     died: float
+    partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +118,13 @@ def _storable(value: str) -> str:
 
 
 _HOLD = (
-    "INSERT INTO held (subscription, position, octets, since, attempts, answered, due, message) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO held (subscription, position, octets, since, attempts, answered, due, message, "
+    "partition) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _HOLD_ALL = (
-    "INSERT INTO held (subscription, position, message, octets, since, attempts, answered, due) "
-    "SELECT value, :position, :message, :octets, :since, 0, 0, 0 FROM EACH WHERE true"
+    "INSERT INTO held (subscription, position, message, octets, since, attempts, answered, due, "
+    "partition) SELECT value, :position, :message, :octets, :since, 0, 0, 0, :partition "
+    "FROM EACH WHERE true"
 )
 _IS_KNOWN = text(
     "SELECT 1 FROM held WHERE subscription = :subscription AND message = :message "
@@ -185,6 +188,7 @@ def hold_all(
     position: int,
     octets: int,
     since: float,
+    partition: int = 0,
 ) -> list[bool]:
     """Keep a fresh *notification* for each of *subscriptions*, as `hold` does for one."""
     number, new = put_message(connection, notification)
@@ -193,21 +197,26 @@ def hold_all(
     if fresh:
         for_each(
             connection, _HOLD_ALL, fresh,
-            position=position, message=number, octets=octets, since=since,
+            position=position, message=number, octets=octets, since=since, partition=partition,
         )  # fmt: skip
         totals.add_matched(connection, fresh)
     return [subscription not in known for subscription in subscriptions]
 
 
 def load(
-    connection: Connection, subscription: str, *, limit: int, due: float | None = None
+    connection: Connection,
+    subscription: str,
+    *,
+    limit: int,
+    due: float | None = None,
+    partition: int | None = None,
 ) -> list[tuple[HeldRow, Notification]]:
     """The first deliveries that wait for *subscription*, at most *limit* and about 1 MiB; with
-    *due*, only those that are due then."""
+    *due*, only those that are due then; in *partition*, or in all."""
     query = (
         select(held, messages.c.body, messages.c.properties)
         .join(messages, messages.c.number == held.c.message)
-        .where(held.c.subscription == subscription)
+        .where(held.c.subscription == subscription, *_within(partition))
         .order_by(held.c.position)
         .limit(limit)
     )
@@ -223,6 +232,10 @@ def load(
     return loaded
 
 
+def _within(partition: int | None) -> list[ColumnElement[bool]]:
+    return [] if partition is None else [held.c.partition == partition]
+
+
 def _read(row: Row[Any]) -> tuple[HeldRow, Notification]:
     waiting = HeldRow(
         row.subscription,
@@ -233,14 +246,18 @@ def _read(row: Row[Any]) -> tuple[HeldRow, Notification]:
         row.answered,
         row.due,
         row.message,
+        row.partition,
     )
     return waiting, decode(bytes(row.body), json.loads(row.properties))
 
 
-def backlogs(connection: Connection) -> Mapping[str, Backlog]:
-    """What waits for each subscription; ``due`` is its first delivery's."""
+def backlogs(connection: Connection, partition: int | None = None) -> Mapping[str, Backlog]:
+    """What waits for each subscription, in *partition* or in all; ``due`` is its first
+    delivery's."""
+    within = _within(partition)
     first = (
         select(held.c.subscription, func.min(held.c.position).label("position"))
+        .where(*within)
         .group_by(held.c.subscription)
         .subquery()
     )
@@ -252,9 +269,9 @@ def backlogs(connection: Connection) -> Mapping[str, Backlog]:
     )
     due = dict(map(tuple, heads))
     sums = connection.execute(
-        select(held.c.subscription, func.count(), func.sum(held.c.octets)).group_by(
-            held.c.subscription
-        )
+        select(held.c.subscription, func.count(), func.sum(held.c.octets))
+        .where(*within)
+        .group_by(held.c.subscription)
     )
     return {
         subscription: Backlog(count, int(octets), due[subscription])
@@ -292,10 +309,13 @@ def last_position(connection: Connection) -> int:
     return int(connection.execute(select(func.max(held.c.position))).scalar() or 0)
 
 
-def next_due(connection: Connection, subscription: str) -> float | None:
-    """When the first of the deliveries that wait for *subscription* is due."""
+def next_due(
+    connection: Connection, subscription: str, *, partition: int | None = None
+) -> float | None:
+    """When the first of the deliveries that wait for *subscription* is due, in *partition* or in
+    all."""
     return connection.execute(
-        select(func.min(held.c.due)).where(held.c.subscription == subscription)
+        select(func.min(held.c.due)).where(held.c.subscription == subscription, *_within(partition))
     ).scalar()
 
 
@@ -372,6 +392,7 @@ def oldest(
     octets: int,
     before: float,
     spared: Collection[int],
+    partition: int | None = None,
     limit: int = 256,
 ) -> list[tuple[HeldRow, Notification]]:
     """The oldest deliveries that wait for *subscription*: at least *number* of them, and so many
@@ -379,7 +400,7 @@ def oldest(
     no more than *limit*."""
     query = (
         select(held.c.position, held.c.octets, held.c.since)
-        .where(held.c.subscription == subscription)
+        .where(held.c.subscription == subscription, *_within(partition))
         .order_by(held.c.position)
         .limit(limit + len(spared))
     )
@@ -409,8 +430,9 @@ def bury_fresh(connection: Connection, notification: Notification, death: Death)
 
 _BURY = text(
     "INSERT INTO dead_letters (subscription, owner, message, delivery_id, topic, reason, status, "
-    "failure, answer, attempts, since, died) VALUES (:subscription, :owner, :message, "
-    ":delivery_id, :topic, :reason, :status, :failure, :answer, :attempts, :since, :died) "
+    "failure, answer, attempts, since, died, partition) VALUES (:subscription, :owner, :message, "
+    ":delivery_id, :topic, :reason, :status, :failure, :answer, :attempts, :since, :died, "
+    ":partition) "
     "ON CONFLICT DO NOTHING"
 )
 
@@ -431,6 +453,7 @@ def _bury(connection: Connection, number: int, death: Death) -> bool:
             "attempts": death.attempts,
             "since": death.since,
             "died": death.died,
+            "partition": death.partition,
         },
     )
     return bool(result.rowcount)

@@ -1,6 +1,8 @@
 """Subscriptions as rows."""
 
 import json
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,36 +10,86 @@ from sqlalchemy import Connection, select
 
 from filters import Expression, Filter, View
 from gateway.sharing import shared
-from gateway.store import outbox, totals
+from gateway.store import outbox, replicas, totals
 from gateway.store.schema import subscriptions
+from gateway.store.statements import number
 from mediation import EndpointReference, Lease, Policy, Soap, Spec, Subscription, Version, Wsa
 
 
 def insert(connection: Connection, subscription: Subscription) -> None:
     """Keep a new subscription."""
     connection.execute(subscriptions.insert().values(**_values(subscription)))
+    _tell(connection, subscription.key)
 
 
-def update(connection: Connection, subscription: Subscription) -> None:
-    """Keep a subscription's new lease and policy."""
-    values = _values(subscription)
-    connection.execute(
-        subscriptions.update()
-        .where(subscriptions.c.key == subscription.key)
-        .values({name: values[name] for name in ("policy", "expires", "as_duration")})
+def update(connection: Connection, subscription: Subscription, former: Subscription) -> bool:
+    """Keep what of a subscription's lease and policy is another than in *former*, so that what
+    another replica changes stays; whether there still is such a subscription."""
+    values, old = _values(subscription), _values(former)
+    changed = {name: values[name] for name in _MUTABLE if values[name] != old[name]}
+    if not changed:
+        changed = {name: values[name] for name in _MUTABLE[:1]}
+    found = connection.execute(
+        subscriptions.update().where(subscriptions.c.key == subscription.key).values(changed)
     )
+    if found.rowcount:
+        _tell(connection, subscription.key)
+    return bool(found.rowcount)
 
 
-def delete(connection: Connection, subscription: Subscription, *, expired: bool) -> None:
-    """Forget a subscription with all that waits for it, as expired or as cancelled."""
-    connection.execute(subscriptions.delete().where(subscriptions.c.key == subscription.key))
+_MUTABLE = ("policy", "expires", "as_duration")
+
+
+def delete(connection: Connection, subscription: Subscription, *, expired: bool) -> bool:
+    """Forget a subscription with all that waits for it, as expired or as cancelled; whether it was
+    still there."""
+    found = connection.execute(
+        subscriptions.delete().where(subscriptions.c.key == subscription.key)
+    )
+    if not found.rowcount:
+        return False
     outbox.drop(connection, subscription.id, expired=expired)
     totals.retire(connection, subscription.id)
+    _tell(connection, subscription.key)
+    return True
 
 
-def load(connection: Connection) -> list[Subscription]:
-    """All subscriptions. Equal parts are one object each."""
-    return [_read(row._mapping) for row in connection.execute(select(subscriptions))]
+def _tell(connection: Connection, key: str) -> None:
+    """Let other replicas know, where there are any."""
+    if number(connection):
+        replicas.changed(connection, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What other replicas have changed: subscriptions that are there, and keys of those that are no
+    more; ``all`` says that ``there`` are all that there are."""
+
+    version: int
+    there: list[Subscription]
+    gone: list[str]
+    added: tuple[replicas.Added, ...]
+    all: bool = False
+
+
+def learn(connection: Connection, known: int | None) -> Learnt:
+    """What has changed since version *known*; everything where that is None, or too long ago."""
+    if known is not None:
+        changes = replicas.changes_since(connection, known)
+        if changes.keys is not None:
+            there = load(connection, changes.keys) if changes.keys else []
+            gone = set(changes.keys) - {one.key for one in there}
+            return Learnt(changes.version, there, sorted(gone), changes.added)
+    version = replicas.version(connection)  # Before: what changes meanwhile is learnt twice.
+    return Learnt(version, load(connection), [], (), all=True)
+
+
+def load(connection: Connection, keys: Collection[str] | None = None) -> list[Subscription]:
+    """All subscriptions, or those of *keys*. Equal parts are one object each."""
+    query = select(subscriptions)
+    if keys is not None:
+        query = query.where(subscriptions.c.key.in_(list(keys)))
+    return [_read(row._mapping) for row in connection.execute(query)]
 
 
 def _values(subscription: Subscription) -> dict[str, object]:

@@ -8,6 +8,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 if TYPE_CHECKING:
+    from gateway.partitions import Replicas
     from gateway.service import Gateway, Snapshot
 
 
@@ -79,6 +80,8 @@ class _Collector:
             ("store_writable", "Whether the store takes writes.", int(taken.store_writable)),
         ):
             families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
+        if taken.replicas is not None:
+            families += _of_replicas(taken.replicas)
         for name, text, label, values in (
             ("requests", "SOAP requests, by operation.", "operation", taken.requests),
             ("refusals", "Requests refused, by reason.", "reason", taken.refusals),
@@ -89,3 +92,24 @@ class _Collector:
                 family.add_metric([key], value)
             families.append(family)
         return families
+
+
+def _of_replicas(share: "Replicas") -> list[CounterMetricFamily | GaugeMetricFamily]:
+    labels = ["replica"]
+    families: list[CounterMetricFamily | GaugeMetricFamily] = []
+    for name, text, value in (
+        ("replicas", "Gateways that share the work.", share.alive),
+        ("partitions", "Partitions that are held.", len(share.ages)),
+        ("keeps_house", "Whether this gateway does what is done once for all.", share.keeps_house),
+    ):
+        family = GaugeMetricFamily(f"dragoman_{name}", text, labels=labels)
+        family.add_metric([share.replica], float(value))
+        families.append(family)
+    ages = GaugeMetricFamily(
+        "dragoman_lease_age_seconds",
+        "Since the lease of a partition was renewed.",
+        labels=["replica", "partition"],
+    )
+    for partition, age in share.ages.items():
+        ages.add_metric([share.replica, str(partition)], age)
+    return [*families, ages]

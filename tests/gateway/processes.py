@@ -139,8 +139,11 @@ def event(number: str, filling: int = 0) -> bytes:
 class Publisher:
     """Publishes numbered events one after the other, and knows what became of each."""
 
-    def __init__(self, gateway: GatewayProcess, name: str = "", *, filling: int = 0) -> None:
+    def __init__(
+        self, gateway: GatewayProcess, name: str = "", *, filling: int = 0, path: str = "/soap"
+    ) -> None:
         self._gateway = gateway
+        self._path = path
         self._name = name
         self._filling = filling
         self._next = 0
@@ -174,7 +177,7 @@ class Publisher:
             self._streams = await asyncio.open_connection("127.0.0.1", port)
         reader, writer = self._streams
         writer.write(
-            f"POST /soap HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: "
+            f"POST {self._path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: "
             f"{SPEAKER.soap.media_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
             + body
         )
@@ -200,10 +203,20 @@ class Publisher:
 
 @asynccontextmanager
 async def publishing(
-    gateway: GatewayProcess, rate: float, *, publishers: int = 4, filling: int = 0
+    gateway: GatewayProcess,
+    rate: float,
+    *,
+    publishers: int = 4,
+    filling: int = 0,
+    topics: bool = False,
 ) -> AsyncIterator[list[Publisher]]:
-    """Publishers that together publish *rate* events a second."""
-    those = [Publisher(gateway, f"{chr(97 + i)}", filling=filling) for i in range(publishers)]
+    """Publishers that together publish *rate* events a second, with *topics* each on its own."""
+    those = [
+        Publisher(
+            gateway, name, filling=filling, path=f"/soap/topic/of-{name}" if topics else "/soap"
+        )
+        for name in "abcdefgh"[:publishers]
+    ]
     tasks = [asyncio.create_task(one.run(rate / publishers)) for one in those]
     try:
         yield those

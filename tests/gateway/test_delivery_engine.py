@@ -293,9 +293,11 @@ async def test_breaker_of_a_subscription(run: Engine, sinks: Consumers) -> None:
     other = await run.subscribe(beside.url)
     run.publish(1)
     await consumer.have(FAILURES)
-    assert entry.outbox is not None
+    outbox = run.courier.outbox(entry)
+    assert outbox is not None
     run.publish(2)
-    assert other.outbox is None or not other.outbox.breaker.open
+    beside_it = run.courier.outbox(other)
+    assert beside_it is None or not beside_it.breaker.open
     assert await beside.have(2) == ["1", "2"]
     assert run.courier.sender.open_breakers == 0
     consumer.behaviour = accept
@@ -391,7 +393,7 @@ async def test_end_with_deliveries_in_every_state(
     assert ended + law.totals.delivered == law.totals.matched
     assert law.totals.delivered <= 1
     assert [consumer.count for consumer in (hung, away, fresh)] == seen
-    assert all(entry.outbox is None for entry in run.entries)
+    assert all(run.courier.outbox(entry) is None for entry in run.entries)
 
 
 @on_each_store
@@ -515,12 +517,11 @@ async def test_memory_is_given_back(run: Engine, sinks: Consumers) -> None:
         while any(message() is not None for message in messages):
             await asyncio.sleep(0.05)
             gc.collect()
-    assert all(entry.outbox is None for entry in run.entries)
+    assert all(run.courier.outbox(entry) is None for entry in run.entries)
     assert not run.courier._outboxes
     assert not run.courier.sender._destinations
 
 
-@on_each_store
 async def test_loads_are_bounded(store_url: str, sinks: Consumers) -> None:
     """Many outboxes with large messages at a start: they are loaded as they are sent."""
     await sinks.leave()
