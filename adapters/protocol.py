@@ -72,6 +72,18 @@ class Delivery(Protocol):
         """The message is dealt with. In any order; a second call does nothing."""
 
 
+class SelectedDelivery(Delivery, Protocol):
+    """What a system yields that evaluates dialects itself (``Capabilities.dialects``).
+
+    A message is yielded once for topics, however many it meets, and once for each interest in such
+    a dialect that it meets; each is settled by itself.
+    """
+
+    @property
+    def interest(self) -> Interest | None:
+        """The one in a dialect of the system's that it was yielded for; None: for topics."""
+
+
 class Adapter(Protocol):
     """One messaging system; one adapter a process."""
 

@@ -16,13 +16,16 @@ from adapters.protocol import (
     Capabilities,
     Delivery,
     Interest,
+    SelectedDelivery,
     SharedAdapter,
 )
+from adapters.selection import divide
 from filters import (
     Filter,
     FilterError,
     FilterSet,
     Matching,
+    Reason,
     TopicPattern,
     compile,
     parse_expression,
@@ -33,6 +36,10 @@ logger = logging.getLogger(__name__)
 
 TURN = 32
 """Messages that are matched before others in the event loop get their turn."""
+
+
+_Wanted = TopicPattern | Interest | None
+"""What filters need: topics, what the system evaluates itself, or everything."""
 
 
 @dataclass(slots=True)
@@ -47,7 +54,9 @@ class XPathFilterAdapter:
     """Wraps an adapter; the one place that knows subscriptions, by key.
 
     The system is asked for topics alone, one interest for all filters that mean the same topics.
-    What it yields is matched once against all filters; the verdict is ours.
+    What it yields is matched once against all filters; the verdict is ours. Only what is in a
+    dialect of the system's own it decides itself: it yields the message once more for that, and
+    the rest of such filters is matched then.
 
     Args:
         settled: Told each notification when it is settled; it must neither raise nor block. With
@@ -67,8 +76,10 @@ class XPathFilterAdapter:
         self._settled = settled
         self._refresh = refresh
         self._filters: FilterSet[str] = FilterSet(payload_paths=PAYLOAD_PATHS)
-        self._pattern_of: dict[str, TopicPattern | None] = {}
-        self._references: dict[TopicPattern | None, _Reference] = {}
+        self._selected: dict[Interest, FilterSet[str]] = {}
+        """What is left to match of filters of which the system evaluates a part."""
+        self._pattern_of: dict[str, _Wanted] = {}
+        self._references: dict[_Wanted, _Reference] = {}
         if settled is not None:
             self._references[None] = _Reference(EVERYTHING_WANTED, filters=1)
         self._asking = asyncio.Lock()
@@ -101,15 +112,30 @@ class XPathFilterAdapter:
         refused = {}
         for key, filter in filters.items():
             try:
-                self._filters.add(key, filter)
+                pattern, interest, rest = self._choose(filter)
+                self._filters_for(pattern).add(key, rest)
             except FilterError as exc:
                 refused[key] = exc
                 continue
-            pattern, interest = self._choose(filter)
             self._references.setdefault(pattern, _Reference(interest)).filters += 1
             self._pattern_of[key] = pattern
         await self._adapter.start(self.interests)
         return refused
+
+    def check(self, filter: Filter) -> None:
+        """Whether *filter* can be evaluated, as far as that is known without asking the system.
+
+        Raises:
+            FilterError: It cannot; of an unknown dialect with those of the system among the names.
+        """
+        _, rest = divide(filter, self.capabilities.dialects)
+        try:
+            compile(rest)
+        except FilterError as exc:
+            if exc.reason is not Reason.FILTER_DIALECT:
+                raise
+            names = (*exc.names, *self.capabilities.dialects)
+            raise FilterError(exc.reason, exc.text, value=exc.value, names=names) from exc
 
     async def add(self, key: str, filter: Filter, *, adopted: bool = False) -> None:
         """Match *filter* for *key*, in place of the one it may have had. In force on return.
@@ -121,8 +147,8 @@ class XPathFilterAdapter:
             FilterError: It cannot be evaluated. Nothing has changed.
             AdapterUnavailable: The system did not take the interest. Nothing has changed.
         """
-        compile(filter)
-        pattern, interest = self._choose(filter)
+        self.check(filter)
+        pattern, interest, rest = self._choose(filter)
         if pattern not in self._references:
             async with self._asking:
                 if pattern not in self._references:
@@ -134,9 +160,12 @@ class XPathFilterAdapter:
                 self._references[pattern].filters += 1
         else:
             self._references[pattern].filters += 1
-        self._filters.add(key, filter)
         replaces = key in self._pattern_of
         former = self._pattern_of.get(key)
+        filters = self._filters_for(pattern)
+        if replaces and self._filters_for(former) is not filters:
+            self._filters_for(former).remove(key)
+        filters.add(key, rest)
         self._pattern_of[key] = pattern
         if replaces:
             await self._let_go(former)
@@ -144,7 +173,7 @@ class XPathFilterAdapter:
     async def remove(self, key: str) -> None:
         """Match nothing for *key*, at once. That it has no filter is no error."""
         if key in self._pattern_of:
-            self._filters.remove(key)
+            self._filters_for(self._pattern_of[key]).remove(key)
             await self._let_go(self._pattern_of.pop(key))
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
@@ -178,9 +207,11 @@ class XPathFilterAdapter:
                     return
                 if self._refresh is not None:
                     await self._refresh(delivery)
-                if self._settled is not None:
+                selected = self._interest_of(delivery)
+                matching = self._match(delivery.notification, selected)
+                if self._settled is not None and selected is None:
                     delivery = ObservedDelivery(delivery, self._settled)
-                matched = deferral.divide(delivery, self._match(delivery.notification))
+                matched = deferral.divide(delivery, matching)
                 if matched is not None:
                     yield matched
                 turn += 1
@@ -190,11 +221,20 @@ class XPathFilterAdapter:
             if coming is not None:
                 coming.cancel()
 
-    def _match(self, notification: Notification) -> Matching[str]:
+    def _interest_of(self, delivery: Delivery) -> Interest | None:
+        """The one in a dialect of the system's own that *delivery* is yielded for."""
+        if not self.capabilities.dialects:
+            return None
+        return cast(SelectedDelivery, delivery).interest
+
+    def _match(self, notification: Notification, selected: Interest | None) -> Matching[str]:
         """Which filters match. One message must not end the delivery of all others, again and
         again after each restart: what fails on it matches nobody."""
+        filters = self._filters if selected is None else self._selected.get(selected)
+        if filters is None:  # It is wanted no more.
+            return Matching()
         try:
-            return self._filters.begin(event(notification))
+            return filters.begin(event(notification))
         except Exception:
             logger.exception("a message cannot be matched: %s", notification.id[:200])
             return Matching()
@@ -204,28 +244,41 @@ class XPathFilterAdapter:
         await self._deferral.close()
         await self._adapter.close()
 
-    def _choose(self, filter: Filter) -> tuple[TopicPattern | None, Interest]:
-        """What to ask the system for: everything, or one topic expression of *filter*.
+    def _choose(self, filter: Filter) -> tuple[_Wanted, Interest, Filter]:
+        """What to ask the system for, and what is left to match: what it evaluates itself,
+        everything, or one topic expression of *filter*.
 
         All of its expressions must hold, so any of them will do; one that is asked for already
         costs nothing.
         """
+        selected, rest = divide(filter, self.capabilities.dialects)
+        if selected is not None:
+            return selected, selected, rest
         if not filter.topics:
-            return None, EVERYTHING_WANTED
+            return None, EVERYTHING_WANTED, filter
         choices = [(parse_expression(topic), Interest(topic)) for topic in filter.topics]
-        return next((choice for choice in choices if choice[0] in self._references), choices[0])
+        wanted = next((choice for choice in choices if choice[0] in self._references), choices[0])
+        return *wanted, filter
 
-    async def _let_go(self, pattern: TopicPattern | None) -> None:
+    def _filters_for(self, wanted: _Wanted) -> FilterSet[str]:
+        if not isinstance(wanted, Interest):
+            return self._filters
+        if wanted not in self._selected:
+            self._selected[wanted] = FilterSet(payload_paths=PAYLOAD_PATHS)
+        return self._selected[wanted]
+
+    async def _let_go(self, pattern: _Wanted) -> None:
         """One filter less needs *pattern*."""
         self._references[pattern].filters -= 1
         if self._is_needless(pattern):
             async with self._asking:
                 if self._is_needless(pattern):
                     interest = self._references.pop(pattern).interest
+                    self._selected.pop(interest, None)
                     # It may lag: what nobody wants is settled as it comes.
                     with suppress(AdapterUnavailable):
                         await self._adapter.unwant(interest)
 
-    def _is_needless(self, pattern: TopicPattern | None) -> bool:
+    def _is_needless(self, pattern: _Wanted) -> bool:
         reference = self._references.get(pattern)
         return reference is not None and reference.filters == 0

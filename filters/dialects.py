@@ -29,6 +29,10 @@ TOPIC_IBM_CONCRETE = (
 TOPIC_IBM_FULL = "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicExpression/full"
 """The 1.0 drafts' other two; only ``TOPIC_IBM_SIMPLE`` differs from what came of it."""
 
+JMS_SELECTOR = "urn:dragoman:dialect:jms-selector:1"
+"""A message selector over the properties (JMS 2.0, "Message selector syntax"). Nobody else has a
+URI for it; where the messaging system evaluates selectors, it does."""
+
 SPELLINGS: dict[str, str] = {
     TOPIC_SIMPLE_1_2: TOPIC_SIMPLE,
     TOPIC_CONCRETE_1_2: TOPIC_CONCRETE,

@@ -41,6 +41,7 @@ class StompAdapter:
             durable=True,
             replicas=False,
             partitions=len(setup.partitions),
+            dialects=setup.dialects,
             prefetch=setup.prefetch,
         )
         self._consuming = Consuming(setup, folder, lambda: self._consumer.retry_after)

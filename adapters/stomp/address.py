@@ -16,6 +16,7 @@ from adapters.protocol import AdapterError
 from adapters.stomp.connection import Address
 from adapters.stomp.systems import PLAIN, ActiveMQ, Artemis, RabbitMQ, System
 from filters import Reason
+from filters.dialects import JMS_SELECTOR
 
 PREFETCH = 64
 """A crash repeats at most this many."""
@@ -32,6 +33,7 @@ class Setup:
     """All that can be configured.
 
     ``partitions`` are the patterns that are consumed; no two match the same destination.
+    ``dialects`` are those that the broker evaluates.
     ``source`` is the broker's URL without credentials: the source of native messages.
     """
 
@@ -42,6 +44,7 @@ class Setup:
     prefetch: int
     destinations: Destinations
     partitions: tuple[Destination, ...]
+    dialects: tuple[str, ...]
 
 
 def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
@@ -77,6 +80,7 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
         prefetch=options.number("prefetch", PREFETCH, least=1, most=1000),
         destinations=destinations,
         partitions=_partitions(destinations),
+        dialects=(JMS_SELECTOR,) if kind == "activemq" else (),
     )
     options.finish()
     return setup

@@ -17,14 +17,17 @@ from adapters.interests import Interests
 from adapters.keeping import Lost
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.stomp.address import Setup
-from adapters.stomp.connection import Connection
+from adapters.stomp.connection import Connection, Declined
 from adapters.stomp.frames import Frame
 from adapters.stomp.messages import read
+from adapters.stomp.selectors import check_selector
 from adapters.stomp.standing import Standing
 from adapters.stomp.subscribing import Subscription, Subscriptions
-from filters import DEFAULT_TOPIC, Topic
+from filters import DEFAULT_TOPIC, FilterError, Reason, Topic
 from mediation import Notification
 
+MAX_SELECTORS = 64
+"""Selectors in use: each costs the broker durable subscriptions."""
 ASKING = 15.0
 """Seconds that a new interest may take, while others are asked for too."""
 
@@ -76,6 +79,11 @@ class StompDelivery:
         return self._arrival.subscription.partition or 0
 
     @property
+    def interest(self) -> Interest | None:
+        """The one whose selector it met; None: it comes from a queue that has everything."""
+        return self._arrival.subscription.interest
+
+    @property
     def redelivered(self) -> bool:
         return bool(self._arrival.frame.headers.get("redelivered") == "true")
 
@@ -99,6 +107,7 @@ class Consuming:
         self._standing = Standing(folder, f"{setup.source} {setup.name}")
         self._retry_after = retry_after
         self._interests = Interests()
+        self._selecting: set[Interest] = set()
         self._changing = asyncio.Lock()
         self._session: _Session | None = None
         self._buffer: deque[_Arrival] = deque()
@@ -110,18 +119,23 @@ class Consuming:
         """Native messages that were no notifications, and were made some."""
 
     def cover(self, notification: Notification) -> bool:
-        return self._interests.cover(notification.topic)
+        return bool(self._selecting) or self._interests.cover(notification.topic)
 
     def begin(self, interests: Collection[Interest]) -> None:
         """Hold *interests*.
 
         Raises:
-            FilterError: One of them is no topic expression of a known dialect.
+            FilterError: One of them is no topic expression of a known dialect, nor a selector.
         """
-        self._interests.replace(interests)
+        selecting = {interest for interest in interests if self._selector(interest)}
+        self._interests.replace([each for each in interests if each not in selecting])
+        self._selecting = selecting
 
     async def want(self, interest: Interest) -> None:
         """As `Adapter.want`. Topics cost the broker nothing: its queue has them already."""
+        if self._selector(interest):
+            await self._select(interest)
+            return
         if not self.established:
             raise AdapterUnavailable(
                 "the gateway's queue is not there yet", retry_after=self._retry_after()
@@ -129,15 +143,19 @@ class Consuming:
         self._interests.add(interest)
 
     async def unwant(self, interest: Interest) -> None:
-        """As `Adapter.unwant`."""
+        """As `Adapter.unwant`. Where it fails, the next connection removes what is left."""
         self._interests.discard(interest)
+        if interest in self._selecting:
+            self._selecting.discard(interest)
+            async with self._session_to_change() as session:
+                await session.subscriptions.unselect(interest)
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
         """Consume through *connection* until it ends."""
         session = _Session(connection, Subscriptions(self._setup, connection, self._standing))
         connection.on_message = lambda frame: self._arrived(session, frame)
         try:
-            await session.subscriptions.begin([])
+            await session.subscriptions.begin(self._selecting)
             self._session = session
             self.established = True
             ready()
@@ -162,6 +180,37 @@ class Consuming:
         """End the deliveries."""
         self._closed = True
         self._changed.set()
+
+    def _selector(self, interest: Interest) -> bool:
+        """Whether *interest* is one in what a selector selects.
+
+        Raises:
+            FilterError: It is, and the selector is none that we let through.
+        """
+        expression = interest.expression
+        if expression is None or expression.dialect not in self._setup.dialects:
+            return False
+        check_selector(expression.text)
+        return True
+
+    async def _select(self, interest: Interest) -> None:
+        async with self._session_to_change() as session:
+            if interest in self._selecting:
+                return
+            if len(self._selecting) >= MAX_SELECTORS:
+                raise FilterError(Reason.QUOTA, "there are too many selectors in use")
+            try:
+                await session.subscriptions.select(interest)
+            except Declined as exc:
+                if exc.kind.endswith("InvalidSelectorException"):
+                    raise FilterError(
+                        Reason.FILTER_INVALID, "the broker does not understand the selector"
+                    ) from exc
+                raise
+            if self._session is not session:
+                # The next connection has perhaps been told already what to consume.
+                raise Lost("the connection ended")
+            self._selecting.add(interest)
 
     @asynccontextmanager
     async def _session_to_change(self) -> AsyncIterator[_Session]:
@@ -199,11 +248,17 @@ class Consuming:
             # A wildcard consumes from narrower queues too, whose messages are copies of ours.
             if queue is None or queue == arrival.frame.headers.get("destination"):
                 notification = self._read(arrival.frame)
-                if self._interests.cover(notification.topic):
+                if self._is_wanted(arrival, notification):
                     arrival.session.unsettled += 1
                     return StompDelivery(self, arrival, notification)
             arrival.session.acknowledge(arrival.frame)
         return None
+
+    def _is_wanted(self, arrival: _Arrival, notification: Notification) -> bool:
+        interest = arrival.subscription.interest
+        if interest is None:
+            return self._interests.cover(notification.topic)
+        return interest in self._selecting
 
     def _read(self, frame: Frame) -> Notification:
         system = self._setup.system

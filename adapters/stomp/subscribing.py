@@ -75,7 +75,12 @@ class Subscriptions:
                 drained.append(Subscription(f"left-{len(drained)}", headers, None))
         self._standing.write([*stand, *(one.standing for one in drained)])
         for subscription in [*wanted, *drained]:
-            await self._subscribe(subscription)
+            try:
+                await self._subscribe(subscription)
+            except Declined as exc:
+                if subscription.interest is None:
+                    raise
+                logger.warning("stomp: the broker no longer takes a selector: %s", exc)
 
     async def select(self, interest: Interest) -> None:
         """Consume what *interest* selects too; in force on return.

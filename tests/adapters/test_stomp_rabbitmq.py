@@ -29,7 +29,8 @@ class TestRabbitMQsPlugIn(AdapterContract):
     @pytest.fixture(autouse=True)
     def _broker(self, broker: RabbitMQ) -> None:
         self.url = url_of(broker)
-        self.settings = {"name": f"contract-{uuid.uuid4().hex[:8]}", "system": "rabbitmq"}
+        name = f"contract-{uuid.uuid4().hex[:8]}"
+        self.settings = {"name": name, "root": name, "system": "rabbitmq"}
 
     def make_adapter(self, data: Path) -> Adapter:
         return load(self.url, data=data, settings=self.settings)

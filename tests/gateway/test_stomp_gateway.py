@@ -15,7 +15,7 @@ import stomp
 from tests.activemq import ActiveMQ, activemq, needs_activemq
 from tests.brokers import PASSWORD, USER, wire_to
 from tests.gateway.consumers import consumers, until
-from tests.gateway.envelopes import notification_message, notify, topic_expression
+from tests.gateway.envelopes import message_content, notification_message, notify, topic_expression
 from tests.gateway.processes import SPEAKER, GatewayProcess, Publisher, gateway_process, publishing
 from tests.gateway.traffic import SECONDS, accepted, judge, refused, subscribed
 
@@ -97,6 +97,46 @@ async def test_destinations_that_exist(
         await consumer.have(2, SECONDS)
         assert "3" in consumer.numbers and "1" not in consumer.numbers
         await gateway.at_rest()
+
+
+async def test_a_selector(broker: ActiveMQ, tmp_path: Path) -> None:
+    """Named in Subscribe, evaluated by the broker, advertised, kept through a restart."""
+    selector = "urn:dragoman:dialect:jms-selector:1"
+    environment = adapter(broker.url)
+    name = environment["DRAGOMAN_ADAPTER"].rpartition("=")[2]
+    connection = stomp.Connection12([("127.0.0.1", broker.port)])
+    connection.connect(USER, PASSWORD, wait=True, with_connect_command=True)
+
+    def publish(number: int) -> None:
+        topic = f"/topic/VirtualTopic.{name}.adhoc.storms"
+        connection.send(topic, f"<n>{number}</n>", severity=str(number))
+
+    async with consumers() as sinks, gateway_process(tmp_path / "data", environment) as gateway:
+        everything, severe = sinks.add(), sinks.add()
+        await gateway.subscribe(everything.url)
+        condition = message_content("severity &gt; 5", dialect=selector)
+        answer = await gateway.ask(SPEAKER.wsn_subscribe(severe.url, filter=condition))
+        assert answer.status == 200, answer.body
+        for number in (4, 6, 5, 10):
+            publish(number)
+        await everything.have(4, SECONDS)
+        assert await severe.have(2, SECONDS) == ["6", "10"]
+        await gateway.kill()
+        publish(7)
+        await gateway.start()
+        publish(3)
+        publish(8)
+        await severe.have_all(["6", "10", "7", "8"])
+        await everything.have_all(["4", "6", "5", "10", "7", "3", "8"])
+        assert set(severe.numbers) == {"6", "10", "7", "8"}
+        await gateway.at_rest()
+        unknown = '<e:Filter Dialect="urn:no-such-dialect">severity</e:Filter>'
+        answer = await gateway.ask(SPEAKER.wse_subscribe(severe.url, filter=unknown))
+        assert answer.status == 400 and selector.encode() in answer.body, answer.body
+        broken = condition.replace("severity", "severity = = ")
+        answer = await gateway.ask(SPEAKER.wsn_subscribe(severe.url, filter=broken))
+        assert answer.status == 400
+    connection.disconnect(receipt="done")
 
 
 async def test_a_broker_that_comes_late_and_goes(broker: ActiveMQ, tmp_path: Path) -> None:

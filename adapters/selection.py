@@ -1,0 +1,32 @@
+"""Filters of which the messaging system evaluates a part itself, in a dialect of its own."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from adapters.protocol import Interest
+from filters import Expression, Filter, FilterError, Reason
+
+
+def divide(filter: Filter, dialects: Collection[str]) -> tuple[Interest | None, Filter]:
+    """The interest in the expression of *filter* that is in one of *dialects*, and the rest of it.
+
+    Raises:
+        FilterError: ``FILTER_COSTLY``: it has several such expressions.
+    """
+    theirs = [each for each in filter.contents + filter.others if _dialect(each) in dialects]
+    if not theirs:
+        return None, filter
+    if len(theirs) > 1:
+        raise FilterError(
+            Reason.FILTER_COSTLY, "the messaging system evaluates one expression of a filter"
+        )
+    rest = replace(
+        filter,
+        contents=tuple(each for each in filter.contents if each not in theirs),
+        others=tuple(each for each in filter.others if each not in theirs),
+    )
+    return Interest(Expression(theirs[0].text.strip(), _dialect(theirs[0]))), rest
+
+
+def _dialect(expression: Expression) -> str:
+    return expression.dialect.strip()
