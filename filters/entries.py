@@ -74,6 +74,15 @@ def extend(keys: list[Key], held: Held[Key]) -> None:
         keys.append(held)
 
 
+def extend_all(keys: list[Key], all_held: list[Held[Key]]) -> None:
+    """The same for many, most of which are single keys."""
+    for held in all_held:
+        if held.__class__ is Several:
+            keys.extend(held)
+        elif held is not NOBODY:
+            keys.append(held)  # type: ignore[arg-type]
+
+
 Number: TypeAlias = tuple[View, int]
 """A content expression: its view, and its number in the index of that view."""
 

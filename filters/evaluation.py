@@ -7,7 +7,17 @@ from typing import Generic, TypeVar
 from lxml import etree
 
 from filters.compiled import holds
-from filters.entries import Contents, Deferred, Group, Held, Matching, Nobody, Number, extend
+from filters.entries import (
+    Contents,
+    Deferred,
+    Group,
+    Held,
+    Matching,
+    Nobody,
+    Number,
+    extend,
+    extend_all,
+)
 from filters.events import Event, View
 from filters.matching.verification import Verification, Verifier
 
@@ -60,8 +70,7 @@ class Evaluation(Generic[Key]):
         for view, seen in self._seen.items():
             alone, filed = seen.contents.alone, seen.contents.filed
             if alone:
-                for number in seen.found.true:
-                    extend(matching.keys, alone[number])
+                extend_all(matching.keys, [alone[number] for number in seen.found.true])
                 for number in seen.found.doubtful:
                     if not isinstance(alone[number], Nobody):
                         self._settle(alone[number], ((view, number),), matching)
