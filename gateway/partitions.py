@@ -120,9 +120,12 @@ class Partitions:
 
     async def run(self) -> None:
         """Take, renew and let go, for ever."""
-        await self._store.submit(partial(replicas.declare, partitions=range(HOUSE, self._count)))
+        declared = False
         while True:
             try:
+                if not declared:
+                    await self._ask(partial(replicas.declare, partitions=range(HOUSE, self._count)))
+                    declared = True
                 await self._round()
             except StoreUnavailable:
                 self._expire()

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from adapters import XPathFilterAdapter
-from filters import Reason, Refused
+from filters import Reason, Refused, compile
 from gateway.delivery import Courier, Couriers, Entry
 from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
 from gateway.leases import LeaseTerms, grant
@@ -187,7 +187,7 @@ class Subscriptions:
         target = self._check_address(request.consumer.address)
         if request.end_to is not None:
             self._check_address(request.end_to.address)
-        self._adapter.check(request.filter)
+        compile(request.filter)
         spec = context.spec
         expires = grant(
             request.expires, spec.version.family, self._terms, trusted=peer.trusted, now=now
@@ -406,7 +406,7 @@ class Subscriptions:
             if subscription.lease != former.lease:
                 self._watch(subscription)
             if entry.halted and not self._is_over(subscription):
-                await self._adapter.add(subscription.key, subscription.filter, adopted=True)
+                await self._adopt(entry)
                 entry.halted = False
             if self.courier is not None:
                 paused = subscription.policy.paused
@@ -416,13 +416,22 @@ class Subscriptions:
         """One that another replica made."""
         try:
             entry = self._entry(subscription)
-            self._add(entry)
-            if self._is_over(subscription):
-                entry.halted = True
-            else:
-                await self._adapter.add(subscription.key, subscription.filter, adopted=True)
         except Refused as refused:
             _log.error("subscription.unusable", subscription=subscription.id, reason=refused.text)
+            return
+        self._add(entry)
+        if self._is_over(subscription):
+            entry.halted = True
+        else:
+            await self._adopt(entry)
+
+    async def _adopt(self, entry: Entry) -> None:
+        """Match what another replica has made the messaging system yield."""
+        subscription = entry.subscription
+        try:
+            await self._adapter.add(subscription.key, subscription.filter, adopted=True)
+        except Refused as refused:  # A dialect that is installed there, not here.
+            _log.error("subscription.unmatched", subscription=entry.id, reason=refused.text)
 
     # Expiry.
 
