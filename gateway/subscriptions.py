@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import structlog
 
 from adapters import XPathFilterAdapter
-from filters import Reason, Refused, compile
+from filters import Reason, Refused
 from gateway.delivery import Courier, Couriers, Entry
 from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
 from gateway.leases import LeaseTerms, grant
@@ -187,7 +187,7 @@ class Subscriptions:
         target = self._check_address(request.consumer.address)
         if request.end_to is not None:
             self._check_address(request.end_to.address)
-        compile(request.filter)
+        self._adapter.check(request.filter)
         spec = context.spec
         expires = grant(
             request.expires, spec.version.family, self._terms, trusted=peer.trusted, now=now
