@@ -7,6 +7,7 @@ from filters.matching import _kernel
 from filters.matching._kernel import Names
 from filters.matching.index import Found
 from filters.matching.shapes import plan_of
+from filters.reasons import FilterError, Reason
 
 
 def unfit() -> str | None:
@@ -35,10 +36,14 @@ __all__ = ["Names", "NativeIndex", "unfit"]
 
 
 class NativeIndex:
-    """See `filters.matching.index.Index`."""
+    """See `filters.matching.index.Index`.
 
-    def __init__(self) -> None:
-        self._kernel = _kernel.Kernel()
+    Args:
+        message: Messages are counted from there on, modulo 2**32.
+    """
+
+    def __init__(self, message: int = 0) -> None:
+        self._kernel = _kernel.Kernel(message)
         self._scopes: dict[Namespaces, int] = {}
         self._namespaces: list[Namespaces] = []
         self._users: list[int] = []
@@ -49,7 +54,8 @@ class NativeIndex:
         return len(self._kernel)
 
     def add(self, expression: Expression) -> int:
-        text = expression.text.encode()
+        # What is no character at all is refused with the plan.
+        text = expression.text.encode(errors="surrogatepass")
         namespaces = used_namespaces(expression)
         scope = self._scopes.get(namespaces)
         if scope is not None:
@@ -59,18 +65,20 @@ class NativeIndex:
                 return number
         plan = plan_of(expression)
         scope = self._keep_scope(namespaces)
-        return self._kernel.add(text, scope, plan)
+        try:
+            return self._kernel.add(text, scope, plan)
+        except BaseException as exc:
+            self._let_go_scope(scope)
+            if isinstance(exc, UnicodeEncodeError):
+                raise FilterError(Reason.FILTER_INVALID, "a namespace is not characters") from None
+            raise
 
     def remove(self, number: int) -> None:
         if not self._kernel.has(number):
             raise KeyError(number)
         scope = self._kernel.scope(number)
         if self._kernel.let_go(number):
-            self._users[scope] -= 1
-            if not self._users[scope]:
-                del self._scopes[self._namespaces[scope]]
-                self._namespaces[scope] = ()
-                self._free.append(scope)
+            self._let_go_scope(scope)
 
     def find(self, root: etree._Element) -> Found:
         true, doubtful, unprogrammed = self._kernel.find(root)
@@ -102,6 +110,17 @@ class NativeIndex:
             self._scopes[namespaces] = scope
         self._users[scope] += 1
         return scope
+
+    def _let_go_scope(self, scope: int) -> None:
+        self._users[scope] -= 1
+        if not self._users[scope]:
+            del self._scopes[self._namespaces[scope]]
+            self._namespaces[scope] = ()
+            self._free.append(scope)
+
+    def sizes(self) -> dict[str, int]:
+        """How much there is of everything that expressions or messages make grow."""
+        return {"scopes": len(self._scopes), **self._kernel.sizes()}
 
 
 def used_namespaces(expression: Expression) -> Namespaces:

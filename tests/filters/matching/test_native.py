@@ -1,0 +1,372 @@
+"""What the compiled engine keeps: numbers, memory, and its wits under hostile documents.
+
+Its verdicts are held to libxml2's in `test_engines`.
+"""
+
+import random
+import time
+from collections.abc import Sequence
+
+import pytest
+from lxml import etree
+
+from filters.documents import parse_own
+from filters.filter import Expression
+from filters.matching.engines import engine_note
+from filters.matching.plan import Plan
+from filters.matching.shapes import plan_of
+from filters.reasons import FilterError, Reason
+from filters.workloads import Vocabulary, expressions, family_of, messages
+from filters.xpath import compile_xpath
+from tests.filters.matching.differential import check
+from tests.filters.matching.expressions import NAMESPACES, Grammar
+from tests.filters.matching.nasty import document
+
+if note := engine_note():
+    pytest.skip(note, allow_module_level=True)
+
+from filters.matching._kernel import Kernel
+from filters.matching.native import NativeIndex
+
+MAX_STATES = 20_000
+MAX_REMEMBERED = 2**14
+PATH = 257
+"""Elements around one another, and the document."""
+MAX_IDLE = 1024
+"""Ends of paths that nobody uses any more, beside one in eight nodes; each keeps those before it."""
+
+
+def expression(text: str) -> Expression:
+    return Expression(text, namespaces=NAMESPACES)
+
+
+def expect(
+    texts: Sequence[str], documents: Sequence[bytes], index: NativeIndex | None = None
+) -> None:
+    """Libxml2's verdict of each, one after the other, in one index."""
+    index = index or NativeIndex()
+    numbers = {text: index.add(expression(text)) for text in texts}
+    compiled = {text: compile_xpath(text, NAMESPACES) for text in texts}
+    for octets in documents:
+        root = parse_own(octets)
+        true, doubtful = index.find(root)
+        for text, number in numbers.items():
+            if number not in doubtful:
+                assert (number in true) == bool(compiled[text](root)), text
+
+
+# ---------------------------------------------------------------------------------------- numbers
+
+
+def test_a_number_is_shared() -> None:
+    index = NativeIndex()
+    number = index.add(expression("a = 'x'"))
+    assert index.add(expression("a = 'x'")) == number
+    assert index.add(expression("a  = 'x'")) != number
+    assert len(index) == 2
+    index.remove(number)
+    assert index.find(parse_own(b"<r><a>x</a></r>")).true.count(number) == 1
+    index.remove(number)
+    assert number not in index.find(parse_own(b"<r><a>x</a></r>")).true
+    with pytest.raises(KeyError):
+        index.expression(number)
+
+
+def test_only_namespaces_in_use_matter() -> None:
+    index = NativeIndex()
+    one = index.add(Expression("p:a", namespaces=(("p", "urn:p"), ("q", "urn:q"))))
+    same = index.add(Expression("p:a", namespaces=(("p", "urn:p"), ("other", "urn:o"))))
+    other = index.add(Expression("p:a", namespaces=(("p", "urn:q"),)))
+    assert one == same != other
+    assert index.find(parse_own(b"<r><a xmlns='urn:q'/></r>")) == ([other], [])
+    assert index.expression(one) == Expression("p:a", namespaces=(("p", "urn:p"),))
+
+
+def test_numbers_are_used_again() -> None:
+    index = NativeIndex()
+    for round_ in range(100):
+        numbers = [index.add(expression(f"a = '{round_}.{at}'")) for at in range(5)]
+        assert sorted(numbers) == [0, 1, 2, 3, 4]
+        root = parse_own(f"<r><a>{round_}.3</a></r>".encode())
+        assert index.find(root) == ([numbers[3]], [])
+        for number in numbers:
+            index.remove(number)
+
+
+@pytest.mark.parametrize("number", [1, -1, 2**32 - 1, 2**32, 2**70])
+def test_unknown_numbers(number: int) -> None:
+    index = NativeIndex()
+    index.add(expression("a"))
+    with pytest.raises(KeyError):
+        index.remove(number)
+    with pytest.raises(KeyError):
+        index.expression(number)
+    assert len(index) == 1
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        Expression("a = '\ud800'"),
+        Expression("p:a", namespaces=(("p", "urn:\ud800"),)),
+        Expression("a ="),
+        Expression("//*[" * 20 + "a" + "]" * 20),
+    ],
+)
+def test_a_refused_expression_leaves_nothing(refused: Expression) -> None:
+    index = NativeIndex()
+    with pytest.raises(FilterError) as error:
+        index.add(refused)
+    assert error.value.reason in (Reason.FILTER_INVALID, Reason.FILTER_COSTLY)
+    left = index.sizes()
+    assert (left["filters"], left["scopes"], left["atoms"], left["values"]) == (0, 0, 0, 0)
+
+
+def test_a_plan_too_long_leaves_nothing() -> None:
+    kernel = Kernel()
+    plan = plan_of(expression("a[@y = 'v'] = 'x' or b"))
+    long = Plan(plan.atoms, (0, *[0] * 70_000), True)
+    for text, told in ((b"x" * 70_000, plan), (b"x", long)):
+        with pytest.raises(ValueError, match="too long"):
+            kernel.add(text, 0, told)
+        left = kernel.sizes()
+        assert (left["filters"], left["atoms"], left["tables"], left["values"]) == (0, 0, 0, 0)
+    longest = b"x" * 65_535
+    number = kernel.add(longest, 0, plan)
+    assert kernel.text(number) == longest
+    assert kernel.find(parse_own(b"<r><b/></r>")) == ([number], [], [])
+
+
+# ------------------------------------------------------------------------------- coming and going
+
+
+@pytest.mark.parametrize("style", ["ev", "xm3"])
+def test_churn_leaves_nothing(style: str) -> None:
+    documents = messages(family_of(style), 20, 1)
+    roots = [parse_own(octets) for octets in documents]
+    texts = expressions(style, 4_000, 2, Vocabulary(documents))
+    kept, others = texts[:500], texts[500:]
+    fresh, index = NativeIndex(), NativeIndex()
+    for one in kept:
+        fresh.add(one)
+    numbers = [index.add(one) for one in kept]
+    for start in range(0, len(others), 500):
+        come = [index.add(one) for one in others[start : start + 500]]
+        for root in roots:
+            index.find(root)
+        for number in come:
+            index.remove(number)
+    for root in roots:
+        assert len(index.find(root).true) == len(fresh.find(root).true)
+    found, wanted = index.sizes(), fresh.sizes()
+    for thing in ("filters", "scopes", "atoms", "tables", "values"):
+        assert found[thing] == wanted[thing], thing
+    assert found["nodes"] <= wanted["nodes"] + 2 * (MAX_IDLE + found["nodes"] / 8)
+    assert found["states"] <= wanted["states"] + 1_000
+    for number in numbers:
+        index.remove(number)
+    left = index.sizes()
+    assert not any(left[thing] for thing in ("filters", "scopes", "atoms", "tables", "values"))
+    assert not left["programs"]
+    assert left["nodes"] <= 2 * (MAX_IDLE + left["nodes"] / 8)
+
+
+def test_coming_and_going_changes_no_verdict() -> None:
+    chance = random.Random("coming and going")
+    grammar = Grammar(chance, 0.1)
+    pool: list[Expression] = []
+    while len(pool) < 300:
+        one = grammar.expression()
+        try:
+            plan_of(one)
+        except FilterError:
+            continue
+        pool.append(one)
+    index = NativeIndex()
+    held: dict[int, Expression] = {}
+    for _ in range(60):
+        for one in chance.sample(pool, 40):
+            number = index.add(one)
+            if number in held:
+                index.remove(number)
+            held[number] = one
+        for number in chance.sample(sorted(held), min(len(held), 35)):
+            index.remove(number)
+            del held[number]
+        fresh = NativeIndex()
+        names = {fresh.add(one): number for number, one in held.items()}
+        root = parse_own(document(chance))
+        for _ in range(2):
+            true, doubtful = index.find(root)
+            again = fresh.find(root)
+            assert sorted(true) == sorted(names[number] for number in again.true)
+            assert sorted(doubtful) == sorted(names[number] for number in again.doubtful)
+
+
+def test_purged_paths_come_back() -> None:
+    """Enough nodes without users that they are dropped, while states and transitions know them."""
+    index = NativeIndex()
+    roots = [parse_own(f"<r><n{at}><b>x</b></n{at}></r>".encode()) for at in range(0, 3_000, 100)]
+    for round_ in range(4):
+        texts = [f"n{at}[b = 'x']" if round_ % 2 else f".//n{at}/b" for at in range(3_000)]
+        numbers = [index.add(expression(text)) for text in texts]
+        for at, root in zip(range(0, 3_000, 100), roots, strict=True):
+            assert index.find(root) == ([numbers[at]], [])
+        for number in numbers:
+            index.remove(number)
+        assert all(index.find(root) == ([], []) for root in roots)
+        nodes = index.sizes()["nodes"]
+        assert nodes <= 2 * (MAX_IDLE + nodes / 8) + 1
+
+
+def test_names_that_a_program_brings() -> None:
+    """The first program reads the message, the next speaks of names that nobody knew then."""
+    deep = "/".join(["descendant-or-self::*"] * 10)
+    texts = [f"{deep}/{name}" for name in "abcd"]
+    assert all(not plan_of(expression(text)).atoms for text in texts)
+    expect(texts, [b"<r><a/><c/></r>", b"<r><b/><d/></r>", b"<r><a><b/></a></r>"])
+
+
+def test_messages_are_counted_anew() -> None:
+    texts = ["a = 'x'", "b", "not(a)", "a[b = 1][c = 2]", "a >= 1 and a < 9", "//*[@x]/b = 'y'"]
+    documents = [
+        b"<r><a>x</a></r>",
+        b"<r><b/></r>",
+        b"<r><a><b>1</b></a><a><c>2</c></a></r>",
+        b"<r/>",
+    ]
+    expect(texts, documents * 3, NativeIndex(2**32 - 5))
+
+
+# ------------------------------------------------------------------------------- hostile documents
+
+CROSSING = [f"//n{at}//*" for at in range(20)]
+"""Elements within some of 20 others: as many states as there are sets of these."""
+
+
+def crossing(chance: random.Random, elements: int = 40_000, *, depth: int = 12) -> str:
+    """Elements that are in states of their own, nearly all."""
+    pieces = []
+    for _ in range(elements // depth):
+        names = [f"n{chance.randrange(20)}" for _ in range(depth)]
+        pieces += [f"<{name}>" for name in names]
+        pieces += [f"</{name}>" for name in reversed(names)]
+    return "".join(pieces)
+
+
+def test_states_are_bounded() -> None:
+    chance = random.Random("states")
+    index = NativeIndex()
+    numbers = {index.add(expression(text)) for text in CROSSING}
+    for _ in range(5):
+        root = parse_own(f"<r>{crossing(chance)}</r>".encode())
+        assert set(index.find(root).true) == numbers
+        assert index.sizes()["states"] <= MAX_STATES + PATH
+    for number in numbers:
+        index.remove(number)
+    assert index.find(parse_own(b"<r><n1><a/></n1></r>")) == ([], [])
+
+
+def test_elements_are_counted_across_forgotten_states() -> None:
+    chance = random.Random("counting")
+    between = crossing(chance)
+    index = NativeIndex()
+    for text in CROSSING:
+        index.add(expression(text))
+    expect(
+        ["a[b = 1][c = 2]", "a >= 1 and a < 9", "a[b = 1]"],
+        [
+            f"<r><a><b>1</b></a>{between}<a><c>2</c></a></r>".encode(),
+            f"<r><a>0</a>{between}<a>9</a></r>".encode(),
+            f"<r>{between}<a><b>1</b><c>2</c></a></r>".encode(),
+        ],
+        index,
+    )
+
+
+def test_a_path_may_fill_the_automaton() -> None:
+    """More members in the states of one path than are kept: that must not cost each element."""
+    names = [f"n{at}" for at in range(150)]
+    index = NativeIndex()
+    for first in names:
+        for second in names:
+            index.add(expression(f"//{first}//{second}//*"))
+    path = names + names[:100]
+    opening = "".join(f"<{name}>" for name in path)
+    closing = "".join(f"</{name}>" for name in reversed(path))
+    root = parse_own(f"{opening}{'<x/><y/>' * 500}{closing}".encode())
+    started = time.process_time()
+    found = index.find(root)
+    assert time.process_time() - started < 5
+    assert len(found.true) == sum(
+        names.index(second) > names.index(first) or names.index(second) < 100
+        if names.index(first) >= 100
+        else True
+        for first in names
+        for second in names
+    )
+
+
+def test_what_is_remembered_of_values_is_bounded() -> None:
+    index = NativeIndex()
+    number = index.add(expression("//*[@v = 5]"))
+    atoms = index.sizes()["atoms"]
+    for start in (0, 10**6):
+        many = "".join(f"<a v='{start + at}'/>" for at in range(45_000))
+        found = index.find(parse_own(f"<r>{many}</r>".encode()))
+        assert found == ([] if start else [number], [])
+        assert index.sizes()["remembered"] <= MAX_REMEMBERED + atoms + 1
+
+
+def test_names_of_strangers_are_not_kept() -> None:
+    chance = random.Random("names")
+    index = NativeIndex()
+    for text in ("//a//b", "//p:*[@x]", "*/*[. = 'x']"):
+        index.add(expression(text))
+    before = index.sizes()["names"]
+    for _ in range(50):
+        names = [f"{chance.choice('abcdefgh')}{chance.randrange(10**9)}" for _ in range(500)]
+        index.find(parse_own(f"<r>{''.join(f'<{name}/>' for name in names)}</r>".encode()))
+    assert index.sizes()["names"] == before
+    assert index.sizes()["states"] < 50
+
+
+def test_depth() -> None:
+    octets = b"<a>" * 250 + b"<b x='1'>x</b>" + b"</a>" * 250
+    texts = ["//a//a//b", "//b[@x = 1]", "/" + "a/" * 60 + "a", "//a[b = 'x']", "//a[not(a)]/b"]
+    expect(texts, [octets, octets])
+    assert not NativeIndex().find(parse_own(octets)).true
+
+
+def test_large_documents_take_bounded_time() -> None:
+    documents = messages(family_of("xm1"), 40, 1)
+    texts = expressions("xm1", 5_000, 2, Vocabulary(documents))
+    index = NativeIndex()
+    for one in texts:
+        index.add(one)
+    pieces: list[str] = []
+    while sum(piece.count("</") + piece.count("/>") for piece in pieces) < 50_000:
+        pieces += [etree.tostring(parse_own(octets)).decode() for octets in documents]
+    root = parse_own(f"<all>{''.join(pieces)}</all>".encode())
+    started = time.process_time()
+    index.find(root)
+    index.find(root)
+    assert time.process_time() - started < 5
+
+
+def test_comments_around_the_root() -> None:
+    expect(
+        ["/*", "//comment()", "/a[b]", "b = 'x'", "/ = 'x'", "count(/*) = 1"],
+        [b"<!--1--><a><b>x</b></a><!--2--><?p?>", b"<!--x--><b><a/></b>"],
+    )
+
+
+def test_many_ranges_on_one_value() -> None:
+    chance = random.Random("ranges")
+    texts = [
+        f"a[@x > {low} and @x <= {low + chance.randrange(1, 50)}]"
+        for low in (chance.randrange(10_000) for _ in range(2_000))
+    ]
+    values = [-1, 0, 17, 5_000, 9_999, 10_060]
+    documents = [f"<r><a x='{value}'/></r>".encode() for value in values]
+    check(NativeIndex, [expression(text) for text in texts], documents, claims=False)
