@@ -26,10 +26,12 @@ SECONDS = 30.0
 INSTALLING = 300.0
 PROVING = 300.0
 
-if shutil.which("nats-server") is None:
-    pytest.skip(
-        "needs a NATS server: nats-server is not installed (nats-server)", allow_module_level=True
-    )
+for program in ("nats-server", "setpriv"):
+    if shutil.which(program) is None:
+        pytest.skip(
+            f"needs a NATS server: {program} is not installed (nats-server)",
+            allow_module_level=True,
+        )
 if find_spec("hatchling") is None:
     pytest.skip("hatchling, which builds the packages, is not installed", allow_module_level=True)
 
@@ -75,7 +77,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (port,) = free_ports(1)
     with output.open("wb") as log:
         process = subprocess.Popen(
-            ["nats-server", "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder)],
+            ["setpriv", "--pdeathsig", "KILL", "nats-server", "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", str(folder)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log,
         )  # fmt: skip
     try:
@@ -155,21 +157,23 @@ async def test_a_gateway_in_front_of_nats(python: Path, server: str, tmp_path: P
     """What is published is delivered; what comes while no gateway runs, once one does."""
     name = f"test-{uuid.uuid4().hex[:12]}"
     options = ("--adapter", f"{server}?stream={name}&root={name}")
-    data = tmp_path / "data"
-    async with consumers() as sinks:
+    async with (
+        consumers() as sinks,
+        installed_gateway(python, tmp_path / "data", *options) as gateway,
+    ):
         consumer = sinks.add()
-        async with installed_gateway(python, data, *options) as gateway:
-            await gateway.subscribe(consumer.url)
-            assert (await gateway.ask("<event><n>1</n></event>")).status == 202
-            assert await consumer.have(1) == ["1"]
-            await gateway.at_rest()
+        await gateway.subscribe(consumer.url)
+        assert (await gateway.ask("<event><n>1</n></event>")).status == 202
+        assert await consumer.have(1) == ["1"]
+        await gateway.at_rest()
+        await gateway.kill()
         native = (str(python), "-P", "-c", NATIVE, server, f"{name}.adhoc.storms")
         await asyncio.to_thread(run, SECONDS, *native)
-        async with installed_gateway(python, data, *options) as gateway:
-            assert await consumer.have(2) == ["1", "native"]
-            assert (await gateway.ask("<event><n>2</n></event>")).status == 202
-            assert await consumer.have(3) == ["1", "native", "2"]
-            await gateway.at_rest()
+        await gateway.start()
+        assert await consumer.have(2) == ["1", "native"]
+        assert (await gateway.ask("<event><n>2</n></event>")).status == 202
+        assert await consumer.have(3) == ["1", "native", "2"]
+        await gateway.at_rest()
 
 
 def test_a_scheme_that_is_misspelt(python: Path, tmp_path: Path) -> None:

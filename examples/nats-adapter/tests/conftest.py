@@ -7,8 +7,9 @@ from server import Server
 
 @pytest.fixture(scope="session")
 def _installed() -> None:
-    if shutil.which("nats-server") is None:
-        pytest.skip("needs a NATS server: nats-server is not installed (nats-server)")
+    for program in ("nats-server", "setpriv"):
+        if shutil.which(program) is None:
+            pytest.skip(f"needs a NATS server: {program} is not installed (nats-server)")
 
 
 @pytest.fixture(scope="session")

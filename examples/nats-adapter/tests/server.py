@@ -35,13 +35,21 @@ class Server:
         return f"nats://{self._login}127.0.0.1:{self.port}"
 
     def start(self) -> None:
+        self._run()
+        self._wait()
+
+    def _run(self) -> None:
+        """Start the process, which ends with the thread that is here, however that ends."""
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(
-                ["nats-server", "-c", self._configuration],
+                ["setpriv", "--pdeathsig", "KILL", "nats-server", "-c", self._configuration],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
             )
+
+    def _wait(self) -> None:
+        assert self._process is not None
         end = time.monotonic() + START
         while not self._answers():
             said = self._output.read_text()[-2000:]
@@ -55,10 +63,15 @@ class Server:
             self._process.wait(STOP)
             self._process = None
 
+    async def start_meanwhile(self) -> None:
+        """Start it while the event loop goes on."""
+        self._run()
+        await asyncio.to_thread(self._wait)
+
     async def kill_and_start(self) -> None:
         """As a crash would have it."""
         self.stop(signal.SIGKILL)
-        await asyncio.to_thread(self.start)
+        await self.start_meanwhile()
 
     def _answers(self) -> bool:
         try:

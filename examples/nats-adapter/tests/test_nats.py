@@ -116,7 +116,7 @@ async def test_no_server_at_the_start(
             await adapter.want(EVERYTHING_WANTED)
         assert "nats: no connection for everything: " in caplog.text
         assert "Connect call failed" in caplog.text
-        await asyncio.to_thread(server.start)
+        await server.start_meanwhile()
         try:
             sent = storm()
             await published(adapter, sent)
