@@ -5,28 +5,23 @@ import json
 import logging
 import signal
 import uuid
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from adapters import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Interest, load
+from adapters import EVERYTHING_WANTED, AdapterUnavailable, Interest, load
 from adapters.stomp import publishing
 from adapters.testing import Inbox
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
-from mediation import Notification
 from tests.activemq import ActiveMQ, activemq, activemq_broker, needs_activemq
+from tests.adapters.stomp_trials import SECONDS, STORM, published, running, storm
 from tests.brokers import PASSWORD, USER, wire_to
 
 needs_activemq()
 
 
-SECONDS = 30.0
-STORM = Interest(Expression("storm//.", TOPIC_FULL))
 CALM = Interest(Expression("calm", TOPIC_FULL))
 
 
@@ -39,42 +34,6 @@ def broker() -> ActiveMQ:
 def name() -> str:
     """Of this test's queues, and the root of its destinations."""
     return f"test-{uuid.uuid4().hex[:12]}"
-
-
-def storm(number: int = 0, topic: str = "storm") -> Notification:
-    return Notification(
-        id=f"urn:uuid:{uuid.uuid4()}",
-        source="http://publisher.example/",
-        payload=f"<n>{number}</n>".encode(),
-        time=datetime.now(UTC),
-        topic=Topic((Step(None, topic),)),
-    )
-
-
-@asynccontextmanager
-async def running(
-    url: str, name: str, data: Path, *interests: Interest, **settings: str
-) -> AsyncIterator[Adapter]:
-    adapter = load(url, data=data, settings={"name": name, "root": name, **settings})
-    await adapter.start(interests or [STORM])
-    try:
-        yield adapter
-    finally:
-        await adapter.close()
-
-
-async def published(adapter: Adapter, notification: Notification) -> int:
-    """Publish until it is confirmed; how often it was not."""
-    refused = 0
-    async with asyncio.timeout(SECONDS):
-        while True:
-            try:
-                await adapter.publish([notification])
-            except AdapterUnavailable:
-                refused += 1
-                await asyncio.sleep(0.05)
-            else:
-                return refused
 
 
 async def test_a_connection_is_cut_and_heals(broker: ActiveMQ, name: str, tmp_path: Path) -> None:

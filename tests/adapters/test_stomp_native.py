@@ -20,7 +20,7 @@ from filters.dialects import TOPIC_FULL
 from mediation import Attachment, Notification
 from mediation.names import DRAGOMAN_DATA
 from tests.activemq import ActiveMQ, activemq, needs_activemq
-from tests.adapters.test_stomp_faults import SECONDS, running, storm
+from tests.adapters.stomp_trials import SECONDS, running, storm
 from tests.brokers import PASSWORD, USER
 
 needs_activemq()

@@ -1,12 +1,14 @@
 """RabbitMQ's own STOMP plug-in, through the adapter of ActiveMQ."""
 
+import asyncio
 import uuid
 from pathlib import Path
 
 import pytest
 
-from adapters import Adapter, load
-from adapters.testing import AdapterContract
+from adapters import Adapter, AdapterUnavailable, load
+from adapters.testing import AdapterContract, Inbox
+from tests.adapters.stomp_trials import SECONDS, published, running, storm
 from tests.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
 
 needs_rabbitmq()
@@ -34,3 +36,28 @@ class TestRabbitMQsPlugIn(AdapterContract):
 
     def make_adapter(self, data: Path) -> Adapter:
         return load(self.url, data=data, settings=self.settings)
+
+
+async def test_a_queue_is_deleted(broker: RabbitMQ, tmp_path: Path) -> None:
+    """It is made again, and what comes from then on arrives."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    async with running(url_of(broker), name, tmp_path, system="rabbitmq") as adapter:
+        inbox = Inbox(adapter, SECONDS)
+        await adapter.publish([first := storm()])
+        assert (await inbox.take(1))[0].notification == first
+        await asyncio.to_thread(broker.control, "delete_queue", f"{name}.{name}.>")
+        async with asyncio.timeout(SECONDS):
+            arriving = asyncio.create_task(inbox.next())
+            while not arriving.done():  # RabbitMQ confirms what has no queue.
+                await published(adapter, storm())
+                await asyncio.sleep(0.05)
+        (await arriving).settle()
+
+
+async def test_the_wrong_system(
+    broker: RabbitMQ, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(url_of(broker), f"test-{uuid.uuid4().hex[:12]}", tmp_path) as adapter:
+        with pytest.raises(AdapterUnavailable):
+            await adapter.publish([storm()])
+    assert "calls itself 'RabbitMQ/" in caplog.text and "see the setting 'system'" in caplog.text
