@@ -31,7 +31,7 @@ def run(
         env=environment() | variables,
         input=stdin,
         capture_output=True,
-        timeout=SECONDS * 2,
+        timeout=SECONDS * 10,  # a Java machine or two start in some
         check=False,
     )
     return subprocess.CompletedProcess(

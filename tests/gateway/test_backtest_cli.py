@@ -18,7 +18,7 @@ from tests.filters.spark.conftest import SMALL, START, require_spark_here, storm
 from tests.gateway.programs import Program, environment, run
 
 QUICK = [part for pair in SMALL.items() for part in ("--conf", "=".join(pair))]
-SECONDS = 60.0
+SECONDS = 240.0
 
 
 @pytest.fixture
