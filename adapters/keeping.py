@@ -6,6 +6,8 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
+from adapters.links import Link
+
 SHORTEST, LONGEST = 0.25, 30.0
 """Seconds between attempts: doubled each time, and somewhere between half of it and all."""
 
@@ -55,6 +57,7 @@ class Keeper(Generic[ConnectionT]):
         self._ready_at: float | None = None
         self._reported = ""
         self._task: asyncio.Task[None] | None = None
+        self.link = Link()
         self.tried = asyncio.Event()
         """The first attempt has succeeded or failed."""
 
@@ -86,6 +89,7 @@ class Keeper(Generic[ConnectionT]):
                 logger.exception("%s: the connection for %s failed", self._broker, self._what)
                 why = "an error of our own"
             self.tried.set()
+            self.link.is_down(why)
             if self._ready_at is not None and loop.time() - self._ready_at > self._delay:
                 self._delay = SHORTEST
             if why != self._reported:
@@ -108,5 +112,6 @@ class Keeper(Generic[ConnectionT]):
         if self._reported:
             logger.warning("%s: the connection for %s is there again", self._broker, self._what)
         self._reported = ""
+        self.link.is_up()
         self._ready_at = asyncio.get_running_loop().time()
         self.tried.set()

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -53,6 +54,25 @@ class Capabilities:
     dialects: tuple[str, ...] = ()
     prefetch: int = 256
     api_version: int = API_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterState:
+    """How it stands with the messaging system, for people and monitors to see.
+
+    ``connected``: messages are published and consumed, as far as is known. ``blocked``: the system
+    is there, but takes no messages now. ``since`` is when ``connected`` last changed. The
+    ``last_error`` is the latest reason why a connection ended or could not be opened, "" while
+    there was none. ``reconnects`` counts connections that were opened again; ``wrapped`` native
+    bodies that were no XML and were made some.
+    """
+
+    connected: bool
+    since: datetime
+    last_error: str = ""
+    blocked: bool = False
+    reconnects: int = 0
+    wrapped: int = 0
 
 
 class Delivery(Protocol):
@@ -126,6 +146,14 @@ class Adapter(Protocol):
 
     async def close(self) -> None:
         """Let go of the system. What was settled before is not yielded again."""
+
+
+class ReportingAdapter(Adapter, Protocol):
+    """An adapter that says how it stands with its system; none has to."""
+
+    @property
+    def state(self) -> AdapterState:
+        """Now; asked for often, so it must neither raise nor block."""
 
 
 class SharedDelivery(Delivery, Protocol):

@@ -12,6 +12,7 @@ from adapters.observed import ObservedDelivery
 from adapters.protocol import (
     EVERYTHING_WANTED,
     Adapter,
+    AdapterState,
     AdapterUnavailable,
     Capabilities,
     Delivery,
@@ -89,6 +90,12 @@ class XPathFilterAdapter:
     @property
     def capabilities(self) -> Capabilities:
         return self._adapter.capabilities
+
+    @property
+    def state(self) -> AdapterState | None:
+        """How it stands with the system; None where its adapter does not say."""
+        state = getattr(self._adapter, "state", None)
+        return state if isinstance(state, AdapterState) else None
 
     @property
     def interests(self) -> tuple[Interest, ...]:

@@ -4,11 +4,11 @@ import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from adapters import XPathFilterAdapter
 from filters import Reason, Refused, topic_dialects
 from gateway.delivery import HOPS_PROPERTY, Entry
 from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded, TokenBucket
+from gateway.spool import Publisher
 from gateway.subscriptions import Subscriptions, SubscriptionUnknown
 from gateway.topics import TopicsSeen
 from mediation import (
@@ -62,14 +62,14 @@ class Operations:
     """Carries requests out."""
 
     def __init__(
-        self, subscriptions: Subscriptions, adapter: XPathFilterAdapter, topics: TopicsSeen
+        self, subscriptions: Subscriptions, publisher: Publisher, topics: TopicsSeen
     ) -> None:
         self._subscriptions = subscriptions
-        self._adapter = adapter
+        self._publisher = publisher
         self._topics = topics
         self._rate = TokenBucket(EVENTS, EVENTS_AT_ONCE)
         self.accepted = 0
-        """Notifications that the messaging system confirmed."""
+        """Notifications that the messaging system, or the spool, holds durably."""
 
     async def execute(self, call: Call) -> Response | None:
         """Carry *call* out; None where the specification answers nothing.
@@ -113,7 +113,7 @@ class Operations:
         for notification in notifications:
             if notification.producer is not None or notification.headers:
                 encode(notification)  # Refused at the door if the broker could not carry it.
-        await self._adapter.publish(notifications)
+        await self._publisher.publish(notifications)
         self.accepted += len(notifications)
         self._topics.see(notifications)
 

@@ -18,6 +18,7 @@ from sqlalchemy import Connection
 from starlette.types import ASGIApp
 
 from adapters import (
+    AdapterState,
     Delivery,
     Matched,
     SharedAdapter,
@@ -49,7 +50,9 @@ from gateway.parsing import Parsing
 from gateway.partitions import HOUSE, Partitions, Replicas, StoreInUse, join, replica_name, stay
 from gateway.quotas import SubscriptionQuotas
 from gateway.settings import Settings, is_loopback
-from gateway.store import Store, deadletters, replicas
+from gateway.spool import Spool
+from gateway.store import Store, deadletters, replicas, spool
+from gateway.store.spool import SpoolSize
 from gateway.subscriptions import Subscriptions
 from gateway.topics import TopicsSeen
 from gateway.web.app import make_app
@@ -87,6 +90,10 @@ class Snapshot:
     """Empty where nothing is archived."""
     replicas: Replicas | None
     """None where the work is not shared."""
+    broker: AdapterState | None
+    """None where the adapter does not say."""
+    spool: SpoolSize | None
+    """None where nothing is spooled."""
 
 
 class Gateway:
@@ -119,6 +126,7 @@ class Gateway:
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: int | None = None
         self.archive = Archive(settings.archive) if settings.archive else None
+        self.spool: Spool | None = None
         self.partitions: Partitions | None = None
         """Where several gateways share the work: what of it is this one's."""
         self._replica = ""
@@ -145,7 +153,7 @@ class Gateway:
         )
         await self.store.start()
         options = dict(settings.adapter_settings)
-        if not safe:
+        if not safe and settings.scheme == "embedded":  # No other adapter flushes by itself.
             options.setdefault("survive-power-loss", "false")
         adapter = load(settings.adapter.get_secret_value(), data=settings.data, settings=options)
         shares = adapter.capabilities.replicas and self.store.may_be_shared
@@ -171,7 +179,17 @@ class Gateway:
         )
         self.topics = TopicsSeen()
         self.parsing = Parsing()
-        self.operations = Operations(self.subscriptions, self.adapter, self.topics)
+        if settings.spool:
+            self.spool = Spool(
+                self.store,
+                self.adapter,
+                messages=settings.spool_messages,
+                octets=settings.spool_octets,
+                shared=shares,
+                drains=lambda: self._keeps_house,
+            )
+            await self.spool.start()
+        self.operations = Operations(self.subscriptions, self.spool or self.adapter, self.topics)
         self.soap = SoapEndpoint(
             self.operations,
             self.parsing,
@@ -225,6 +243,8 @@ class Gateway:
         if self.archive is not None:
             self.archive.start()
         works = [self._deliver, self.subscriptions.run, self._keep_house]
+        if self.spool is not None:
+            works.append(self.spool.run)
         if self.partitions is not None:
             works.append(self.partitions.run)
         elif self.store.may_be_shared:
@@ -240,7 +260,7 @@ class Gateway:
                 "from loopback: set trusted_proxies",
             )
         _log.info(
-            "dragoman.started", subscriptions=len(self.subscriptions), adapter=_scheme(settings)
+            "dragoman.started", subscriptions=len(self.subscriptions), adapter=settings.scheme
         )
 
     async def _join(self, *, alone: bool) -> None:
@@ -352,9 +372,23 @@ class Gateway:
             "ready": self.ready and not self.draining and writable,
             "draining": self.draining,
             "store": "writable" if writable else "unavailable",
-            "adapter": _scheme(self.settings),
+            "adapter": self.settings.scheme,
+            **self._broker(),
             "subscriptions": len(self.subscriptions),
             **self._share(),
+        }
+
+    def _broker(self) -> dict[str, Any]:
+        state = self.adapter.state if self.ready else None
+        if state is None:
+            return {}
+        return {
+            "broker": {
+                "connected": state.connected,
+                "blocked": state.blocked,
+                "since": state.since.isoformat(timespec="seconds"),
+                "last_error": state.last_error,
+            }
         }
 
     def _share(self) -> dict[str, Any]:
@@ -385,6 +419,8 @@ class Gateway:
             self.budgets.over_budget,
             self.archive.counts if self.archive else {},
             self.partitions.snapshot() if self.partitions else None,
+            self.adapter.state,
+            await self.spool.size() if self.spool else None,
         )
 
     def drain(self) -> None:
@@ -428,12 +464,10 @@ class Gateway:
 
 
 def _purge_old(connection: Connection) -> None:
-    deadletters.purge(connection, before=time.time() - deadletters.KEPT)
+    before = time.time() - deadletters.KEPT
+    deadletters.purge(connection, before=before)
+    spool.purge(connection, before=before)
     replicas.prune(connection)
-
-
-def _scheme(settings: Settings) -> str:
-    return settings.adapter.get_secret_value().partition(":")[0]
 
 
 def _bracketed(host: str) -> str:

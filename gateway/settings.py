@@ -31,6 +31,8 @@ from gateway.egress import AddressPolicy
 from gateway.http import networks
 
 FILE = "dragoman.toml"
+WITHIN = ("embedded", "memory")
+"""The schemes of messaging systems that live and die with the gateway."""
 _CENTURY = timedelta(days=36525)
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
 
@@ -119,6 +121,10 @@ class Settings(BaseSettings):
     """Destinations of the broker that exist already; the adapter reads the rows."""
     store: SecretStr | None = None
     data: Path = Path("dragoman-data")
+    spool: bool = False
+    """Whether what the broker cannot take is accepted into the store, up to these bounds."""
+    spool_messages: int = Field(100_000, ge=1)
+    spool_octets: int = Field(256 * 2**20, ge=1)
     archive: Path | None = None
     """The folder in which every notification is archived."""
     public_url: Annotated[str, AfterValidator(_is_base)] | None = None
@@ -170,6 +176,20 @@ class Settings(BaseSettings):
             rows = {"destinations": json.dumps(self.destinations)}
             self.adapter_settings = {**self.adapter_settings, **rows}
         return self
+
+    @model_validator(mode="after")
+    def _spool_in_front_of_a_broker(self) -> Self:
+        if self.spool and self.scheme in WITHIN:
+            raise ValueError(
+                f"spool: {self.scheme}: is within the gateway, and never away; a spool is for a "
+                "broker"
+            )
+        return self
+
+    @property
+    def scheme(self) -> str:
+        """That of the adapter's URL."""
+        return self.adapter.get_secret_value().partition(":")[0].lower()
 
     @property
     def on_loopback(self) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from adapters.protocol import AdapterUnavailable, Capabilities, Interest
+from adapters.links import state_of
+from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
 from adapters.rabbitmq.address import Setup, read_setup
 from adapters.rabbitmq.consuming import Consuming, RabbitMQDelivery
 from adapters.rabbitmq.keeping import Keeper
@@ -82,6 +83,14 @@ class RabbitMQAdapter:
             await self._publishing.publish([self._message(each) for each in fresh.values()])
             for source, id in fresh:
                 self._repeats.add({source: [id]}, time.time())
+
+    @property
+    def state(self) -> AdapterState:
+        return state_of(
+            (self._consumer.link, self._publisher.link),
+            blocked=self._publishing.blocked,
+            wrapped=self._consuming.forced,
+        )
 
     async def want(self, interest: Interest) -> None:
         await self._consuming.want(interest)

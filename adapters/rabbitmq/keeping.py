@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pika
 
+from adapters.links import Link
 from adapters.rabbitmq.connection import Connection, Lost
 
 SHORTEST, LONGEST = 0.25, 30.0
@@ -45,6 +46,7 @@ class Keeper:
         self._ready_at: float | None = None
         self._reported = ""
         self._task: asyncio.Task[None] | None = None
+        self.link = Link()
         self.tried = asyncio.Event()
         """The first attempt has succeeded or failed."""
 
@@ -78,6 +80,7 @@ class Keeper:
                 logger.exception("rabbitmq: the connection for %s failed", self._what)
                 why = "an error of our own"
             self.tried.set()
+            self.link.is_down(why)
             if self._ready_at is not None and loop.time() - self._ready_at > self._delay:
                 self._delay = SHORTEST
             if why != self._reported:
@@ -100,5 +103,6 @@ class Keeper:
         if self._reported:
             logger.warning("rabbitmq: the connection for %s is there again", self._what)
         self._reported = ""
+        self.link.is_up()
         self._ready_at = asyncio.get_running_loop().time()
         self.tried.set()

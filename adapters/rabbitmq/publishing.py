@@ -64,15 +64,16 @@ class Publishing:
     others: Collection[str]
     unroutable: Callable[[], None]
     retry_after: Callable[[], float] = lambda: 1.0
+    blocked: bool = False
+    """The broker has an alarm: it takes no messages."""
     _channel: Channel | None = None
-    _blocked: bool = False
     _tag: int = 0
     _waiting: dict[int, tuple[_Publication, int]] = field(default_factory=dict)
     _octets: int = 0
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
         """Publish through *connection* until it, or its channel, ends."""
-        self._blocked = False
+        self.blocked = False
         connection.raw.add_on_connection_blocked_callback(self._on_blocked)
         connection.raw.add_on_connection_unblocked_callback(self._on_unblocked)
         await declare_exchanges(connection, self.exchange, self.others)
@@ -100,7 +101,7 @@ class Publishing:
             raise AdapterUnavailable(
                 "there is no connection to the broker", retry_after=self.retry_after()
             )
-        if self._blocked:
+        if self.blocked:
             raise AdapterUnavailable("the broker takes no messages now", retry_after=BLOCKED)
         octets = sum(len(message.body) for message in messages)
         if self._waiting and (
@@ -164,12 +165,12 @@ class Publishing:
         self.unroutable()
 
     def _on_blocked(self, _connection: Any, _frame: Any) -> None:
-        self._blocked = True
+        self.blocked = True
         for publication, _octets in self._waiting.values():
             publication.refuse("the broker takes no messages now", BLOCKED)
 
     def _on_unblocked(self, _connection: Any, _frame: Any) -> None:
-        self._blocked = False
+        self.blocked = False
 
     def _fail(self, text: str) -> None:
         for publication, _octets in self._waiting.values():

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Self
 
 from adapters.keeping import Keeper, Lost
-from adapters.protocol import AdapterUnavailable, Capabilities, Interest
+from adapters.links import state_of
+from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
 from adapters.repeats import Repeats, hash_id
 from adapters.stomp.address import Setup, read_setup
 from adapters.stomp.connection import Connection
@@ -88,6 +89,14 @@ class StompAdapter:
         for source, id in fresh:
             if not self._repeats.know(source, id):
                 self._repeats.add({source: [id]}, time.time())
+
+    @property
+    def state(self) -> AdapterState:
+        return state_of(
+            (self._consumer.link, self._publisher.link),
+            blocked=self._publishing.stalled,
+            wrapped=self._consuming.forced,
+        )
 
     async def want(self, interest: Interest) -> None:
         await self._consuming.want(interest)

@@ -92,18 +92,23 @@ class Publishing:
             self._forget(left)
             self._waiting.clear()
 
+    @property
+    def stalled(self) -> bool:
+        """Whether the broker is there, but has confirmed nothing for a while."""
+        now = asyncio.get_running_loop().time()
+        return bool(self._under_way) and now - self._since > STALLED
+
     async def publish(self, messages: Sequence[Message]) -> None:
         """Return when the broker has confirmed all of *messages*.
 
         Raises:
             AdapterUnavailable: It did not confirm; it may have none, some or all.
         """
-        loop = asyncio.get_running_loop()
         if not self._open:
             raise AdapterUnavailable(
                 "there is no connection to the broker", retry_after=self.retry_after()
             )
-        if self._under_way and loop.time() - self._since > STALLED:
+        if self.stalled:
             raise AdapterUnavailable("the broker takes no messages now", retry_after=STALLED)
         octets = sum(len(message.body) for message in messages)
         if self._messages and (
@@ -111,7 +116,8 @@ class Publishing:
             or self._octets + octets > WAITING_OCTETS
         ):
             raise AdapterUnavailable("too many messages wait for the broker")
-        publication = _Publication(messages, octets, loop.create_future())
+        done = asyncio.get_running_loop().create_future()
+        publication = _Publication(messages, octets, done)
         self._waiting.append(publication)
         self._messages += len(messages)
         self._octets += octets

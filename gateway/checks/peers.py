@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from adapters import AdapterError, load
 from gateway.checks.files import check_file, judge_journal
-from gateway.checks.findings import Finding, fail, ok, warn
+from gateway.checks.findings import Finding, fail, first_line, ok, warn
 from gateway.server import ListenRefused, listen
 from gateway.settings import Settings, is_loopback
 
@@ -61,12 +61,28 @@ def check_port(settings: Settings, runs: bool) -> Iterator[Finding]:
             ready = "is ready" if state.get("ready") else "is not ready: see /readyz"
             finding = ok if state.get("ready") else warn
             yield finding("port", f"{host}:{port}: a gateway answers, and {ready}")
+            yield from _judge_broker(state.get("broker"))
         else:
             text = f"{host}:{port}: a gateway with other data answers; stop it, or choose another"
             yield fail("port", f"{text} with --port")
     else:
         where = f"{host}:{port}" if port else f"{host}, any port"
         yield ok("port", f"{where} is free")
+
+
+def _judge_broker(broker: object) -> Iterator[Finding]:
+    """How the gateway that runs stands with its broker, if it says."""
+    if not isinstance(broker, dict):
+        return
+    since, why = (first_line(str(broker.get(name))) for name in ("since", "last_error"))
+    if not broker.get("connected"):
+        text = f"the gateway that runs is not connected since {since}: {why}"
+        yield fail("broker", f"{text}; see that the broker runs, and what --adapter says")
+    elif broker.get("blocked"):
+        text = "the gateway that runs is connected, but the broker takes no messages"
+        yield warn("broker", f"{text}; see its alarms, its memory and its disk")
+    else:
+        yield ok("broker", f"the gateway that runs is connected since {since}")
 
 
 def _ask_gateway(host: str, port: int) -> dict[str, Any] | None:

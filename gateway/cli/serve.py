@@ -17,8 +17,9 @@ PortOption = Annotated[int | None, typer.Option(help="Port to listen on; 0 choos
 AdapterOption = Annotated[
     str | None,
     typer.Option(
-        help="The message system: embedded: or memory:. One with credentials is better "
-        "given in DRAGOMAN_ADAPTER. [embedded:]"
+        help="The message system: embedded:, memory:, amqp://HOST:5672/VHOST (RabbitMQ), "
+        "stomp://HOST:61613 (ActiveMQ), or one that a package adds. One with credentials is "
+        "better given in DRAGOMAN_ADAPTER. [embedded:]"
     ),
 ]
 StoreOption = Annotated[
@@ -32,6 +33,13 @@ ArchiveOption = Annotated[
     Path | None,
     typer.Option(help="A folder to archive every notification in, as Parquet or JSON lines."),
 ]
+SpoolOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--spool/--no-spool",
+        help="Accept what the broker cannot take into the store, and publish it later.",
+    ),
+]
 
 
 def serve(
@@ -42,6 +50,7 @@ def serve(
     data: DataOption = None,
     public_url: PublicUrlOption = None,
     archive: ArchiveOption = None,
+    spool: SpoolOption = None,
 ) -> None:
     r"""Run the gateway.
 
@@ -52,6 +61,7 @@ def serve(
       dragoman serve
       dragoman serve --host 0.0.0.0 --port 80 --public-url https://events.example.org
       dragoman serve --data /var/lib/dragoman
+      dragoman serve --adapter amqp://broker.example.org:5672/ --spool
     """
     # Imported when they are wanted, so that other commands start quickly.
     from gateway.logs import set_up_logs
@@ -67,6 +77,7 @@ def serve(
         data=data,
         public_url=public_url,
         archive=archive,
+        spool=spool,
     )
     set_up_logs(settings.log, settings.log_format)
     try:

@@ -147,3 +147,29 @@ changes = Table(
 )
 """What other replicas must learn, in order: that the subscription ``key`` was made, changed or
 ended; or, with a partition, that rows were added to what waits for it there."""
+
+spool = Table(
+    "spool",
+    metadata,
+    Column("number", Number, primary_key=True),
+    Column("topic", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("id", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("properties", Text, nullable=False),
+    Column("octets", Integer, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("refused", Text),
+    UniqueConstraint("source", "id"),
+    Index("spool_by_topic", "topic", "refused", "number"),
+)
+"""What the messaging system could not take when it was published, in the order of ``number``;
+``refused`` says why it never will."""
+
+spool_size = Table(
+    "spool_size",
+    metadata,
+    Column("messages", BigInteger, nullable=False),
+    Column("octets", BigInteger, nullable=False),
+)
+"""One row: how much lies in the spool."""

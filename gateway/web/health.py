@@ -1,5 +1,6 @@
 """Liveness, readiness and metrics."""
 
+import time
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Response
@@ -8,8 +9,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 if TYPE_CHECKING:
+    from adapters import AdapterState
     from gateway.partitions import Replicas
     from gateway.service import Gateway, Snapshot
+    from gateway.store.spool import SpoolSize
 
 
 def health_routes(gateway: "Gateway") -> APIRouter:
@@ -80,6 +83,10 @@ class _Collector:
             ("store_writable", "Whether the store takes writes.", int(taken.store_writable)),
         ):
             families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
+        if taken.broker is not None:
+            families += _of_broker(taken.broker)
+        if taken.spool is not None:
+            families += _of_spool(taken.spool)
         if taken.replicas is not None:
             families += _of_replicas(taken.replicas)
         for name, text, label, values in (
@@ -92,6 +99,36 @@ class _Collector:
                 family.add_metric([key], value)
             families.append(family)
         return families
+
+
+def _of_broker(state: "AdapterState") -> list[CounterMetricFamily | GaugeMetricFamily]:
+    return [
+        GaugeMetricFamily(
+            "dragoman_adapter_up", "Whether the broker is connected to.", int(state.connected)
+        ),
+        GaugeMetricFamily(
+            "dragoman_adapter_blocked",
+            "Whether the broker is there, but takes no messages.",
+            int(state.blocked),
+        ),
+        CounterMetricFamily(
+            "dragoman_adapter_reconnects", "Connections opened again.", state.reconnects
+        ),
+        CounterMetricFamily("dragoman_wrapped", "Native messages that were no XML.", state.wrapped),
+    ]
+
+
+def _of_spool(size: "SpoolSize") -> list[CounterMetricFamily | GaugeMetricFamily]:
+    age = 0.0 if size.since is None else max(0.0, time.time() - size.since)
+    return [
+        GaugeMetricFamily(f"dragoman_spool_{name}", text, value)
+        for name, text, value in (
+            ("messages", "Notifications in the spool.", size.messages),
+            ("octets", "Octets in the spool.", size.octets),
+            ("oldest_seconds", "Since the oldest in the spool came.", age),
+            ("refused", "Notifications in the spool that the broker refuses.", size.refused),
+        )
+    ]
 
 
 def _of_replicas(share: "Replicas") -> list[CounterMetricFamily | GaugeMetricFamily]:

@@ -1,0 +1,180 @@
+"""The spool: notifications that the messaging system could not take, as operations on a connection.
+
+    put, all of a publication or nothing ---> waiting ---> removed, once the system has confirmed
+                                                 |
+                                                 +-- refused for good: set aside, with the reason
+
+Whoever puts something in or takes it out locks the one row of ``spool_size`` first: so bounds hold
+over all replicas, and numbers are in the order of commits.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, func, select, text
+
+from gateway.store.schema import spool, spool_size
+from mediation import Notification
+from mediation.records import Record, decode, encode
+
+
+@dataclass(frozen=True, slots=True)
+class SpoolSize:
+    """What is in the spool. ``since`` is when the oldest that waits came, as POSIX seconds; None
+    where nothing waits."""
+
+    messages: int = 0
+    octets: int = 0
+    since: float | None = None
+    refused: int = 0
+    """How many of the messages are set aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """One message that waits."""
+
+    number: int
+    topic: str
+    octets: int
+    notification: Notification
+
+
+def topic_of(notification: Notification) -> str:
+    """The topic by which the order of the spool goes; "" stands for none."""
+    return "" if notification.topic is None else _storable(str(notification.topic))
+
+
+def put(
+    connection: Connection,
+    notifications: Sequence[Notification],
+    *,
+    now: float,
+    messages: int,
+    octets: int,
+) -> Mapping[str, int] | None:
+    """Add *notifications*, but for those that wait here already, behind what there is.
+
+    Args:
+        messages: How many may lie in the spool, and how many ``octets``.
+
+    Returns:
+        How many were added, by topic. None where there is no room for all: then none was.
+    """
+    size = connection.execute(_LOCK).one()
+    fresh = {}
+    for each in notifications:
+        used = _storable(each.source), _storable(each.id)
+        there = select(spool.c.number).where(spool.c.source == used[0], spool.c.id == used[1])
+        if used not in fresh and connection.execute(there).first() is None:
+            fresh[used] = (topic_of(each), encode(each))
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": topic,
+            "source": source,
+            "id": id,
+            "body": record.body,
+            "properties": json.dumps(record.properties, separators=(",", ":")),
+            "since": now,
+        }
+        for (source, id), (topic, record) in fresh.items()
+    ]
+    for row in rows:
+        row["octets"] = len(row["body"]) + len(row["properties"])
+    added = sum(row["octets"] for row in rows)
+    if size.messages + len(rows) > messages or size.octets + added > octets:
+        return None
+    for row in rows:  # One statement each: their numbers are in this order.
+        connection.execute(spool.insert().values(row))
+    connection.execute(_GROW, {"messages": len(rows), "octets": added})
+    return Counter(row["topic"] for row in rows)
+
+
+def waits(connection: Connection, topics: Collection[str]) -> bool:
+    """Whether a message of one of *topics* waits here."""
+    found = select(spool.c.number).where(spool.c.topic.in_(topics), spool.c.refused.is_(None))
+    return connection.execute(found.limit(1)).first() is not None
+
+
+def waiting(connection: Connection) -> dict[str, int]:
+    """How many messages wait, by topic."""
+    query = (
+        select(spool.c.topic, func.count()).where(spool.c.refused.is_(None)).group_by(spool.c.topic)
+    )
+    return {topic: int(count) for topic, count in connection.execute(query)}
+
+
+def oldest(
+    connection: Connection, *, messages: int, octets: int, without: Collection[str] = ()
+) -> list[Spooled]:
+    """The oldest that wait, in their order, but for topics *without*: at most so many, and, beyond
+    the first, so many octets."""
+    query = (
+        select(spool)
+        .where(spool.c.refused.is_(None), spool.c.topic.not_in(without))
+        .order_by(spool.c.number)
+        .limit(messages)
+    )
+    found: list[Spooled] = []
+    with connection.execute(query, execution_options={"yield_per": 16}) as rows:
+        for row in rows:
+            octets -= row.octets
+            if found and octets < 0:
+                break
+            record = Record(bytes(row.body), json.loads(row.properties))
+            notification = decode(record.body, record.properties)
+            found.append(Spooled(row.number, row.topic, row.octets, notification))
+    return found
+
+
+def remove(connection: Connection, those: Sequence[Spooled]) -> dict[str, int]:
+    """Forget *those*, which the system has confirmed; how many were still there, by topic."""
+    connection.execute(_LOCK)
+    delete = spool.delete().where(spool.c.number.in_([each.number for each in those]))
+    there = set(connection.execute(delete.returning(spool.c.number)).scalars())
+    gone = [each for each in those if each.number in there]
+    shrink = {"messages": -len(gone), "octets": -sum(each.octets for each in gone)}
+    connection.execute(_GROW, shrink)
+    return Counter(each.topic for each in gone)
+
+
+def set_aside(connection: Connection, number: int, why: str) -> None:
+    """Let message *number* wait no more: the system refuses it for good."""
+    connection.execute(
+        spool.update().where(spool.c.number == number).values(refused=_storable(why))
+    )
+
+
+def purge(connection: Connection, *, before: float) -> None:
+    """Forget what was set aside and came before a time."""
+    connection.execute(_LOCK)
+    old = spool.delete().where(spool.c.refused.is_not(None), spool.c.since < before)
+    gone = connection.execute(old.returning(spool.c.octets)).scalars().all()
+    connection.execute(_GROW, {"messages": -len(gone), "octets": -sum(gone)})
+
+
+def size(connection: Connection) -> SpoolSize:
+    """How full it is."""
+    row = connection.execute(select(spool_size)).one()
+    if not row.messages:
+        return SpoolSize()
+    first = select(spool.c.since).where(spool.c.refused.is_(None)).order_by(spool.c.number)
+    refused = select(func.count()).select_from(spool).where(spool.c.refused.is_not(None))
+    return SpoolSize(
+        row.messages,
+        row.octets,
+        connection.execute(first.limit(1)).scalar(),
+        connection.execute(refused).scalar_one(),
+    )
+
+
+def _storable(value: str) -> str:
+    """PostgreSQL's text has every character but NUL."""
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+_LOCK = text("UPDATE spool_size SET messages = messages RETURNING messages, octets")
+_GROW = text("UPDATE spool_size SET messages = messages + :messages, octets = octets + :octets")
