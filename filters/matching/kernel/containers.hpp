@@ -233,7 +233,7 @@ class Strings {
         if (number == NONE) {
             char* data = static_cast<char*>(std::malloc(text.size() + 1));
             if (!data) throw std::bad_alloc();
-            std::memcpy(data, text.data(), text.size());
+            text.copy(data, text.size());
             number = strings_.add({data, uint32_t(text.size()), 0});
             index_.add(hash, number);
             if (text.size() > longest_) longest_ = text.size();
@@ -265,10 +265,7 @@ class Strings {
     };
 
     uint32_t find(std::string_view text, uint32_t hash) const {
-        return index_.find(hash, [&](uint32_t number) {
-            return strings_[number].size == text.size() &&
-                   !std::memcmp(strings_[number].data, text.data(), text.size());
-        });
+        return index_.find(hash, [&](uint32_t number) { return (*this)[number] == text; });
     }
 
     Pool<String> strings_;

@@ -130,9 +130,7 @@ inline Verdict compare(uint8_t comparison, std::string_view value, const Operand
         case EQUAL: return is(value == operand.text);
         case DIFFERENT: return is(value != operand.text);
         case CONTAINS: return is(contains(value, operand.text));
-        case STARTS:
-            return is(value.size() >= operand.text.size() &&
-                      !std::memcmp(value.data(), operand.text.data(), operand.text.size()));
+        case STARTS: return is(value.substr(0, operand.text.size()) == operand.text);
     }
     Number number = number_of(value);
     if (!number.sure) return UNKNOWN;
