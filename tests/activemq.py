@@ -44,13 +44,13 @@ _BROKER = """<beans xmlns="http://www.springframework.org/schema/beans"
     http://www.springframework.org/schema/beans/spring-beans-2.0.xsd
     http://activemq.apache.org/schema/core http://activemq.apache.org/schema/core/activemq-core.xsd">
 <broker xmlns="http://activemq.apache.org/schema/core" brokerName="dragoman" useJmx="false"
-    dataDirectory="{folder}/data" advisorySupport="true" {attributes}>
+    dataDirectory="{folder}/data">
   {elements}
   <persistenceAdapter><kahaDB directory="{folder}/data/kahadb" journalMaxFileLength="4mb"/></persistenceAdapter>
   <plugins><jaasAuthenticationPlugin configuration="dragoman"/>{authorization}</plugins>
   <sslContext><sslContext keyStore="file:{folder}/server.p12" keyStorePassword="secret"
     keyStoreType="PKCS12"/></sslContext>
-  <systemUsage><systemUsage {usage}>
+  <systemUsage><systemUsage>
     <memoryUsage><memoryUsage limit="{memory}"/></memoryUsage>
     <storeUsage><storeUsage limit="200 mb"/></storeUsage>
     <tempUsage><tempUsage limit="50 mb"/></tempUsage>
@@ -82,7 +82,8 @@ class ActiveMQ:
 
     Args:
         authorization: An ``<authorizationPlugin>``; without one a user may do everything.
-        memory, usage: Of ``<systemUsage>``.
+        memory: Of ``<memoryUsage>``.
+        elements: More of ``<broker>``.
     """
 
     def __init__(
@@ -91,9 +92,7 @@ class ActiveMQ:
         *,
         authorization: str = "",
         memory: str = "64 mb",
-        usage: str = "",
         elements: str = "",
-        attributes: str = "",
     ) -> None:
         self.folder = folder
         self.port, self.tls_port, self.jms_port = free_ports(3)
@@ -106,9 +105,7 @@ class ActiveMQ:
                 folder=folder,
                 authorization=authorization,
                 memory=memory,
-                usage=usage,
                 elements=elements,
-                attributes=attributes,
                 port=self.port,
                 tls_port=self.tls_port,
                 jms_port=self.jms_port,
@@ -225,19 +222,11 @@ def needs_activemq() -> None:
 
 @contextlib.contextmanager
 def activemq_broker(
-    *,
-    authorization: str = "",
-    memory: str = "64 mb",
-    usage: str = "",
-    elements: str = "",
-    attributes: str = "",
+    *, authorization: str = "", memory: str = "64 mb", elements: str = ""
 ) -> Iterator[ActiveMQ]:
     """A broker of one's own."""
     folder = Path(tempfile.mkdtemp(prefix="dragoman-activemq-"))
-    broker = ActiveMQ(
-        folder, authorization=authorization, memory=memory, usage=usage, elements=elements,
-        attributes=attributes,
-    )  # fmt: skip
+    broker = ActiveMQ(folder, authorization=authorization, memory=memory, elements=elements)
     try:
         broker.start()
         yield broker

@@ -125,15 +125,16 @@ class Consuming:
         """Hold *interests*.
 
         Raises:
-            FilterError: One of them is no topic expression of a known dialect, nor a selector.
+            FilterError: One of them is no topic expression of a known dialect, nor a selector
+                that we let through.
         """
-        selecting = {interest for interest in interests if self._selector(interest)}
+        selecting = {interest for interest in interests if self._is_selector(interest)}
         self._interests.replace([each for each in interests if each not in selecting])
         self._selecting = selecting
 
     async def want(self, interest: Interest) -> None:
         """As `Adapter.want`. Topics cost the broker nothing: its queue has them already."""
-        if self._selector(interest):
+        if self._is_selector(interest):
             await self._select(interest)
             return
         if not self.established:
@@ -181,7 +182,7 @@ class Consuming:
         self._closed = True
         self._changed.set()
 
-    def _selector(self, interest: Interest) -> bool:
+    def _is_selector(self, interest: Interest) -> bool:
         """Whether *interest* is one in what a selector selects.
 
         Raises:
