@@ -34,6 +34,8 @@ from gateway.subscriptions import Subscriptions
 LEASE = 6.0
 """Seconds that a partition is held for without being renewed."""
 RENEW = 1.5
+HUNGRY = 0.4
+"""Seconds until it is looked at again what is free, while less is held than is fair."""
 MARGIN = 1.0
 """Seconds before its end at which a lease counts as over here."""
 DRAIN = 3.0
@@ -122,16 +124,18 @@ class Partitions:
         """Take, renew and let go, for ever."""
         declared = False
         while True:
+            wait = RENEW
             try:
                 if not declared:
                     await self._ask(partial(replicas.declare, partitions=range(HOUSE, self._count)))
                     declared = True
-                await self._round()
+                if await self._round():
+                    wait = HUNGRY
             except StoreUnavailable:
                 self._expire()
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._soon.wait(), RENEW)
+                await asyncio.wait_for(self._soon.wait(), wait)
 
     async def refresh(self, arrived: float) -> None:
         """Learn what other gateways subscribed to before a message was published that *arrived* at
@@ -155,7 +159,8 @@ class Partitions:
         with contextlib.suppress(StoreUnavailable):
             await self._ask(partial(replicas.unregister, replica=self.replica))
 
-    async def _round(self) -> None:
+    async def _round(self) -> bool:
+        """Renew, learn and even out; whether less is held than is fair."""
         self._expire()
         began = self._loop.time()
         standing = await self._ask(
@@ -174,9 +179,9 @@ class Partitions:
             else:
                 self._lose(held)
         await self._subscriptions.learn()
-        await self._even_out(standing)
+        return await self._even_out(standing)
 
-    async def _even_out(self, standing: Standing) -> None:
+    async def _even_out(self, standing: Standing) -> bool:
         fair = math.ceil(self._count / max(1, len(standing.alive)))
         free = [
             partition
@@ -193,6 +198,7 @@ class Partitions:
             surplus = max(self._held)
             self._leaving.add(surplus)
             self._spawn(self._let_go(surplus, DRAIN))
+        return len(self._held) - (HOUSE in self._held) < self._count // max(1, len(standing.alive))
 
     async def _take(self, partition: int) -> None:
         began = self._loop.time()
