@@ -225,6 +225,9 @@ class NatsAdapter:
         # of the server it knows less than this adapter.
         self._repeated = max(last, self._given)
 
+        if consumer is not None:  # Before it finds that somebody listens again.
+            await connection.stream.delete_consumer(self._setup.stream, CONSUMER)
+
         async def arrived(message: Msg) -> None:
             self._arrived.append((connection, message))
             self._changed.set()
@@ -233,8 +236,6 @@ class NatsAdapter:
         await connection.client.subscribe(
             self._inbox, cb=arrived, pending_msgs_limit=0, pending_bytes_limit=0
         )
-        if consumer is not None:
-            await connection.stream.delete_consumer(self._setup.stream, CONSUMER)
         await connection.stream.add_consumer(
             self._setup.stream,
             ConsumerConfig(

@@ -60,9 +60,11 @@ class Connection:
                     closed_cb=closed,
                     error_cb=note,
                 )
-        except FAILURES as exc:
+        except BaseException as exc:  # A gateway that ends meanwhile leaves no socket behind.
             await connection.close(POLITE)
-            raise Lost(why(errors[0] if errors else exc)) from exc
+            if isinstance(exc, FAILURES):
+                raise Lost(why(errors[0] if errors else exc)) from exc
+            raise
         return connection
 
     def acknowledge(self, reply: str) -> None:

@@ -1,6 +1,7 @@
 """A NATS server of the tests' own: its port, its folder, its process."""
 
 import asyncio
+import os
 import signal
 import socket
 import subprocess
@@ -62,6 +63,16 @@ class Server:
             self._process.send_signal(number)
             self._process.wait(STOP)
             self._process = None
+
+    def pause(self) -> None:
+        """Let it be there, and say nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     async def start_meanwhile(self) -> None:
         """Start it while the event loop goes on."""

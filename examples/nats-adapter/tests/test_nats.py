@@ -11,6 +11,7 @@ from pathlib import Path
 import nats
 import pytest
 from dragoman_nats import adapter as module
+from dragoman_nats import connection
 from nats.aio.client import Client
 from nats.js.api import DiscardPolicy, StreamConfig
 from server import MAX_PAYLOAD, Server
@@ -124,6 +125,33 @@ async def test_no_server_at_the_start(
         finally:
             await adapter.close()
             server.stop()
+
+
+async def test_a_server_that_is_silent(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, _installed: None
+) -> None:
+    monkeypatch.setattr(module, "ANSWER", 0.3)
+    monkeypatch.setattr(module, "WATCH", 0.1)
+    monkeypatch.setattr(connection, "ANSWER", 0.3)
+    server = Server(tmp_path)
+    server.start()
+    try:
+        async with running(server, name) as adapter:
+            inbox = Inbox(adapter, SECONDS)
+            server.pause()
+            with pytest.raises(AdapterUnavailable, match="did not confirm"):
+                await adapter.publish([storm()])
+            with pytest.raises(AdapterUnavailable):
+                await adapter.want(EVERYTHING_WANTED)
+            server.go_on()
+            await published(adapter, last := storm())
+            await inbox.until(last.id)
+            server.pause()
+            async with asyncio.timeout(2.5):
+                await adapter.close()
+    finally:
+        server.go_on()
+        server.stop()
 
 
 async def test_credentials(
