@@ -14,6 +14,7 @@ from adapters.protocol import (
     API_VERSION,
     EVERYTHING_WANTED,
     Adapter,
+    AdapterState,
     AdapterUnavailable,
     Capabilities,
     Interest,
@@ -127,6 +128,12 @@ class AdapterContract:
         assert capabilities.partitions >= 1
         assert self.topics_in_order or capabilities.partitions > 1
         assert capabilities.prefetch >= 1
+
+    async def test_it_says_that_it_is_connected(self, data: Path) -> None:
+        """Where it says how it stands with the system, which it need not."""
+        async with self.running(data) as adapter:
+            state = getattr(adapter, "state", None)
+            assert state is None or (isinstance(state, AdapterState) and state.connected)
 
     async def test_a_message_arrives_as_it_was_published(self, data: Path) -> None:
         sent = replace(

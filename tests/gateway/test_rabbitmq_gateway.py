@@ -142,7 +142,7 @@ async def test_destinations_that_exist(
         connection.close()
         await consumer.have(2, SECONDS)
         assert "3" in consumer.numbers and "1" not in consumer.numbers
-        await gateway.at_rest()
+        assert (await gateway.at_rest())["wrapped_total"] == 1
 
 
 async def test_a_broker_that_comes_late_and_goes_and_is_short_of_memory(

@@ -14,6 +14,7 @@ import pytest
 
 from gateway.settings import Settings, SettingsError, read_settings
 from tests.conftest import ROOT
+from tests.gateway.processes import gateway_process
 
 DEADLINE = 30.0
 
@@ -33,6 +34,18 @@ def test_defaults() -> None:
     assert settings.adapter.get_secret_value() == "embedded:"
     assert settings.trusted is None and settings.egress_allow == ()
     assert settings.default_lease == settings.longest_lease == timedelta(hours=24)
+
+
+@pytest.mark.parametrize("adapter", ["memory:", "embedded:"])
+async def test_only_what_flushes_is_told_not_to(folder: Path, adapter: str) -> None:
+    """Another adapter would refuse a setting that it does not know."""
+    environment = {
+        "DRAGOMAN_ADAPTER": adapter,
+        "DRAGOMAN_SURVIVE_POWER_LOSS": "false",
+        "PYTHONPATH": str(ROOT),
+    }
+    async with gateway_process(folder / "data", environment) as gateway:
+        assert (await gateway.request("GET", "/readyz")).status == 200
 
 
 def test_precedence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,7 @@ async def test_destinations_that_exist(
         connection.disconnect(receipt="done")
         await consumer.have(2, SECONDS)
         assert "3" in consumer.numbers and "1" not in consumer.numbers
-        await gateway.at_rest()
+        assert (await gateway.at_rest())["wrapped_total"] == 1
 
 
 async def test_a_selector(broker: ActiveMQ, tmp_path: Path) -> None:
