@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,7 @@ from adapters.stomp.connection import Connection
 from adapters.stomp.consuming import Consuming, StompDelivery
 from adapters.stomp.messages import write
 from adapters.stomp.publishing import Message, Publishing
+from adapters.stomp.sharing import Shares
 from mediation import Notification
 
 FIRST_ATTEMPT = 10.0
@@ -40,7 +42,7 @@ class StompAdapter:
         self._setup = setup
         self.capabilities = Capabilities(
             durable=True,
-            replicas=False,
+            replicas=setup.shareable,
             partitions=len(setup.partitions),
             dialects=setup.dialects,
             prefetch=setup.prefetch,
@@ -53,6 +55,7 @@ class StompAdapter:
         self._publisher = Keeper(
             "stomp", "publishing", self._open_publisher, self._publishing.serve
         )
+        self._shares = Shares(self._consuming, self._open_as, setup.name)
         self._repeats = Repeats()
         self._open = False
 
@@ -98,6 +101,20 @@ class StompAdapter:
             wrapped=self._consuming.forced,
         )
 
+    def share(self) -> None:
+        """As `SharedAdapter.share`. Selectors need a durable subscription, and that one gateway."""
+        self._consuming.shared = True
+        self.capabilities = replace(self.capabilities, dialects=())
+
+    async def adopt(self, interest: Interest) -> None:
+        self._consuming.adopt(interest)
+
+    def take(self, partition: int) -> None:
+        self._shares.take(partition)
+
+    async def release(self, partition: int) -> None:
+        await self._shares.release(partition)
+
     async def want(self, interest: Interest) -> None:
         await self._consuming.want(interest)
 
@@ -110,16 +127,20 @@ class StompAdapter:
     async def close(self) -> None:
         self._open = False
         self._consuming.close()
-        await asyncio.gather(self._consumer.close(), self._publisher.close())
+        await asyncio.gather(self._consumer.close(), self._publisher.close(), self._shares.close())
 
     async def _open_consumer(self) -> Connection:
-        """The name is the client id: of two gateways that share one, the second is refused."""
+        """The name is the client id: of two gateways that have one, the second is refused, unless
+        they share the work."""
+        return await self._open_as(None if self._consuming.shared else self._setup.name)
+
+    async def _open_as(self, client_id: str | None) -> Connection:
         try:
-            return await self._checked(await Connection.open(self._setup.address, self._setup.name))
+            return await self._checked(await Connection.open(self._setup.address, client_id))
         except Lost as exc:
             if "already connected" in str(exc):
                 raise Lost(
-                    f"another gateway uses the name {self._setup.name!r}, or the broker still"
+                    f"another gateway uses the name {client_id!r}, or the broker still"
                     " holds this one's former connection"
                 ) from exc
             raise

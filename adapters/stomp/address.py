@@ -46,6 +46,12 @@ class Setup:
     partitions: tuple[Destination, ...]
     dialects: tuple[str, ...]
 
+    @property
+    def shareable(self) -> bool:
+        """Whether several gateways may share the work: all of it comes from queues."""
+        system = self.system
+        return isinstance(system, ActiveMQ) and not any(map(system.subscription, self.partitions))
+
 
 def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
     """Read the URL and the settings.

@@ -55,6 +55,7 @@ class _Arrival:
     session: _Session
     subscription: Subscription
     frame: Frame
+    at: float
 
 
 class StompDelivery:
@@ -73,6 +74,11 @@ class StompDelivery:
     @property
     def notification(self) -> Notification:
         return self._notification
+
+    @property
+    def arrived(self) -> float:
+        """As `SharedDelivery.arrived`."""
+        return self._arrival.at
 
     @property
     def partition(self) -> int:
@@ -113,6 +119,8 @@ class Consuming:
         self._buffer: deque[_Arrival] = deque()
         self._changed = asyncio.Event()
         self._closed = False
+        self.shared = False
+        """Only partitions that are taken are consumed, by connections of their own."""
         self.established = False
         """The queues are there, and keep what comes, with or without a connection."""
         self.forced = 0
@@ -143,6 +151,10 @@ class Consuming:
             )
         self._interests.add(interest)
 
+    def adopt(self, interest: Interest) -> None:
+        """As `SharedAdapter.adopt`."""
+        self._interests.add(interest)
+
     async def unwant(self, interest: Interest) -> None:
         """As `Adapter.unwant`. Where it fails, the next connection removes what is left."""
         self._interests.discard(interest)
@@ -152,19 +164,27 @@ class Consuming:
                 await session.subscriptions.unselect(interest)
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
-        """Consume through *connection* until it ends."""
-        session = _Session(connection, Subscriptions(self._setup, connection, self._standing))
-        connection.on_message = lambda frame: self._arrived(session, frame)
-        try:
-            await session.subscriptions.begin(self._selecting)
+        """Consume through *connection* until it ends; if the work is shared, only see that all
+        queues are there."""
+        async with self._consumed(connection) as session:
+            if self.shared:
+                await session.subscriptions.make_queues()
+            else:
+                await session.subscriptions.begin(self._selecting)
             self._session = session
             self.established = True
             ready()
             await asyncio.wait([connection.closed])
-        finally:
-            self._session = None
-            session.open = False
-            self._buffer.clear()
+        raise connection.closed.result()
+
+    async def serve_partition(
+        self, partition: int, connection: Connection, ready: Callable[[], None]
+    ) -> None:
+        """Consume *partition* alone through *connection* until it ends."""
+        async with self._consumed(connection) as session:
+            await session.subscriptions.consume(partition)
+            ready()
+            await asyncio.wait([connection.closed])
         raise connection.closed.result()
 
     async def deliveries(self) -> AsyncIterator[StompDelivery]:
@@ -214,6 +234,19 @@ class Consuming:
             self._selecting.add(interest)
 
     @asynccontextmanager
+    async def _consumed(self, connection: Connection) -> AsyncIterator[_Session]:
+        """A session of *connection*, which is over in the end."""
+        session = _Session(connection, Subscriptions(self._setup, connection, self._standing))
+        connection.on_message = lambda frame: self._arrived(session, frame)
+        try:
+            yield session
+        finally:
+            if self._session is session:
+                self._session = None
+            session.open = False
+            self._buffer = deque(one for one in self._buffer if one.session is not session)
+
+    @asynccontextmanager
     async def _session_to_change(self) -> AsyncIterator[_Session]:
         """What is consumed from, for one change after the other.
 
@@ -236,7 +269,8 @@ class Consuming:
     def _arrived(self, session: _Session, frame: Frame) -> None:
         subscription = session.subscriptions.open.get(frame.headers.get("subscription", ""))
         if subscription is not None and subscription.partition is not None:
-            self._buffer.append(_Arrival(session, subscription, frame))
+            now = asyncio.get_running_loop().time()
+            self._buffer.append(_Arrival(session, subscription, frame, now))
             self._changed.set()
         else:
             session.acknowledge(frame)
@@ -258,7 +292,8 @@ class Consuming:
     def _is_wanted(self, arrival: _Arrival, notification: Notification) -> bool:
         interest = arrival.subscription.interest
         if interest is None:
-            return self._interests.cover(notification.topic)
+            # Another gateway may have interests that this one has not heard of yet.
+            return self.shared or self._interests.cover(notification.topic)
         return interest in self._selecting
 
     def _read(self, frame: Frame) -> Notification:

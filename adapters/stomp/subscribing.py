@@ -14,6 +14,8 @@ from adapters.stomp.systems import ActiveMQ
 MINE = ("activemq.prefetchSize", "prefetch-count")
 """Headers that say nothing of what stands in the broker."""
 DURABLE = ("activemq.subscriptionName", "durable-subscription-name")
+NOTHING = "TRUE = FALSE"
+"""What no message meets."""
 
 logger = logging.getLogger(__name__)
 
@@ -57,12 +59,7 @@ class Subscriptions:
         Raises:
             Lost: The broker refused something, or is gone.
         """
-        setup = self._setup
-        consuming = setup.system.consuming
-        wanted = [
-            Subscription(f"partition-{number}", consuming(pattern, setup.prefetch), number)
-            for number, pattern in enumerate(setup.partitions)
-        ]
+        wanted = [self._partition(number) for number in range(len(self._setup.partitions))]
         for interest in selecting:
             wanted += self._selecting(interest)
         stand = [one.standing for one in wanted]
@@ -81,6 +78,26 @@ class Subscriptions:
                 if subscription.interest is None:
                     raise
                 logger.warning("stomp: the broker no longer takes a selector: %s", exc)
+
+    async def make_queues(self) -> None:
+        """See that the queues of all partitions are there, and consume nothing.
+
+        Raises:
+            Lost: The broker refused something, or is gone.
+        """
+        for number in range(len(self._setup.partitions)):
+            queue = {"destination": self._partition(number).headers["destination"]}
+            id = {"id": f"made-{number}"}
+            await self._connection.ask("SUBSCRIBE", {**id, **queue, "selector": NOTHING})
+            await self._connection.ask("UNSUBSCRIBE", id)
+
+    async def consume(self, partition: int) -> None:
+        """Consume one partition.
+
+        Raises:
+            Lost: The broker refused it, or is gone.
+        """
+        await self._subscribe(self._partition(partition))
 
     async def select(self, interest: Interest) -> None:
         """Consume what *interest* selects too; in force on return.
@@ -107,6 +124,11 @@ class Subscriptions:
             await self._remove(one.headers)
         stand = [one.standing for one in gone]
         self._standing.write([one for one in self._standing.read() if one not in stand])
+
+    def _partition(self, number: int) -> Subscription:
+        setup = self._setup
+        headers = setup.system.consuming(setup.partitions[number], setup.prefetch)
+        return Subscription(f"partition-{number}", headers, number)
 
     def _selecting(self, interest: Interest) -> list[Subscription]:
         system = self._setup.system
