@@ -17,16 +17,18 @@ class Document {
 
     void begin(const xmlNode* root) {
         root_ = root;
+        made_ = vocabulary_.made();
         rows_.clear();
     }
 
     // Read the tree, unless that was done; few messages need it. A program that comes during a
     // message may bring labels, and numbers of labels are used again.
     void read() {
-        if (!rows_.empty() && made_ == vocabulary_.made()) return;
-        made_ = vocabulary_.made();
-        symbols_.begin();
-        rows_.clear();
+        if (made_ != vocabulary_.made()) {
+            symbols_.begin();
+            begin(root_);
+        }
+        if (!rows_.empty()) return;
         rows_.push_back({reinterpret_cast<const xmlNode*>(root_->doc), NONE, 0});
         open_.clear();
         const xmlNode* node = root_;
