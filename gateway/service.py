@@ -51,7 +51,8 @@ from gateway.partitions import HOUSE, Partitions, Replicas, StoreInUse, join, re
 from gateway.quotas import SubscriptionQuotas
 from gateway.settings import Settings, is_loopback
 from gateway.spool import Spool
-from gateway.store import Store, deadletters, replicas, spool
+from gateway.store import Store, deadletters, replicas
+from gateway.store import spool as spooled
 from gateway.store.spool import SpoolSize
 from gateway.subscriptions import Subscriptions
 from gateway.topics import TopicsSeen
@@ -179,16 +180,16 @@ class Gateway:
         )
         self.topics = TopicsSeen()
         self.parsing = Parsing()
-        if settings.spool:
-            self.spool = Spool(
-                self.store,
-                self.adapter,
-                messages=settings.spool_messages,
-                octets=settings.spool_octets,
-                shared=shares,
-                drains=lambda: self._keeps_house,
-            )
-            await self.spool.start()
+        spool = Spool(
+            self.store,
+            self.adapter,
+            messages=settings.spool_messages if settings.spool else 0,
+            octets=settings.spool_octets,
+            shared=shares,
+            drains=lambda: self._keeps_house,
+        )
+        if await spool.start() or settings.spool:  # An earlier run with a spool may have left some.
+            self.spool = spool
         self.operations = Operations(self.subscriptions, self.spool or self.adapter, self.topics)
         self.soap = SoapEndpoint(
             self.operations,
@@ -466,7 +467,7 @@ class Gateway:
 def _purge_old(connection: Connection) -> None:
     before = time.time() - deadletters.KEPT
     deadletters.purge(connection, before=before)
-    spool.purge(connection, before=before)
+    spooled.purge(connection, before=before)
     replicas.prune(connection)
 
 

@@ -89,13 +89,16 @@ class Spool:
         self._failures = 0
         self._passed_over: dict[str, float] = {}
 
-    async def start(self) -> None:
-        """Learn what an earlier run left.
+    async def start(self) -> int:
+        """Learn what an earlier run left; how many messages wait.
 
         Raises:
             StoreUnavailable: It cannot be read.
         """
-        self._waiting.update(await self._store.submit(rows.waiting))
+        waiting = await self._store.submit(rows.waiting)
+        if not self._shared:
+            self._waiting.update(waiting)
+        return sum(waiting.values())
 
     async def size(self) -> SpoolSize:
         """How full it is.

@@ -99,7 +99,7 @@ class InstalledGateway(GatewayProcess):
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 *prefix, *self._command, "--port", "0", "--data", str(self.data),
-                stdout=asyncio.subprocess.PIPE, stderr=log, env=self._environment, cwd="/",
+                stdout=asyncio.subprocess.PIPE, stderr=log, env=self.environment, cwd="/",
             )  # fmt: skip
         assert self.process.stdout is not None
         line = (await asyncio.wait_for(self.process.stdout.readline(), START)).decode()

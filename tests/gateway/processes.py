@@ -24,7 +24,7 @@ class GatewayProcess:
 
     def __init__(self, data: Path, environment: Mapping[str, str] | None = None) -> None:
         self.data = data
-        self._environment = {
+        self.environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith("DRAGOMAN_")},
             "PYTHONUNBUFFERED": "1",
             **(environment or {}),
@@ -50,7 +50,7 @@ class GatewayProcess:
             self.process = await asyncio.create_subprocess_exec(
                 *prefix, sys.executable, "-m", "gateway", "serve",
                 "--port", "0", "--data", str(self.data),
-                stdout=asyncio.subprocess.PIPE, stderr=log, env=self._environment,
+                stdout=asyncio.subprocess.PIPE, stderr=log, env=self.environment,
             )  # fmt: skip
         assert self.process.stdout is not None
         line = (await asyncio.wait_for(self.process.stdout.readline(), START)).decode()
