@@ -132,6 +132,7 @@ class Engine {
 
     void find(const xmlNode* root, Found& found) {
         if (!filters_.size()) return;
+        if (root->doc && root->doc->intSubset) return doubt_all(found);
         try {
             begin(root);
             walk(root);
@@ -168,6 +169,13 @@ class Engine {
         branches_.let_go(filters_[number].branches);
         programs_.erase(number);
         filters_.erase(number);
+    }
+
+    // A document type may declare entities, and only libxml2 reads what references to them mean.
+    void doubt_all(Found& found) const {
+        for (uint32_t number = 0; number < filters_.bound(); ++number) {
+            if (filters_.has(number)) found.doubtful.push_back(number);
+        }
     }
 
     // Forget what messages taught, but for how often atoms held.

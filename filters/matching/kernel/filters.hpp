@@ -45,6 +45,7 @@ class Filters {
     Filter& operator[](uint32_t filter) { return filters_[filter]; }
     const Filter& operator[](uint32_t filter) const { return filters_[filter]; }
     size_t size() const { return filters_.live(); }
+    uint32_t bound() const { return filters_.bound(); }
     bool has(uint32_t number) const { return number < filters_.bound() && filters_[number].users; }
 
     uint32_t find(std::string_view text, uint32_t scope) const {
