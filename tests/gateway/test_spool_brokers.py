@@ -152,6 +152,50 @@ async def test_rabbitmq_is_short_of_memory(broker: RabbitMQ, tmp_path: Path) -> 
             one.close()
 
 
+async def test_several_gateways(broker: RabbitMQ, tmp_path: Path, postgresql_url: str) -> None:
+    """One publisher speaks to both in turn: its order holds. The one that would publish what waits
+    is killed meanwhile."""
+    media_type = SPEAKER.soap.media_type
+    async with wire_to(broker.port) as wire, consumers() as sinks:
+        settings = environment(broker.at(wire.port), f"exchange=test-{uuid.uuid4().hex[:12]}")
+        settings["DRAGOMAN_STORE"] = postgresql_url
+        async with (
+            gateway_process(tmp_path / "first", settings) as first,
+            gateway_process(tmp_path / "second", settings) as second,
+        ):
+            publisher, consumer = Publisher(first, "a"), sinks.add()
+            await subscribed(first, consumer)
+
+            async def publish_through(*gateways: GatewayProcess) -> None:
+                for gateway in gateways:
+                    number = f"a{len(publisher.attempted) + 1}"
+                    publisher.attempted.append(number)
+                    answer = await gateway.request(
+                        "POST", "/soap/topic/a", event(number), content_type=media_type
+                    )
+                    assert answer.status == 202
+                    publisher.acknowledged.append(number)
+
+            await publish_through(first, second)
+            await wire.cut()
+            await publish_through(*[first, second] * 8)
+            for gateway in (first, second):
+                await shows(gateway, spool_messages=16, adapter_up=0)
+            answer = await first.request("GET", "/readyz")
+            keeper, other = (
+                (first, second) if json.loads(answer.body)["keeps_house"] else (second, first)
+            )
+            await keeper.kill()
+            await wire.join()
+            await publish_through(*[other] * 4)
+            await consumer.have_all(publisher.acknowledged)
+            await shows(other, spool_messages=0, adapter_up=1)
+            await keeper.start()
+            await publish_through(*[first, second] * 4)
+            await consumer.have_all(publisher.acknowledged)
+            judge([publisher], [consumer])
+
+
 async def test_activemq_is_stopped(tmp_path: Path) -> None:
     """It ends for real, and so does the gateway meanwhile, politely; started again without a spool
     it publishes what lies there, and takes no more."""
