@@ -14,6 +14,7 @@ from adapters.protocol import (
     Delivery,
     Interest,
     ReportingAdapter,
+    SelectedDelivery,
     SharedAdapter,
     SharedDelivery,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "Interest",
     "Matched",
     "ReportingAdapter",
+    "SelectedDelivery",
     "SharedAdapter",
     "SharedDelivery",
     "XPathFilterAdapter",

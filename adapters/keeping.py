@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from adapters.links import Link
 
@@ -14,11 +14,18 @@ SHORTEST, LONGEST = 0.25, 30.0
 POLITE = 0.8
 """Seconds that the broker gets to close a connection."""
 
+FIRST_ATTEMPT = 10.0
+"""Seconds that a start waits for the broker. Without it the gateway starts all the same."""
+
 logger = logging.getLogger(__name__)
 
 
 class Lost(Exception):
     """A connection could not be opened, has ended, or is of no use any more."""
+
+
+class Again(Exception):
+    """What serves a connection has learnt something, and wants another at once."""
 
 
 class Closing(Protocol):
@@ -38,7 +45,7 @@ class Keeper(Generic[ConnectionT]):
         what: Its name in the log: ``stomp: … for consuming``.
         open: Opens a connection, or raises `Lost`.
         serve: Sets a connection up, calls the function that it is given when all is ready, and
-            returns or raises `Lost` when the connection is of no use any more.
+            returns or raises `Lost` when the connection is of no use any more; or raises `Again`.
     """
 
     def __init__(
@@ -85,6 +92,8 @@ class Keeper(Generic[ConnectionT]):
                 why = "the connection was closed"
             except Lost as exc:
                 why = str(exc)
+            except Again:
+                continue
             except Exception:  # A defect must not end all delivery for good.
                 logger.exception("%s: the connection for %s failed", self._broker, self._what)
                 why = "an error of our own"
@@ -115,3 +124,13 @@ class Keeper(Generic[ConnectionT]):
         self.link.is_up()
         self._ready_at = asyncio.get_running_loop().time()
         self.tried.set()
+
+
+async def start_all(keepers: Sequence[Keeper[Any]]) -> None:
+    """Start *keepers*, and wait for the first attempt of each: at most `FIRST_ATTEMPT` seconds."""
+    for keeper in keepers:
+        keeper.start()
+    tried = [asyncio.ensure_future(keeper.tried.wait()) for keeper in keepers]
+    _done, late = await asyncio.wait(tried, timeout=FIRST_ATTEMPT)
+    for task in late:
+        task.cancel()

@@ -7,19 +7,18 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from adapters.keeping import Keeper, start_all
 from adapters.links import state_of
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
 from adapters.rabbitmq.address import Setup, read_setup
+from adapters.rabbitmq.connection import Connection
 from adapters.rabbitmq.consuming import Consuming, RabbitMQDelivery
-from adapters.rabbitmq.keeping import Keeper
 from adapters.rabbitmq.messages import write
 from adapters.rabbitmq.publishing import Message, Publishing
 from adapters.rabbitmq.topology import PARTITIONS, foreign_exchanges
 from adapters.repeats import Repeats, hash_id
 from mediation import Notification
 
-FIRST_ATTEMPT = 10.0
-"""Seconds that a start waits for the broker. Without it the gateway starts all the same."""
 SHARED_HEARTBEAT = 4
 """Seconds, where gateways share the queues: the broker lets go of what a gateway consumes that was
 silent for up to two of them."""
@@ -49,8 +48,8 @@ class RabbitMQAdapter:
             unroutable=self._consuming.renew,
             retry_after=lambda: self._publisher.retry_after,
         )
-        self._consumer = Keeper("consuming", setup.parameters, self._consuming.serve)
-        self._publisher = Keeper("publishing", setup.parameters, self._publishing.serve)
+        self._consumer = Keeper("rabbitmq", "consuming", self._connect, self._consuming.serve)
+        self._publisher = Keeper("rabbitmq", "publishing", self._connect, self._publishing.serve)
         self._repeats = Repeats()
         self._open = False
 
@@ -63,13 +62,7 @@ class RabbitMQAdapter:
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # What matters is told by us.
         self._consuming.begin(interests)
         self._open = True
-        keepers = (self._consumer, self._publisher)
-        for keeper in keepers:
-            keeper.start()
-        tried = [asyncio.ensure_future(keeper.tried.wait()) for keeper in keepers]
-        _done, late = await asyncio.wait(tried, timeout=FIRST_ATTEMPT)
-        for task in late:
-            task.cancel()
+        await start_all((self._consumer, self._publisher))
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
         if not self._open:
@@ -121,6 +114,9 @@ class RabbitMQAdapter:
         self._open = False
         self._consuming.close()
         await asyncio.gather(self._consumer.close(), self._publisher.close())
+
+    async def _connect(self) -> Connection:
+        return await Connection.open(self._setup.parameters)
 
     def _message(self, notification: Notification) -> Message:
         there = self._setup.destinations.destination(notification.topic)

@@ -19,6 +19,8 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
+from adapters import keeping
+
 OPENING = 15.0
 ANSWER = 15.0
 """Seconds that the broker gets to open a connection, and to answer a request."""
@@ -29,7 +31,7 @@ RESOURCE_LOCKED = 405
 COMMAND_INVALID = 503
 
 
-class Lost(Exception):
+class Lost(keeping.Lost):
     """A connection or a channel could not be opened, or has ended.
 
     ``code`` is the reply code of AMQP, 0 where the broker gave none.

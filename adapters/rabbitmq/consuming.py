@@ -14,10 +14,10 @@ from pika.exceptions import AMQPError
 
 from adapters.destinations import AMQP, Destination, Destinations
 from adapters.interests import Interests
+from adapters.keeping import Again
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.rabbitmq.address import Setup
 from adapters.rabbitmq.connection import ACCESS_REFUSED, Channel, Connection, Lost
-from adapters.rabbitmq.keeping import Again
 from adapters.rabbitmq.messages import read
 from adapters.rabbitmq.topology import Names, NoHashing, Topology, foreign_exchanges
 from filters import DEFAULT_TOPIC, parse_expression

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from adapters.keeping import Keeper, Lost
+from adapters.keeping import Keeper, Lost, start_all
 from adapters.links import state_of
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
 from adapters.repeats import Repeats, hash_id
@@ -18,9 +18,6 @@ from adapters.stomp.messages import write
 from adapters.stomp.publishing import Message, Publishing
 from adapters.stomp.sharing import Shares
 from mediation import Notification
-
-FIRST_ATTEMPT = 10.0
-"""Seconds that a start waits for the broker. Without it the gateway starts all the same."""
 
 __all__ = ["StompAdapter"]
 
@@ -67,13 +64,7 @@ class StompAdapter:
         """As `Adapter.start`, but a broker that is not there is none to fail for."""
         self._consuming.begin(interests)
         self._open = True
-        keepers = (self._consumer, self._publisher)
-        for keeper in keepers:
-            keeper.start()
-        tried = [asyncio.ensure_future(keeper.tried.wait()) for keeper in keepers]
-        _done, late = await asyncio.wait(tried, timeout=FIRST_ATTEMPT)
-        for task in late:
-            task.cancel()
+        await start_all((self._consumer, self._publisher))
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
         if not self._open:

@@ -17,6 +17,7 @@ from gateway.settings import Settings, is_loopback
 CONNECTED = 3.0
 """Seconds in which a broker is to take a connection."""
 _PORTS = {"amqp": 5672, "amqps": 5671, "stomp": 61613}
+_WEB_PORTS = {"http": 80, "https": 443}
 
 
 def check_adapter(settings: Settings) -> Iterator[Finding]:
@@ -105,8 +106,9 @@ def check_public_url(settings: Settings) -> Iterator[Finding]:
         return
     parts = urlsplit(settings.public_url)
     host = parts.hostname or ""
+    port = parts.port or _WEB_PORTS[parts.scheme]
     try:
-        found = {str(row[4][0]) for row in socket.getaddrinfo(host, parts.port or parts.scheme)}
+        found = {str(row[4][0]) for row in socket.getaddrinfo(host, port)}
     except (OSError, UnicodeError) as error:
         text = (
             f"{host} cannot be resolved here ({error}); correct it with --public-url, or mend DNS"

@@ -63,7 +63,8 @@ class GatewayProcess:
         self.up.clear()
         assert self.process is not None
         if self.process.returncode is None:
-            self.process.send_signal(number)
+            # Not send_signal: it reaps a process that has ended, whose code asyncio then misses.
+            os.kill(self.process.pid, number)
         async with asyncio.timeout(seconds):
             code = await self.process.wait()
             if self.process.stdout is not None:

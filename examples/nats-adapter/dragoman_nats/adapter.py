@@ -28,7 +28,7 @@ from nats.js.errors import NoStreamResponseError, NotFoundError
 from adapters import AdapterUnavailable, Capabilities, Interest
 from adapters.destinations import Destination
 from adapters.interests import Interests
-from adapters.keeping import POLITE, Keeper, Lost
+from adapters.keeping import POLITE, Keeper, Lost, start_all
 from dragoman_nats.connection import ANSWER, FAILURES, Connection, why
 from dragoman_nats.messages import read, write
 from dragoman_nats.settings import Setup, read_setup
@@ -38,8 +38,6 @@ from mediation import Notification
 
 CONSUMER = "gateway"
 
-FIRST_ATTEMPT = 10.0
-"""Seconds that a start waits for the server. Without it the gateway starts all the same."""
 WATCH = 10.0
 """Seconds without a settlement, after which the consumer is looked at: nobody tells that it is
 gone."""
@@ -110,10 +108,7 @@ class NatsAdapter:
         self._interests.replace(interests)
         self._wanted = {one: patterns_of(one, self._setup.destinations) for one in interests}
         self._open = True
-        self._keeper.start()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FIRST_ATTEMPT):
-                await self._keeper.tried.wait()
+        await start_all([self._keeper])
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
         connection = self._connected()
