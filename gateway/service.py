@@ -51,7 +51,7 @@ from gateway.partitions import HOUSE, Partitions, Replicas, StoreInUse, join, re
 from gateway.quotas import SubscriptionQuotas
 from gateway.settings import Settings, is_loopback
 from gateway.spool import Spool
-from gateway.store import Store, deadletters, replicas
+from gateway.store import Store, StoreUnavailable, deadletters, replicas
 from gateway.store import spool as spooled
 from gateway.store.spool import SpoolSize
 from gateway.subscriptions import Subscriptions
@@ -64,6 +64,8 @@ LOOPBACK = ("127.0.0.0/8", "::1")
 PURGE_EVERY = 3600.0
 ARCHIVE_CLOSE = 5.0
 """Seconds that the archive gets when the gateway stops."""
+COUNTED = 3.0
+"""Seconds that the store gets to say what it holds, before the metrics do without."""
 LOCK_TAKEN = 75
 """The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""
 _log = structlog.get_logger("dragoman")
@@ -77,7 +79,8 @@ class DataInUse(Refused):
 class Snapshot:
     """What the metrics show, read at one moment."""
 
-    law: Law
+    law: Law | None
+    """None while the store cannot be read."""
     accepted: int
     subscriptions: int
     unsettled: int
@@ -94,7 +97,7 @@ class Snapshot:
     broker: AdapterState | None
     """None where the adapter does not say."""
     spool: SpoolSize | None
-    """None where nothing is spooled."""
+    """None where nothing is spooled, or the store cannot be read."""
 
 
 class Gateway:
@@ -405,7 +408,11 @@ class Gateway:
 
     async def snapshot(self) -> Snapshot:
         """What the metrics show, now."""
-        law = await self.courier.law()
+        law = size = None
+        with contextlib.suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(COUNTED):
+                law = await self.courier.law()
+                size = await self.spool.size() if self.spool else None
         sender = self.courier.sender
         return Snapshot(
             law,
@@ -421,7 +428,7 @@ class Gateway:
             self.archive.counts if self.archive else {},
             self.partitions.snapshot() if self.partitions else None,
             self.adapter.state,
-            await self.spool.size() if self.spool else None,
+            size,
         )
 
     def drain(self) -> None:

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 if TYPE_CHECKING:
     from adapters import AdapterState
+    from gateway.delivery import Law
     from gateway.partitions import Replicas
     from gateway.service import Gateway, Snapshot
     from gateway.store.spool import SpoolSize
@@ -53,7 +54,6 @@ class _Collector:
 
     def collect(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
         taken = self._snapshot
-        law = taken.law
         families: list[CounterMetricFamily | GaugeMetricFamily] = [
             CounterMetricFamily(
                 "dragoman_accepted", "Notifications accepted from publishers.", taken.accepted
@@ -66,23 +66,15 @@ class _Collector:
         ]
         for name, value in taken.archive.items():
             families.append(CounterMetricFamily(f"dragoman_archive_{name}", _ARCHIVE[name], value))
-        for name in ("matched", "delivered", "dead", "expired", "cancelled", "skipped"):
-            families.append(
-                CounterMetricFamily(
-                    f"dragoman_{name}", f"Deliveries {name}.", getattr(law.totals, name)
-                )
-            )
         for name, text, value in (
-            ("waiting", "Deliveries that wait.", law.waiting),
-            ("in_flight", "Deliveries under way.", law.in_flight),
-            ("dead_letters", "Dead letters kept.", law.dead_letters),
-            ("conservation_error", "What the conservation law leaves over; 0 at rest.", law.error),
             ("subscriptions", "Subscriptions.", taken.subscriptions),
             ("unsettled", "Messages unsettled in the messaging system.", taken.unsettled),
             ("open_breakers", "Destinations that cannot be connected to.", taken.open_breakers),
             ("store_writable", "Whether the store takes writes.", int(taken.store_writable)),
         ):
             families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
+        if taken.law is not None:
+            families += _of_law(taken.law)
         if taken.broker is not None:
             families += _of_broker(taken.broker)
         if taken.spool is not None:
@@ -99,6 +91,24 @@ class _Collector:
                 family.add_metric([key], value)
             families.append(family)
         return families
+
+
+def _of_law(law: "Law") -> list[CounterMetricFamily | GaugeMetricFamily]:
+    families: list[CounterMetricFamily | GaugeMetricFamily] = []
+    for name in ("matched", "delivered", "dead", "expired", "cancelled", "skipped"):
+        families.append(
+            CounterMetricFamily(
+                f"dragoman_{name}", f"Deliveries {name}.", getattr(law.totals, name)
+            )
+        )
+    for name, text, value in (
+        ("waiting", "Deliveries that wait.", law.waiting),
+        ("in_flight", "Deliveries under way.", law.in_flight),
+        ("dead_letters", "Dead letters kept.", law.dead_letters),
+        ("conservation_error", "What the conservation law leaves over; 0 at rest.", law.error),
+    ):
+        families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
+    return families
 
 
 def _of_broker(state: "AdapterState") -> list[CounterMetricFamily | GaugeMetricFamily]:

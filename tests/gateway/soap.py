@@ -207,7 +207,7 @@ class Running:
         """Return once nothing is under way, and the conservation law holds."""
         async with asyncio.timeout(DEADLINE):
             while True:
-                law = (await self.gateway.snapshot()).law
+                law = await self.gateway.courier.law()
                 if law.in_flight == 0 and law.error == 0:
                     return
                 await asyncio.sleep(0.01)

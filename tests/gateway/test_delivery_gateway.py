@@ -32,7 +32,7 @@ async def counts(run: Running, **expected: int) -> None:
     """Wait until nothing is under way or waits, and the totals are as *expected*."""
     async with asyncio.timeout(15):
         while True:
-            law = (await run.gateway.snapshot()).law
+            law = await run.gateway.courier.law()
             found = {name: getattr(law.totals, name) for name in expected}
             if found == expected and law.in_flight == law.waiting == law.error == 0:
                 return

@@ -63,6 +63,8 @@ async def test_the_server_stops_for_a_while(
             await ready(gateway, False)
             answer = await gateway.ask(SPEAKER.wse_subscribe(there.url))
             assert answer.status == 503 and int(answer.headers["retry-after"]) >= 1
+            metrics = await gateway.metrics()
+            assert metrics["store_writable"] == 0 and "waiting" not in metrics
             await asyncio.sleep(0.5)
             cluster.start()
             await ready(gateway, True)
