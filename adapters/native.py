@@ -6,19 +6,79 @@ demanded: what is no such element becomes the text of one,
 text of XML. So there is no message that nobody can take, and that comes again for ever.
 """
 
+import logging
 import re
 from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
 from html import escape
 
 from lxml import etree
 
-from filters import Refused, parse_document
+from filters import Refused, Topic, parse_document
+from mediation import MediationError, Notification
 from mediation.names import DRAGOMAN_DATA
+from mediation.records import CONTENT_TYPE, decode
 
 MAX_MEDIA_TYPE = 255
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CHARSET = re.compile(r';\s*charset="?([A-Za-z0-9._-]{1,40})', re.IGNORECASE)
 UNTYPED = "application/octet-stream"
+
+logger = logging.getLogger(__name__)
+
+
+def notification_of(
+    body: bytes,
+    properties: Mapping[str, str],
+    media_type: str | None,
+    *,
+    id: str,
+    source: str,
+    time: datetime,
+    topic: Topic | None,
+) -> tuple[Notification, bool]:
+    """The notification in a message, and whether it had to be forced into one: any message is one.
+
+    Args:
+        properties: Those of the record, as `mediation.records` says.
+        media_type: Of the body.
+        id, source, time, topic: What holds where *properties* do not say it.
+    """
+    if media_type is not None and media_type.lower().startswith("multipart/related"):
+        properties = {**properties, CONTENT_TYPE: media_type}
+    try:
+        notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
+        forced = False
+    except MediationError:  # What cannot be read is left aside; the body still arrives.
+        notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
+        forced = True
+    payload, wrapped = payload_of(
+        notification.payload, None if notification.attachments else media_type
+    )
+    if payload is not notification.payload:
+        notification = replace(notification, payload=payload)
+    return notification, forced or wrapped
+
+
+class ForcedCount:
+    """How many native messages were no notifications, and were made some."""
+
+    def __init__(self, broker: str) -> None:
+        self._broker = broker
+        self.total = 0
+
+    def add(self, origin: str | None) -> None:
+        """Count one from the destination *origin*, and say so now and then."""
+        self.total += 1
+        if self.total & (self.total - 1) == 0:  # The 1st, 2nd, 4th, 8th …
+            logger.warning(
+                "%s: %d native messages were no XML notification, the last from %.200r",
+                self._broker,
+                self.total,
+                origin,
+            )
 
 
 def is_plain(body: bytes) -> bool:

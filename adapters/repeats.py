@@ -12,10 +12,12 @@ That two of a publisher's ids have one hash happens once in 10**14 messages.
 import sqlite3
 from array import array
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
+
+from mediation import Notification
 
 SCHEMA = (
     "CREATE TABLE generation"
@@ -116,6 +118,22 @@ class Repeats:
     def know(self, source: str, id: int) -> bool:
         """Whether *source* used *id* lately."""
         return any(id in generation for generation in self._by_source.get(source, ()))
+
+    def unknown(self, notifications: Sequence[Notification]) -> dict[tuple[str, int], Notification]:
+        """Those of *notifications* whose ids are not known, the first of each id, by publisher and
+        hash."""
+        found: dict[tuple[str, int], Notification] = {}
+        for each in notifications:
+            used = each.source, hash_id(each.source, each.id)
+            if not self.know(*used):
+                found.setdefault(used, each)
+        return found
+
+    def add_all(self, used: Collection[tuple[str, int]], now: float) -> None:
+        """As `add`, where nothing is written and some may be known: publishers and hashes."""
+        for source, id in used:
+            if not self.know(source, id):
+                self.add({source: [id]}, now)
 
     def add(self, used: Mapping[str, list[int]], now: float) -> list[Change]:
         """Remember ids, by source, and forget what is old. *now* is in seconds since 1970.

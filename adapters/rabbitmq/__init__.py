@@ -9,14 +9,15 @@ from typing import Self
 
 from adapters.keeping import Keeper, start_all
 from adapters.links import state_of
+from adapters.prefetch import PrefetchedDelivery
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
 from adapters.rabbitmq.address import Setup, read_setup
 from adapters.rabbitmq.connection import Connection
-from adapters.rabbitmq.consuming import Consuming, RabbitMQDelivery
+from adapters.rabbitmq.consuming import Consuming
 from adapters.rabbitmq.messages import write
 from adapters.rabbitmq.publishing import Message, Publishing
 from adapters.rabbitmq.topology import PARTITIONS, foreign_exchanges
-from adapters.repeats import Repeats, hash_id
+from adapters.repeats import Repeats
 from mediation import Notification
 
 SHARED_HEARTBEAT = 4
@@ -67,22 +68,17 @@ class RabbitMQAdapter:
     async def publish(self, notifications: Sequence[Notification]) -> None:
         if not self._open:
             raise AdapterUnavailable("the adapter is closed")
-        fresh: dict[tuple[str, int], Notification] = {}
-        for each in notifications:
-            used = each.source, hash_id(each.source, each.id)
-            if not self._repeats.know(*used):
-                fresh.setdefault(used, each)
+        fresh = self._repeats.unknown(notifications)
         if fresh:
             await self._publishing.publish([self._message(each) for each in fresh.values()])
-            for source, id in fresh:
-                self._repeats.add({source: [id]}, time.time())
+            self._repeats.add_all(fresh.keys(), time.time())
 
     @property
     def state(self) -> AdapterState:
         return state_of(
             (self._consumer.link, self._publisher.link),
             blocked=self._publishing.blocked,
-            wrapped=self._consuming.forced,
+            wrapped=self._consuming.forced.total,
         )
 
     async def want(self, interest: Interest) -> None:
@@ -107,7 +103,7 @@ class RabbitMQAdapter:
     async def release(self, partition: int) -> None:
         await self._consuming.release(partition)
 
-    def deliveries(self) -> AsyncIterator[RabbitMQDelivery]:
+    def deliveries(self) -> AsyncIterator[PrefetchedDelivery]:
         return self._consuming.deliveries()
 
     async def close(self) -> None:

@@ -11,17 +11,16 @@ headers         all properties of the record
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pika
 
-from adapters.native import payload_of
+from adapters.native import notification_of
 from adapters.protocol import AdapterError
 from filters import Reason, Topic
-from mediation import MediationError, Notification
-from mediation.records import CONTENT_TYPE, decode, encode
+from mediation import Notification
+from mediation.records import CONTENT_TYPE, encode
 
 XML = "application/xml"
 MAX_SHORT = 255
@@ -66,24 +65,15 @@ def read(
         source: Of a message that names none.
         topic: That of its destination, which ``ws_topic`` overrules.
     """
-    headers = _texts(properties.headers or {})
-    id = properties.message_id or f"urn:uuid:{uuid.uuid4()}"
-    time = _time(properties.timestamp)
-    media_type = properties.content_type
-    if media_type is not None and media_type.lower().startswith("multipart/related"):
-        headers[CONTENT_TYPE] = media_type
-    try:
-        notification = decode(body, headers, id=id, source=source, time=time, topic=topic)
-        forced = False
-    except MediationError:  # What cannot be read is left aside; the body still arrives.
-        notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
-        forced = True
-    payload, wrapped = payload_of(
-        notification.payload, None if notification.attachments else media_type
+    return notification_of(
+        body,
+        _texts(properties.headers or {}),
+        properties.content_type,
+        id=properties.message_id or f"urn:uuid:{uuid.uuid4()}",
+        source=source,
+        time=_time(properties.timestamp),
+        topic=topic,
     )
-    if payload is not notification.payload:
-        notification = replace(notification, payload=payload)
-    return notification, forced or wrapped
 
 
 def _time(stamp: int | None) -> datetime:

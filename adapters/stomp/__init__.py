@@ -9,11 +9,12 @@ from typing import Self
 
 from adapters.keeping import Keeper, Lost, start_all
 from adapters.links import state_of
+from adapters.prefetch import PrefetchedDelivery
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
-from adapters.repeats import Repeats, hash_id
+from adapters.repeats import Repeats
 from adapters.stomp.address import Setup, read_setup
 from adapters.stomp.connection import Connection
-from adapters.stomp.consuming import Consuming, StompDelivery
+from adapters.stomp.consuming import Consuming
 from adapters.stomp.messages import write
 from adapters.stomp.publishing import Message, Publishing
 from adapters.stomp.sharing import Shares
@@ -69,27 +70,22 @@ class StompAdapter:
     async def publish(self, notifications: Sequence[Notification]) -> None:
         if not self._open:
             raise AdapterUnavailable("the adapter is closed")
-        fresh = {
-            (each.source, hash_id(each.source, each.id)): each for each in reversed(notifications)
-        }
-        wanted = [each for used, each in reversed(fresh.items()) if not self._repeats.know(*used)]
-        if not wanted:
+        fresh = self._repeats.unknown(notifications)
+        if not fresh:
             return
-        if not self._consuming.established and any(map(self._consuming.cover, wanted)):
+        if not self._consuming.established and any(map(self._consuming.cover, fresh.values())):
             raise AdapterUnavailable(
                 "the gateway's queue is not there yet", retry_after=self._consumer.retry_after
             )
-        await self._publishing.publish([self._message(each) for each in wanted])
-        for source, id in fresh:
-            if not self._repeats.know(source, id):
-                self._repeats.add({source: [id]}, time.time())
+        await self._publishing.publish([self._message(each) for each in fresh.values()])
+        self._repeats.add_all(fresh.keys(), time.time())
 
     @property
     def state(self) -> AdapterState:
         return state_of(
             (self._consumer.link, self._publisher.link),
             blocked=self._publishing.stalled,
-            wrapped=self._consuming.forced,
+            wrapped=self._consuming.forced.total,
         )
 
     def share(self) -> None:
@@ -112,7 +108,7 @@ class StompAdapter:
     async def unwant(self, interest: Interest) -> None:
         await self._consuming.unwant(interest)
 
-    def deliveries(self) -> AsyncIterator[StompDelivery]:
+    def deliveries(self) -> AsyncIterator[PrefetchedDelivery]:
         return self._consuming.deliveries()
 
     async def close(self) -> None:

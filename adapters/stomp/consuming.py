@@ -6,15 +6,16 @@ that messages come twice; and STOMP cannot delete a queue, which then fills for 
 """
 
 import asyncio
-import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from adapters.changing import Changing
 from adapters.interests import Interests
-from adapters.keeping import Lost
+from adapters.native import ForcedCount
+from adapters.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.stomp.address import Setup
 from adapters.stomp.connection import Connection, Declined
@@ -28,76 +29,26 @@ from mediation import Notification
 
 MAX_SELECTORS = 64
 """Selectors in use: each costs the broker durable subscriptions."""
-ASKING = 15.0
-"""Seconds that a new interest may take, while others are asked for too."""
-
-logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _Session:
-    """What was consumed through one connection. Its messages come again once it has ended."""
+@dataclass(slots=True, eq=False)
+class _Session(Session):
+    """What is consumed through one connection."""
 
     connection: Connection
     subscriptions: Subscriptions
-    unsettled: int = 0
-    open: bool = True
 
-    def acknowledge(self, frame: Frame) -> None:
+    def acknowledge(self, id: str) -> None:
         """ACK, never NACK: that would put the message into the dead-letter queue for good."""
-        self.connection.send("ACK", {"id": frame.headers.get("ack", "")})
+        self.connection.send("ACK", {"id": id})
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrival:
-    """A message as it came."""
+class _Message:
+    """A MESSAGE, and where it came from."""
 
-    session: _Session
     subscription: Subscription
     frame: Frame
-    at: float
-
-
-class StompDelivery:
-    """A message of a queue."""
-
-    __slots__ = ("_arrival", "_consuming", "_notification", "_settled")
-
-    def __init__(
-        self, consuming: "Consuming", arrival: _Arrival, notification: Notification
-    ) -> None:
-        self._consuming = consuming
-        self._arrival = arrival
-        self._notification = notification
-        self._settled = False
-
-    @property
-    def notification(self) -> Notification:
-        return self._notification
-
-    @property
-    def arrived(self) -> float:
-        """As `SharedDelivery.arrived`."""
-        return self._arrival.at
-
-    @property
-    def partition(self) -> int:
-        return self._arrival.subscription.partition or 0
-
-    @property
-    def interest(self) -> Interest | None:
-        """The one whose selector it met; None: it comes from a queue that has everything."""
-        return self._arrival.subscription.interest
-
-    @property
-    def redelivered(self) -> bool:
-        return bool(self._arrival.frame.headers.get("redelivered") == "true")
-
-    def settle(self) -> None:
-        """Acknowledge it. After its connection has ended that is void: it comes again."""
-        if not self._settled:
-            self._settled = True
-            self._consuming._settle(self._arrival)
 
 
 class Consuming:
@@ -114,17 +65,13 @@ class Consuming:
         self._retry_after = retry_after
         self._interests = Interests()
         self._selecting: set[Interest] = set()
-        self._changing = asyncio.Lock()
-        self._session: _Session | None = None
-        self._buffer: deque[_Arrival] = deque()
-        self._changed = asyncio.Event()
-        self._closed = False
+        self._changing: Changing[_Session] = Changing("stomp", retry_after)
+        self._prefetch = Prefetch(setup.prefetch, self._read)
         self.shared = False
         """Only partitions that are taken are consumed, by connections of their own."""
         self.established = False
         """The queues are there, and keep what comes, with or without a connection."""
-        self.forced = 0
-        """Native messages that were no notifications, and were made some."""
+        self.forced = ForcedCount("stomp")
 
     def cover(self, notification: Notification) -> bool:
         return bool(self._selecting) or self._interests.cover(notification.topic)
@@ -160,7 +107,7 @@ class Consuming:
         self._interests.discard(interest)
         if interest in self._selecting:
             self._selecting.discard(interest)
-            async with self._session_to_change() as session:
+            async with self._changing.turn() as session:
                 await session.subscriptions.unselect(interest)
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
@@ -171,7 +118,7 @@ class Consuming:
                 await session.subscriptions.make_queues()
             else:
                 await session.subscriptions.begin(self._selecting)
-            self._session = session
+            self._changing.through = session
             self.established = True
             ready()
             await asyncio.wait([connection.closed])
@@ -187,20 +134,13 @@ class Consuming:
             await asyncio.wait([connection.closed])
         raise connection.closed.result()
 
-    async def deliveries(self) -> AsyncIterator[StompDelivery]:
+    def deliveries(self) -> AsyncIterator[PrefetchedDelivery]:
         """As `Adapter.deliveries`."""
-        while not self._closed:
-            delivery = self._take()
-            if delivery is not None:
-                yield delivery
-            else:
-                self._changed.clear()
-                await self._changed.wait()
+        return self._prefetch.deliveries()
 
     def close(self) -> None:
         """End the deliveries."""
-        self._closed = True
-        self._changed.set()
+        self._prefetch.close()
 
     def _is_selector(self, interest: Interest) -> bool:
         """Whether *interest* is one in what a selector selects.
@@ -215,7 +155,7 @@ class Consuming:
         return True
 
     async def _select(self, interest: Interest) -> None:
-        async with self._session_to_change() as session:
+        async with self._changing.turn() as session:
             if interest in self._selecting:
                 return
             if len(self._selecting) >= MAX_SELECTORS:
@@ -228,9 +168,7 @@ class Consuming:
                         Reason.FILTER_INVALID, "the broker does not understand the selector"
                     ) from exc
                 raise
-            if self._session is not session:
-                # The next connection has perhaps been told already what to consume.
-                raise Lost("the connection ended")
+            self._changing.check(session)
             self._selecting.add(interest)
 
     @asynccontextmanager
@@ -241,62 +179,34 @@ class Consuming:
         try:
             yield session
         finally:
-            if self._session is session:
-                self._session = None
-            session.open = False
-            self._buffer = deque(one for one in self._buffer if one.session is not session)
-
-    @asynccontextmanager
-    async def _session_to_change(self) -> AsyncIterator[_Session]:
-        """What is consumed from, for one change after the other.
-
-        Raises:
-            AdapterUnavailable: There is no connection, or the change failed.
-        """
-        try:
-            async with asyncio.timeout(ASKING), self._changing:
-                if self._session is None:
-                    raise AdapterUnavailable(
-                        "there is no connection to the broker", retry_after=self._retry_after()
-                    )
-                yield self._session
-        except Lost as exc:
-            logger.warning("stomp: the broker did not take an interest: %s", exc)
-            raise AdapterUnavailable("the broker did not take an interest") from exc
-        except TimeoutError:
-            raise AdapterUnavailable("the broker did not take an interest in time") from None
+            if self._changing.through is session:
+                self._changing.through = None
+            self._prefetch.end(session)
 
     def _arrived(self, session: _Session, frame: Frame) -> None:
         subscription = session.subscriptions.open.get(frame.headers.get("subscription", ""))
         if subscription is not None and subscription.partition is not None:
-            now = asyncio.get_running_loop().time()
-            self._buffer.append(_Arrival(session, subscription, frame, now))
-            self._changed.set()
+            self._prefetch.add(
+                Arrival(
+                    session,
+                    _Message(subscription, frame),
+                    subscription.partition,
+                    frame.headers.get("redelivered") == "true",
+                    asyncio.get_running_loop().time(),
+                    partial(session.acknowledge, frame.headers.get("ack", "")),
+                    subscription.interest,
+                )
+            )
         else:
-            session.acknowledge(frame)
+            session.acknowledge(frame.headers.get("ack", ""))
 
-    def _take(self) -> StompDelivery | None:
-        """The next message that somebody wants, while the window has room."""
-        while self._buffer and self._buffer[0].session.unsettled < self._setup.prefetch:
-            arrival = self._buffer.popleft()
-            queue = arrival.subscription.queue
-            # A wildcard consumes from narrower queues too, whose messages are copies of ours.
-            if queue is None or queue == arrival.frame.headers.get("destination"):
-                notification = self._read(arrival.frame)
-                if self._is_wanted(arrival, notification):
-                    arrival.session.unsettled += 1
-                    return StompDelivery(self, arrival, notification)
-            arrival.session.acknowledge(arrival.frame)
-        return None
-
-    def _is_wanted(self, arrival: _Arrival, notification: Notification) -> bool:
-        interest = arrival.subscription.interest
-        if interest is None:
-            # Another gateway may have interests that this one has not heard of yet.
-            return self.shared or self._interests.cover(notification.topic)
-        return interest in self._selecting
-
-    def _read(self, frame: Frame) -> Notification:
+    def _read(self, arrival: Arrival[_Message]) -> Notification | None:
+        """The notification of *arrival*; None where nobody wants it."""
+        frame = arrival.message.frame
+        queue = arrival.message.subscription.queue
+        # A wildcard consumes from narrower queues too, whose messages are copies of ours.
+        if queue is not None and queue != frame.headers.get("destination"):
+            return None
         system = self._setup.system
         notification, forced = read(
             frame,
@@ -306,14 +216,15 @@ class Consuming:
             topic=self._topic(frame),
         )
         if forced:
-            self.forced += 1
-            if self.forced & (self.forced - 1) == 0:  # The 1st, 2nd, 4th, 8th …
-                logger.warning(
-                    "stomp: %d native messages were no XML notification, the last from %.200r",
-                    self.forced,
-                    frame.headers.get("original-destination") or frame.headers.get("destination"),
-                )
-        return notification
+            headers = frame.headers
+            self.forced.add(headers.get("original-destination") or headers.get("destination"))
+        return notification if self._is_wanted(notification, arrival.interest) else None
+
+    def _is_wanted(self, notification: Notification, interest: Interest | None) -> bool:
+        if interest is None:
+            # Another gateway may have interests that this one has not heard of yet.
+            return self.shared or self._interests.cover(notification.topic)
+        return interest in self._selecting
 
     def _topic(self, frame: Frame) -> Topic | None:
         for origin in self._setup.system.origins(frame.headers):
@@ -321,10 +232,3 @@ class Consuming:
             if topic is not None:
                 return None if topic == DEFAULT_TOPIC else topic
         return None
-
-    def _settle(self, arrival: _Arrival) -> None:
-        session = arrival.session
-        if session.open:
-            session.unsettled -= 1
-            session.acknowledge(arrival.frame)
-            self._changed.set()

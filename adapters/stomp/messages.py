@@ -15,17 +15,16 @@ import json
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 
-from adapters.native import payload_of
+from adapters.native import notification_of
 from adapters.protocol import AdapterError
 from adapters.stomp.frames import MAX_HEADER, Frame, escape
 from adapters.stomp.javatext import from_java, has_beyond, to_java
 from adapters.stomp.systems import MESSAGE_TYPE, TEXT
 from filters import Reason, Topic
-from mediation import MediationError, Notification
-from mediation.records import CONTENT_TYPE, decode, encode
+from mediation import Notification
+from mediation.records import CONTENT_TYPE, encode
 
 XML = "application/xml"
 CONTENT_LENGTH = "content-length"
@@ -87,9 +86,6 @@ def read(
     headers: Mapping[str, str] = frame.headers
     text = CONTENT_LENGTH not in headers or headers.get(MESSAGE_TYPE) == TEXT
     body: bytes = from_java(frame.body) if java and text else frame.body
-    id = headers.get(id_header) or f"urn:uuid:{uuid.uuid4()}"
-    time = _time(headers.get("timestamp"))
-    media_type = headers.get(CONTENT_TYPE)
     properties = {
         name: value
         for name, value in headers.items()
@@ -98,18 +94,15 @@ def read(
     with suppress(ValueError, AttributeError):
         beyond = json.loads(properties.pop(UNICODE, "{}"))
         properties |= {name: value for name, value in beyond.items() if isinstance(value, str)}
-    try:
-        notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
-        forced = False
-    except MediationError:  # What cannot be read is left aside; the body still arrives.
-        notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
-        forced = True
-    payload, wrapped = payload_of(
-        notification.payload, None if notification.attachments else media_type
+    return notification_of(
+        body,
+        properties,
+        headers.get(CONTENT_TYPE),
+        id=headers.get(id_header) or f"urn:uuid:{uuid.uuid4()}",
+        source=source,
+        time=_time(headers.get("timestamp")),
+        topic=topic,
     )
-    if payload is not notification.payload:
-        notification = replace(notification, payload=payload)
-    return notification, forced or wrapped
 
 
 def _time(stamp: str | None) -> datetime:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from adapters.prefetch import PrefetchedDelivery
 from adapters.protocol import EVERYTHING_WANTED
 from adapters.rabbitmq import RabbitMQAdapter
-from adapters.rabbitmq.consuming import RabbitMQDelivery
 from mediation import Notification
 from tests.brokers import RabbitMQ, needs_rabbitmq, rabbitmq, wire_to
 
@@ -28,13 +28,13 @@ class Sharer:
     def __init__(self, url: str) -> None:
         self.adapter = RabbitMQAdapter.from_url(url, data=Path(), settings={})
         self.adapter.share()
-        self.yielded: asyncio.Queue[RabbitMQDelivery] = asyncio.Queue()
+        self.yielded: asyncio.Queue[PrefetchedDelivery] = asyncio.Queue()
 
     async def read(self) -> None:
         async for delivery in self.adapter.deliveries():
             self.yielded.put_nowait(delivery)
 
-    async def next(self) -> RabbitMQDelivery:
+    async def next(self) -> PrefetchedDelivery:
         return await asyncio.wait_for(self.yielded.get(), SECONDS)
 
     async def publish(self, *numbers: int) -> None:
@@ -141,7 +141,7 @@ async def test_adopting_while_there_is_no_connection(broker: RabbitMQ, query: st
         await wire.join()
         other = await sharer(stack, broker.url + query)
         async with asyncio.timeout(SECONDS):
-            while one.adapter._consuming._topology is None:  # noqa: ASYNC110
+            while one.adapter._consuming._changing.through is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         await other.publish(1)
         assert (await one.next()).notification.id == "urn:1"

@@ -10,16 +10,15 @@ Values are percent-encoded as in CloudEvents' binding for HTTP, section 3.1.3.2.
 
 import string
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from hashlib import blake2b
 from urllib.parse import quote, unquote
 
 from adapters import AdapterError
-from adapters.native import payload_of
+from adapters.native import notification_of
 from filters import Reason, Topic
-from mediation import MediationError, Notification
-from mediation.records import CONTENT_TYPE, decode, encode
+from mediation import Notification
+from mediation.records import CONTENT_TYPE, encode
 
 XML = "application/xml"
 MESSAGE_ID = "Nats-Msg-Id"
@@ -68,13 +67,7 @@ def read(
         for name, value in texts.items()
         if not name.startswith("Nats-") and name not in _OF_NATS and name.lower() != CONTENT_TYPE
     }
-    if media_type is not None and media_type.lower().startswith("multipart/related"):
-        properties[CONTENT_TYPE] = media_type
-    try:
-        notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
-    except MediationError:  # What cannot be read is left aside; the body still arrives.
-        notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
-    payload, _wrapped = payload_of(
-        notification.payload, None if notification.attachments else media_type
+    notification, _forced = notification_of(
+        body, properties, media_type, id=id, source=source, time=time, topic=topic
     )
-    return replace(notification, payload=payload)
+    return notification
