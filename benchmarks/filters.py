@@ -121,6 +121,12 @@ def memory(corpus: Path | None, name: str) -> None:
         del documents
         filled(style, 1_000, 0, vocabulary)  # what is made once
         before = in_use()
+        index = make_index()
+        for expression in portions(style, count, 1, vocabulary):
+            index.add(expression)
+        alone = (in_use() - before) / len(index)
+        del index
+        before = in_use()
         filters = filled(style, count, 1, vocabulary)
         built_in = in_use() - before
         fresh = matched(filters, events) - before
@@ -134,7 +140,8 @@ def memory(corpus: Path | None, name: str) -> None:
             again = f"; {after / fresh:.2f} of that after every filter was replaced ten times"
         print(
             f"memory, {style}, {count:,} filters, {distinct:,} distinct:"
-            f" {built_in / distinct:,.0f} octets a distinct filter ({built_in / count:,.0f} a key),"
+            f" {alone:,.0f} octets a distinct filter in an index;"
+            f" {built_in / distinct:,.0f} in a FilterSet ({built_in / count:,.0f} a key),"
             f" {fresh / distinct:,.0f} after {len(events)} messages{again}"
         )
 
