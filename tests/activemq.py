@@ -4,7 +4,6 @@ It is started when the first test asks for it and ends with the run, however tha
 not installed, tests are skipped, and say so.
 """
 
-import asyncio
 import atexit
 import contextlib
 import functools
@@ -21,7 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509 import load_pem_x509_certificate
 
-from tests.brokers import PASSWORD, STOP, USER, free_ports, wait_for
+from tests.brokers import PASSWORD, USER, Node, free_ports
 from tests.gateway.certificates import server_context
 
 _HOME = Path("/usr/share/activemq")
@@ -77,8 +76,8 @@ log4j.appender.out.layout.ConversionPattern=%d %-5p %c %m%n
 """
 
 
-class ActiveMQ:
-    """One broker in *folder*. Ports stay the same from start to start.
+class ActiveMQ(Node):
+    """One ActiveMQ.
 
     Args:
         authorization: An ``<authorizationPlugin>``; without one a user may do everything.
@@ -94,10 +93,9 @@ class ActiveMQ:
         memory: str = "64 mb",
         elements: str = "",
     ) -> None:
-        self.folder = folder
-        self.port, self.tls_port, self.jms_port = free_ports(3)
-        self.ca = folder / "server.pem"
-        self._node: subprocess.Popen[bytes] | None = None
+        ports = free_ports(3)
+        super().__init__(folder, "stomp", ports)
+        _port, self.tls_port, self.jms_port = ports
         self._write_certificate()
         self.users({USER: PASSWORD})
         (folder / "activemq.xml").write_text(
@@ -114,15 +112,6 @@ class ActiveMQ:
         (folder / "login.config").write_text(_LOGIN.format(folder=folder))
         (folder / "log4j.properties").write_text(_LOGGING)
 
-    @property
-    def url(self) -> str:
-        return self.at(self.port)
-
-    def at(self, port: int, *, user: str = USER, password: str = PASSWORD) -> str:
-        """The URL of the broker behind *port*."""
-        secret = "".join(f"%{ord(letter):02X}" for letter in password)
-        return f"stomp://{user}:{secret}@127.0.0.1:{port}"
-
     def users(self, passwords: dict[str, str]) -> None:
         """Let in exactly these; each is a group of its own. At once."""
         lines = [
@@ -132,35 +121,6 @@ class ActiveMQ:
         (self.folder / "groups.properties").write_text(
             "".join(f"{user}={user}\n" for user in passwords)
         )
-
-    def start(self) -> None:
-        """Start the broker, and wait until it takes connections."""
-        self._node = self._run()
-        self._wait()
-
-    async def start_again(self) -> None:
-        """Start the broker while the event loop goes on.
-
-        The process is started by the thread that is here: it ends with the one that started it.
-        """
-        self._node = self._run()
-        await asyncio.to_thread(self._wait)
-
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        """Stop the broker: politely, or with SIGKILL."""
-        if self._node is not None:
-            self._node.send_signal(number)
-            try:
-                self._node.wait(STOP)
-            except subprocess.TimeoutExpired:
-                self._node.kill()
-                self._node.wait(STOP)
-            self._node = None
-
-    def freeze(self, frozen: bool) -> None:
-        """Let the broker hang, or go on."""
-        assert self._node is not None
-        self._node.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
 
     def _write_certificate(self) -> None:
         server_context(self.folder, "localhost")
@@ -175,8 +135,7 @@ class ActiveMQ:
         )
         (self.folder / "server.p12").write_bytes(store)
 
-    def _run(self) -> subprocess.Popen[bytes]:
-        """Start the process, which does not outlive this one, however this one ends."""
+    def _run_node(self) -> subprocess.Popen[bytes]:
         folder = self.folder
         properties = {
             "activemq.home": _HOME,
@@ -188,24 +147,16 @@ class ActiveMQ:
             "log4j.configuration": (folder / "log4j.properties").as_uri(),
         }
         words = [
-            *("setpriv", "--pdeathsig", "KILL", "java", "-Xms64m", "-Xmx256m"),
+            *("java", "-Xms64m", "-Xmx256m"),
             *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData"),
             *(f"--add-opens={opened}" for opened in _OPENED),
             *(f"-D{name}={value}" for name, value in properties.items()),
             *("-jar", str(_HOME / "bin" / "activemq.jar"), "start"),
             f"xbean:{(folder / 'activemq.xml').as_uri()}",
         ]
-        with (folder / "output.log").open("ab") as log:
-            return subprocess.Popen(
-                words,
-                env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(folder)},
-                cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
-
-    def _wait(self) -> None:
-        assert self._node is not None
-        for port in (self.port, self.tls_port, self.jms_port):
-            wait_for(port, self._node, self.folder / "output.log")
+        return self._run(
+            words, {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(folder)}
+        )
 
 
 def needs_activemq() -> None:

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -54,19 +54,90 @@ def wait_for(port: int, process: subprocess.Popen[bytes], output: Path) -> None:
         time.sleep(0.05)
 
 
-class RabbitMQ:
-    """One RabbitMQ node and its epmd, in *folder*. Ports stay the same from start to start.
+class Node:
+    """One broker in *folder*, a process of its own. Ports stay the same from start to start."""
+
+    path = ""
+    """Of its URL."""
+
+    def __init__(self, folder: Path, scheme: str, ports: Sequence[int]) -> None:
+        self.folder = folder
+        self.port = ports[0]
+        self.ca = folder / "server.pem"
+        self._scheme = scheme
+        self._ports = ports
+        self._node: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return self.at(self.port)
+
+    def at(self, port: int, *, user: str = USER, password: str = PASSWORD) -> str:
+        """The URL of the broker behind *port*."""
+        secret = "".join(f"%{ord(letter):02X}" for letter in password)
+        return f"{self._scheme}://{user}:{secret}@127.0.0.1:{port}{self.path}"
+
+    def start(self) -> None:
+        """Start the broker, and wait until it takes connections."""
+        self._node = self._run_node()
+        self._wait()
+
+    async def start_again(self) -> None:
+        """Start the broker while the event loop goes on.
+
+        The process is started by the thread that is here: it ends with the one that started it.
+        """
+        self._node = self._run_node()
+        await asyncio.to_thread(self._wait)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """Stop the broker: politely, or with SIGKILL."""
+        if self._node is not None:
+            self._node.send_signal(number)
+            try:
+                self._node.wait(STOP)
+            except subprocess.TimeoutExpired:
+                self._node.kill()
+                self._node.wait(STOP)
+            self._node = None
+
+    def freeze(self, frozen: bool) -> None:
+        """Let the broker hang, or go on."""
+        assert self._node is not None
+        self._node.send_signal(signal.SIGSTOP if frozen else signal.SIGCONT)
+
+    def _run_node(self) -> subprocess.Popen[bytes]:
+        """Start its process."""
+        raise NotImplementedError
+
+    def _run(self, words: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Start a process that does not outlive this one, however this one ends."""
+        with (self.folder / "output.log").open("ab") as log:
+            return subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *words],
+                env=environment, cwd=self.folder,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def _wait(self) -> None:
+        assert self._node is not None
+        for port in self._ports:
+            wait_for(port, self._node, self.folder / "output.log")
+
+
+class RabbitMQ(Node):
+    """One RabbitMQ node and its epmd.
 
     Args:
         plugins: The text of the file of enabled plug-ins.
     """
 
+    path = "/"
+
     def __init__(self, folder: Path, *, plugins: str = _PLUGINS) -> None:
-        self.folder = folder
-        self.port, self.tls_port, self.stomp_port, distribution, epmd = free_ports(5)
-        self.ca = folder / "server.pem"
+        port, self.tls_port, self.stomp_port, distribution, epmd = free_ports(5)
+        super().__init__(folder, "amqp", (port, self.tls_port))
         self._epmd_port = epmd
-        self._node: subprocess.Popen[bytes] | None = None
         self._epmd: subprocess.Popen[bytes] | None = None
         server_context(folder, "localhost")
         (folder / "plugins").write_text(plugins)
@@ -111,46 +182,12 @@ log.file.level = warning
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
         }
 
-    @property
-    def url(self) -> str:
-        return self.at(self.port)
-
-    def at(self, port: int, *, user: str = USER, password: str = PASSWORD) -> str:
-        """The URL of the node behind *port*."""
-        secret = "".join(f"%{ord(letter):02X}" for letter in password)
-        return f"amqp://{user}:{secret}@127.0.0.1:{port}/"
-
     def start(self) -> None:
-        """Start the node, and wait until it takes connections."""
         if self._epmd is None:
-            self._epmd = self._run("epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1")
+            words = ("epmd", "-port", str(self._epmd_port), "-address", "127.0.0.1")
+            self._epmd = self._run(words, self._environment)
             wait_for(self._epmd_port, self._epmd, self.folder / "output.log")
-        self._node = self._run(str(_HOME / "rabbitmq-server"))
-        self._wait()
-
-    async def start_again(self) -> None:
-        """Start the node while the event loop goes on.
-
-        The process is started by the thread that is here: it ends with the one that started it.
-        """
-        self._node = self._run(str(_HOME / "rabbitmq-server"))
-        await asyncio.to_thread(self._wait)
-
-    def _wait(self) -> None:
-        assert self._node is not None
-        for port in (self.port, self.tls_port):
-            wait_for(port, self._node, self.folder / "output.log")
-
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        """Stop the node: politely, or with SIGKILL."""
-        if self._node is not None:
-            self._node.send_signal(number)
-            try:
-                self._node.wait(STOP)
-            except subprocess.TimeoutExpired:
-                self._node.kill()
-                self._node.wait(STOP)
-            self._node = None
+        super().start()
 
     def close(self) -> None:
         """Stop everything, for good."""
@@ -169,14 +206,8 @@ log.file.level = warning
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 
-    def _run(self, *words: str) -> subprocess.Popen[bytes]:
-        """Start a process that does not outlive this one, however this one ends."""
-        with (self.folder / "output.log").open("ab") as log:
-            return subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", *words],
-                env=self._environment, cwd=self.folder,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+    def _run_node(self) -> subprocess.Popen[bytes]:
+        return self._run([str(_HOME / "rabbitmq-server")], self._environment)
 
 
 def _missing() -> str | None:

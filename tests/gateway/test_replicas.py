@@ -19,7 +19,8 @@ from tests.gateway.envelopes import Speaker
 from tests.gateway.processes import GatewayProcess, Publisher, gateway_process, publishing
 from tests.gateway.soap import manager_path
 from tests.gateway.stores import check_store, execute
-from tests.gateway.test_rabbitmq_gateway import adapter, judge
+from tests.gateway.test_rabbitmq_gateway import adapter
+from tests.gateway.traffic import judge
 from tests.postgresql import PostgreSQL, needs_postgresql, postgresql_cluster
 
 needs_rabbitmq()

@@ -1,11 +1,6 @@
 """A gateway in front of a real ActiveMQ: native programs and web services, and every failure."""
 
-import asyncio
-import contextlib
 import re
-import signal
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -14,15 +9,15 @@ import stomp
 
 from tests.activemq import ActiveMQ, activemq, needs_activemq
 from tests.brokers import PASSWORD, USER, wire_to
-from tests.gateway.consumers import consumers, until
-from tests.gateway.envelopes import message_content, notification_message, notify, topic_expression
-from tests.gateway.processes import SPEAKER, GatewayProcess, Publisher, gateway_process, publishing
+from tests.gateway.broker_trials import ROOT, die_in_traffic, start_without, talk_to_native_programs
+from tests.gateway.consumers import consumers
+from tests.gateway.envelopes import message_content
+from tests.gateway.processes import SPEAKER, Publisher, gateway_process
 from tests.gateway.traffic import SECONDS, accepted, judge, refused, subscribed
 
 needs_activemq()
 
 
-ROOT = Path(__file__).parents[2]
 EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "docs/activemq.md").read_text(), re.DOTALL)
 
 
@@ -46,33 +41,8 @@ async def test_the_programs_of_the_guide(broker: ActiveMQ, tmp_path: Path) -> No
     )
     assert str(broker.port) in publish and str(broker.port) in hear and PASSWORD in hear
     environment = {"DRAGOMAN_ADAPTER": broker.url}
-    async with consumers() as sinks, gateway_process(tmp_path / "data", environment) as gateway:
-        consumer = sinks.add()
-        answer = await gateway.ask(
-            SPEAKER.wsn_subscribe(consumer.url, filter=topic_expression("storms"))
-        )
-        assert answer.status == 200
-        await run(publish)
-        assert await consumer.have(1, SECONDS) == ["1"]
-        assert b"storms" in consumer.received[0].body
-
-        hearing = asyncio.create_task(run(hear))
-        async with asyncio.timeout(SECONDS):
-            while not hearing.done():  # Published again until the program has subscribed.
-                body = notify(notification_message("<storm><n>2</n></storm>", "storms"))
-                assert (await gateway.ask(body)).status == 202
-                await asyncio.sleep(0.1)
-        assert re.match(r"storms <storm .*><n>2</n></storm>\n", await hearing)
-        await gateway.at_rest()
-
-
-async def run(program: str) -> str:
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-c", program], capture_output=True, timeout=SECONDS, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode()
+    said = await talk_to_native_programs(publish, hear, environment, tmp_path / "data")
+    assert re.match(r"storms <storm .*><n>2</n></storm>\n", said)
 
 
 async def test_destinations_that_exist(
@@ -164,38 +134,9 @@ async def test_a_broker_that_comes_late_and_goes(broker: ActiveMQ, tmp_path: Pat
 
 
 async def test_broker_and_gateway_die_in_traffic(broker: ActiveMQ, tmp_path: Path) -> None:
-    async with (
-        consumers() as sinks,
-        gateway_process(tmp_path / "data", adapter(broker.url)) as gateway,
-    ):
-        those = [sinks.add(keep=False) for _ in range(3)]
-        for consumer in those:
-            await gateway.subscribe(consumer.url)
-        async with publishing(gateway, 100.0) as publishers:
-            await those[0].have(30, SECONDS)
-            await gateway.kill()
-            await gateway.start()
-            await those[0].have(those[0].count + 30, SECONDS)
-            await asyncio.to_thread(broker.stop, signal.SIGKILL)
-            await broker.start_again()
-            before = sum(len(one.acknowledged) for one in publishers)
-            await until(
-                lambda: sum(len(one.acknowledged) for one in publishers) > before + 50, SECONDS
-            )
-        for consumer in those:
-            await consumer.have_all([one for all in publishers for one in all.acknowledged])
-        await gateway.at_rest()
-        assert any(one.statuses.get(503) for one in publishers)
-        judge(publishers, those)
+    await die_in_traffic(broker, adapter(broker.url), tmp_path / "data")
 
 
 async def test_the_library_is_missing(tmp_path: Path) -> None:
-    (tmp_path / "stomp.py").write_text("raise ModuleNotFoundError('gone', name='stomp')\n")
-    gateway = GatewayProcess(
-        tmp_path / "data",
-        {"DRAGOMAN_ADAPTER": "stomp://host", "PYTHONPATH": f"{tmp_path}:{ROOT}"},
-    )
-    with contextlib.suppress(AssertionError):
-        await gateway.start()
-    assert await gateway.end() == 1
-    assert "pip install 'dragoman[stomp]'" in gateway.log.read_text()
+    said = await start_without("stomp", "stomp://host", tmp_path)
+    assert "pip install 'dragoman[stomp]'" in said
