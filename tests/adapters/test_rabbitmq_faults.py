@@ -3,79 +3,39 @@
 import asyncio
 import contextlib
 import json
-import logging
 import threading
-import uuid
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
 
 import pika
 import pika.exceptions
 import pytest
 
-from adapters import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Interest, load
+from adapters import EVERYTHING_WANTED, AdapterUnavailable, Interest
 from adapters.rabbitmq import publishing
 from adapters.testing import Inbox
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
-from mediation import Notification
-from tests.brokers import PASSWORD, USER, RabbitMQ, needs_rabbitmq, rabbitmq, rabbitmq_node, wire_to
+from tests.adapters.rabbitmq_trials import running
+from tests.adapters.trials import (
+    CALM,
+    SECONDS,
+    STORM,
+    cut_while_publishing,
+    fall_silent_while_publishing,
+    publish_repeatedly,
+    published,
+    run_without_a_word,
+    storm,
+)
+from tests.brokers import RabbitMQ, needs_rabbitmq, rabbitmq, rabbitmq_node, wire_to
 
 needs_rabbitmq()
-
-
-SECONDS = 30.0
-STORM = Interest(Expression("storm//.", TOPIC_FULL))
 
 
 @pytest.fixture(scope="module")
 def broker() -> RabbitMQ:
     return rabbitmq()
-
-
-@pytest.fixture
-def name() -> str:
-    """Of this test's queues."""
-    return f"test-{uuid.uuid4().hex[:12]}"
-
-
-def storm(number: int = 0, topic: str = "storm") -> Notification:
-    return Notification(
-        id=f"urn:uuid:{uuid.uuid4()}",
-        source="http://publisher.example/",
-        payload=f"<n>{number}</n>".encode(),
-        time=datetime.now(UTC),
-        topic=Topic((Step(None, topic),)),
-    )
-
-
-@asynccontextmanager
-async def running(
-    url: str, name: str, *interests: Interest, **settings: str
-) -> AsyncIterator[Adapter]:
-    adapter = load(url, data=Path("nowhere"), settings={"name": name, "exchange": name, **settings})
-    await adapter.start(interests or [STORM])
-    try:
-        yield adapter
-    finally:
-        await adapter.close()
-
-
-async def published(adapter: Adapter, notification: Notification) -> int:
-    """Publish until it is confirmed; how often it was not."""
-    refused = 0
-    async with asyncio.timeout(SECONDS):
-        while True:
-            try:
-                await adapter.publish([notification])
-            except AdapterUnavailable:
-                refused += 1
-                await asyncio.sleep(0.05)
-            else:
-                return refused
 
 
 async def test_a_connection_is_cut_and_heals(broker: RabbitMQ, name: str) -> None:
@@ -91,7 +51,7 @@ async def test_a_connection_is_cut_and_heals(broker: RabbitMQ, name: str) -> Non
             await adapter.publish([third])
         assert refused.value.retry_after >= 1
         with pytest.raises(AdapterUnavailable):
-            await adapter.want(Interest(Expression("calm", TOPIC_FULL)))
+            await adapter.want(CALM)
         pending.settle()  # Its channel is gone: that says nothing.
         await wire.join()
         await published(adapter, third)
@@ -99,7 +59,7 @@ async def test_a_connection_is_cut_and_heals(broker: RabbitMQ, name: str) -> Non
         assert (again.notification, again.redelivered) == (second, True)
         assert (fresh.notification, fresh.redelivered) == (third, False)
         pending.settle()
-        await adapter.want(Interest(Expression("calm", TOPIC_FULL)))
+        await adapter.want(CALM)
         await adapter.publish([calm := storm(4, "calm")])
         assert (await inbox.take(1))[0].notification == calm
 
@@ -108,14 +68,7 @@ async def test_publishers_under_way_are_told_when_the_connection_is_cut(
     broker: RabbitMQ, name: str
 ) -> None:
     async with wire_to(broker.port) as wire, running(broker.at(wire.port), name) as adapter:
-        wire.fall_silent()
-        under_way = [asyncio.create_task(adapter.publish([storm(n)])) for n in range(5)]
-        await asyncio.sleep(0.1)
-        assert not any(task.done() for task in under_way)
-        await wire.cut()
-        async with asyncio.timeout(2):
-            outcomes = await asyncio.gather(*under_way, return_exceptions=True)
-        assert all(isinstance(outcome, AdapterUnavailable) for outcome in outcomes)
+        await cut_while_publishing(wire, adapter)
 
 
 async def test_a_broker_that_is_silent(
@@ -135,11 +88,7 @@ async def test_a_silent_broker_is_noticed(broker: RabbitMQ, name: str) -> None:
         wire_to(broker.port) as wire,
         running(broker.at(wire.port), name, heartbeat="2") as adapter,
     ):
-        wire.fall_silent()
-        task = asyncio.create_task(adapter.publish([storm()]))
-        async with asyncio.timeout(12):
-            with pytest.raises(AdapterUnavailable, match="lost"):
-                await task
+        await fall_silent_while_publishing(wire, adapter, within=12)
 
 
 async def test_no_broker_at_the_start(
@@ -197,16 +146,7 @@ async def test_a_queue_that_is_full(broker: RabbitMQ, name: str) -> None:
 
 async def test_a_publisher_that_repeats_itself(broker: RabbitMQ, name: str) -> None:
     async with wire_to(broker.port) as wire, running(broker.at(wire.port), name) as adapter:
-        inbox = Inbox(adapter, SECONDS)
-        first, second, last = map(storm, range(3))
-        await adapter.publish([first, first])
-        await adapter.publish([second, first])
-        await wire.cut()
-        with pytest.raises(AdapterUnavailable):
-            await adapter.publish([last])  # Not confirmed, so not remembered.
-        await wire.join()
-        await published(adapter, last)
-        assert set(await inbox.until(last.id)) == {first.id, second.id}
+        await publish_repeatedly(wire, adapter)
 
 
 async def test_a_queue_is_deleted(broker: RabbitMQ, name: str) -> None:
@@ -360,12 +300,7 @@ def native(broker: RabbitMQ) -> Iterator[pika.BlockingConnection]:
 async def test_what_is_said_once(
     broker: RabbitMQ, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG)
-    async with running(broker.url, name) as adapter:
-        await adapter.publish([storm()])
-        await Inbox(adapter, SECONDS).take(1)
-    assert [record for record in caplog.records if record.name.startswith("adapters")] == []
-    assert PASSWORD not in caplog.text and USER in broker.url
+    await run_without_a_word(running(broker.url, name), caplog)
 
 
 async def test_tls(broker: RabbitMQ, name: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,11 +14,11 @@ import pytest
 
 from adapters import EVERYTHING_WANTED, Interest, load
 from adapters.testing import Inbox
-from filters import Expression, Refused, Step, Topic, parse_document
+from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation import Attachment, Notification
-from mediation.names import DRAGOMAN_DATA
-from tests.adapters.test_rabbitmq_faults import SECONDS, running, storm
+from tests.adapters.rabbitmq_trials import running
+from tests.adapters.trials import NO_XML, SECONDS, judge_wrapped, storm
 from tests.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
 
 needs_rabbitmq()
@@ -31,11 +30,6 @@ NAMESPACES = (("o", "urn:orders"),)
 @pytest.fixture(scope="module")
 def broker() -> RabbitMQ:
     return rabbitmq()
-
-
-@pytest.fixture
-def name() -> str:
-    return f"test-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
@@ -98,24 +92,7 @@ async def test_a_native_program_subscribes(broker: RabbitMQ, name: str, channel:
     assert "CC" not in properties.headers
 
 
-@pytest.mark.parametrize(
-    ("body", "media_type", "text", "encoding"),
-    [
-        pytest.param(b'{"a": "<&>"}', "application/json", '{"a": "<&>"}', None, id="JSON"),
-        pytest.param("Sturm æ".encode(), "text/plain", "Sturm æ", None, id="text"),
-        pytest.param(b"<a><b></a>", "application/xml", "<a><b></a>", None, id="broken XML"),
-        pytest.param(b"<a/><b/>", "text/xml", "<a/><b/>", None, id="two elements"),
-        pytest.param(b"", None, None, None, id="nothing"),
-        pytest.param(b"a\r\nb", "text/plain", "YQ0KYg==", "base64", id="line ends"),
-        pytest.param(b"\xff\x00", None, "/wA=", "base64", id="octets"),
-        pytest.param(b"a\x00", 'a"<&>', "YQA=", "base64", id="a media type that is none"),
-        pytest.param(
-            b'<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>', "application/xml",
-            '<!DOCTYPE a [<!ENTITY e "x">]><a>&e;</a>', None, id="a document type",
-        ),
-        pytest.param(b"no parts", "multipart/related", "no parts", None, id="broken multipart"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("body", "media_type", "text", "encoding"), NO_XML)
 async def test_what_is_no_xml_arrives_once(
     broker: RabbitMQ,
     name: str,
@@ -132,10 +109,7 @@ async def test_what_is_no_xml_arrives_once(
         (delivery,) = await inbox.take(1)
         await adapter.publish([last := storm()])
         assert await inbox.until(last.id) == []
-    root = parse_document(delivery.notification.payload)
-    assert root.tag == f"{{{DRAGOMAN_DATA}}}data"
-    assert root.get("content-type") == (media_type or "application/octet-stream")
-    assert (root.text, root.get("encoding")) == (text, encoding)
+    judge_wrapped(delivery.notification.payload, media_type, text, encoding)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import logging
 import signal
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,24 +14,26 @@ from adapters.testing import Inbox
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
 from tests.activemq import ActiveMQ, activemq, activemq_broker, needs_activemq
-from tests.adapters.stomp_trials import SECONDS, STORM, published, running, storm
+from tests.adapters.stomp_trials import running
+from tests.adapters.trials import (
+    CALM,
+    SECONDS,
+    STORM,
+    cut_while_publishing,
+    fall_silent_while_publishing,
+    publish_repeatedly,
+    published,
+    run_without_a_word,
+    storm,
+)
 from tests.brokers import PASSWORD, USER, wire_to
 
 needs_activemq()
 
 
-CALM = Interest(Expression("calm", TOPIC_FULL))
-
-
 @pytest.fixture(scope="module")
 def broker() -> ActiveMQ:
     return activemq()
-
-
-@pytest.fixture
-def name() -> str:
-    """Of this test's queues, and the root of its destinations."""
-    return f"test-{uuid.uuid4().hex[:12]}"
 
 
 async def test_a_connection_is_cut_and_heals(broker: ActiveMQ, name: str, tmp_path: Path) -> None:
@@ -70,14 +70,7 @@ async def test_publishers_under_way_are_told_when_the_connection_is_cut(
         wire_to(broker.port) as wire,
         running(broker.at(wire.port), name, tmp_path) as adapter,
     ):
-        wire.fall_silent()
-        under_way = [asyncio.create_task(adapter.publish([storm(n)])) for n in range(5)]
-        await asyncio.sleep(0.1)
-        assert not any(task.done() for task in under_way)
-        await wire.cut()
-        async with asyncio.timeout(2):
-            outcomes = await asyncio.gather(*under_way, return_exceptions=True)
-        assert all(isinstance(outcome, AdapterUnavailable) for outcome in outcomes)
+        await cut_while_publishing(wire, adapter)
 
 
 async def test_a_broker_that_is_silent(
@@ -103,11 +96,7 @@ async def test_a_silent_broker_is_noticed(broker: ActiveMQ, name: str, tmp_path:
         wire_to(broker.port) as wire,
         running(broker.at(wire.port), name, tmp_path, heartbeat="1") as adapter,
     ):
-        wire.fall_silent()
-        task = asyncio.create_task(adapter.publish([storm()]))
-        async with asyncio.timeout(6):
-            with pytest.raises(AdapterUnavailable, match="lost"):
-                await task
+        await fall_silent_while_publishing(wire, adapter, within=6)
 
 
 async def test_an_idle_connection_stays(
@@ -222,16 +211,7 @@ async def test_a_publisher_that_repeats_itself(broker: ActiveMQ, name: str, tmp_
         wire_to(broker.port) as wire,
         running(broker.at(wire.port), name, tmp_path) as adapter,
     ):
-        inbox = Inbox(adapter, SECONDS)
-        first, second, last = map(storm, range(3))
-        await adapter.publish([first, first])
-        await adapter.publish([second, first])
-        await wire.cut()
-        with pytest.raises(AdapterUnavailable):
-            await adapter.publish([last])  # Not confirmed, so not remembered.
-        await wire.join()
-        await published(adapter, last)
-        assert set(await inbox.until(last.id)) == {first.id, second.id}
+        await publish_repeatedly(wire, adapter)
 
 
 async def test_a_broker_short_of_memory(
@@ -319,12 +299,7 @@ async def test_a_file_that_cannot_be_read(
 async def test_what_is_said_once(
     broker: ActiveMQ, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG)
-    async with running(broker.url, name, tmp_path) as adapter:
-        await adapter.publish([storm()])
-        await Inbox(adapter, SECONDS).take(1)
-    assert [record for record in caplog.records if record.name.startswith("adapters")] == []
-    assert PASSWORD not in caplog.text and USER in broker.url
+    await run_without_a_word(running(broker.url, name, tmp_path), caplog)
 
 
 async def test_tls(

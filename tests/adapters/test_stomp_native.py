@@ -15,12 +15,12 @@ import stomp
 
 from adapters import EVERYTHING_WANTED, Interest, load
 from adapters.testing import Inbox
-from filters import Expression, Refused, Step, Topic, parse_document
+from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation import Attachment, Notification
-from mediation.names import DRAGOMAN_DATA
 from tests.activemq import ActiveMQ, activemq, needs_activemq
-from tests.adapters.stomp_trials import SECONDS, running, storm
+from tests.adapters.stomp_trials import running
+from tests.adapters.trials import NO_XML, SECONDS, judge_wrapped, storm
 from tests.brokers import PASSWORD, USER
 
 needs_activemq()
@@ -63,11 +63,6 @@ class Program(stomp.ConnectionListener):  # type: ignore[misc]  # stomp.py has n
 @pytest.fixture(scope="module")
 def broker() -> ActiveMQ:
     return activemq()
-
-
-@pytest.fixture
-def name() -> str:
-    return f"test-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.fixture
@@ -126,19 +121,7 @@ async def test_a_native_program_subscribes(
     assert headers["priority"] == "4"
 
 
-@pytest.mark.parametrize(
-    ("body", "media_type", "text", "encoding"),
-    [
-        pytest.param(b'{"a": "<&>"}', "application/json", '{"a": "<&>"}', None, id="JSON"),
-        pytest.param("Sturm æ".encode(), "text/plain", "Sturm æ", None, id="text"),
-        pytest.param(b"<a><b></a>", "application/xml", "<a><b></a>", None, id="broken XML"),
-        pytest.param(b"<a/><b/>", "text/xml", "<a/><b/>", None, id="two elements"),
-        pytest.param(b"", None, None, None, id="nothing"),
-        pytest.param(b"\xff\x00\n\n", None, "/wAKCg==", "base64", id="octets"),
-        pytest.param(b"a\x00", 'a"<&>', "YQA=", "base64", id="a media type that is none"),
-        pytest.param(b"no parts", "multipart/related", "no parts", None, id="broken multipart"),
-    ],
-)
+@pytest.mark.parametrize(("body", "media_type", "text", "encoding"), NO_XML)
 async def test_what_is_no_xml_arrives_once(
     broker: ActiveMQ,
     name: str,
@@ -156,10 +139,7 @@ async def test_what_is_no_xml_arrives_once(
         (delivery,) = await inbox.take(1)
         await adapter.publish([last := storm()])
         assert await inbox.until(last.id) == []
-    root = parse_document(delivery.notification.payload)
-    assert root.tag == f"{{{DRAGOMAN_DATA}}}data"
-    assert root.get("content-type") == (media_type or "application/octet-stream")
-    assert (root.text, root.get("encoding")) == (text, encoding)
+    judge_wrapped(delivery.notification.payload, media_type, text, encoding)
 
 
 @pytest.mark.parametrize(

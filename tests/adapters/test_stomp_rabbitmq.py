@@ -8,7 +8,8 @@ import pytest
 
 from adapters import Adapter, AdapterUnavailable, load
 from adapters.testing import AdapterContract, Inbox
-from tests.adapters.stomp_trials import SECONDS, published, running, storm
+from tests.adapters.stomp_trials import running
+from tests.adapters.trials import SECONDS, published, storm
 from tests.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
 
 needs_rabbitmq()

@@ -1,7 +1,6 @@
 """Message selectors of JMS: what is let through, and what ActiveMQ makes of it."""
 
 import asyncio
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,8 @@ from filters import EVERYTHING, Expression, Filter, FilterError, Reason
 from filters.dialects import JMS_SELECTOR, TOPIC_FULL
 from mediation import Notification
 from tests.activemq import ActiveMQ, activemq, needs_activemq
-from tests.adapters.stomp_trials import SECONDS, published, running, storm
+from tests.adapters.stomp_trials import running
+from tests.adapters.trials import SECONDS, published, storm
 from tests.brokers import wire_to
 
 needs_activemq()
@@ -24,11 +24,6 @@ needs_activemq()
 @pytest.fixture(scope="module")
 def broker() -> ActiveMQ:
     return activemq()
-
-
-@pytest.fixture
-def name() -> str:
-    return f"test-{uuid.uuid4().hex[:12]}"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from adapters import AdapterUnavailable, SharedAdapter, SharedDelivery, load
 from adapters.testing import Inbox
 from tests.activemq import ActiveMQ, activemq, needs_activemq
-from tests.adapters.stomp_trials import SECONDS, STORM, published, storm
+from tests.adapters.trials import SECONDS, STORM, published, storm
 from tests.brokers import wire_to
 
 needs_activemq()
