@@ -14,7 +14,7 @@ SHORTEST, LONGEST = 0.25, 30.0
 POLITE = 0.8
 """Seconds that the broker gets to close a connection."""
 
-FIRST_ATTEMPT = 10.0
+FIRST_ATTEMPT = 20.0
 """Seconds that a start waits for the broker. Without it the gateway starts all the same."""
 
 logger = logging.getLogger(__name__)
