@@ -2,16 +2,14 @@
 
 import json
 import re
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import pika
 
 from adapters.destinations import Destinations, Row
+from adapters.endpoint import read_endpoint
 from adapters.options import Options
 from adapters.protocol import AdapterError
 from filters import Reason
@@ -50,26 +48,19 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
         AdapterError: They do not fit.
     """
     options = Options(url, settings)
-    parts = urlsplit(url)
-    try:
-        port = parts.port
-    except ValueError:
-        port = 0
-    if parts.scheme.lower() not in ("amqp", "amqps") or not parts.hostname or port == 0:
-        raise _wrong("the URL must be amqp://user:password@host:5672/vhost, or amqps://")
-    tls = parts.scheme.lower() == "amqps"
-    authority, certificate, key = (options.text(name) for name in ("ca", "certificate", "key"))
-    vhost = unquote(parts.path.removeprefix("/")) or "/"
-    port = port or (5671 if tls else 5672)
-    host = parts.hostname
+    broker = read_endpoint(
+        url,
+        options,
+        plain=("amqp", 5672),
+        secure=("amqps", 5671),
+        form="amqp://user:password@host:5672/vhost, or amqps://",
+    )
     parameters = pika.ConnectionParameters(
-        host=host,
-        port=port,
-        virtual_host=vhost,
-        credentials=pika.PlainCredentials(
-            unquote(parts.username or "guest"), unquote(parts.password or "guest")
-        ),
-        ssl_options=_tls(host, authority, certificate, key) if tls else None,
+        host=broker.host,
+        port=broker.port,
+        virtual_host=broker.vhost,
+        credentials=pika.PlainCredentials(broker.user or "guest", broker.password or "guest"),
+        ssl_options=None if broker.tls is None else pika.SSLOptions(broker.tls, broker.host),
         heartbeat=options.number("heartbeat", HEARTBEAT, least=2, most=3600),
         frame_max=FRAME,
         connection_attempts=1,
@@ -77,11 +68,9 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
         stack_timeout=14,
         client_properties={"connection_name": "Dragoman"},
     )
-    if not tls and (authority or certificate or key):
-        raise _wrong("the settings ca, certificate and key need an amqps:// URL")
     setup = Setup(
         parameters=parameters,
-        source=f"{'amqps' if tls else 'amqp'}://{host}:{port}/{'' if vhost == '/' else vhost}",
+        source=f"{broker.source}/{'' if broker.vhost == '/' else broker.vhost}",
         exchange=_name(options, "exchange"),
         name=_name(options, "name"),
         quorum=options.choice("queue-type", "classic", ("classic", "quorum")) == "quorum",
@@ -122,19 +111,6 @@ def _row(*, exchange: Any, pattern: Any, namespace: Any = None) -> Row:
     if not isinstance(namespace, str | None):
         raise TypeError
     return Row(pattern, exchange, namespace or None)
-
-
-def _tls(
-    host: str, authority: str | None, certificate: str | None, key: str | None
-) -> pika.SSLOptions:
-    try:
-        context = ssl.create_default_context(cafile=authority)
-        if certificate is not None:
-            context.load_cert_chain(certificate, key)
-    except OSError as exc:  # of which SSLError is one
-        files = [str(Path(name)) for name in (authority, certificate, key) if name]
-        raise _wrong(f"TLS cannot be set up with {', '.join(files)}: {exc}") from exc
-    return pika.SSLOptions(context, host)
 
 
 def _wrong(text: str) -> AdapterError:

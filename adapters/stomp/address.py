@@ -2,15 +2,13 @@
 
 import json
 import re
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import Any
-from urllib.parse import SplitResult, unquote, urlsplit
 
 from adapters.destinations import JMS, Destination, Destinations, Row, overlap
+from adapters.endpoint import read_endpoint
 from adapters.options import Options
 from adapters.protocol import AdapterError
 from adapters.stomp.connection import Address
@@ -60,8 +58,13 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
         AdapterError: They do not fit.
     """
     options = Options(url, settings)
-    parts = urlsplit(url)
-    address = _address(parts, options)
+    broker = read_endpoint(
+        url,
+        options,
+        plain=("stomp", 61613),
+        secure=("stomp+ssl", 61614),
+        form="stomp://user:password@host:61613, or stomp+ssl://",
+    )
     name = _matching(_NAME, options.text("name") or "dragoman", "name")
     kind = options.choice("system", "activemq", SYSTEMS)
     virtual = _matching(_WORDS, options.text("virtual-topics") or VIRTUAL, "virtual-topics")
@@ -79,8 +82,16 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
         _rows(options.text("destinations"), virtual if kind == "activemq" else None),
     )
     setup = Setup(
-        address=address,
-        source=f"{parts.scheme.lower()}://{address.host}:{address.port}",
+        address=Address(
+            host=broker.host,
+            port=broker.port,
+            tls=broker.tls,
+            user=broker.user,
+            password=broker.password,
+            vhost=broker.vhost,
+            heartbeat=options.number("heartbeat", HEARTBEAT, least=1, most=3600),
+        ),
+        source=broker.source,
         name=name,
         system=system,
         prefetch=options.number("prefetch", PREFETCH, least=1, most=1000),
@@ -90,29 +101,6 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
     )
     options.finish()
     return setup
-
-
-def _address(parts: SplitResult, options: Options) -> Address:
-    try:
-        port = parts.port
-    except ValueError:
-        port = 0
-    scheme = parts.scheme.lower()
-    if scheme not in ("stomp", "stomp+ssl") or not parts.hostname or port == 0:
-        raise _wrong("the URL must be stomp://user:password@host:61613, or stomp+ssl://")
-    tls = scheme == "stomp+ssl"
-    authority, certificate, key = (options.text(name) for name in ("ca", "certificate", "key"))
-    if not tls and (authority or certificate or key):
-        raise _wrong("the settings ca, certificate and key need a stomp+ssl:// URL")
-    return Address(
-        host=parts.hostname,
-        port=port or (61614 if tls else 61613),
-        tls=_tls(authority, certificate, key) if tls else None,
-        user=None if parts.username is None else unquote(parts.username),
-        password=None if parts.password is None else unquote(parts.password),
-        vhost=unquote(parts.path.removeprefix("/")) or "/",
-        heartbeat=options.number("heartbeat", HEARTBEAT, least=1, most=3600),
-    )
 
 
 def _partitions(destinations: Destinations) -> tuple[Destination, ...]:
@@ -160,17 +148,6 @@ def _matching(pattern: re.Pattern[str], value: str, setting: str) -> str:
     if not pattern.match(value):
         raise _wrong(f"the setting {setting!r}: letters, digits, hyphens, underscores")
     return value
-
-
-def _tls(authority: str | None, certificate: str | None, key: str | None) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=authority)
-        if certificate is not None:
-            context.load_cert_chain(certificate, key)
-    except OSError as exc:  # of which SSLError is one
-        files = [str(Path(name)) for name in (authority, certificate, key) if name]
-        raise _wrong(f"TLS cannot be set up with {', '.join(files)}: {exc}") from exc
-    return context
 
 
 def _wrong(text: str) -> AdapterError:

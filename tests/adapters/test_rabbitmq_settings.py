@@ -34,7 +34,7 @@ def test_urls(url: str, host: str, port: int, vhost: str, user: tuple[str, str])
         pytest.param("amqp://host/?queue-type=stream", {}, "classic or quorum", id="a choice"),
         pytest.param("amqp://host/?name=a/b", {}, "'name'", id="a name"),
         pytest.param("amqp://host/?exchange=amq.topic", {}, "'exchange'", id="the broker's own"),
-        pytest.param("amqp://host/?ca=x.pem", {}, "need an amqps", id="TLS without TLS"),
+        pytest.param("amqp://host/?ca=x.pem", {}, "need a URL of amqps", id="TLS without TLS"),
         pytest.param("amqps://host/?ca=nowhere.pem", {}, "nowhere.pem", id="no such file"),
         pytest.param("amqp://host/?prefech=1", {}, "did you mean 'prefetch'", id="misspelt"),
         pytest.param("amqp://host/", {"destinations": "{"}, "destinations must be rows", id="rows"),

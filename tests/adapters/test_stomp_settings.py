@@ -55,7 +55,9 @@ def rows(*topics: str) -> dict[str, str]:
         pytest.param("stomp://host?system=apollo", {}, "activemq or artemis", id="a choice"),
         pytest.param("stomp://host?name=a.b", {}, "'name'", id="a name with dots"),
         pytest.param("stomp://host?virtual-topics=>", {}, "'virtual-topics'", id="a prefix"),
-        pytest.param("stomp://host?ca=x.pem", {}, "need a stomp", id="TLS without TLS"),
+        pytest.param(
+            "stomp://host?ca=x.pem", {}, r"need a URL of stomp\+ssl", id="TLS without TLS"
+        ),
         pytest.param("stomp+ssl://host?ca=nowhere.pem", {}, "nowhere.pem", id="no such file"),
         pytest.param("stomp://host?prefech=1", {}, "did you mean 'prefetch'", id="misspelt"),
         pytest.param("stomp://host", {"destinations": "{"}, "must be rows", id="no rows"),
