@@ -1,4 +1,4 @@
-"""The interests of a messaging system that lives in this process: `embedded:` and `memory:`."""
+"""Interests, and whether they cover a topic."""
 
 from collections import Counter
 from collections.abc import Collection

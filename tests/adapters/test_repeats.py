@@ -3,12 +3,14 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.repeats import SCHEMA, TRIGGERS, Change, RepeatLimits, Repeats, hash_id
+from mediation import Notification
 
 SMALL = RepeatLimits(seconds=100, ids=20, total=200, generations=50)
 
@@ -112,3 +114,20 @@ def test_what_was_written_is_read_again(steps: list[tuple[str, list[int], bool]]
         for source in "ab":
             own = [id for other, id in seen if other == source][-SMALL.ids :]
             assert all(repeats.know(source, id) for id in own)
+
+
+def test_what_publishers_repeat_at_the_same_time() -> None:
+    """Both asked before either was confirmed: it is remembered once, and the first of a batch goes
+    out."""
+    repeats = Repeats(SMALL)
+    first, second, again = (
+        Notification(id=id, source="urn:p", payload=payload, time=datetime.now(UTC))
+        for id, payload in (("1", b"<a/>"), ("2", b"<b/>"), ("1", b"<c/>"))
+    )
+    one = repeats.unknown([first, second, again])
+    other = repeats.unknown([again])
+    assert (list(one.values()), list(other.values())) == ([first, second], [again])
+    repeats.add_all(one.keys(), 0.0)
+    repeats.add_all(other.keys(), 0.0)
+    assert repeats.unknown([first, second, again]) == {}
+    assert repeats._total == 2
