@@ -48,7 +48,6 @@ from tests.brokers import PASSWORD, USER, RabbitMQ, rabbitmq_node
 
 OCTETS = 1024
 IN_FLIGHT = 32
-PREFETCH = 64
 CONSUMERS = (1, 8)
 SUBSCRIPTIONS = 10_000
 BATCH = 500
@@ -73,7 +72,7 @@ class Bare(Protocol):
         """Messages a second that the broker confirmed, `IN_FLIGHT` under way."""
 
     async def consume(self, name: str, count: int) -> float:
-        """Messages a second out of that queue, each acknowledged, `PREFETCH` under way."""
+        """Messages a second out of that queue, each acknowledged."""
 
     async def fill(self, name: str, topics: Sequence[str], count: int) -> None:
         """Publish *count* messages, which *topics* get in turn, as fast as may be."""
@@ -115,9 +114,10 @@ class BareRabbitMQ:
     """pika, with its adapter for asyncio."""
 
     node: RabbitMQ
+    prefetch: int
 
     def adapter(self, name: str) -> str:
-        return f"{self.node.url}?name={name}&exchange={name}&prefetch={PREFETCH}"
+        return f"{self.node.url}?name={name}&exchange={name}&prefetch={self.prefetch}"
 
     async def prepare(self, name: str) -> None:
         async with self._channel() as channel:
@@ -177,7 +177,7 @@ class BareRabbitMQ:
             watch.received(body)
 
         async with self._channel() as channel:
-            await channel.ask(channel.raw.basic_qos, prefetch_count=PREFETCH)
+            await channel.ask(channel.raw.basic_qos, prefetch_count=self.prefetch)
             await channel.ask(
                 channel.raw.basic_consume, queue=f"{name}.bare", on_message_callback=arrived
             )
@@ -201,9 +201,10 @@ class BareActiveMQ:
     """stomp.py: one thread that sends, another that hears the broker."""
 
     broker: ActiveMQ
+    prefetch: int
 
     def adapter(self, name: str) -> str:
-        return f"{self.broker.url}?name={name}&root={name}&prefetch={PREFETCH}"
+        return f"{self.broker.url}?name={name}&root={name}&prefetch={self.prefetch}"
 
     async def prepare(self, name: str) -> None:
         with self._connection() as connection:
@@ -259,7 +260,7 @@ class BareActiveMQ:
 
         with self._connection() as connection:
             connection.set_listener("messages", _Messages(arrived))
-            prefetch = {"activemq.prefetchSize": str(PREFETCH)}
+            prefetch = {"activemq.prefetchSize": str(self.prefetch)}
             connection.subscribe(_queue(name), "1", "client-individual", prefetch)
             return await watch.rate()
 
@@ -468,17 +469,22 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--messages", type=int, default=5000)
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--prefetch", type=int, default=64)
     parser.add_argument("--only", choices=("rabbitmq", "activemq"))
     options = parser.parse_args()
     with ExitStack() as stack:
         brokers: dict[str, Bare] = {}
         if options.only != "activemq":
-            brokers["rabbitmq"] = BareRabbitMQ(stack.enter_context(rabbitmq_node()))
+            brokers["rabbitmq"] = BareRabbitMQ(
+                stack.enter_context(rabbitmq_node()), options.prefetch
+            )
         if options.only != "rabbitmq":
-            brokers["activemq"] = BareActiveMQ(stack.enter_context(activemq_that_tells()))
+            brokers["activemq"] = BareActiveMQ(
+                stack.enter_context(activemq_that_tells()), options.prefetch
+            )
         pin(1)
         print(describe())
-        print("load", *(f"{load:.1f}" for load in os.getloadavg()))
+        print("load", *(f"{load:.1f}" for load in os.getloadavg()), "prefetch", options.prefetch)
         for title, bare in brokers.items():
             figures = Figures()
             for number in range(options.repetitions):
