@@ -13,7 +13,7 @@ gateway's own HTTP client with as many in flight: the slower of both is the limi
 RabbitMQ and ActiveMQ are private to the run. The gateway has the first core, publishers and
 consumers the second, the brokers both.
 
-    .venv/bin/python -m benchmarks.brokers [--messages 5000] [--repetitions 3] [--only rabbitmq]
+    .venv/bin/python -m benchmarks.brokers [--messages 5000] [--prefetch 64] [--only rabbitmq]
 """
 
 import argparse
