@@ -240,8 +240,8 @@ async def test_nobody_else_notices(tmp_path: Path, sinks: Consumers) -> None:
         beside = await latencies(gateway, honest, "beside")
         # Without a hostile one, too, a collection of garbage takes 100 ms now and then.
         most = len(before) * 9 // 10
-        assert beside[most] < 1.5 * before[most] + 0.1, (before[most], beside[most])
-        assert beside[-1] < before[-1] + 0.5, (before[-1], beside[-1])
+        assert beside[most] < 1.5 * before[most] + 0.25, (before[most], beside[most])
+        assert beside[-1] < before[-1] + 2.0, (before[-1], beside[-1])
         await end_to.have(1)
         assert f"{WSE}/SourceCancelling".encode() in end_to.received[0].body
         metrics = await gateway.at_rest()
