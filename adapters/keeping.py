@@ -17,6 +17,9 @@ POLITE = 0.8
 FIRST_ATTEMPT = 20.0
 """Seconds that a start waits for the broker. Without it the gateway starts all the same."""
 
+STEADY = 5.0
+"""Seconds after which a connection was a good one: the next attempt comes soon again."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -99,7 +102,9 @@ class Keeper(Generic[ConnectionT]):
                 why = "an error of our own"
             self.tried.set()
             self.link.is_down(why)
-            if self._ready_at is not None and loop.time() - self._ready_at > self._delay:
+            if self._ready_at is not None and loop.time() - self._ready_at > min(
+                self._delay, STEADY
+            ):
                 self._delay = SHORTEST
             if why != self._reported:
                 logger.warning("%s: no connection for %s: %s", self._broker, self._what, why)
