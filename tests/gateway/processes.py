@@ -64,7 +64,8 @@ class GatewayProcess:
         assert self.process is not None
         if self.process.returncode is None:
             # Not send_signal: it reaps a process that has ended, whose code asyncio then misses.
-            os.kill(self.process.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process.pid, number)
         async with asyncio.timeout(seconds):
             code = await self.process.wait()
             if self.process.stdout is not None:
