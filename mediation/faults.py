@@ -67,6 +67,10 @@ def _wse(name: str, text: str, inner: str = "", code: Code = Code.SENDER) -> Fau
     return Fault(code, f"{{{names.WSE_2004_08}}}{name}", text=text, detail=detail, inner=inner)
 
 
+def _wsmc(name: str, text: str) -> Fault:
+    return Fault(Code.RECEIVER, f"{{{names.MAKE_CONNECTION_1_1}}}{name}", text=text)
+
+
 MAX_NAMES = 32
 """Of the names that a fault lists: a request may hold thousands of unknown ones."""
 
@@ -87,11 +91,12 @@ _CREATION_FAILED = _wsnt("SubscribeCreationFailedFault")
 _BAD_CONTENT = _wsnt("InvalidMessageContentExpressionFault")
 _TERMINATION_REJECTED = _wsrf(names.WSRF_RL, "TerminationTimeChangeRejectedFault")
 _UNKNOWN_RESOURCE = _wsrf(names.WSRF_R, "ResourceUnknownFault")
+_PULLING = Operation.CREATE_PULL_POINT_SUBSCRIPTION
 _BAD_PROPERTY = _wsrf(names.WSRF_RP, "InvalidResourcePropertyQNameFault")
 
 _Key = tuple[Reason, Operation | None, Family | None]
 
-WSE, WSN = Family.WSE, Family.WSN
+WSE, WSN, MAILBOX = Family.WSE, Family.WSN, Family.MAILBOX
 
 FAULTS: Mapping[_Key, Fault] = {
     # SOAP's own.
@@ -147,6 +152,26 @@ FAULTS: Mapping[_Key, Fault] = {
     ),
     (Reason.POLICY_UNSUPPORTED, None, WSN): _wsnt(
         "UnsupportedPolicyRequestFault", Detail.NAMES, "UnsupportedPolicy"
+    ),
+    # Pull points: WS-BaseNotification 1.3, section 5; ONVIF Core, "Event handling".
+    (Reason.MESSAGE_INVALID, _PULLING, WSN): _CREATION_FAILED,
+    (Reason.QUOTA, _PULLING, WSN): _CREATION_FAILED,
+    (Reason.EXPIRY_INVALID, _PULLING, WSN): _INITIAL_TIME,
+    (Reason.EXPIRY_IN_THE_PAST, _PULLING, WSN): _INITIAL_TIME,
+    (Reason.EXPIRY_TOO_LONG, _PULLING, WSN): _INITIAL_TIME,
+    (Reason.QUOTA, Operation.CREATE_PULL_POINT, WSN): _wsnt("UnableToCreatePullPointFault"),
+    (Reason.MAILBOX_BUSY, None, WSN): _wsnt("UnableToGetMessagesFault", code=Code.RECEIVER),
+    (Reason.MAILBOX_UNKNOWN, None, WSN): _UNKNOWN_RESOURCE,
+    (Reason.MAILBOX_FULL, None, None): RECEIVER,
+    (Reason.MAILBOX_BUSY, None, None): RECEIVER,
+    # WS-MakeConnection 1.1, section 4.
+    (Reason.SELECTION_MISSING, None, MAILBOX): _wsmc(
+        "MissingSelection", "The MakeConnection element did not contain any selection criteria."
+    ),
+    (Reason.SELECTION_UNSUPPORTED, None, MAILBOX): _wsmc(
+        "UnsupportedSelection",
+        "The extension element used in the message selection is not supported by the "
+        "MakeConnection receiver.",
     ),
     # WSRF 1.2.
     (Reason.SUBSCRIPTION_UNKNOWN, None, WSN): _UNKNOWN_RESOURCE,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 
 from filters import EVERYTHING, Filter, Refused, Topic
@@ -28,6 +28,20 @@ class Operation(Enum):
     SET_TERMINATION_TIME = "SetTerminationTime"
     DESTROY = "Destroy"
     PUBLISH = "Notify"
+    CREATE_PULL_POINT = "CreatePullPoint"
+    GET_MESSAGES = "GetMessages"
+    DESTROY_PULL_POINT = "DestroyPullPoint"
+    CREATE_PULL_POINT_SUBSCRIPTION = "CreatePullPointSubscription"
+    PULL_MESSAGES = "PullMessages"
+    SEEK = "Seek"
+    SET_SYNCHRONIZATION_POINT = "SetSynchronizationPoint"
+    GET_SERVICE_CAPABILITIES = "GetServiceCapabilities"
+    GET_EVENT_PROPERTIES = "GetEventProperties"
+    CREATE_MESSAGE_BOX = "createMsgBox"
+    STORE_MESSAGES = "storeMessages"
+    TAKE_MESSAGES = "takeMessages"
+    DESTROY_MESSAGE_BOX = "destroyMsgBox"
+    MAKE_CONNECTION = "MakeConnection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +108,68 @@ class Publish:
     notifications: tuple[Notification, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SubscribePulling:
+    """Subscribe, and fetch what comes from a mailbox that is made for it (ONVIF,
+    CreatePullPointSubscription)."""
+
+    filter: Filter = EVERYTHING
+    expires: Expiry = UNSPECIFIED
+    dialect: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateMailbox:
+    """A mailbox for whatever its maker has sent there."""
+
+
+@dataclass(frozen=True, slots=True)
+class DestroyMailbox:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """Hand over what lies in a mailbox, oldest first: at most so many messages, None as many as
+    there are; if there are none, wait so many seconds for one."""
+
+    most: int | None = None
+    wait: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TakeFor:
+    """Hand over one message of those that wait for a consumer with this address
+    (WS-MakeConnection)."""
+
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMessage:
+    """Keep this envelope in the mailbox to whose address it was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synchronize:
+    """Send the current messages of a subscription again (ONVIF, SetSynchronizationPoint)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeEvents:
+    """ONVIF's GetEventProperties and GetServiceCapabilities."""
+
+
 Request = (
-    Subscribe
+    SubscribePulling
+    | CreateMailbox
+    | DestroyMailbox
+    | Take
+    | TakeFor
+    | StoreMessage
+    | Synchronize
+    | DescribeEvents
+    | Subscribe
     | Renew
     | GetStatus
     | Unsubscribe
@@ -203,4 +277,39 @@ class TerminationTime:
     now: datetime
 
 
-Response = Subscribed | Done | CurrentMessage | Properties | TerminationTime
+@dataclass(frozen=True, slots=True)
+class MailboxMade:
+    """The answer to CreateMailbox: the capability that opens it, and its address at the service
+    that was asked (the pull point, or the message box)."""
+
+    key: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The answer to Take and TakeFor: whole envelopes (UTF-8), oldest first.
+
+    *more*: others are left. *expires*: until when the subscription behind it lives; None never, or
+    there is none.
+    """
+
+    envelopes: tuple[bytes, ...]
+    more: bool
+    now: datetime
+    expires: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """The answer to DescribeEvents: the topics seen, the dialects spoken, and bounds."""
+
+    topics: tuple[Topic, ...]
+    dialects: tuple[str, ...]
+    most_mailboxes: int
+    lease: timedelta
+
+
+Response = (
+    Subscribed | Done | CurrentMessage | Properties | TerminationTime | MailboxMade | Taken | Events
+)

@@ -7,6 +7,8 @@ from enum import Enum
 class Family(Enum):
     WSE = "ws-eventing"
     WSN = "ws-notification"
+    MAILBOX = "mailbox"
+    """What only fetches messages: message boxes, WS-MakeConnection."""
 
 
 class Version(Enum):
@@ -14,10 +16,15 @@ class Version(Enum):
 
     WSE_2004_08 = "wse-2004-08"
     WSN_1_3 = "wsn-1.3"
+    MESSAGE_BOX_2011 = "msgbox-2011"
+    MESSAGE_BOX_2004 = "msgbox-2004"
+    MAKE_CONNECTION_1_1 = "wsmc-1.1"
 
     @property
     def family(self) -> Family:
-        return Family.WSE if self.value.startswith("wse") else Family.WSN
+        if self.value.startswith("wse"):
+            return Family.WSE
+        return Family.WSN if self.value.startswith("wsn") else Family.MAILBOX
 
 
 class Soap(Enum):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mediation import Version
+from mediation import SPECS, Version
 
 GATEWAY = "http://127.0.0.1:8080"
 
@@ -24,7 +24,7 @@ def read_spec(text: str) -> Version:
     Raises:
         typer.BadParameter: It is not offered; the text lists what is.
     """
-    offered = [version.value for version in Version]
+    offered = [version.value for version in SPECS]
     if text in offered:
         return Version(text)
     near = get_close_matches(text.lower(), offered, 1, 0.5)
@@ -63,7 +63,7 @@ SpecOption = Annotated[
         "--spec",
         metavar="NAME",
         envvar="DRAGOMAN_SPEC",
-        help=f"What to speak: {', '.join(version.value for version in Version)}.",
+        help=f"What to speak: {', '.join(version.value for version in SPECS)}.",
     ),
 ]
 OutputOption = Annotated[

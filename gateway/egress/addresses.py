@@ -20,7 +20,7 @@ IPAddress: TypeAlias = IPv4Address | IPv6Address
 MAX_ADDRESS_OCTETS = 4096
 MAX_HOST_OCTETS = 253
 
-DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443, "soap.tcp": 8081, "soap.tcps": 8081}
 
 DENIED_PORTS = frozenset(
     {

@@ -21,7 +21,7 @@ from gateway.client import (
     base_url,
     subscribed,
 )
-from mediation import Version
+from mediation import SPECS, Version
 from tests.gateway.certificates import server_context
 from tests.gateway.soap import DEADLINE, Running, http_request, running
 from tests.gateway.soap import exchange as http_exchange
@@ -29,7 +29,7 @@ from tests.gateway.soap import exchange as http_exchange
 PAYLOAD = b"<speed>120</speed>"
 NOWHERE = "http://127.0.0.1:59999/"
 """The consumer of subscriptions that nothing is published to."""
-VERSIONS = pytest.mark.parametrize("version", list(Version), ids=lambda version: version.value)
+VERSIONS = pytest.mark.parametrize("version", list(SPECS), ids=lambda version: version.value)
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ MISSPELT = [
     "file:///etc/passwd",
     "gopher://example.com/",
     "ws://example.com/",
-    "soap.tcp://example.com/",
+    "soap.udp://example.com/",
     "urn:example:consumer",
     "mailto:a@example.com",
     "javascript:alert(1)",
