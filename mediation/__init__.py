@@ -41,6 +41,7 @@ from mediation.model import (
     EndpointReference,
     Lease,
     Notification,
+    Packaging,
     Policy,
     Subscription,
 )
@@ -141,6 +142,7 @@ __all__ = [
     "Notification",
     "Operation",
     "Pause",
+    "Packaging",
     "PeerFault",
     "Policy",
     "Properties",

@@ -4,6 +4,7 @@ element, every namespace in scope declared on it."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import Enum
 from types import MappingProxyType
 
 from filters import EVERYTHING, Filter, Topic
@@ -33,6 +34,15 @@ class Attachment:
     content_id: str
     media_type: str
     content: bytes
+
+
+class Packaging(Enum):
+    """How attachments travel with an envelope: not at all, in MIME multipart/related (SOAP Messages
+    with Attachments, MTOM), or in DIME (WS-Attachments)."""
+
+    NONE = "none"
+    MIME = "mime"
+    DIME = "dime"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +81,16 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a subscriber wants its notifications; ``dialect`` is the topic dialect it used."""
+    """How a subscriber wants its notifications; ``dialect`` is the topic dialect it used.
+
+    ``packaging`` is what it reads attachments from; with NONE it gets messages without them.
+    """
 
     raw: bool = False
     paused: bool = False
     ordered: bool = True
     dialect: str | None = None
+    packaging: Packaging = Packaging.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,17 @@ from gateway.sharing import shared
 from gateway.store import outbox, replicas, totals
 from gateway.store.schema import subscriptions
 from gateway.store.statements import number
-from mediation import EndpointReference, Lease, Policy, Soap, Spec, Subscription, Version, Wsa
+from mediation import (
+    EndpointReference,
+    Lease,
+    Packaging,
+    Policy,
+    Soap,
+    Spec,
+    Subscription,
+    Version,
+    Wsa,
+)
 
 
 def insert(connection: Connection, subscription: Subscription) -> None:
@@ -110,6 +120,7 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 "paused": policy.paused,
                 "ordered": policy.ordered,
                 "dialect": policy.dialect,
+                "packaging": policy.packaging.value,
             }
         ),
         "manager": subscription.manager,
@@ -140,7 +151,13 @@ def _read(row: Any) -> Subscription:
         filter=shared(_read_filter(row["filter"])),
         end_to=_read_epr(row["end_to"]) if row["end_to"] else None,
         policy=shared(
-            Policy(policy["raw"], policy["paused"], policy["ordered"], policy["dialect"])
+            Policy(
+                policy["raw"],
+                policy["paused"],
+                policy["ordered"],
+                policy["dialect"],
+                Packaging(policy.get("packaging", "none")),  # Older rows lack it.
+            )
         ),
         manager=row["manager"],
     )
