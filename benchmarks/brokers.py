@@ -40,7 +40,7 @@ from benchmarks.fanout import _check_law, _connect, subscribe
 from benchmarks.machine import describe, pin, spread
 from benchmarks.rig import TOPIC, Poster, Running, Sinks, envelope, gateway, subscribe_request
 from benchmarks.sinks import Sink, Tally
-from gateway.egress import AddressPolicy, HttpTransport, Request, parse_target
+from gateway.egress import AddressPolicy, Dialer, HttpTransport, Request, parse_target
 from mediation import Soap, Version, http_headers
 from mediation.names import WSN_1_3
 from tests.activemq import ActiveMQ
@@ -390,7 +390,8 @@ async def deliver(
 async def post(body: bytes, consumers: int, count: int) -> float:
     """Posts a second of the gateway's HTTP client alone, one in flight to each consumer."""
     sinks = Sinks(consumers)
-    transport = HttpTransport(AddressPolicy(loopback=True))
+    dialer = Dialer(AddressPolicy(loopback=True))
+    transport = HttpTransport(dialer)
     headers = tuple(http_headers(Soap.V1_2, ""))
     pin(0)
     try:
@@ -407,6 +408,7 @@ async def post(body: bytes, consumers: int, count: int) -> float:
     finally:
         pin(1)
         await transport.close()
+        dialer.close()
         sinks.close()
 
 

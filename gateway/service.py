@@ -41,7 +41,7 @@ from gateway.delivery import (
     author,
     next_position,
 )
-from gateway.egress import AddressPolicy, HttpTransport
+from gateway.egress import AddressPolicy, Dialer, HttpTransport, Transports
 from gateway.farewells import Farewells
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings, networks
 from gateway.leases import LeaseTerms
@@ -167,7 +167,9 @@ class Gateway:
             settled=self.archive.offer if self.archive else None,
             refresh=self._refresh if shares else None,
         )
-        self.transport = HttpTransport(self._policy)
+        dialer = Dialer(self._policy)
+        http = HttpTransport(dialer)
+        self.transport = Transports({"http": http, "https": http}, dialer)
         self.farewells = Farewells(self.transport, self._policy)
         self.subscriptions = Subscriptions(
             self.store,

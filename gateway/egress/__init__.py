@@ -3,10 +3,12 @@
 from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
 from gateway.egress.client import HttpTransport
 from gateway.egress.connection import ClientLimits
+from gateway.egress.dialing import Dialer
 from gateway.egress.hops import HOPS_HEADER, MAX_HOPS, LoopRefused, hops_header, read_hops
 from gateway.egress.policy import AddressPolicy, is_forbidden
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Transport
+from gateway.egress.transports import Transports
 
 __all__ = [
     "HOPS_HEADER",
@@ -15,6 +17,7 @@ __all__ = [
     "AddressRefused",
     "Answer",
     "ClientLimits",
+    "Dialer",
     "FailureKind",
     "HttpTransport",
     "IPAddress",
@@ -25,6 +28,7 @@ __all__ = [
     "SystemResolver",
     "Target",
     "Transport",
+    "Transports",
     "hops_header",
     "is_forbidden",
     "parse_target",

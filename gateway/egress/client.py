@@ -7,47 +7,28 @@ happen, and leaving it out sends three times as many messages a second.
 
 import asyncio
 import re
-import socket
-import ssl
 from collections import deque
-from collections.abc import Sequence
-from ipaddress import ip_address
 
-from gateway.egress.addresses import AddressRefused, IPAddress, Target
+from gateway.egress.addresses import Target
 from gateway.egress.connection import ClientLimits, Connection, Cut
-from gateway.egress.policy import AddressPolicy
-from gateway.egress.resolver import Resolver, SystemResolver
-from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
+from gateway.egress.dialing import Dialer
+from gateway.egress.transport import Answer, Request
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _SWEEP = 5.0
 """Seconds between two searches for connections that have been idle for too long."""
-
-_MAX_ADDRESSES = 8
-"""Addresses of one name that are tried; all of them are checked."""
 
 
 class HttpTransport:
     """The `Transport` for ``http`` and ``https``.
 
     Args:
-        policy: Asked about every address, on every connection.
-        resolver: The system's, when not given.
-        tls: A context that verifies; the default trusts what the system trusts.
+        dialer: Makes its connections; whoever made it closes it.
     """
 
-    def __init__(
-        self,
-        policy: AddressPolicy,
-        *,
-        resolver: Resolver | None = None,
-        limits: ClientLimits | None = None,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self._policy = policy
-        self._resolver = resolver or SystemResolver()
+    def __init__(self, dialer: Dialer, *, limits: ClientLimits | None = None) -> None:
+        self._dialer = dialer
         self._limits = limits or ClientLimits()
-        self._tls = tls or ssl.create_default_context()
         self._loop = asyncio.get_running_loop()
         self._destinations: dict[tuple[str, str, int], _Destination] = {}
         self._idle: dict[Connection, _Destination] = {}
@@ -82,7 +63,7 @@ class HttpTransport:
                     return await connection.send(octets, deadline)
                 except Cut:
                     self._busy.discard(connection)
-            connection = await self._connect(target, deadline)
+            connection = await self._dialer.connect(target, deadline, self._make)
             if self._closed:
                 connection.close()
             self._busy.add(connection)
@@ -101,9 +82,11 @@ class HttpTransport:
             connection.close()
         self._idle.clear()
         self._destinations.clear()
-        self._resolver.close()
 
     # The connections that are kept.
+
+    def _make(self) -> Connection:
+        return Connection(self._limits, self._loop)
 
     def _take(self, destination: "_Destination") -> Connection | None:
         """The connection used last, for it is the least likely to have been closed."""
@@ -164,81 +147,6 @@ class HttpTransport:
     def _forget(self, destination: "_Destination") -> None:
         if not destination.connections and not destination.waiting:
             self._destinations.pop(destination.key, None)
-
-    # New connections: resolve, check, connect, check again, and only then TLS.
-
-    async def _connect(self, target: Target, deadline: float) -> Connection:
-        addresses = await self._addresses(target, deadline)
-        sock = await self._open(addresses, target, deadline)
-        tls = self._tls if target.scheme == "https" else None
-        try:
-            async with asyncio.timeout_at(min(deadline, self._loop.time() + self._limits.connect)):
-                _, connection = await self._loop.create_connection(
-                    lambda: Connection(self._limits, self._loop),
-                    sock=sock,
-                    ssl=tls,
-                    server_hostname=target.host if tls else None,
-                )
-        except TimeoutError as exc:
-            raise SendFailed(FailureKind.TIMEOUT, connecting=True) from exc
-        except OSError as exc:  # ssl.SSLError is one
-            raise SendFailed(FailureKind.TLS, connecting=True) from exc
-        return connection
-
-    async def _addresses(self, target: Target, deadline: float) -> Sequence[IPAddress]:
-        """All addresses of *target*, each of them allowed."""
-        try:
-            self._policy.check(target)
-            literal = target.literal
-            if literal is not None:
-                return [literal]
-            async with asyncio.timeout_at(min(deadline, self._loop.time() + self._limits.resolve)):
-                addresses = await self._resolver.resolve(target.host)
-            for address in addresses:
-                self._policy.check_ip(address, target)
-        except AddressRefused as exc:
-            raise SendFailed(FailureKind.FORBIDDEN) from exc
-        except OSError as exc:  # TimeoutError is one
-            raise SendFailed(FailureKind.NAME, connecting=True) from exc
-        if not addresses:
-            raise SendFailed(FailureKind.NAME, connecting=True)
-        return addresses[:_MAX_ADDRESSES]
-
-    async def _open(
-        self, addresses: Sequence[IPAddress], target: Target, deadline: float
-    ) -> socket.socket:
-        """A socket connected to the first of *addresses* that answers.
-
-        They share the time: each gets an equal part of what its predecessors left.
-        """
-        end = min(deadline, self._loop.time() + self._limits.connect)
-        failure: OSError = OSError()
-        for tried, address in enumerate(addresses):
-            now = self._loop.time()
-            part = now + (end - now) / (len(addresses) - tried)
-            try:
-                async with asyncio.timeout_at(part):
-                    return await self._open_one(address, target)
-            except OSError as exc:
-                failure = exc
-        late = isinstance(failure, TimeoutError)
-        kind = FailureKind.TIMEOUT if late else FailureKind.CONNECT
-        raise SendFailed(kind, connecting=True) from failure
-
-    async def _open_one(self, address: IPAddress, target: Target) -> socket.socket:
-        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.setblocking(False)
-            await self._loop.sock_connect(sock, (str(address), target.port))
-            self._policy.check_ip(ip_address(sock.getpeername()[0]), target)
-        except AddressRefused as exc:
-            sock.close()
-            raise SendFailed(FailureKind.FORBIDDEN) from exc
-        except BaseException:
-            sock.close()
-            raise
-        return sock
 
 
 class _Destination:

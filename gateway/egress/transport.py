@@ -7,6 +7,8 @@ from enum import Enum
 from typing import Protocol
 
 from gateway.egress.addresses import Target
+from mediation.model import Attachment, Packaging
+from mediation.versions import Soap
 
 MAX_RETRY_AFTER = 3600.0
 """Seconds; a consumer that asks for more is asked again after these."""
@@ -56,12 +58,17 @@ class Request:
     Attributes:
         headers: What the message needs (``Content-Type``, ``SOAPAction``); those of the
             transport itself (``Host``, ``Content-Length``, ...) are added.
+        soap: The version of the envelope in *body*.
+        packaging: How the consumer reads attachments; SOAP.TCP always has DIME.
     """
 
     target: Target
     body: bytes
     headers: tuple[tuple[str, str], ...]
     method: str = "POST"
+    soap: Soap = Soap.V1_1
+    attachments: tuple[Attachment, ...] = ()
+    packaging: Packaging = Packaging.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.delivery import Courier, Entry, Law, Schedule
-from gateway.egress import AddressPolicy, HttpTransport, parse_target
+from gateway.egress import AddressPolicy, Dialer, HttpTransport, Transports, parse_target
 from gateway.store import DeadLetter, Store, deadletters
 from gateway.store import subscriptions as rows
 from gateway.subscriptions import new_key, public_id
@@ -144,7 +144,8 @@ async def engine(
     url = sqlite_url(where) if isinstance(where, Path) else where
     store = Store(url, probe=0.1)
     await store.start()
-    transport = HttpTransport(AddressPolicy(loopback=True))
+    dialer = Dialer(AddressPolicy(loopback=True))
+    transport = Transports({"http": HttpTransport(dialer)}, dialer)
     given_up: list[tuple[Entry, str]] = []
     courier = Courier(
         store,

@@ -18,6 +18,7 @@ from gateway.egress import (
     AddressPolicy,
     Answer,
     ClientLimits,
+    Dialer,
     FailureKind,
     HttpTransport,
     IPAddress,
@@ -128,16 +129,15 @@ async def sending(
     limits: ClientLimits | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[HttpTransport]:
-    transport = HttpTransport(
-        policy or AddressPolicy(allow=["127.0.0.0/8"]),
-        resolver=resolver,
-        limits=limits or ClientLimits(exchange=10.0),
-        tls=tls,
-    )
+    limits = limits or ClientLimits(exchange=10.0)
+    policy = policy or AddressPolicy(allow=["127.0.0.0/8"])
+    dialer = Dialer(policy, resolver=resolver, limits=limits, tls=tls)
+    transport = HttpTransport(dialer, limits=limits)
     try:
         yield transport
     finally:
         await transport.close()
+        dialer.close()
 
 
 def message(url: str, body: bytes = b"<event/>") -> Request:
