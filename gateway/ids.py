@@ -1,9 +1,23 @@
-"""Ids of messages. They must be unique, not secret: subscriptions get their keys elsewhere."""
+"""Ids of messages, which must be unique, and keys of resources, which must be secret."""
 
 import random
+import secrets
+from hashlib import sha256
 
 _random = random.Random()
 _VARIANT = "89ab"
+ID_LENGTH = 12
+
+
+def new_key() -> str:
+    """128 random bits, written as a UUID is: the capability of a subscription or a mailbox."""
+    digits = secrets.token_hex(16)
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+
+
+def public_id(key: str) -> str:
+    """What logs and lists show: a prefix of the key's hash."""
+    return sha256(key.encode()).hexdigest()[:ID_LENGTH]
 
 
 def message_urn() -> str:

@@ -4,14 +4,12 @@ import asyncio
 import contextlib
 import heapq
 import re
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -21,6 +19,7 @@ from adapters import XPathFilterAdapter
 from filters import Reason, Refused
 from gateway.delivery import Courier, Couriers, Entry
 from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
+from gateway.ids import new_key, public_id
 from gateway.leases import LeaseTerms, grant
 from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
@@ -41,7 +40,6 @@ from mediation import (
     prepare,
 )
 
-ID_LENGTH = 12
 SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
 """Subscribe requests that a network address may send: a second, and at once."""
 EXPIRED_AT_A_TIME = 256
@@ -58,17 +56,6 @@ class SubscriptionUnknown(Refused):
 
     def __init__(self) -> None:
         super().__init__(Reason.SUBSCRIPTION_UNKNOWN, "There is no such subscription.")
-
-
-def new_key() -> str:
-    """128 random bits, written as a UUID is."""
-    digits = secrets.token_hex(16)
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
-def public_id(key: str) -> str:
-    """What logs and lists show: a prefix of the key's hash."""
-    return sha256(key.encode()).hexdigest()[:ID_LENGTH]
 
 
 def key_in(text: str | None) -> str | None:

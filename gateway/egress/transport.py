@@ -60,6 +60,7 @@ class Request:
             transport itself (``Host``, ``Content-Length``, ...) are added.
         soap: The version of the envelope in *body*.
         packaging: How the consumer reads attachments; SOAP.TCP always has DIME.
+        message_id: That of the message, where the transport is to know it.
     """
 
     target: Target
@@ -69,6 +70,7 @@ class Request:
     soap: Soap = Soap.V1_1
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
+    message_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ class Reason(Enum):
     FILTER_BUDGET = "filter-budget"
     EGRESS_FORBIDDEN = "egress-forbidden"
     TOO_LARGE = "too-large"
+    MAILBOX_OVERFLOW = "mailbox-overflow"
+    MAILBOX_AGE = "mailbox-age"
 
 
 class HeldRow(NamedTuple):
@@ -426,6 +428,12 @@ def bury_fresh(connection: Connection, notification: Notification, death: Death)
     number, _ = put_message(connection, notification)
     if _bury(connection, number, death):
         totals.add(connection, {death.subscription: Totals(matched=1, dead=1)})
+
+
+def bury(connection: Connection, notification: Notification, death: Death) -> None:
+    """Lay a message to the dead letters that no subscription's totals count."""
+    number, _ = put_message(connection, notification)
+    _bury(connection, number, death)
 
 
 _BURY = text(

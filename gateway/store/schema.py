@@ -173,3 +173,43 @@ spool_size = Table(
     Column("octets", BigInteger, nullable=False),
 )
 """One row: how much lies in the spool."""
+
+mailboxes = Table(
+    "mailboxes",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("owner", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, unique=True),
+    Column("created", Float, nullable=False),
+    Column("used", Float, nullable=False),
+    Column("position", BigInteger, nullable=False, default=0),
+    Column("messages", Integer, nullable=False, default=0),
+    Column("octets", BigInteger, nullable=False, default=0),
+    Column("dropped", BigInteger, nullable=False, default=0),
+    Index("mailboxes_by_owner", "owner"),
+)
+"""Boxes of messages that are fetched. ``name`` is the address of a consumer that fetches by it;
+``used`` is when somebody last did; ``messages`` and ``octets`` are what waits, ``dropped`` how many
+went to the dead letters instead."""
+
+mailbox_messages = Table(
+    "mailbox_messages",
+    metadata,
+    Column("mailbox", Text, primary_key=True),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("id", Text),
+    Column("envelope", LargeBinary, nullable=False),
+    Column("octets", Integer, nullable=False),
+    Column("since", Float, nullable=False),
+    Column("lease", Text),
+    Column("until", Float),
+    Column("takes", Integer, nullable=False, default=0),
+    Column("handed", Float),
+    UniqueConstraint("mailbox", "id"),
+    Index("mailbox_messages_by_age", "since"),
+    Index("mailbox_messages_handed", "handed"),
+)
+"""What lies in mailboxes. A ``lease`` hides a message ``until`` then; one that was ``handed`` over
+a stream is kept for a while, should the stream have broken."""

@@ -10,9 +10,9 @@ from typing import Any
 
 from gateway.delivery import Courier, Entry, Law, Schedule
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, Transports, parse_target
+from gateway.ids import new_key, public_id
 from gateway.store import DeadLetter, Store, deadletters
 from gateway.store import subscriptions as rows
-from gateway.subscriptions import new_key, public_id
 from mediation import (
     EndpointReference,
     Lease,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.ids import new_key, public_id
 from gateway.store import Store, outbox
 from gateway.store import subscriptions as rows
-from gateway.subscriptions import new_key, public_id
 from mediation import EndpointReference, Lease, Soap, Spec, Subscription, Version, Wsa
 from tests.gateway.consumers import accept, consumers, hang, slow
 from tests.gateway.engine import notification

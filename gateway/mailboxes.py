@@ -1,0 +1,473 @@
+"""Mailboxes: messages kept for readers that nobody can reach, until they fetch them.
+
+A box is one thing with several doors: WS-BaseNotification's pull points, ONVIF's PullMessages,
+WS-Messenger's message box, WS-MakeConnection, Server-Sent Events and JSON. It keeps whole SOAP
+envelopes, in the store. Who reads leases them: they leave the box when they were handed over, and
+are the oldest again when they were not.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import structlog
+from sqlalchemy import Connection
+
+from filters import Reason, Refused
+from gateway.egress import Answer, FailureKind, Request, SendFailed, Target
+from gateway.ids import new_key, public_id
+from gateway.peers import Peer
+from gateway.quotas import QuotaExceeded
+from gateway.store import Store
+from gateway.store import mailboxes as rows
+from gateway.store.mailboxes import Bounds, Held, Kind, Mailbox, Put, Size
+
+SCHEME = "mailbox"
+"""Of the targets that are boxes of this gateway."""
+LEASE = 60.0
+"""Seconds that a reader has a message while its answer is written."""
+TAKEN = 4 * 2**20
+"""Octets of the messages handed over at a time, about."""
+AT_A_TIME = 256
+LONGEST_WAIT = 300.0
+"""Seconds that a reader may wait for a message."""
+LOOK_AGAIN = 5.0
+"""Seconds after which a reader that waits looks again, for a lease may have ended."""
+LOOK_AGAIN_SHARED = 0.5
+"""The same, where another replica may have put something in."""
+REPLAY = 300.0
+"""Seconds for which what was sent over a stream can be sent again."""
+HOUSEKEEPING = 300.0
+WAITING = 4096
+"""Readers that may wait at a time."""
+FULL_FOR = 5.0
+"""Seconds after which a sender may try a full box again."""
+_log = structlog.get_logger("dragoman.mailboxes")
+
+
+class MailboxUnknown(Refused):
+    """There is no such box: nobody is told whether there was one."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.MAILBOX_UNKNOWN, "There is no such mailbox.")
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxQuotas:
+    """How many boxes a stranger may have, and how many there are in all; what one holds, and for
+    how many seconds; and after how many without a reader it is given up."""
+
+    owner: int = 100
+    total: int = 10_000
+    bounds: Bounds = field(default_factory=Bounds)
+    age: float = 2 * 86400.0
+    idle: float = 7 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Messages that a reader has under one lease; ``more``: others are left."""
+
+    box: Mailbox
+    lease: str
+    messages: tuple[Held, ...]
+    more: bool
+    until: float
+    """POSIX seconds."""
+
+
+class Mailboxes:
+    """All boxes.
+
+    Args:
+        destroyed: Told of each box that is no more, to end what fills it.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        quotas: MailboxQuotas,
+        *,
+        destroyed: Callable[[Mailbox], Awaitable[None]] | None = None,
+    ) -> None:
+        self._store = store
+        self._quotas = quotas
+        self.destroyed = destroyed
+        self._boxes: dict[str, Mailbox] = {}
+        self._named: dict[str, Mailbox] = {}
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        self._waiters = 0
+        self._exclusive: set[str] = set()
+        self._closing = False
+        self.dropped = 0
+        """Messages that went to the dead letters, for want of room or of a reader."""
+
+    async def start(self) -> None:
+        """Load what the store has.
+
+        Raises:
+            StoreUnavailable: It cannot be read.
+        """
+        for box in await self._store.submit(rows.load):
+            self._know(box)
+
+    def __len__(self) -> int:
+        return len(self._boxes)
+
+    def _know(self, box: Mailbox) -> Mailbox:
+        self._boxes[box.key] = box
+        if box.name is not None:
+            self._named[box.name] = box
+        return box
+
+    def _forget(self, key: str) -> None:
+        box = self._boxes.pop(key, None)
+        if box is not None and box.name is not None:
+            self._named.pop(box.name, None)
+        self._wake(key)
+
+    # Boxes.
+
+    async def make(self, kind: Kind, peer: Peer, *, name: str | None = None) -> Mailbox:
+        """A new box.
+
+        Raises:
+            QuotaExceeded: There are too many.
+        """
+        key = new_key()
+        box = Mailbox(key, public_id(key), peer.owner, kind, name)
+        await self._store.submit(self.making(box, peer))
+        return self.made(box)
+
+    def making(self, box: Mailbox, peer: Peer) -> Callable[[Connection], None]:
+        """What makes *box* in a transaction of the store, where that has to do more; when it is
+        committed, `made` must be called.
+
+        Raises:
+            QuotaExceeded: (the transaction) There are too many.
+        """
+        quotas = self._quotas
+
+        def make(connection: Connection) -> None:
+            if not rows.make(
+                connection,
+                box,
+                now=time.time(),
+                of_owner=None if peer.trusted else quotas.owner,
+                in_all=quotas.total,
+            ):
+                raise QuotaExceeded(Reason.QUOTA, "There are too many mailboxes.")
+
+        return make
+
+    def made(self, box: Mailbox) -> Mailbox:
+        """*box* is in the store."""
+        _log.info("mailbox.created", mailbox=box.id, kind=box.kind.value, owner=box.owner)
+        return self._know(box)
+
+    def known(self, key: str) -> Mailbox | None:
+        """The box with this key, as far as this process knows."""
+        return self._boxes.get(key)
+
+    async def find(self, key: str | None) -> Mailbox:
+        """The box with this key.
+
+        Raises:
+            MailboxUnknown: There is none.
+        """
+        box = self._boxes.get(key) if key else None
+        if box is None and key and self._store.may_be_shared:  # Another replica may have made it.
+            box = await self._store.submit(partial(rows.find, key=key))
+            if box is not None:
+                self._know(box)
+        if box is None:
+            raise MailboxUnknown
+        return box
+
+    async def named(self, name: str) -> Mailbox | None:
+        """The box of the consumer with this address."""
+        box = self._named.get(name)
+        if box is None and self._store.may_be_shared:
+            box = await self._store.submit(partial(rows.find, name=name))
+            if box is not None:
+                self._know(box)
+        return box
+
+    async def destroy(self, box: Mailbox) -> None:
+        """Forget *box* with all that lies in it; what fills it ends."""
+        await self._store.submit(partial(rows.destroy, key=box.key))
+        self.gone(box.key)
+        _log.info("mailbox.destroyed", mailbox=box.id)
+        if self.destroyed is not None:
+            await self.destroyed(box)
+
+    def gone(self, key: str) -> None:
+        """The box is in the store no more."""
+        self._forget(key)
+
+    async def size(self, box: Mailbox) -> Size:
+        """What lies in *box*.
+
+        Raises:
+            MailboxUnknown: It is gone.
+        """
+        found = await self._store.submit(partial(rows.size, key=box.key))
+        if found is None:
+            self._forget(box.key)
+            raise MailboxUnknown
+        return found
+
+    # What comes in.
+
+    async def put(self, box: Mailbox, envelopes: Sequence[tuple[str | None, bytes]]) -> None:
+        """Keep *envelopes*, each with its message id, in *box*; on return they are durable. One
+        that came before, and is still there, is kept once.
+
+        Raises:
+            MailboxUnknown: It is gone.
+            Refused: ``MAILBOX_FULL``.
+            StoreUnavailable: They may be there, or not.
+        """
+        now, bounds = time.time(), self._quotas.bounds
+        outcome, dropped = await self._store.submit(
+            partial(rows.put, key=box.key, envelopes=envelopes, bounds=bounds, now=now)
+        )
+        if outcome is Put.UNKNOWN:
+            self._forget(box.key)
+            raise MailboxUnknown
+        if outcome is Put.FULL:
+            refused = Refused(Reason.MAILBOX_FULL, "The mailbox is full.")
+            refused.retry_after = FULL_FOR
+            raise refused
+        if dropped:
+            self.dropped += dropped
+            _log.warning("mailbox.overflow", mailbox=box.id, dropped=dropped)
+        self._wake(box.key)
+
+    def _wake(self, key: str) -> None:
+        for waiter in self._waiting.pop(key, ()):
+            if not waiter.done():
+                waiter.set_result(None)
+
+    # What goes out.
+
+    async def take(
+        self,
+        box: Mailbox,
+        *,
+        most: int | None = None,
+        octets: int = TAKEN,
+        wait: float = 0.0,
+        lease: float = LEASE,
+        gone: Callable[[], Awaitable[None]] | None = None,
+    ) -> Batch:
+        """Lease the oldest messages of *box*; if there are none, wait for one.
+
+        Args:
+            most: Messages; about *octets* of them at most.
+            wait, lease: Seconds.
+            gone: Returns when the reader has gone: then nothing is leased.
+
+        Raises:
+            MailboxUnknown: The box is gone.
+            Refused: ``UNAVAILABLE``: too many wait, or the store cannot be read.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + min(max(0.0, wait), LONGEST_WAIT)
+        leaving: asyncio.Future[None] | None = None
+        try:
+            while True:
+                waiter = self._wait_for(box.key) if wait > 0 else None
+                try:
+                    batch = await self._take(box, most, octets, lease)
+                    left = end - loop.time()
+                    if batch.messages or waiter is None or left <= 0 or self._closing:
+                        return batch
+                    if leaving is None and gone is not None:
+                        leaving = asyncio.ensure_future(gone())
+                    again = LOOK_AGAIN_SHARED if self._store.may_be_shared else LOOK_AGAIN
+                    await asyncio.wait(
+                        {waiter, leaving} if leaving is not None else {waiter},
+                        timeout=min(left, again),
+                        return_when=asyncio.FIRST_COMPLETED,
+                    )
+                    if leaving is not None and leaving.done():
+                        return batch
+                finally:
+                    if waiter is not None:
+                        self._wait_no_more(box.key, waiter)
+        finally:
+            if leaving is not None:
+                leaving.cancel()
+
+    def _wait_for(self, key: str) -> asyncio.Future[None]:
+        if self._waiters >= WAITING:
+            raise Refused(Reason.UNAVAILABLE, "Too many readers wait.")
+        self._waiters += 1
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, set()).add(waiter)
+        return waiter
+
+    def _wait_no_more(self, key: str, waiter: asyncio.Future[None]) -> None:
+        self._waiters -= 1
+        waiter.cancel()
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.discard(waiter)
+            if not waiting:
+                del self._waiting[key]
+
+    async def _take(self, box: Mailbox, most: int | None, octets: int, lease: float) -> Batch:
+        name, now = secrets.token_hex(16), time.time()
+        taken = await self._store.submit(
+            partial(
+                rows.take,
+                key=box.key,
+                lease=name,
+                most=max(1, min(AT_A_TIME if most is None else most, rows.AT_A_TIME)),
+                octets=octets,
+                now=now,
+                until=now + lease,
+            )
+        )
+        if taken is None:
+            self._forget(box.key)
+            raise MailboxUnknown
+        return Batch(box, name, tuple(taken[0]), taken[1], now + lease)
+
+    @asynccontextmanager
+    async def alone(self, box: Mailbox) -> AsyncIterator[None]:
+        """Be the only one who takes from *box* in this way.
+
+        Raises:
+            Refused: ``MAILBOX_BUSY``: somebody is.
+        """
+        if box.key in self._exclusive:
+            raise Refused(Reason.MAILBOX_BUSY, "Somebody else is just pulling.")
+        self._exclusive.add(box.key)
+        try:
+            yield
+        finally:
+            self._exclusive.discard(box.key)
+
+    async def handed_over(self, batch: Batch, whole: bool) -> None:
+        """The answer with *batch* reached its reader, or did not: then its messages are the oldest
+        again."""
+        if not batch.messages:
+            return
+        try:
+            if whole:
+                await self.acknowledge(batch.box, batch.lease)
+            else:
+                await self.release(batch.box, batch.lease)
+        except Refused as refused:  # Their lease ends by itself, and they come again.
+            _log.warning("mailbox.lease-kept", mailbox=batch.box.id, error=refused.text)
+
+    async def acknowledge(
+        self, box: Mailbox, lease: str, positions: Collection[int] | None = None
+    ) -> int:
+        """Remove messages that were leased: *positions* of them, or all; how many were still under
+        the lease."""
+        return await self._store.submit(
+            partial(rows.acknowledge, key=box.key, lease=lease, positions=positions)
+        )
+
+    async def release(
+        self, box: Mailbox, lease: str, positions: Collection[int] | None = None
+    ) -> int:
+        """Give messages back; how many were still under the lease."""
+        released = await self._store.submit(
+            partial(rows.release, key=box.key, lease=lease, positions=positions)
+        )
+        self._wake(box.key)
+        return released
+
+    async def extend(
+        self, box: Mailbox, lease: str, seconds: float, positions: Collection[int] | None = None
+    ) -> int:
+        """Lengthen a lease to *seconds* from now; how many messages are still under it."""
+        until = time.time() + seconds
+        return await self._store.submit(
+            partial(rows.extend, key=box.key, lease=lease, positions=positions, until=until)
+        )
+
+    async def sent(self, batch: Batch) -> None:
+        """*batch* was sent over a stream: it waits no more, but `rewind` can bring it back."""
+        await self._store.submit(
+            partial(rows.hand, key=batch.box.key, lease=batch.lease, now=time.time())
+        )
+
+    async def rewind(self, box: Mailbox, after: int) -> int:
+        """The reader of a stream has all up to position *after*, and wants the rest again; how
+        many messages that are."""
+        again = await self._store.submit(partial(rows.rewind, key=box.key, after=after))
+        self._wake(box.key)
+        return again
+
+    # Housekeeping.
+
+    async def run(self, keeps_house: Callable[[], bool] = lambda: True) -> None:
+        """Clear what is too old, for ever; where several share the store, one does."""
+        while True:
+            if keeps_house():
+                with contextlib.suppress(Refused):
+                    await self.clear()
+            await asyncio.sleep(HOUSEKEEPING)
+
+    async def clear(self) -> None:
+        """Clear what is too old: messages that nobody took, and boxes that nobody opened."""
+        now = time.time()
+        while True:
+            buried = await self._store.submit(
+                partial(rows.sweep, now=now, oldest=now - self._quotas.age, handed=now - REPLAY)
+            )
+            self.dropped += buried
+            if buried < rows.AT_A_TIME:
+                break
+        for key in await self._store.submit(partial(rows.unused, before=now - self._quotas.idle)):
+            box = self._boxes.get(key)
+            if box is not None and box.kind is not Kind.SUBSCRIPTION:
+                await self.destroy(box)
+
+    def close(self) -> None:
+        """Send away who waits: the gateway stops."""
+        self._closing = True
+        for key in list(self._waiting):
+            self._wake(key)
+
+
+def mailbox_target(box: Mailbox, address: str) -> Target:
+    """What the delivery sends to, for a consumer with *address* that is *box*."""
+    return Target(SCHEME, box.key, 0, "/", address)
+
+
+class MailboxTransport:
+    """The `Transport` to our own boxes: what is answered with 202 is in the store."""
+
+    def __init__(self, mailboxes: Mailboxes) -> None:
+        self._mailboxes = mailboxes
+
+    async def send(self, request: Request) -> Answer:
+        """Put the message into the box that is the target's host.
+
+        Raises:
+            SendFailed: The store cannot take it now.
+        """
+        try:
+            box = await self._mailboxes.find(request.target.host)
+            await self._mailboxes.put(box, [(request.message_id, request.body)])
+        except MailboxUnknown:
+            return Answer(410)
+        except Refused as refused:
+            if refused.reason is Reason.MAILBOX_FULL:
+                return Answer(503, headers={"retry-after": str(round(FULL_FOR))})
+            raise SendFailed(FailureKind.RESET) from refused
+        return Answer(202)
+
+    async def close(self) -> None:
+        """Nothing is kept open."""

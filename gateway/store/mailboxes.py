@@ -1,0 +1,481 @@
+"""Mailboxes as rows: messages are put in, leased, and removed when they were handed over."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select, text
+
+from gateway.store import outbox
+from gateway.store.outbox import Death, Reason
+from gateway.store.schema import dead_letters, mailbox_messages, mailboxes, messages
+from mediation import Notification
+
+AT_A_TIME = 1000
+"""Messages that one operation looks at."""
+
+
+class Kind(Enum):
+    """What a mailbox was made as; every door opens every kind."""
+
+    PULL_POINT = "pull-point"
+    SUBSCRIPTION = "subscription"
+    """It has the key of the subscription that fills it, and ends with it."""
+    MESSAGE_BOX = "message-box"
+    CONNECTION = "connection"
+    """It has a name, the address of a consumer that fetches by it."""
+    MAILBOX = "mailbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Mailbox:
+    """A box. ``key`` is the capability, ``id`` is what logs and lists show."""
+
+    key: str
+    id: str
+    owner: str
+    kind: Kind
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """What lies in a box, how much of it went to the dead letters instead, and when somebody last
+    looked (POSIX seconds)."""
+
+    messages: int
+    octets: int
+    dropped: int
+    created: float
+    used: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What may lie in one box, and, where *refuse*, that more is refused; else the oldest make
+    room and go to the dead letters."""
+
+    messages: int = 10_000
+    octets: int = 64 * 2**20
+    refuse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A message in a box; ``takes`` says how often it was handed out, this time included."""
+
+    position: int
+    envelope: bytes
+    since: float
+    takes: int
+
+
+class Put(Enum):
+    """What became of messages for a box."""
+
+    KEPT = "kept"
+    FULL = "full"
+    UNKNOWN = "unknown"
+
+
+# Boxes.
+
+
+def make(
+    connection: Connection, box: Mailbox, *, now: float, of_owner: int | None, in_all: int
+) -> bool:
+    """Keep a new box, unless there are so many already; whether it is there."""
+    if of_owner is not None:
+        of_one = select(func.count()).select_from(mailboxes).where(mailboxes.c.owner == box.owner)
+        if connection.execute(of_one).scalar_one() >= of_owner:
+            return False
+    if connection.execute(select(func.count()).select_from(mailboxes)).scalar_one() >= in_all:
+        return False
+    connection.execute(
+        mailboxes.insert().values(
+            key=box.key, id=box.id, owner=box.owner, kind=box.kind.value, name=box.name,
+            created=now, used=now, position=0, messages=0, octets=0, dropped=0,
+        )
+    )  # fmt: skip
+    return True
+
+
+def destroy(connection: Connection, key: str) -> bool:
+    """Forget a box with all that lies in it; whether there was one."""
+    connection.execute(mailbox_messages.delete().where(mailbox_messages.c.mailbox == key))
+    return bool(connection.execute(mailboxes.delete().where(mailboxes.c.key == key)).rowcount)
+
+
+def load(connection: Connection) -> list[Mailbox]:
+    """All boxes."""
+    return [_box(row) for row in connection.execute(select(mailboxes))]
+
+
+def find(
+    connection: Connection, *, key: str | None = None, name: str | None = None
+) -> Mailbox | None:
+    """The box with this key, or this name."""
+    query = select(mailboxes)
+    query = query.where(mailboxes.c.key == key if name is None else mailboxes.c.name == name)
+    row = connection.execute(query).first()
+    return None if row is None else _box(row)
+
+
+def _box(row: Row[Any]) -> Mailbox:
+    return Mailbox(row.key, row.id, row.owner, Kind(row.kind), row.name)
+
+
+def size(connection: Connection, key: str) -> Size | None:
+    """What lies in a box; None where there is no such box."""
+    row = connection.execute(select(mailboxes).where(mailboxes.c.key == key)).first()
+    if row is None:
+        return None
+    return Size(row.messages, row.octets, row.dropped, row.created, row.used)
+
+
+def overall(connection: Connection) -> tuple[int, int, int]:
+    """Boxes, and the messages and octets that wait in all of them."""
+    count, waiting, octets = connection.execute(
+        select(
+            func.count(),
+            func.coalesce(func.sum(mailboxes.c.messages), 0),
+            func.coalesce(func.sum(mailboxes.c.octets), 0),
+        )
+    ).one()
+    return int(count), int(waiting), int(octets)
+
+
+def unused(connection: Connection, before: float) -> list[str]:
+    """The keys of boxes that nobody has opened since."""
+    query = select(mailboxes.c.key).where(mailboxes.c.used < before).limit(AT_A_TIME)
+    return list(connection.execute(query).scalars())
+
+
+# Messages.
+
+# Whoever changes what lies in a box changes its row first: one at a time, on every database.
+_NEXT = text(
+    "UPDATE mailboxes SET position = position + :count WHERE key = :key "
+    "RETURNING id, owner, position, messages, octets"
+)
+_PUT = text(
+    "INSERT INTO mailbox_messages (mailbox, position, id, envelope, octets, since, takes) "
+    "VALUES (:mailbox, :position, :id, :envelope, :octets, :since, 0) "
+    "ON CONFLICT (mailbox, id) DO NOTHING"
+)
+_COUNT = text(
+    "UPDATE mailboxes SET messages = messages + :messages, octets = octets + :octets, "
+    "dropped = dropped + :dropped WHERE key = :key"
+)
+_OPEN = text("UPDATE mailboxes SET used = :now WHERE key = :key RETURNING id")
+
+
+def put(
+    connection: Connection,
+    key: str,
+    envelopes: Sequence[tuple[str | None, bytes]],
+    *,
+    bounds: Bounds,
+    now: float,
+) -> tuple[Put, int]:
+    """Put envelopes into a box, each with its message id: what has one that lies there already
+    came twice, and is kept once.
+
+    Returns:
+        What became of them, and how many older ones went to the dead letters to make room.
+    """
+    row = connection.execute(_NEXT, {"key": key, "count": len(envelopes)}).first()
+    if row is None:
+        return Put.UNKNOWN, 0
+    octets = sum(len(envelope) for _, envelope in envelopes)
+    if octets > bounds.octets or len(envelopes) > bounds.messages:
+        return Put.FULL, 0
+    over = row.messages + len(envelopes) - bounds.messages
+    over_octets = row.octets + octets - bounds.octets
+    if bounds.refuse and (over > 0 or over_octets > 0):
+        return Put.FULL, 0
+    position = row.position - len(envelopes)
+    kept = kept_octets = 0
+    for number, (id_, envelope) in enumerate(envelopes, 1):
+        result = connection.execute(
+            _PUT,
+            {
+                "mailbox": key,
+                "position": position + number,
+                "id": id_,
+                "envelope": envelope,
+                "octets": len(envelope),
+                "since": now,
+            },
+        )
+        if result.rowcount:
+            kept, kept_octets = kept + 1, kept_octets + len(envelope)
+    _count(connection, key, kept, kept_octets)
+    over, over_octets = over - len(envelopes) + kept, over_octets - octets + kept_octets
+    dropped = 0
+    if over > 0 or over_octets > 0:
+        dropped = _make_room(connection, row, key, over, over_octets, before=position, now=now)
+    return Put.KEPT, dropped
+
+
+def _count(connection: Connection, key: str, number: int, octets: int, *, dropped: int = 0) -> None:
+    if number or octets or dropped:
+        values = {"key": key, "messages": number, "octets": octets, "dropped": dropped}
+        connection.execute(_COUNT, values)
+
+
+def _make_room(
+    connection: Connection,
+    box: Row[Any],
+    key: str,
+    number: int,
+    octets: int,
+    *,
+    before: int,
+    now: float,
+) -> int:
+    """Let the oldest that nobody is just reading go, *number* and *octets* of them at least."""
+    query = (
+        select(mailbox_messages.c.position, mailbox_messages.c.octets)
+        .where(
+            mailbox_messages.c.mailbox == key,
+            mailbox_messages.c.handed.is_(None),
+            mailbox_messages.c.until.is_(None) | (mailbox_messages.c.until <= now),
+            mailbox_messages.c.position <= before,
+        )
+        .order_by(mailbox_messages.c.position)
+        .limit(AT_A_TIME)
+    )
+    chosen: list[int] = []
+    for position, size_ in connection.execute(query):
+        if number <= 0 and octets <= 0:
+            break
+        chosen.append(position)
+        number, octets = number - 1, octets - size_
+    return _bury(connection, box.id, box.owner, key, chosen, Reason.MAILBOX_OVERFLOW, now)
+
+
+def _bury(
+    connection: Connection,
+    id_: str,
+    owner: str,
+    key: str,
+    positions: Collection[int],
+    reason: Reason,
+    now: float,
+) -> int:
+    """Move messages of a box to the dead letters; how many."""
+    gone = connection.execute(
+        mailbox_messages.delete()
+        .where(mailbox_messages.c.mailbox == key, mailbox_messages.c.position.in_(list(positions)))
+        .returning(
+            mailbox_messages.c.position,
+            mailbox_messages.c.id,
+            mailbox_messages.c.envelope,
+            mailbox_messages.c.octets,
+            mailbox_messages.c.since,
+            mailbox_messages.c.takes,
+        )
+    ).all()
+    for row in sorted(gone, key=lambda row: row.position):
+        name = row.id or f"{id_}#{row.position}"
+        letter = Notification(
+            id=name,
+            source=f"urn:dragoman:mailbox:{id_}",
+            payload=row.envelope,
+            time=datetime.fromtimestamp(row.since, UTC),
+        )
+        death = Death(
+            subscription=id_, owner=owner, delivery_id=name, topic=None, reason=reason,
+            status=None, failure=None, answer="", attempts=row.takes, since=row.since, died=now,
+        )  # fmt: skip
+        outbox.bury(connection, letter, death)
+    octets = sum(row.octets for row in gone)
+    _count(connection, key, -len(gone), -octets, dropped=len(gone))
+    return len(gone)
+
+
+_LOOK = text(
+    "SELECT position, octets FROM mailbox_messages WHERE mailbox = :key AND handed IS NULL "
+    "AND (until IS NULL OR until <= :now) ORDER BY position LIMIT :most"
+)
+_LEASE = text(
+    "UPDATE mailbox_messages SET lease = :lease, until = :until, takes = takes + 1 "
+    "WHERE mailbox = :key AND handed IS NULL AND (until IS NULL OR until <= :now) "
+    "AND position <= :last RETURNING position, envelope, since, takes"
+)
+
+
+def take(
+    connection: Connection,
+    key: str,
+    *,
+    lease: str,
+    most: int,
+    octets: int,
+    now: float,
+    until: float,
+) -> tuple[list[Held], bool] | None:
+    """Lease the oldest messages that nobody has: at most *most*, and about *octets*.
+
+    Returns:
+        Them, and whether others are left; None where there is no such box.
+    """
+    if connection.execute(_OPEN, {"key": key, "now": now}).first() is None:
+        return None
+    found = connection.execute(_LOOK, {"key": key, "now": now, "most": most + 1}).all()
+    chosen = 0
+    for row in found[:most]:
+        octets -= row.octets
+        if octets < 0 and chosen:
+            break
+        chosen += 1
+    if not chosen:
+        return [], bool(found)
+    values = {
+        "key": key, "lease": lease, "until": until, "now": now, "last": found[chosen - 1].position
+    }  # fmt: skip
+    rows = connection.execute(_LEASE, values).all()
+    held = [Held(row.position, bytes(row.envelope), row.since, row.takes) for row in rows]
+    return sorted(held, key=lambda one: one.position), len(found) > chosen
+
+
+_ALL: Collection[int] | None = None
+
+
+def acknowledge(
+    connection: Connection, key: str, lease: str, positions: Collection[int] | None = _ALL
+) -> int:
+    """Remove what was leased: *positions* of it, or all; how many. What another has meanwhile, or
+    nobody, stays."""
+    connection.execute(_NEXT, {"key": key, "count": 0})
+    query = mailbox_messages.delete().where(
+        mailbox_messages.c.mailbox == key, mailbox_messages.c.lease == lease
+    )
+    if positions is not None:
+        query = query.where(mailbox_messages.c.position.in_(list(positions)))
+    gone = connection.execute(query.returning(mailbox_messages.c.octets)).scalars().all()
+    _count(connection, key, -len(gone), -sum(gone))
+    return len(gone)
+
+
+def hand(connection: Connection, key: str, lease: str, *, now: float) -> int:
+    """Note that what was leased was sent over a stream: it waits no more, but can be sent again."""
+    connection.execute(_NEXT, {"key": key, "count": 0})
+    query = (
+        mailbox_messages.update()
+        .where(mailbox_messages.c.mailbox == key, mailbox_messages.c.lease == lease)
+        .values(handed=now, lease=None, until=None)
+        .returning(mailbox_messages.c.octets)
+    )
+    handed = connection.execute(query).scalars().all()
+    _count(connection, key, -len(handed), -sum(handed))
+    return len(handed)
+
+
+def release(
+    connection: Connection, key: str, lease: str, positions: Collection[int] | None = _ALL
+) -> int:
+    """Give back what was leased; how many. It is the oldest again."""
+    return _set_until(connection, key, lease, positions, None)
+
+
+def extend(
+    connection: Connection,
+    key: str,
+    lease: str,
+    positions: Collection[int] | None = _ALL,
+    *,
+    until: float,
+) -> int:
+    """Lengthen a lease; how many messages are still under it."""
+    return _set_until(connection, key, lease, positions, until)
+
+
+def _set_until(
+    connection: Connection,
+    key: str,
+    lease: str,
+    positions: Collection[int] | None,
+    until: float | None,
+) -> int:
+    connection.execute(_NEXT, {"key": key, "count": 0})
+    query = mailbox_messages.update().where(
+        mailbox_messages.c.mailbox == key, mailbox_messages.c.lease == lease
+    )
+    if positions is not None:
+        query = query.where(mailbox_messages.c.position.in_(list(positions)))
+    values = {"until": until} if until is not None else {"until": None, "lease": None}
+    return connection.execute(query.values(values)).rowcount
+
+
+def rewind(connection: Connection, key: str, after: int) -> int:
+    """Of what was handed over a stream, forget what came up to position *after*, and let the rest
+    wait again; how many do."""
+    connection.execute(_NEXT, {"key": key, "count": 0})
+    handed = (mailbox_messages.c.mailbox == key) & mailbox_messages.c.handed.is_not(None)
+    connection.execute(
+        mailbox_messages.delete().where(handed, mailbox_messages.c.position <= after)
+    )
+    again = (
+        connection.execute(
+            mailbox_messages.update()
+            .where(handed)
+            .values(handed=None)
+            .returning(mailbox_messages.c.octets)
+        )
+        .scalars()
+        .all()
+    )
+    _count(connection, key, len(again), sum(again))
+    return len(again)
+
+
+def sweep(connection: Connection, *, now: float, oldest: float, handed: float) -> int:
+    """Forget what was handed over a stream before *handed*, and move what has waited since before
+    *oldest* to the dead letters; how many of these."""
+    connection.execute(mailbox_messages.delete().where(mailbox_messages.c.handed < handed))
+    query = (
+        select(mailbox_messages.c.mailbox, mailbox_messages.c.position)
+        .where(
+            mailbox_messages.c.since < oldest,
+            mailbox_messages.c.handed.is_(None),
+            mailbox_messages.c.until.is_(None) | (mailbox_messages.c.until <= now),
+        )
+        .limit(AT_A_TIME)
+    )
+    old: dict[str, list[int]] = {}
+    for key, position in connection.execute(query):
+        old.setdefault(key, []).append(position)
+    buried = 0
+    for key in sorted(old):
+        box = connection.execute(_NEXT, {"key": key, "count": 0}).first()
+        if box is None:
+            connection.execute(mailbox_messages.delete().where(mailbox_messages.c.mailbox == key))
+        else:
+            reason = Reason.MAILBOX_AGE
+            buried += _bury(connection, box.id, box.owner, key, old[key], reason, now)
+    return buried
+
+
+def redrive(connection: Connection, numbers: Collection[int] | None, *, now: float) -> set[str]:
+    """Put dead letters of boxes back into them, as the newest; the keys of these boxes."""
+    query = (
+        select(dead_letters, messages.c.body, mailboxes.c.key)
+        .join(messages, messages.c.number == dead_letters.c.message)
+        .join(mailboxes, mailboxes.c.id == dead_letters.c.subscription)
+        .order_by(dead_letters.c.number)
+        .limit(AT_A_TIME)
+    )
+    if numbers is not None:
+        query = query.where(dead_letters.c.number.in_(list(numbers)))
+    boundless = Bounds(2**31, 2**62)
+    keys = set()
+    for row in connection.execute(query).all():
+        connection.execute(dead_letters.delete().where(dead_letters.c.number == row.number))
+        put(connection, row.key, [(row.delivery_id, bytes(row.body))], bounds=boundless, now=now)
+        outbox.sweep(connection, [row.message])
+        keys.add(row.key)
+    return keys
