@@ -8,7 +8,7 @@ PYTHON ?= python3
 ARGS ?=
 # Debian packages that some tests want. Installed only by root, where there is apt-get; a test that
 # misses its package is skipped and says so. `make test SYSTEM_PACKAGES=` installs none.
-SYSTEM_PACKAGES ?= activemq nats-server postgresql rabbitmq-server strace
+SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev nats-server postgresql rabbitmq-server strace
 
 VENV := .venv
 BIN := $(VENV)/bin
