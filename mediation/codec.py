@@ -31,10 +31,15 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The action and the body (serialised) of an answer."""
+    """The action of an answer, and its body (serialised), or the whole *envelope* where it is a
+    message that was written before; that is empty where the specification answers nothing."""
 
     action: str
-    body: str
+    body: str = ""
+    envelope: bytes | None = None
+
+
+NOTHING = Answer("", envelope=b"")
 
 
 class Codec(Protocol):

@@ -24,6 +24,8 @@ from mediation.codec import Answer, Arrival, Codec
 from mediation.errors import MediationError
 from mediation.eventing import WsEventing200408
 from mediation.filtering import TOPIC_HEADER_NAMESPACES
+from mediation.make_connection import MakeConnection11
+from mediation.message_box import MessageBox2004, MessageBox2011, box_named_in
 from mediation.model import EndpointReference
 from mediation.notification import (
     NOTIFY_ACTIONS,
@@ -57,7 +59,14 @@ from mediation.soap import (
 from mediation.versions import Soap, Version, Wsa
 
 CODECS: dict[Version, Codec] = {
-    codec.version: codec for codec in (WsEventing200408(), WsNotification13())
+    codec.version: codec
+    for codec in (
+        WsEventing200408(),
+        WsNotification13(),
+        MessageBox2011(),
+        MessageBox2004(),
+        MakeConnection11(),
+    )
 }
 _BY_NAMESPACE = {namespace: codec for codec in CODECS.values() for namespace in codec.namespaces}
 _PROTOCOLS = frozenset(
@@ -138,10 +147,13 @@ def read(
 def write_response(
     response: Response, context: Context, *, message_id: str, reply_headers: str = ""
 ) -> tuple[str, bytes]:
-    """The action and the envelope of the answer to the request of *context*."""
+    """The action and the envelope of the answer to the request of *context*; both are empty where
+    the specification answers nothing."""
     if context.version is None:
         raise ValueError("events have no response")
     answer: Answer = CODECS[context.version].write(response, context)
+    if answer.envelope is not None:
+        return answer.action, answer.envelope
     wsa = context.wsa
     reply_to = context.headers.reply_to
     to = reply_to.address if reply_to else (wsa.anonymous if wsa else None)
@@ -246,7 +258,8 @@ def _read_named(envelope: Envelope, element: etree._Element, context: Context) -
     )
     if not identifiers:
         identifiers = tuple(_child_identifiers(element))
-    return Named(identifiers, context.headers.to, _body_reference(element))
+    in_body = _body_reference(element) or box_named_in(element)
+    return Named(identifiers, context.headers.to, in_body)
 
 
 def _child_identifiers(element: etree._Element) -> Iterable[str]:

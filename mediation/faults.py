@@ -67,8 +67,11 @@ def _wse(name: str, text: str, inner: str = "", code: Code = Code.SENDER) -> Fau
     return Fault(code, f"{{{names.WSE_2004_08}}}{name}", text=text, detail=detail, inner=inner)
 
 
+_WSMC = f"{{{names.MAKE_CONNECTION_1_1}}}"
+
+
 def _wsmc(name: str, text: str) -> Fault:
-    return Fault(Code.RECEIVER, f"{{{names.MAKE_CONNECTION_1_1}}}{name}", text=text)
+    return Fault(Code.RECEIVER, _WSMC + name, text=text)
 
 
 MAX_NAMES = 32
@@ -278,6 +281,8 @@ def _action(fault: Fault, context: Context, addressing: bool) -> str:
     if not addressing and fault.element:
         wsn = fault.element.startswith(f"{{{names.WSN_1_3}}}")
         return names.WSN_1_3_FAULT_ACTION if wsn else names.WSRF_FAULT_ACTION
+    if fault.subcode.startswith(_WSMC):
+        return names.MAKE_CONNECTION_1_1 + "/fault"
     if names.WSMAN in context.header_namespaces:
         return f"{names.WSE_2004_08}/fault"
     if wsa is Wsa.V2005_08 and not addressing and not fault.subcode:
@@ -289,7 +294,10 @@ def _fault_1_1(fault: Fault, refused: Refused, now: datetime) -> str:
     code, declaration = f"s:{fault.code.name_in(Soap.V1_1)}", ""
     if fault.subcode:
         code, declaration = _prefixed(fault.subcode)
-    detail = _base_fault(fault, refused, now) if fault.element else ""
+    if fault.element:
+        detail = _base_fault(fault, refused, now)
+    else:
+        detail = _selection_detail(refused) if fault.subcode.startswith(_WSMC) else ""
     return (
         f"<s:Fault><faultcode{declaration}>{code}</faultcode>"
         f"<faultstring>{xml_text(_text(fault, refused))}</faultstring>"
@@ -304,6 +312,8 @@ def _fault_1_2(fault: Fault, refused: Refused, now: datetime) -> str:
         subcode = f"<s:Subcode><s:Value{declaration}>{value}</s:Value></s:Subcode>"
     if fault.element:
         detail = _base_fault(fault, refused, now)
+    elif fault.subcode.startswith(_WSMC):
+        detail = _selection_detail(refused)
     elif fault.detail is Detail.NAMES:
         detail = "".join(
             f'<wse:{fault.inner} xmlns:wse="{names.WSE_2004_08}">{xml_text(name)}'
@@ -358,12 +368,21 @@ def _base_fault(fault: Fault, refused: Refused, now: datetime) -> str:
     )
 
 
-def _qname_element(element: str, name: str) -> str:
+def _selection_detail(refused: Refused) -> str:
+    """The elements by which a MakeConnection asked to select, if that is what is wrong."""
+    declared = f' xmlns:f="{names.MAKE_CONNECTION_1_1}"'
+    return "".join(
+        _qname_element("UnsupportedElement", name, declared) for name in refused.names[:MAX_NAMES]
+    )
+
+
+def _qname_element(element: str, name: str, declared: str = "") -> str:
     """An element whose text is a QName; ``x`` is bound to the name's namespace."""
     namespace, closed, local = name.rpartition("}")
     if not closed:
-        return f"<f:{element}>{xml_text(name)}</f:{element}>"
-    return f"<f:{element} xmlns:x={xml_attribute(namespace[1:])}>x:{xml_text(local)}</f:{element}>"
+        return f"<f:{element}{declared}>{xml_text(name)}</f:{element}>"
+    bound = f"{declared} xmlns:x={xml_attribute(namespace[1:])}"
+    return f"<f:{element}{bound}>x:{xml_text(local)}</f:{element}>"
 
 
 def _not_understood(name: str) -> str:

@@ -6,6 +6,8 @@ XSD = "http://www.w3.org/2001/XMLSchema"
 WSSE = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd"
 WSU = "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-utility-1.0.xsd"
 
+XOP = "http://www.w3.org/2004/08/xop/include"
+
 SOAP_NEXT_1_1 = "http://schemas.xmlsoap.org/soap/actor/next"
 SOAP_NEXT_1_2 = "http://www.w3.org/2003/05/soap-envelope/role/next"
 SOAP_RECEIVER_1_2 = "http://www.w3.org/2003/05/soap-envelope/role/ultimateReceiver"
@@ -90,7 +92,6 @@ KNOWN_ELSEWHERE: frozenset[str] = frozenset(
         "http://schemas.xmlsoap.org/ws/2004/09/enumeration",
         "http://schemas.xmlsoap.org/ws/2005/02/rm",
         "http://docs.oasis-open.org/ws-rx/wsrm/200702",
-        "http://docs.oasis-open.org/ws-rx/wsmc/200702",
     }
 )
 """Specifications whose operations are recognised and not offered: never taken for events."""

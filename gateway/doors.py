@@ -1,0 +1,96 @@
+"""The doors of the gateway: which of its resources an address opens.
+
+    /subscriptions/KEY                               a subscription's manager
+    /pullpoints/KEY                                  a pull point (WS-BaseNotification, ONVIF)
+    /mailboxes/KEY                                   a mailbox, for JSON and Server-Sent Events
+    /axis2/services/MsgBoxService[/clientid/KEY]     WS-Messenger's message box
+    /msgbox[/clientid/KEY]                           the same, shorter
+    /MsgBox[/KEY]                                    XSUL's message box
+
+One mailbox has several doors: whoever knows its key may use any of them. Behind a proxy a path
+may stand in front of each; what follows ``/topic/`` is a topic, and never a door.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from mediation.message_box import boxes_named_by
+
+
+class DoorKind(Enum):
+    """What a door opens; the value is its path, in front of the key."""
+
+    SUBSCRIPTION = "/subscriptions/"
+    PULL_POINT = "/pullpoints/"
+    MAILBOX = "/mailboxes/"
+    MESSAGE_BOX_2011 = "/axis2/services/MsgBoxService/clientid/"
+    MESSAGE_BOX_2004 = "/MsgBox/"
+
+    def address(self, base: str, key: str) -> str:
+        """The address of this door to *key*; *base* is the gateway's, without a trailing slash."""
+        return f"{base}{self.value}{key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A door, and the key in it, in lower case; None at the address of a message box service
+    itself, where boxes are made, and named in the message."""
+
+    kind: DoorKind
+    key: str | None = None
+
+
+_KEY = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_ANY = r"([^/]{1,100})"
+"""What stands where a key should; one that nobody has is for who looks it up."""
+_DOORS = (
+    (DoorKind.SUBSCRIPTION, re.compile(rf"/subscriptions/{_ANY}/?$")),
+    (DoorKind.PULL_POINT, re.compile(rf"/pullpoints/{_ANY}/?$")),
+    (DoorKind.MAILBOX, re.compile(rf"/mailboxes/{_ANY}/?$")),
+    (
+        DoorKind.MESSAGE_BOX_2011,
+        re.compile(rf"/(?:axis2/services/MsgBoxService|msgbox)(?:/clientid(?:/{_ANY})?)?/?$"),
+    ),
+    (DoorKind.MESSAGE_BOX_2004, re.compile(rf"/MsgBox(?:/{_ANY})?/?$")),
+)
+_AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_BARE_KEY = re.compile(rf"(?:urn:uuid:|uuid:)?({_KEY})")
+
+
+def door_at(address: str | None) -> Door | None:
+    """The door that an address (of any scheme) or a bare path is; None where it is none."""
+    path = _AUTHORITY.sub("", re.split(r"[?#]", (address or "").strip(), maxsplit=1)[0])
+    if not path or "/topic/" in path:
+        return None
+    for kind, form in _DOORS:
+        found = form.search(path)
+        if found is not None:
+            key: str | None = found[1]
+            return Door(kind, key.lower() if key else None)
+    return None
+
+
+def key_named(text: str | None) -> str | None:
+    """The key of a mailbox in a peer's text: alone, as a ``urn:uuid:``, or in a door's address."""
+    text = (text or "").strip()
+    bare = _BARE_KEY.fullmatch(text)
+    if bare is not None:
+        return bare[1].lower()
+    door = door_at(text)
+    return door.key if door is not None and door.kind is not DoorKind.SUBSCRIPTION else None
+
+
+def mailbox_key(address: str, references: Sequence[bytes] = ()) -> str | None:
+    """The key of the mailbox that an endpoint reference leads to; None where it leads to none.
+
+    Whether *address* is this gateway's is for the caller to know. At the address of a message box
+    service a reference property or parameter names the box.
+    """
+    door = door_at(address)
+    if door is None or door.kind is DoorKind.SUBSCRIPTION:
+        return None
+    if door.key is None:
+        return next(filter(None, map(key_named, boxes_named_by(references))), None)
+    return door.key
