@@ -328,7 +328,8 @@ class Courier:
             self._retry(parcel, outcome)
         else:
             parcel.attempts += 1
-            self._bury(parcel, Reason.REJECTED, outcome)
+            too_large = outcome.failure is FailureKind.TOO_LARGE
+            self._bury(parcel, Reason.TOO_LARGE if too_large else Reason.REJECTED, outcome)
             if outcome.verdict is Verdict.GONE:
                 self._give_up(outbox.entry, "The consumer answered that it is gone.")
         self._after(outbox)

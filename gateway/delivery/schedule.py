@@ -116,4 +116,6 @@ def failed(error: SendFailed) -> Outcome:
     verdict = Verdict.RETRY
     if error.kind is FailureKind.ANSWER and error.status is not None:
         verdict = _by_status(error.status)
+    elif error.kind is FailureKind.TOO_LARGE:
+        verdict = Verdict.REJECTED
     return Outcome(verdict, error.status, error.kind, error.connecting, answered=answered)

@@ -5,7 +5,9 @@ from gateway.egress.client import HttpTransport
 from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import HOPS_HEADER, MAX_HOPS, LoopRefused, hops_header, read_hops
+from gateway.egress.options import Consumer, ConsumerOptions, Options
 from gateway.egress.policy import AddressPolicy, is_forbidden
+from gateway.egress.proxy import Proxy
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Transport
 from gateway.egress.transports import Transports
@@ -17,11 +19,15 @@ __all__ = [
     "AddressRefused",
     "Answer",
     "ClientLimits",
+    "Consumer",
+    "ConsumerOptions",
     "Dialer",
     "FailureKind",
     "HttpTransport",
     "IPAddress",
     "LoopRefused",
+    "Options",
+    "Proxy",
     "Request",
     "Resolver",
     "SendFailed",

@@ -8,11 +8,13 @@ happen, and leaving it out sends three times as many messages a second.
 import asyncio
 import re
 from collections import deque
+from collections.abc import Hashable
+from http import HTTPStatus
 
-from gateway.egress.addresses import Target
 from gateway.egress.connection import ClientLimits, Connection, Cut
 from gateway.egress.dialing import Dialer
-from gateway.egress.transport import Answer, Request
+from gateway.egress.proxy import Proxy
+from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _SWEEP = 5.0
@@ -30,7 +32,7 @@ class HttpTransport:
         self._dialer = dialer
         self._limits = limits or ClientLimits()
         self._loop = asyncio.get_running_loop()
-        self._destinations: dict[tuple[str, str, int], _Destination] = {}
+        self._destinations: dict[Hashable, _Destination] = {}
         self._idle: dict[Connection, _Destination] = {}
         self._busy: set[Connection] = set()
         self._closed = False
@@ -47,11 +49,14 @@ class HttpTransport:
             SendFailed: There was no answer.
             ValueError: A header of *request* has a control character.
         """
-        octets = _render(request)
         target = request.target
-        destination = self._destinations.get(target.destination)
+        dialer = self._dialer
+        proxy = dialer.proxy_of(target)
+        octets = _render(request, dialer.options.of(target).http, proxy)
+        route = dialer.route(target)
+        destination = self._destinations.get(route)
         if destination is None:
-            destination = self._destinations[target.destination] = _Destination(target)
+            destination = self._destinations[route] = _Destination(route)
         connection = self._take(destination)
         if connection is None and not destination.grow(self._limits.connections):
             connection = await self._wait(destination)
@@ -60,14 +65,14 @@ class HttpTransport:
             if connection is not None:
                 self._busy.add(connection)
                 try:
-                    return await connection.send(octets, deadline)
+                    return _judged(await connection.send(octets, deadline), proxy)
                 except Cut:
                     self._busy.discard(connection)
-            connection = await self._dialer.connect(target, deadline, self._make)
+            connection = await dialer.connect(target, deadline, self._make)
             if self._closed:
                 connection.close()
             self._busy.add(connection)
-            return await connection.send(octets, deadline)
+            return _judged(await connection.send(octets, deadline), proxy)
         except asyncio.CancelledError:
             if connection is not None:
                 connection.close()
@@ -146,14 +151,14 @@ class HttpTransport:
 
     def _forget(self, destination: "_Destination") -> None:
         if not destination.connections and not destination.waiting:
-            self._destinations.pop(destination.key, None)
+            self._destinations.pop(destination.route, None)
 
 
 class _Destination:
-    """The connections to one scheme, host and port."""
+    """The connections that one route shares."""
 
-    def __init__(self, target: Target) -> None:
-        self.key = target.destination
+    def __init__(self, route: Hashable) -> None:
+        self.route = route
         self.connections = 0
         """Idle, busy and being made."""
         self.idle: list[Connection] = []
@@ -167,17 +172,29 @@ class _Destination:
         return True
 
 
-def _render(request: Request) -> tuple[bytes, bytes]:
+def _judged(answer: Answer, proxy: Proxy | None) -> Answer:
+    """*answer*, unless it is *proxy* that does not know us: then no consumer has said a word."""
+    if proxy is not None and answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
+        raise SendFailed(FailureKind.CONNECT, connecting=True)
+    return answer
+
+
+def _render(request: Request, version: str, proxy: Proxy | None) -> tuple[bytes, bytes]:
     """The head and the body of *request* (RFC 9112)."""
     target = request.target
+    path = target.path if proxy is None else f"http://{target.authority}{target.path}"
     lines = [
-        f"{request.method} {target.path} HTTP/1.1",
+        f"{request.method} {path} HTTP/{version}",
         f"Host: {target.authority}",
         "User-Agent: Dragoman",
         "Accept-Encoding: identity",
         f"Content-Length: {len(request.body)}",
         *[f"{name}: {value}" for name, value in request.headers],
     ]
+    if version == "1.0":
+        lines.append("Connection: keep-alive")  # RFC 9112, "Keep-Alive Connections": an offer
+    if proxy is not None and proxy.authorization:
+        lines.append(f"Proxy-Authorization: {proxy.authorization}")
     if _CONTROLS.search("".join(lines)):
         raise ValueError("a control character in a header")
     lines.append("\r\n")

@@ -7,13 +7,15 @@ connected to, whatever is spoken over it.
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from ipaddress import ip_address
 from typing import TypeVar
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target
 from gateway.egress.connection import ClientLimits
+from gateway.egress.options import PLAIN, ConsumerOptions
 from gateway.egress.policy import AddressPolicy
+from gateway.egress.proxy import Proxy
 from gateway.egress.resolver import Resolver, SystemResolver
 from gateway.egress.transport import FailureKind, SendFailed
 
@@ -32,6 +34,9 @@ class Dialer:
         policy: Asked about every address, on every connection.
         resolver: The system's, when not given.
         tls: A context that verifies; the default trusts what the system trusts.
+        options: What consumers need: where to connect instead, another context.
+        proxy: What connects us instead. Names are then its to resolve and to judge, addresses
+            are judged here all the same; one that is set in the environment means nothing.
     """
 
     def __init__(
@@ -41,15 +46,32 @@ class Dialer:
         resolver: Resolver | None = None,
         limits: ClientLimits | None = None,
         tls: ssl.SSLContext | None = None,
+        options: ConsumerOptions | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         self._policy = policy
         self._resolver = resolver or SystemResolver()
         self._limits = limits or ClientLimits()
         self._tls = tls or ssl.create_default_context()
+        self._proxy = proxy
         self._loop = asyncio.get_running_loop()
+        self.options = options or ConsumerOptions()
+
+    def route(self, target: Target) -> Hashable:
+        """What connections for *target* may be kept and shared by."""
+        options = self.options.of(target)
+        if options is PLAIN:
+            return target.destination
+        return (options.via or target).destination, target.host, options
+
+    def proxy_of(self, target: Target) -> Proxy | None:
+        """The proxy that a connection for *target* speaks HTTP with, and not through."""
+        if self._proxy is None or target.scheme != "http" or self.options.of(target).via:
+            return None
+        return self._proxy
 
     async def connect(self, target: Target, deadline: float, factory: Callable[[], P]) -> P:
-        """A connection to *target*, with TLS where its scheme asks for it.
+        """A connection for *target*, with TLS where its scheme asks for it.
 
         Args:
             deadline: The loop's time by which it must be there, TLS handshake included; the
@@ -60,13 +82,18 @@ class Dialer:
             SendFailed: There is none. Only what the policy forbids does not count as
                 `SendFailed.connecting`.
         """
-        addresses = await self._addresses(target, deadline)
-        sock = await self._open(addresses, target, deadline)
-        tls = self._tls if target.scheme in TLS_SCHEMES else None
+        options = self.options.of(target)
+        goal = options.via or target
+        if self._proxy is None:
+            sock = await self._reach(goal, deadline)
+        else:
+            sock = await self._reach_through(self._proxy, goal, target, deadline)
+        tls = (options.tls or self._tls) if goal.scheme in TLS_SCHEMES else None
+        name = options.server_name or target.host
         try:
             async with asyncio.timeout_at(min(deadline, self._loop.time() + self._limits.connect)):
                 _, protocol = await self._loop.create_connection(
-                    factory, sock=sock, ssl=tls, server_hostname=target.host if tls else None
+                    factory, sock=sock, ssl=tls, server_hostname=name if tls else None
                 )
         except TimeoutError as exc:
             raise SendFailed(FailureKind.TIMEOUT, connecting=True) from exc
@@ -78,32 +105,74 @@ class Dialer:
         """Let go of the resolver."""
         self._resolver.close()
 
-    async def _addresses(self, target: Target, deadline: float) -> Sequence[IPAddress]:
-        """All addresses of *target*, each of them allowed."""
+    async def _reach(self, goal: Target, deadline: float) -> socket.socket:
+        """A socket connected to *goal* itself."""
         try:
-            self._policy.check(target)
-            literal = target.literal
-            if literal is not None:
-                return [literal]
-            async with asyncio.timeout_at(min(deadline, self._loop.time() + self._limits.resolve)):
-                addresses = await self._resolver.resolve(target.host)
+            self._policy.check(goal)
+            addresses = await self._addresses(goal.host, goal.literal, deadline)
             for address in addresses:
-                self._policy.check_ip(address, target)
+                self._policy.check_ip(address, goal)
+            return await self._open(
+                addresses, goal.port, deadline, lambda peer: self._policy.check_ip(peer, goal)
+            )
         except AddressRefused as exc:
             raise SendFailed(FailureKind.FORBIDDEN) from exc
+
+    async def _reach_through(
+        self, proxy: Proxy, goal: Target, target: Target, deadline: float
+    ) -> socket.socket:
+        """A socket connected to *proxy*, and through it to *goal* where it is a tunnel."""
+        try:
+            self._policy.check(goal)
+        except AddressRefused as exc:
+            raise SendFailed(FailureKind.FORBIDDEN) from exc
+        addresses = await self._addresses(proxy.host, _literal(proxy.host), deadline)
+        sock = await self._open(addresses, proxy.port, deadline, lambda _: None)
+        if self.proxy_of(target) is not None:
+            return sock
+        # The proxy resolves and connects meanwhile, and has the time that we would have had.
+        end = self._loop.time() + self._limits.resolve + self._limits.connect
+        try:
+            async with asyncio.timeout_at(min(deadline, end)):
+                await proxy.tunnel(sock, goal)
+        except TimeoutError as exc:
+            sock.close()
+            raise SendFailed(FailureKind.TIMEOUT, connecting=True) from exc
+        except OSError as exc:
+            sock.close()
+            raise SendFailed(FailureKind.CONNECT, connecting=True) from exc
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _addresses(
+        self, host: str, literal: IPAddress | None, deadline: float
+    ) -> Sequence[IPAddress]:
+        """All addresses of *host*."""
+        if literal is not None:
+            return [literal]
+        try:
+            async with asyncio.timeout_at(min(deadline, self._loop.time() + self._limits.resolve)):
+                addresses = await self._resolver.resolve(host)
         except OSError as exc:  # TimeoutError is one
             raise SendFailed(FailureKind.NAME, connecting=True) from exc
         if not addresses:
             raise SendFailed(FailureKind.NAME, connecting=True)
-        return addresses[:_MAX_ADDRESSES]
+        return addresses
 
     async def _open(
-        self, addresses: Sequence[IPAddress], target: Target, deadline: float
+        self,
+        addresses: Sequence[IPAddress],
+        port: int,
+        deadline: float,
+        check: Callable[[IPAddress], None],
     ) -> socket.socket:
-        """A socket connected to the first of *addresses* that answers.
+        """A socket connected to the first of *addresses* that answers; *check* judges the peer.
 
         They share the time: each gets an equal part of what its predecessors left.
         """
+        addresses = addresses[:_MAX_ADDRESSES]
         end = min(deadline, self._loop.time() + self._limits.connect)
         failure: OSError = OSError()
         for tried, address in enumerate(addresses):
@@ -111,24 +180,30 @@ class Dialer:
             part = now + (end - now) / (len(addresses) - tried)
             try:
                 async with asyncio.timeout_at(part):
-                    return await self._open_one(address, target)
+                    return await self._open_one(address, port, check)
             except OSError as exc:
                 failure = exc
         late = isinstance(failure, TimeoutError)
         kind = FailureKind.TIMEOUT if late else FailureKind.CONNECT
         raise SendFailed(kind, connecting=True) from failure
 
-    async def _open_one(self, address: IPAddress, target: Target) -> socket.socket:
+    async def _open_one(
+        self, address: IPAddress, port: int, check: Callable[[IPAddress], None]
+    ) -> socket.socket:
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
-            await self._loop.sock_connect(sock, (str(address), target.port))
-            self._policy.check_ip(ip_address(sock.getpeername()[0]), target)
-        except AddressRefused as exc:
-            sock.close()
-            raise SendFailed(FailureKind.FORBIDDEN) from exc
+            await self._loop.sock_connect(sock, (str(address), port))
+            check(ip_address(sock.getpeername()[0]))
         except BaseException:
             sock.close()
             raise
         return sock
+
+
+def _literal(host: str) -> IPAddress | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None

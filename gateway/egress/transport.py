@@ -30,6 +30,8 @@ class FailureKind(Enum):
     """The policy does not allow the address; nothing was sent."""
     ANSWER = "answer"
     """The answer is malformed or exceeds its limits."""
+    TOO_LARGE = "too-large"
+    """The consumer takes no message of this size; nothing was sent."""
 
 
 class SendFailed(Exception):

@@ -1,13 +1,19 @@
 """All transports as one."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gateway.egress.dialing import Dialer
-from gateway.egress.transport import Answer, Request, Transport
+from gateway.egress.options import PLAIN, Options
+from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Transport
+from mediation.model import Packaging
 
 
 class Transports:
     """The `Transport` that hands each request to the one for its scheme.
+
+    What the operator said of a consumer holds for all of them: how it reads attachments, where
+    it is connected to, and how large a message it takes.
 
     Args:
         by_scheme: One for each scheme that targets may have.
@@ -19,9 +25,33 @@ class Transports:
         self._dialer = dialer
 
     async def send(self, request: Request) -> Answer:
-        return await self._by_scheme[request.target.scheme].send(request)
+        scheme = request.target.scheme
+        options = self._dialer.options.of(request.target)
+        if options is not PLAIN:
+            scheme = options.via.scheme if options.via else scheme
+            request = _fitted(request, options, dime=scheme.startswith("soap.tcp"))
+        transport = self._by_scheme.get(scheme)
+        if transport is None:
+            raise SendFailed(FailureKind.FORBIDDEN)
+        return await transport.send(request)
 
     async def close(self) -> None:
         for transport in {id(one): one for one in self._by_scheme.values()}.values():
             await transport.close()
         self._dialer.close()
+
+
+def _fitted(request: Request, options: Options, *, dime: bool) -> Request:
+    """*request* as the consumer takes it.
+
+    Raises:
+        SendFailed: It is larger than that.
+    """
+    packaging = options.attachments or request.packaging
+    packaging = Packaging.DIME if dime else packaging
+    octets = len(request.body)
+    if packaging is not Packaging.NONE:
+        octets += sum(len(attachment.content) for attachment in request.attachments)
+    if options.max_message is not None and octets > options.max_message:
+        raise SendFailed(FailureKind.TOO_LARGE)
+    return request if packaging is request.packaging else replace(request, packaging=packaging)

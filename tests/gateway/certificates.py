@@ -1,7 +1,8 @@
-"""Certificates for a test's own servers."""
+"""Certificates for a test's own servers and clients."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 from cryptography import x509
@@ -10,35 +11,84 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-def server_context(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A context for a server named *host*, and one for clients that trust it alone."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    chain = folder / "server.pem"
-    chain.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
+class Authority:
+    """Issues certificates into *folder*; its own is ``<name>.pem`` there."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = _named(name)
+        self.certificate = folder / f"{name}.pem"
+        self.certificate.write_bytes(
+            _pem(self._sign(self._name, self._key.public_key(), timedelta(days=30), authority=True))
         )
-        + certificate.public_bytes(serialization.Encoding.PEM)
-    )
+
+    def issue(
+        self, *names: str, file: str = "", days: float = 20, password: str = ""
+    ) -> tuple[Path, Path]:
+        """The files of a certificate for *names*, which are hosts or addresses, and of its key.
+
+        Args:
+            days: Until it expires; below zero it has.
+        """
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = self._folder / f"{file or names[0]}.pem"
+        certificate.write_bytes(
+            _pem(self._sign(_named(names[0]), key.public_key(), timedelta(days=days), names))
+        )
+        locked: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if password:
+            locked = serialization.BestAvailableEncryption(password.encode())
+        key_file = self._folder / f"{file or names[0]}.key"
+        key_file.write_bytes(
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked)
+        )
+        return certificate, key_file
+
+    def _sign(
+        self,
+        name: x509.Name,
+        key: ec.EllipticCurvePublicKey,
+        lifetime: timedelta,
+        hosts: tuple[str, ...] = (),
+        *,
+        authority: bool = False,
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=60))
+            .not_valid_after(now + lifetime)
+            .add_extension(x509.BasicConstraints(ca=authority, path_length=None), critical=True)
+        )
+        if hosts:
+            alternatives = x509.SubjectAlternativeName([_general(host) for host in hosts])
+            builder = builder.add_extension(alternatives, critical=False)
+        return builder.sign(self._key, hashes.SHA256())
+
+
+def server_context(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """A context for a server named *host*, and one for clients that trust its authority alone."""
+    authority = Authority(folder)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(chain)
-    client = ssl.create_default_context(
-        cadata=certificate.public_bytes(serialization.Encoding.PEM).decode("ascii")
-    )
-    return server, client
+    server.load_cert_chain(*authority.issue(host, file="server"))
+    return server, ssl.create_default_context(cafile=str(authority.certificate))
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _general(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)

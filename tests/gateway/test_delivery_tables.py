@@ -139,6 +139,11 @@ def test_retry_after(said: str, seconds: float | None) -> None:
             Outcome(Verdict.RETRY, None, FailureKind.FORBIDDEN),
             id="forbidden",
         ),
+        pytest.param(
+            SendFailed(FailureKind.TOO_LARGE),
+            Outcome(Verdict.REJECTED, None, FailureKind.TOO_LARGE),
+            id="larger than the consumer takes",
+        ),
     ],
 )
 def test_failures(error: SendFailed, outcome: Outcome) -> None:

@@ -1,0 +1,174 @@
+"""What an operator knows about consumers that their addresses do not say.
+
+A row is for all consumers whose address fits its pattern; the most specific row that fits
+counts, as a whole. Where there are no rows this costs nothing.
+"""
+
+import re
+import ssl
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from gateway.egress.addresses import AddressRefused, Target, parse_target
+from gateway.tls import Names, client_context
+from mediation.model import Packaging
+
+_PATTERN = re.compile(
+    r"""(?:(?P<scheme>https?|soap\.tcps?)://)?
+        (?P<host>\*|(?:\*\.)?[a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])
+        (?::(?P<port>[0-9]{1,5}))?
+        (?P<path>/[!-~]*)?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_REMEMBERED = 4096
+"""Addresses whose row is known without looking."""
+
+
+def _is_pattern(value: str) -> str:
+    if not _PATTERN.fullmatch(value):
+        raise ValueError(f"{value!r} must be [scheme://]host[:port][/path], the host also * or *.x")
+    return value
+
+
+def _is_via(value: str) -> str:
+    try:
+        target = parse_target(value)
+    except AddressRefused as exc:
+        raise ValueError(f"{value!r} is no address that can be sent to") from exc
+    if target.path != "/":
+        raise ValueError(f"{value!r} must be scheme://host:port alone")
+    return value
+
+
+class Consumer(BaseModel):
+    """A row of ``consumers`` in the settings.
+
+    Attributes:
+        address: ``[scheme://]host[:port][/path]``: what is left out fits any; the host is a name,
+            an address, ``*.`` and a name, or ``*``; the path is a prefix by whole segments.
+        http: The version spoken.
+        attachments: How they go to it, whatever the subscriber spoke.
+        via: Where to connect instead; the envelope keeps the consumer's address.
+        max_message: Octets of envelope and attachments; what is larger is undeliverable.
+        ca: The only authorities trusted with it.
+        server_name: The name asked for and verified in TLS, instead of the host.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    address: Annotated[str, AfterValidator(_is_pattern)]
+    http: Literal["1.0", "1.1"] = "1.1"
+    attachments: Packaging | None = None
+    via: Annotated[str, AfterValidator(_is_via)] | None = None
+    max_message: int | None = Field(None, ge=1)
+    client_certificate: Path | None = None
+    client_key: Path | None = None
+    ca: Path | None = None
+    server_name: str | None = Field(None, pattern=r"^[A-Za-z0-9.:_-]{1,253}$")
+
+    @model_validator(mode="after")
+    def _show_a_certificate_with_its_key(self) -> Self:
+        if self.client_key is not None and self.client_certificate is None:
+            raise ValueError("client_key: a client_certificate belongs to it")
+        return self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Options:
+    """What holds for one consumer. Each row makes one, the same for all its consumers.
+
+    Attributes:
+        tls: The context for it; None for that of everybody.
+    """
+
+    http: str = "1.1"
+    attachments: Packaging | None = None
+    via: Target | None = None
+    max_message: int | None = None
+    tls: ssl.SSLContext | None = None
+    server_name: str | None = None
+
+
+PLAIN = Options()
+"""Of consumers that no row is for."""
+
+
+class ConsumerOptions:
+    """The rows, asked by address.
+
+    Args:
+        ca: Trusted where a row with a client certificate names no authority; the system's when
+            None.
+
+    Raises:
+        TlsError: A file that a row names cannot be used.
+    """
+
+    def __init__(self, rows: Iterable[Consumer] = (), *, ca: Path | None = None) -> None:
+        patterns = [_Pattern(row.address, _options(row, ca)) for row in rows]
+        self._patterns = sorted(patterns, key=lambda one: one.rank, reverse=True)
+        self._known: dict[str, Options] = {}
+
+    def of(self, target: Target) -> Options:
+        """What holds for *target*; `PLAIN` where no row fits."""
+        if not self._patterns:
+            return PLAIN
+        known = self._known.get(target.url)
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            fitting = (one.options for one in self._patterns if one.fits(target))
+            known = self._known[target.url] = next(fitting, PLAIN)
+        return known
+
+
+class _Pattern:
+    def __init__(self, text: str, options: Options) -> None:
+        match = _PATTERN.fullmatch(text)
+        if match is None:
+            raise ValueError(text)
+        self.options = options
+        self._scheme = (match["scheme"] or "").lower()
+        self._host = match["host"].strip("[]").lower()
+        self._port = int(match["port"] or 0)
+        self._path = (match["path"] or "/").rstrip("/")
+        labels = 0 if self._host == "*" else self._host.count(".") + 1
+        self.rank = (
+            not self._host.startswith("*"),
+            labels,
+            bool(self._port),
+            len(self._path),
+            bool(self._scheme),
+        )
+
+    def fits(self, target: Target) -> bool:
+        path = target.path.partition("?")[0]
+        return (
+            self._scheme in ("", target.scheme)
+            and self._fits_host(target.host)
+            and self._port in (0, target.port)
+            and (path == self._path or path.startswith(f"{self._path}/"))
+        )
+
+    def _fits_host(self, host: str) -> bool:
+        return host == self._host or (
+            self._host.startswith("*") and host.endswith(self._host.removeprefix("*"))
+        )
+
+
+def _options(row: Consumer, ca: Path | None) -> Options:
+    tls = None
+    if row.ca or row.client_certificate:
+        begin = f"consumers: {row.address}:"
+        tls = client_context(
+            ca=row.ca or ca,
+            certificate=row.client_certificate,
+            key=row.client_key,
+            names=Names(f"{begin} client_certificate", f"{begin} client_key", f"{begin} ca"),
+        )
+    via = parse_target(row.via) if row.via else None
+    return Options(row.http, row.attachments, via, row.max_message, tls, row.server_name)

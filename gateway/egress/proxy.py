@@ -1,0 +1,76 @@
+"""A proxy that everything sent goes through (RFC 9110, "CONNECT"; RFC 9112, "absolute-form")."""
+
+import asyncio
+import re
+import socket
+from base64 import b64encode
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import unquote, urlsplit
+
+from gateway.egress.addresses import Target
+
+MAX_HEAD = 8 * 1024
+"""Octets of the answer to CONNECT."""
+_STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
+
+
+class TunnelRefused(OSError):
+    """The proxy did not connect us; the text says what it answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """Where it is, and how it knows us.
+
+    Attributes:
+        authorization: The value of ``Proxy-Authorization``; empty without a user.
+    """
+
+    host: str
+    port: int
+    authorization: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Read ``http://[user:password@]host[:port]``.
+
+        Raises:
+            ValueError: It is anything else; the text does not repeat it.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/"):
+            raise ValueError("must be http://host:port, with user:password@ where it wants one")
+        if parts.query or parts.fragment or not url.isascii() or not url.isprintable():
+            raise ValueError("must be http://host:port in ASCII, and nothing after it")
+        authorization = ""
+        if parts.username is not None:
+            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            authorization = f"Basic {b64encode(user.encode()).decode('ascii')}"
+        return cls(parts.hostname, parts.port or 3128, authorization)
+
+    async def tunnel(self, sock: socket.socket, goal: Target) -> None:
+        """Let the proxy at the other end of *sock* connect us to *goal*.
+
+        Raises:
+            TunnelRefused: It answered anything but success, or what cannot be read.
+            OSError: The connection ended.
+        """
+        host = f"[{goal.host}]" if ":" in goal.host else goal.host
+        lines = [f"CONNECT {host}:{goal.port} HTTP/1.1", f"Host: {host}:{goal.port}"]
+        if self.authorization:
+            lines.append(f"Proxy-Authorization: {self.authorization}")
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(sock, "\r\n".join([*lines, "", ""]).encode("ascii"))
+        head = b""
+        while b"\r\n\r\n" not in head:
+            piece = await loop.sock_recv(sock, MAX_HEAD - len(head))
+            head += piece
+            if not piece or len(head) >= MAX_HEAD:
+                raise TunnelRefused("the proxy answers nothing that can be read")
+        status = _STATUS.match(head)
+        if status is None or not status[1].startswith(b"2"):
+            raise TunnelRefused(f"the proxy answers {status[1].decode() if status else 'no HTTP'}")
+        if not head.endswith(b"\r\n\r\n"):
+            # Nobody speaks before we do: these octets are the proxy's own, and none of the peer's.
+            raise TunnelRefused("the proxy says more than it was asked")
