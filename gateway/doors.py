@@ -42,6 +42,9 @@ class Door:
     key: str | None = None
 
 
+MESSAGE_BOXES = frozenset({DoorKind.MESSAGE_BOX_2011, DoorKind.MESSAGE_BOX_2004})
+"""Doors that also stand open without a key; whatever else comes through them is stored."""
+
 _KEY = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _ANY = r"([^/]{1,100})"
 """What stands where a key should; one that nobody has is for who looks it up."""
