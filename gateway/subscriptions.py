@@ -190,7 +190,9 @@ class Subscriptions:
             lease=Lease(now, expires, request.expires.as_duration),
             filter=shared(request.filter),
             end_to=request.end_to,
-            policy=shared(Policy(raw=request.raw, dialect=request.dialect)),
+            policy=shared(
+                Policy(raw=request.raw, dialect=request.dialect, packaging=request.packaging)
+            ),
             manager=f"{base}/subscriptions/{key}",
         )
         entry = Entry(subscription, prepare(subscription), target)

@@ -10,6 +10,7 @@ from typing import Protocol
 from lxml import etree
 
 from filters import Topic
+from mediation.model import Attachment, Packaging
 from mediation.requests import Context, Operation, Request, Response
 from mediation.versions import Version
 
@@ -19,7 +20,8 @@ class Arrival:
     """What is known of a message besides its octets.
 
     ``source`` names the publisher; ``time`` is now; ``fresh_id`` is the id that a message
-    without one gets. ``url_topic`` is the topic that the request's URL names.
+    without one gets. ``url_topic`` is the topic that the request's URL names. ``packaging`` is how
+    it came, with what ``attachments``.
     """
 
     source: str
@@ -27,6 +29,8 @@ class Arrival:
     fresh_id: str
     url_topic: Topic | None = None
     http_action: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    packaging: Packaging = Packaging.NONE
 
 
 @dataclass(frozen=True, slots=True)

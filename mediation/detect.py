@@ -20,6 +20,7 @@ from mediation.addressing import (
     write_headers,
     wsa_of,
 )
+from mediation.attachments import attach
 from mediation.codec import Answer, Arrival, Codec
 from mediation.errors import MediationError
 from mediation.eventing import WsEventing200408
@@ -41,7 +42,9 @@ from mediation.requests import (
     Operation,
     Publish,
     Rejected,
+    Request,
     Response,
+    Subscribe,
 )
 from mediation.soap import (
     IDENTIFIERS,
@@ -133,15 +136,27 @@ def read(
         context = Context(soap, headers, version, operation, name, namespaces)
         check_understood(envelope)
         if codec is None:
-            return Incoming(context, _read_event(envelope, context, arrival))
+            event = _packaged(_read_event(envelope, context, arrival), arrival)
+            return Incoming(context, event)
         if operation is Operation.PUBLISH:
             arrival = replace(arrival, url_topic=_header_topics(envelope)[0] or arrival.url_topic)
         if element is None:
             element = etree.Element("empty")
-        request = codec.read(operation, element, context, arrival)
+        request = _packaged(codec.read(operation, element, context, arrival), arrival)
         return Incoming(context, request, _read_named(envelope, element, context))
     except Refused as refused:
         raise Rejected(context, refused) from refused
+
+
+def _packaged(request: Request, arrival: Arrival) -> Request:
+    """*request* with what it takes from the package that it came in."""
+    match request:
+        case Publish(notifications):
+            return Publish(attach(notifications, arrival.attachments))
+        case Subscribe():
+            return replace(request, packaging=arrival.packaging)
+        case _:
+            return request
 
 
 def write_response(

@@ -29,7 +29,9 @@ class EndpointReference:
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A part that travels beside a message, named by its content id."""
+    """A part that travels beside a message. ``content_id`` is the URI by which the envelope refers
+    to it: ``cid:...``, or any that DIME named it by. ``media_type`` may be a URI, or empty, where
+    it came in DIME."""
 
     content_id: str
     media_type: str

@@ -22,23 +22,20 @@ and every other entry of ``properties`` under its own name.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, TypeVar
 
 from filters import Reason, Topic, parse_clark
 from mediation.errors import MediationError
+from mediation.mime import MAX_PARTS, Part, parse_media_type, read_multipart, write_multipart
 from mediation.model import NO_PROPERTIES, Attachment, EndpointReference, Notification
 from mediation.versions import Wsa
 
 MAX_REFERENCES = 6 * 1024
 """Octets of ``ws_producer`` and ``ws_headers`` together: brokers bound a message's properties."""
-
-MAX_PART_HEADER = 8 * 1024
-"""Octets of the header of one part of a multipart body."""
 
 CONTENT_TYPE = "content-type"
 UNTYPED = "urn:dragoman:notification"
@@ -54,7 +51,6 @@ _SELECTOR_WORDS = frozenset(
 """What no identifier may be (JMS 2.0, "Message selector syntax")."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_BOUNDARY = re.compile(r';\s*boundary=(?:"([^"]{1,70})"|([^\s;"]{1,70}))', re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +105,7 @@ def decode(
     source: str | None = None,
     time: datetime | None = None,
     topic: Topic | None = None,
-    max_parts: int = 64,
+    max_parts: int = MAX_PARTS + 1,
 ) -> Notification:
     """Read a record. *id*, *source*, *time* and *topic* stand in for properties that are missing.
 
@@ -257,67 +253,37 @@ def _octets(texts: Iterable[str]) -> tuple[bytes, ...]:
 
 def _write_multipart(notification: Notification) -> tuple[bytes, str]:
     """The body and its media type: multipart/related of RFC 2387, the payload its first part."""
-    contents = [notification.payload]
-    heads = [b"Content-Type: application/xml"]
+    parts = [("Content-Type: application/xml", notification.payload)]
     for attachment in notification.attachments:
         if _CONTROL.search(attachment.content_id + attachment.media_type):
             raise MediationError(
                 Reason.MESSAGE_INVALID, "an attachment's id or media type has control characters"
             )
-        contents.append(attachment.content)
-        heads.append(
+        head = (
             f"Content-ID: <{attachment.content_id}>\r\n"
             f"Content-Type: {attachment.media_type}\r\n"
-            f"Content-Transfer-Encoding: binary".encode()
+            f"Content-Transfer-Encoding: binary"
         )
-    boundary = _boundary(notification.id, [*contents, *heads])
-    line = f"--{boundary}".encode()
-    parts = [
-        line + b"\r\n" + head + b"\r\n\r\n" + content + b"\r\n"
-        for head, content in zip(heads, contents, strict=True)
-    ]
-    body = b"".join([*parts, line, b"--\r\n"])
+        parts.append((head, attachment.content))
+    boundary, body = write_multipart(parts, seed=notification.id.encode())
     return body, f'multipart/related; type="application/xml"; boundary="{boundary}"'
-
-
-def _boundary(seed: str, texts: Sequence[bytes]) -> str:
-    """A boundary that occurs in none of *texts*; the same notification gives the same one."""
-    digest = blake2b(seed.encode(), digest_size=16)
-    while any(digest.hexdigest().encode() in text for text in texts):
-        digest.update(b".")
-    return digest.hexdigest()
 
 
 def _read_multipart(
     body: bytes, media_type: str, max_parts: int
 ) -> tuple[bytes, tuple[Attachment, ...]]:
-    found = _BOUNDARY.search(media_type)
-    if found is None:
-        raise ValueError("a multipart body without boundary")
-    line = b"\r\n--" + (found[1] or found[2]).encode()
-    _preamble, *parts = (b"\r\n" + body).split(line, max_parts + 1)
-    if not parts or not parts.pop().startswith(b"--"):
-        raise ValueError(f"a multipart body that does not end, or of more than {max_parts} parts")
-    read = [_read_part(part) for part in parts]
-    if not read:
-        raise ValueError("a multipart body without parts")
-    return read[0].content, tuple(read[1:])
+    boundary = parse_media_type(media_type).parameters.get("boundary", "")
+    root, *rest = map(_read_part, read_multipart(body, boundary, max_parts=max_parts))
+    return root.content, tuple(rest)
 
 
-def _read_part(part: bytes) -> Attachment:
-    head, blank, content = part.partition(b"\r\n\r\n")
-    if not blank or len(head) > MAX_PART_HEADER:
-        raise ValueError("a part whose header does not end")
-    fields = {}
-    for line in head.decode().split("\r\n")[1:]:
-        name, _colon, value = line.partition(":")
-        fields[name.strip().lower()] = value.removeprefix(" ")
-    encoding = fields.get("content-transfer-encoding", "binary").strip().lower()
+def _read_part(part: Part) -> Attachment:
+    encoding = part.fields.get("content-transfer-encoding", "binary").strip().lower()
     if encoding not in ("binary", "8bit", "7bit"):
         raise ValueError("a part in a transfer encoding")
-    content_id = fields.get("content-id", "<>")
+    content_id = part.fields.get("content-id", "<>")
     return Attachment(
         content_id.removeprefix("<").removesuffix(">"),
-        fields.get("content-type", "application/octet-stream"),
-        content,
+        part.fields.get("content-type", "application/octet-stream"),
+        part.content,
     )

@@ -8,7 +8,7 @@ from enum import Enum
 from filters import EVERYTHING, Filter, Refused, Topic
 from mediation.addressing import NO_HEADERS, MessageHeaders
 from mediation.expiry import UNSPECIFIED, Expiry
-from mediation.model import EndpointReference, Notification, Subscription
+from mediation.model import EndpointReference, Notification, Packaging, Subscription
 from mediation.versions import Soap, Spec, Version, Wsa
 
 
@@ -52,6 +52,8 @@ class Subscribe:
     end_to: EndpointReference | None = None
     raw: bool = False
     dialect: str | None = None
+    packaging: Packaging = Packaging.NONE
+    """How it came, hence what the subscriber can read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ MULTIPART = {**GOOD, "content-type": "multipart/related; boundary=b"}
         pytest.param(b"--b--", MULTIPART, id="only an end"),
         pytest.param(b"--b\r\n\r\n<a/>", MULTIPART, id="no end"),
         pytest.param(b"--b\r\n<a/>\r\n--b--", MULTIPART, id="no blank line"),
-        pytest.param(b"--b\r\n\r\n<a/>\r\n" * 65 + b"--b--", MULTIPART, id="65 parts"),
+        pytest.param(b"--b\r\n\r\n<a/>\r\n" * 66 + b"--b--", MULTIPART, id="66 parts"),
         pytest.param(
             b"--b\r\nContent-Transfer-Encoding: base64\r\n\r\nPGEvPg==\r\n--b--",
             MULTIPART,
