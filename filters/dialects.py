@@ -29,6 +29,9 @@ TOPIC_IBM_CONCRETE = (
 TOPIC_IBM_FULL = "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicExpression/full"
 """The 1.0 drafts' other two; only ``TOPIC_IBM_SIMPLE`` differs from what came of it."""
 
+ITEM_FILTER = "http://www.onvif.org/ver10/tev/messageContentFilter/ItemFilter"
+"""ONVIF's subset of XPath (Core Specification, "Message content filter")."""
+
 JMS_SELECTOR = "urn:dragoman:dialect:jms-selector:1"
 """A message selector over the properties (JMS 2.0, "Message selector syntax"). Nobody else has a
 URI for it; where the messaging system evaluates selectors, it does."""
@@ -42,5 +45,6 @@ SPELLINGS: dict[str, str] = {
     "http://docs.oasis-open.org/wsn/t1/TopicExpression/Simple": TOPIC_SIMPLE,
     "http://docs.oasis-open.org/wsnt/t-1/TopicExpression/ConcreteSet": TOPIC_CONCRETE_SET,
     TOPIC_IBM_SIMPLE.replace("WS-Topics", "WSTopics"): TOPIC_IBM_SIMPLE,
+    ITEM_FILTER: XPATH_1_0,
 }
-"""What peers write, and the topic dialect that they mean."""
+"""What peers write, and the dialect that they mean."""

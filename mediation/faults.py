@@ -68,6 +68,7 @@ def _wse(name: str, text: str, inner: str = "", code: Code = Code.SENDER) -> Fau
 
 
 _WSMC = f"{{{names.MAKE_CONNECTION_1_1}}}"
+_ONVIF = f"{{{names.ONVIF_ERRORS}}}"
 
 
 def _wsmc(name: str, text: str) -> Fault:
@@ -165,6 +166,10 @@ FAULTS: Mapping[_Key, Fault] = {
     (Reason.QUOTA, Operation.CREATE_PULL_POINT, WSN): _wsnt("UnableToCreatePullPointFault"),
     (Reason.MAILBOX_BUSY, None, WSN): _wsnt("UnableToGetMessagesFault", code=Code.RECEIVER),
     (Reason.MAILBOX_UNKNOWN, None, WSN): _UNKNOWN_RESOURCE,
+    # ONVIF Core, "Generic faults": an optional operation that is not offered.
+    (Reason.ACTION_UNSUPPORTED, Operation.SEEK, WSN): Fault(
+        Code.RECEIVER, f"{_ONVIF}ActionNotSupported", text="The action is not offered."
+    ),
     (Reason.MAILBOX_FULL, None, None): RECEIVER,
     (Reason.MAILBOX_BUSY, None, None): RECEIVER,
     # WS-MakeConnection 1.1, section 4.
@@ -248,7 +253,8 @@ def write_fault(
     family = context.version.family if context.version else None
     fault = fault_of(refused.reason, context.operation, family)
     soap, wsa = context.soap, context.wsa
-    addressing = ADDRESSING.get(refused.reason) if wsa is not None else None
+    # A specification's own subcode goes before that of WS-Addressing.
+    addressing = ADDRESSING.get(refused.reason) if wsa is not None and not fault.subcode else None
     action = _action(fault, context, addressing is not None)
     headers = write_headers(
         wsa,
@@ -285,7 +291,8 @@ def _action(fault: Fault, context: Context, addressing: bool) -> str:
         return names.MAKE_CONNECTION_1_1 + "/fault"
     if names.WSMAN in context.header_namespaces:
         return f"{names.WSE_2004_08}/fault"
-    if wsa is Wsa.V2005_08 and not addressing and not fault.subcode:
+    own = fault.subcode and not fault.subcode.startswith(_ONVIF)
+    if wsa is Wsa.V2005_08 and not addressing and not own:
         return names.WSA_SOAP_FAULT
     return wsa.fault_action
 

@@ -43,6 +43,7 @@ SYNAPSE_TOPIC = "http://apache.org/aip"
 ONVIF_EVENTS = "http://www.onvif.org/ver10/events/wsdl"
 ONVIF_TOPICS = "http://www.onvif.org/ver10/topics"
 ONVIF_SCHEMA = "http://www.onvif.org/ver10/schema"
+ONVIF_ERRORS = "http://www.onvif.org/ver10/error"
 
 MESSAGE_BOX_2011 = "http://org.apache.airavata/ws-messenger/msgbox/2011"
 """WS-Messenger's message box: its requests; its answers end in a slash."""
@@ -87,7 +88,6 @@ KNOWN_ELSEWHERE: frozenset[str] = frozenset(
         "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceProperties",
         "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceLifetime",
         WSN_BR_1_3,
-        ONVIF_EVENTS,
         WSMAN,
         "http://schemas.xmlsoap.org/ws/2004/09/enumeration",
         "http://schemas.xmlsoap.org/ws/2005/02/rm",

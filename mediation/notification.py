@@ -1,5 +1,5 @@
 """WS-BaseNotification 1.3, with the WS-ResourceProperties and WS-ResourceLifetime operations of
-its subscriptions: requests and answers."""
+its subscriptions, and ONVIF's event service: requests and answers."""
 
 from lxml import etree
 
@@ -14,23 +14,27 @@ from filters import (
     parse_expression,
     parse_topics,
 )
-from mediation import names, wsrf
+from mediation import names, onvif, wsrf
 from mediation.addressing import read_epr, write_epr
 from mediation.codec import Answer, Arrival
 from mediation.errors import MediationError
-from mediation.expiry import NEVER, UNSPECIFIED, Expiry, format_seconds, parse_expiry
+from mediation.expiry import format_seconds
 from mediation.filtering import (
     CHANGED_ONLY,
     WSN_NAMESPACES,
     dialect_of,
     read_wsn_filter,
 )
+from mediation.mailbox import notification_messages, read_most
 from mediation.model import EndpointReference, Notification, Subscription
 from mediation.requests import (
     Context,
+    CreateMailbox,
     CurrentMessage,
+    DestroyMailbox,
     GetCurrentMessage,
     GetStatus,
+    MailboxMade,
     Operation,
     Pause,
     Publish,
@@ -40,6 +44,8 @@ from mediation.requests import (
     Resume,
     Subscribe,
     Subscribed,
+    Take,
+    Taken,
     Unsubscribe,
 )
 from mediation.soap import (
@@ -52,7 +58,8 @@ from mediation.soap import (
     whole_text,
     xml_text,
 )
-from mediation.versions import Version
+from mediation.subscribing import child_of, read_policy, read_time
+from mediation.versions import Version, Wsa
 
 NAMESPACE = names.WSN_1_3
 MAX_MESSAGES = 256
@@ -66,6 +73,9 @@ _PORT_TYPES = {
     Operation.GET_STATUS: "SubscriptionManager",
     Operation.PAUSE: "PausableSubscriptionManager",
     Operation.RESUME: "PausableSubscriptionManager",
+    Operation.CREATE_PULL_POINT: "CreatePullPoint",
+    Operation.GET_MESSAGES: "PullPoint",
+    Operation.DESTROY_PULL_POINT: "PullPoint",
 }
 _OPERATIONS = {
     f"{{{namespace}}}{operation.value}": operation
@@ -86,10 +96,10 @@ class WsNotification13:
     """The codec of `Version.WSN_1_3`."""
 
     version = Version.WSN_1_3
-    namespaces = WSN_NAMESPACES | wsrf.NAMESPACES
+    namespaces = WSN_NAMESPACES | wsrf.NAMESPACES | onvif.NAMESPACES
 
     def operation(self, name: str) -> Operation | None:
-        return _OPERATIONS.get(name) or wsrf.OPERATIONS.get(name)
+        return _OPERATIONS.get(name) or wsrf.OPERATIONS.get(name) or onvif.OPERATIONS.get(name)
 
     def action(self, action: str) -> Operation | None:
         for operation, port_type in _PORT_TYPES.items():
@@ -98,7 +108,7 @@ class WsNotification13:
                 f"{names.WSN_1_3_ACTIONS}Pausable{port_type}/{operation.value}Request",
             ):
                 return operation
-        return wsrf.ACTIONS.get(action)
+        return wsrf.ACTIONS.get(action) or onvif.ACTIONS.get(action)
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
@@ -107,7 +117,7 @@ class WsNotification13:
             case Operation.SUBSCRIBE:
                 return _read_subscribe(element)
             case Operation.RENEW:
-                return Renew(_read_time(_child(element, "TerminationTime")))
+                return Renew(read_time(child_of(element, "TerminationTime")))
             case Operation.UNSUBSCRIBE:
                 return Unsubscribe()
             case Operation.PAUSE:
@@ -120,6 +130,14 @@ class WsNotification13:
                 return GetCurrentMessage(_read_one_topic(element))
             case Operation.PUBLISH:
                 return Publish(_read_notify(element, context, arrival))
+            case Operation.CREATE_PULL_POINT:
+                return CreateMailbox()
+            case Operation.GET_MESSAGES:
+                return Take(read_most(child_of(element, "MaximumNumber")))
+            case Operation.DESTROY_PULL_POINT:
+                return DestroyMailbox()
+            case _ if operation in onvif.ACTION_OF:
+                return onvif.read(operation, element)
             case _:
                 return wsrf.read(operation, element)
 
@@ -127,12 +145,20 @@ class WsNotification13:
         operation = context.operation or Operation.UNSUBSCRIBE
         if operation in wsrf.ACTION_OF:
             return wsrf.write(response, operation)
+        if operation in onvif.ACTION_OF:
+            return onvif.write(response, operation)
         name = f"wsnt:{operation.value}Response"
         match response:
             case Subscribed():
                 inner = _write_times(response, operation)
             case CurrentMessage(notification):
                 inner = notification.payload.decode()
+            case MailboxMade():
+                inner = _write_pull_point(response, context.wsa or Wsa.V2005_08)
+            case Taken(envelopes):
+                inner = b"".join(
+                    message for kept in envelopes for message in notification_messages(kept)
+                ).decode()
             case _:
                 inner = ""
         body = f'<{name} xmlns:wsnt="{NAMESPACE}">{inner}</{name}>'
@@ -148,62 +174,26 @@ def _response_action(operation: Operation, request: str | None) -> str:
     return f"{names.WSN_1_3_ACTIONS}{port_type}/{operation.value}Response"
 
 
-def _child(element: etree._Element, name: str) -> etree._Element | None:
-    for child in elements(element):
-        if local_name(child) == name and namespace_of(child) in WSN_NAMESPACES:
-            return child
-    return None
-
-
-def _is_nil(element: etree._Element) -> bool:
-    return (element.get(f"{{{names.XSI}}}nil") or "").strip() in ("1", "true")
-
-
-def _read_time(element: etree._Element | None) -> Expiry:
-    """A termination time: absent leaves it to us, nil is never, empty is an error."""
-    if element is None:
-        return UNSPECIFIED
-    return NEVER if _is_nil(element) else parse_expiry(text_of(element))
-
-
 def _read_subscribe(element: etree._Element) -> Subscribe:
-    reference = _child(element, "ConsumerReference")
+    reference = child_of(element, "ConsumerReference")
     if reference is None:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no ConsumerReference.")
-    filter_element = _child(element, "Filter")
+    filter_element = child_of(element, "Filter")
     filter_ = EVERYTHING if filter_element is None else read_wsn_filter(filter_element)
-    raw, changed_only = _read_policy(_child(element, "SubscriptionPolicy"))
+    raw, changed_only = read_policy(child_of(element, "SubscriptionPolicy"))
     if changed_only:
         filter_ = Filter(filter_.topics, (*filter_.contents, CHANGED_ONLY))
     return Subscribe(
         read_epr(reference, forged="refuse"),
         filter_,
-        _read_time(_child(element, "InitialTerminationTime")),
+        read_time(child_of(element, "InitialTerminationTime")),
         raw=raw,
         dialect=filter_.topics[0].dialect if filter_.topics else None,
     )
 
 
-def _read_policy(element: etree._Element | None) -> tuple[bool, bool]:
-    """Whether ``UseRaw`` and ONVIF's ``ChangedOnly`` are asked for."""
-    asked = [] if element is None else elements(element)
-    known = {f"{{{namespace}}}UseRaw" for namespace in WSN_NAMESPACES}
-    changed_only = f"{{{names.ONVIF_EVENTS}}}ChangedOnly"
-    unknown = tuple(
-        str(policy.tag)
-        for policy in asked
-        if policy.tag not in known and policy.tag != changed_only
-    )
-    if unknown:
-        raise MediationError(
-            Reason.POLICY_UNRECOGNIZED, "A subscription policy is not known.", names=unknown
-        )
-    tags = {policy.tag for policy in asked}
-    return bool(tags & known), changed_only in tags
-
-
 def _read_one_topic(element: etree._Element) -> Topic:
-    topic = _child(element, "Topic")
+    topic = child_of(element, "Topic")
     if topic is None:
         raise MediationError(Reason.MESSAGE_INVALID, "GetCurrentMessage has no Topic.")
     text, dialect = text_of(topic), dialect_of(topic) or dialects.TOPIC_SIMPLE
@@ -247,12 +237,12 @@ def _read_notify(
     check_number(len(messages))
     events = []
     for message in messages:
-        content = _child(message, "Message")
+        content = child_of(message, "Message")
         if content is None:
             raise MediationError(Reason.MESSAGE_INVALID, "A NotificationMessage has no Message.")
         payload = read_payload(content)
-        producer = _read_producer(_child(message, "ProducerReference"))
-        for topic in read_topics(_child(message, "Topic")):
+        producer = _read_producer(child_of(message, "ProducerReference"))
+        for topic in read_topics(child_of(message, "Topic")):
             events.append((topic or arrival.url_topic, payload, producer))
     check_number(len(events))
     return numbered(events, None, context, arrival)
@@ -323,6 +313,15 @@ def _write_times(response: Subscribed, operation: Operation) -> str:
         reference = f"<wsnt:SubscriptionReference>{write_epr(epr)}</wsnt:SubscriptionReference>"
         return reference + current + termination
     return termination + current  # Renew has the two in the opposite order.
+
+
+def _write_pull_point(response: MailboxMade, wsa: Wsa) -> str:
+    """The key is in the path and in an identifier, as in those of managers: either suffices."""
+    identifier = (
+        f'<wse:Identifier xmlns:wse="{names.WSE_2004_08}">urn:uuid:{response.key}</wse:Identifier>'
+    )
+    epr = EndpointReference(response.address, wsa, parameters=(identifier.encode(),))
+    return f"<wsnt:PullPoint>{write_epr(epr)}</wsnt:PullPoint>"
 
 
 def _write_termination(subscription: Subscription) -> str:

@@ -15,6 +15,8 @@ from filters.dialects import (
     XPATH_1_0,
 )
 from mediation import (
+    CreateMailbox,
+    DescribeEvents,
     EndpointReference,
     Expiry,
     Family,
@@ -23,6 +25,8 @@ from mediation import (
     Renew,
     Soap,
     Subscribe,
+    SubscribePulling,
+    Take,
     Unsubscribe,
     Version,
     Wsa,
@@ -174,6 +178,15 @@ def test_every_stored_envelope_is_in_a_table() -> None:
     ] == []
 
 
+def test_agsh_pulls() -> None:
+    request = incoming(stored("agsh-onvif-createpullpoint")).request
+    assert isinstance(request, SubscribePulling)
+    assert request.expires == lasting(minutes=2)
+    [expression] = request.filter.expressions
+    assert (expression.text, expression.dialect) == ("tns1:RuleEngine//.", TOPIC_CONCRETE_SET)
+    compile(request.filter)
+
+
 def test_what_is_not_in_the_columns() -> None:
     savan = incoming(stored("savan-java-wse-2004-08-subscribe")).request
     assert isinstance(savan, Subscribe) and savan.end_to is not None
@@ -244,6 +257,32 @@ MANAGED = [
         ("uuid:22e8a584-0d18-4228-b2a8-3716fa2097fa",), "http://gateway.example.org/soap", None,
         id="openwsman: an empty body and a misspelt action",
     ),
+    pytest.param(
+        "reolink-onvif-pullmessages", Take(100, 300.0), (),
+        "http://gateway.example.org/subscriptions/5f0c", None,
+        id="reolink_aio: white space before the envelope",
+    ),
+    pytest.param(
+        "openhab-onvif-pullmessages", Take(1, 8.0), (), "http://192.0.2.7/subscriptions/5f0c", None,
+        id="openHAB: a pull without an action",
+    ),
+    pytest.param(
+        "openhab-onvif-getservicecapabilities", DescribeEvents(), (), None, None,
+        id="openHAB: ONVIF's operation in WS-Notification's namespace, misspelt",
+    ),
+    pytest.param(
+        "onvif-createpullpoint", SubscribePulling(dialect=TOPIC_CONCRETE_SET), (), None, None,
+        id="ONVIF: nothing but the operation",
+    ),
+    pytest.param(
+        "cxf-wsn-1.3-createpullpoint", CreateMailbox(), (), None, None,
+        id="CXF: a name for the queue",
+    ),
+    pytest.param(
+        "servicemix-wsn-1.3-getmessages", Take(10), (), "http://gateway.example.org/pullpoints/91ab",
+        None,
+        id="ServiceMix: wsa:To, white space around the number",
+    ),
 ]  # fmt: skip
 
 
@@ -271,7 +310,6 @@ REFUSED = [
     ),
     pytest.param("cxf-wse-2011-03-subscribe", Reason.ACTION_UNSUPPORTED, None, (), id="2011/03"),
     pytest.param("gt4-wsn-1.2-subscribe", Reason.ACTION_UNSUPPORTED, None, (), id="Globus"),
-    pytest.param("onvif-createpullpoint", Reason.ACTION_UNSUPPORTED, None, (), id="ONVIF"),
     pytest.param(
         "52n-ses-wsn-1.3-registerpublisher", Reason.ACTION_UNSUPPORTED, None, (), id="52N"
     ),

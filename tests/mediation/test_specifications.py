@@ -11,6 +11,8 @@ from lxml import etree
 from filters import Reason
 from mediation import (
     AnsweredFault,
+    CreateMailbox,
+    DestroyMailbox,
     Ended,
     GetCurrentMessage,
     GetProperties,
@@ -20,6 +22,8 @@ from mediation import (
     Rejected,
     Renew,
     Subscribe,
+    SubscribePulling,
+    Take,
     Unsubscribe,
     fault_in,
     read,
@@ -31,9 +35,13 @@ from tests.mediation.support import ARRIVAL
 
 PAGES = ("ws-eventing.md", "ws-notification.md", "ws-messenger.md")
 _BLOCK = re.compile(r"^```xml\n(.*?)^```", re.DOTALL | re.MULTILINE)
-OFFERED = ("http://schemas.xmlsoap.org/ws/2004/08/eventing", "http://docs.oasis-open.org/wsn/b-2")
+OFFERED = (
+    "http://schemas.xmlsoap.org/ws/2004/08/eventing",
+    "http://docs.oasis-open.org/wsn/b-2",
+    "http://www.onvif.org/ver10/events/wsdl",
+)
 WSRF = ("http://docs.oasis-open.org/wsrf/rp-2", "http://docs.oasis-open.org/wsrf/rl-2")
-NOT_OFFERED = {"CreatePullPoint", "GetMessages", "DestroyPullPoint", "SubscriptionEnd"}
+NOT_OFFERED = {"SubscriptionEnd"}
 MEANT = {
     "Subscribe": Subscribe,
     "Renew": Renew,
@@ -42,6 +50,11 @@ MEANT = {
     "GetCurrentMessage": GetCurrentMessage,
     "GetResourceProperty": GetProperties,
     "Notify": Publish,
+    "CreatePullPoint": CreateMailbox,
+    "GetMessages": Take,
+    "DestroyPullPoint": DestroyMailbox,
+    "CreatePullPointSubscription": SubscribePulling,
+    "PullMessages": Take,
 }
 
 
