@@ -137,7 +137,7 @@ def read(
         check_understood(envelope)
         if codec is None:
             event = _packaged(_read_event(envelope, context, arrival), arrival)
-            return Incoming(context, event)
+            return Incoming(context, event, Named(_header_identifiers(envelope), headers.to))
         if operation is Operation.PUBLISH:
             arrival = replace(arrival, url_topic=_header_topics(envelope)[0] or arrival.url_topic)
         if element is None:
@@ -268,13 +268,13 @@ def _kept_headers(envelope: Envelope) -> tuple[bytes, ...]:
 
 def _read_named(envelope: Envelope, element: etree._Element, context: Context) -> Named:
     """Each way in which peers name a subscription (WS-BaseNotification clients use six)."""
-    identifiers = tuple(
-        text_of(block) for block in envelope.headers if local_name(block) in IDENTIFIERS
-    )
-    if not identifiers:
-        identifiers = tuple(_child_identifiers(element))
+    identifiers = _header_identifiers(envelope) or tuple(_child_identifiers(element))
     in_body = _body_reference(element) or box_named_in(element)
     return Named(identifiers, context.headers.to, in_body)
+
+
+def _header_identifiers(envelope: Envelope) -> tuple[str, ...]:
+    return tuple(text_of(block) for block in envelope.headers if local_name(block) in IDENTIFIERS)
 
 
 def _child_identifiers(element: etree._Element) -> Iterable[str]:

@@ -29,8 +29,11 @@ UNDERSTOOD: frozenset[str] = frozenset(
 )
 """Namespaces of header blocks that count as understood (Security: ignored until asked for)."""
 
-IDENTIFIERS = frozenset({"Identifier", "SubscriptionId", "SubscriptionID", "subscriptionId"})
-"""Local names of the header blocks by which peers name a subscription; understood, too."""
+IDENTIFIERS = frozenset(
+    {"Identifier", "SubscriptionId", "SubscriptionID", "subscriptionId", "MsgBoxId"}
+)
+"""Local names of the header blocks by which peers name a subscription, or a message box;
+understood, too."""
 
 _ROLE = {Soap.V1_1: f"{{{Soap.V1_1.value}}}actor", Soap.V1_2: f"{{{Soap.V1_2.value}}}role"}
 _OURS = {

@@ -138,6 +138,16 @@ def test_names_of_others_name_no_box() -> None:
     assert found.named.body is None
 
 
+@pytest.mark.parametrize("body", ["<event/>", f'<m:storeMessages xmlns:m="{AIRAVATA}"/>'])
+def test_the_box_that_a_header_names(body: str) -> None:
+    """An echoed reference parameter names the box for which an event is."""
+    header = f'<m:MsgBoxId xmlns:m="{AIRAVATA}/" s:mustUnderstand="1">{KEY}</m:MsgBoxId>'
+    found = incoming(envelope(body, header))
+    assert found.named.identifiers == (KEY,)
+    if isinstance(found.request, Publish):
+        assert found.request.notifications[0].headers == ()
+
+
 def test_boxes_named_by_references() -> None:
     references = (
         b'<a:Id xmlns:a="urn:app">1</a:Id>',
