@@ -137,9 +137,13 @@ def read_package(
         resolved = _resolve(envelope, charset, attachments, limits, learnt)
         if resolved is not None:
             envelope, charset = resolved, "utf-8"
-    action = outer.action or inner.action or parameters.get("action")
+    locations = {id_: _location(part) for id_, part in zip(ids, parts, strict=True)}
     return Package(
-        envelope, charset, SOAP_OF.get(inner.name), action, _as_referred(envelope, attachments)
+        envelope,
+        charset,
+        SOAP_OF.get(inner.name),
+        outer.action or inner.action or parameters.get("action"),
+        _as_referred(envelope, attachments, locations),
     )
 
 
@@ -238,6 +242,12 @@ def _type_of(part: Part) -> str:
     return text
 
 
+def _location(part: Part) -> str:
+    """Where the part says that it is, if that is an absolute URI."""
+    location = part.fields.get("content-location", "").strip()
+    return location if _URI.match(location) else ""
+
+
 def _read_ids(parts: Sequence[Part]) -> list[str]:
     """The Content-ID of each part without its brackets; the root, which may lack it, has ""."""
     ids = [_bare(part.fields.get("content-id", "").strip()) for part in parts]
@@ -301,17 +311,21 @@ def _uri(content_id: str) -> str:
     return f"cid:{quote(content_id, safe=_IN_A_CID)}"
 
 
-def _as_referred(envelope: bytes, attachments: Mapping[str, Attachment]) -> tuple[Attachment, ...]:
-    """*attachments*, each named as *envelope* spells it: in DIME, references are compared by
-    octets."""
-    spelt: dict[str, str] = {}
-    if any(part.content_id.encode() not in envelope for part in attachments.values()):
+def _as_referred(
+    envelope: bytes, attachments: Mapping[str, Attachment], locations: Mapping[str, str]
+) -> tuple[Attachment, ...]:
+    """*attachments*, by their Content-ID, each named as *envelope* spells it: in DIME, references
+    are compared by octets. *locations* are the URIs of Content-Location, which it may use, too."""
+    others = {id_ for id_, one in attachments.items() if one.content_id.encode() not in envelope}
+    spelt = {id_: locations[id_] for id_ in others if locations[id_].encode() in envelope}
+    if others:
         for found in islice(_CID.finditer(envelope), _MOST_REFERENCES):
             text = found[0].decode("utf-8", "replace")
-            spelt[unquote(text[4:])] = spelt[text[4:]] = text
+            for id_ in others.intersection((text[4:], unquote(text[4:]))):
+                spelt[id_] = text
     return tuple(
-        replace(attachment, content_id=spelt[id_]) if id_ in spelt else attachment
-        for id_, attachment in attachments.items()
+        replace(one, content_id=spelt[id_]) if spelt.get(id_) else one
+        for id_, one in attachments.items()
     )
 
 

@@ -817,7 +817,8 @@ class TestMediaTypes:
         "values",
         [
             [], ["text/xml", "text/xml"], ["text/plain"], ["text/html"], ["application/json"],
-            ["multipart/related; boundary=x"], ["application/dime"], ["text/xml; charset=utf-7"],
+            ["multipart/mixed; boundary=x"], ["application/octet-stream"],
+            ["text/xml; charset=utf-7"],
             ["text/xml; charset=shift_jis"], ["image/svg+xml"],
         ],
     )  # fmt: skip
@@ -826,7 +827,13 @@ class TestMediaTypes:
             soap_media_type([(b"content-type", value.encode()) for value in values])
         assert refusal.value.status == 415
 
-    @pytest.mark.parametrize("name", ["text/xml", "application/soap+xml", "application/xml"])
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "text/xml", "application/soap+xml", "application/xml", "multipart/related",
+            "application/dime",
+        ],
+    )  # fmt: skip
     def test_soap(self, name: str) -> None:
         value = f'{name}; charset=UTF-8; action="urn:a"'.encode()
         media_type = soap_media_type([(b"content-type", value)])

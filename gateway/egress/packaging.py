@@ -1,0 +1,45 @@
+"""What a request with attachments looks like on the wire, by what its consumer reads."""
+
+from gateway.egress.transport import Request
+from mediation import Packaging, Soap
+from mediation.dime import DimeMessage, Encoder
+from mediation.mime import parse_media_type
+from mediation.packages import write_package
+
+_CONTENT_TYPE = "content-type"
+
+
+def dress(request: Request) -> tuple[tuple[tuple[str, str], ...], bytes, int]:
+    """The headers and the body that *request* goes out with, and how many of its attachments are
+    left out, because its consumer has not said that it reads any packaging.
+
+    A consumer of DIME gets every message in it; one of MIME gets a plain envelope where there is
+    nothing to package.
+
+    Raises:
+        ValueError: What DIME cannot hold: an id or a type of more than 65,535 octets.
+    """
+    match request.packaging:
+        case Packaging.DIME:
+            message = DimeMessage(request.soap, request.body, request.attachments)
+            return _typed(request, "application/dime"), Encoder().encode(message), 0
+        case Packaging.MIME if request.attachments:
+            action = _action(request)
+            type_, body = write_package(request.body, request.soap, action, request.attachments)
+            return _typed(request, type_), body, 0
+        case _:
+            return request.headers, request.body, len(request.attachments)
+
+
+def _typed(request: Request, content_type: str) -> tuple[tuple[str, str], ...]:
+    """The headers of *request* with another content type."""
+    others = [pair for pair in request.headers if pair[0].lower() != _CONTENT_TYPE]
+    return (("Content-Type", content_type), *others)
+
+
+def _action(request: Request) -> str:
+    """The action that the headers of *request* say: in SOAP 1.2 the content type does."""
+    for name, value in request.headers:
+        if name.lower() == _CONTENT_TYPE and request.soap is Soap.V1_2:
+            return parse_media_type(value).action or ""
+    return ""
