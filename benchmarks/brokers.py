@@ -36,7 +36,7 @@ import stomp
 import uvloop
 
 from adapters.rabbitmq.connection import Channel, Connection
-from benchmarks.fanout import _check_law, _connect, subscribe
+from benchmarks.fanout import check_law, connect, subscribe
 from benchmarks.machine import describe, pin, spread
 from benchmarks.rig import TOPIC, Poster, Running, Sinks, envelope, gateway, subscribe_request
 from benchmarks.sinks import Sink, Tally
@@ -338,7 +338,7 @@ def event(number: int) -> bytes:
 
 async def publish(running: Running, count: int) -> float:
     """Events a second that the gateway answered 202, `IN_FLIGHT` under way."""
-    posters = [await _connect(running) for _ in range(IN_FLIGHT)]
+    posters = [await connect(running) for _ in range(IN_FLIGHT)]
     numbers = iter(range(count))
 
     async def one(poster: Poster) -> None:
@@ -362,7 +362,7 @@ async def deliver(
     """Deliveries a second of a backlog of *count* to *consumers*, and what one of them got."""
     watch = Stopwatch()
     loop = asyncio.get_running_loop()
-    poster = await _connect(running)
+    poster = await connect(running)
     topics = [f"{TOPIC}-{consumers}-{number}" for number in range(consumers)]
     servers = []
     for topic in topics:
@@ -380,7 +380,7 @@ async def deliver(
     finally:
         os.kill(running.pid, signal.SIGCONT)
     rate = await watch.rate()
-    _check_law(running)
+    check_law(running)
     poster.close()
     for server in servers:
         server.close()
@@ -447,7 +447,7 @@ async def repeat(bare: Bare, name: str, count: int, figures: Figures) -> None:
             await bare.prepare(f"{name}-in")
         await publish(running, IN_FLIGHT)
         figures.publish.append(await publish(running, count))
-        _check_law(running)
+        check_law(running)
     with gateway(adapter=bare.adapter(f"{name}-out")) as running:
         for consumers in CONSUMERS:
             rate, body = await deliver(bare, f"{name}-out", running, consumers, count)
@@ -458,7 +458,7 @@ async def repeat(bare: Bare, name: str, count: int, figures: Figures) -> None:
 async def count_queues(bare: Bare) -> tuple[int, int]:
     """Queues with one subscription, and with `SUBSCRIPTIONS` on one topic."""
     with gateway(adapter=bare.adapter("many")) as running:
-        posters = [await _connect(running) for _ in range(IN_FLIGHT)]
+        posters = [await connect(running) for _ in range(IN_FLIGHT)]
         ports = [50_000 + number % 9000 for number in range(SUBSCRIPTIONS)]
         await subscribe(posters[0], Version.WSE_2004_08, ports[:1])
         one = await bare.queues("many")

@@ -42,7 +42,8 @@ class Point:
     last: float
 
 
-async def _connect(running: Running) -> Poster:
+async def connect(running: Running) -> Poster:
+    """A connection to the gateway's SOAP endpoint."""
     host, port = running.url.removeprefix("http://").split(":")
     return await Poster.connect(host, int(port), "/soap")
 
@@ -64,7 +65,7 @@ async def latency(
     running: Running, sinks: Sinks, publisher: Version, consumers: int, rounds: int
 ) -> Point:
     """Publish one event at a time; the next only after all have received."""
-    poster = await _connect(running)
+    poster = await connect(running)
     means, lasts = [], []
     for number in range(WARM_UP + rounds):
         sinks.expect(consumers)
@@ -83,7 +84,7 @@ async def throughput(
     running: Running, sinks: Sinks, publisher: Version, consumers: int, seconds: float
 ) -> float:
     """Deliveries a second while publishers wait for nothing but their 202."""
-    posters = [await _connect(running) for _ in range(PUBLISHERS)]
+    posters = [await connect(running) for _ in range(PUBLISHERS)]
     counter = itertools.count()
     rate = await _sample_rate(posters[0], sinks, publisher, consumers)
     events = max(PUBLISHERS, int(rate * seconds / consumers))
@@ -144,11 +145,11 @@ async def figure_5(numbers: list[int], rounds: int) -> None:
         for number in numbers:
             sinks = Sinks(number)
             with gateway() as running:
-                poster = await _connect(running)
+                poster = await connect(running)
                 await subscribe(poster, consumer, sinks.ports)
                 points.append(await latency(running, sinks, publisher, number, rounds))
                 poster.close()
-                _check_law(running)
+                check_law(running)
             sinks.close()
             print(f"  {number:9}  {points[-1].mean:8.2f}  {points[-1].last:8.2f}", flush=True)
         if len(points) > 2:
@@ -167,11 +168,11 @@ async def rates(seconds: float, repetitions: int) -> None:
         for _ in range(repetitions):
             sinks = Sinks(consumers)
             with gateway() as running:
-                poster = await _connect(running)
+                poster = await connect(running)
                 await subscribe(poster, version, sinks.ports)
                 through.append(await throughput(running, sinks, version, consumers, seconds))
                 poster.close()
-                _check_law(running)
+                check_law(running)
             pin(0)
             limit.append(await bare(sinks, sinks.ports[:32], publish_request(version, 0), 3.0))
             pin(1)
@@ -182,7 +183,8 @@ async def rates(seconds: float, repetitions: int) -> None:
         print(f"  ratio        {median(through) / median(limit):.2f}")
 
 
-def _check_law(running: Running) -> None:
+def check_law(running: Running) -> None:
+    """Wait until nothing is under way; end the program where messages do not add up."""
     deadline = time.monotonic() + 10
     while running.metric("dragoman_unsettled") and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -10,7 +10,7 @@ import argparse
 
 import uvloop
 
-from benchmarks.fanout import _connect, subscribe
+from benchmarks.fanout import connect, subscribe
 from benchmarks.machine import describe, pin
 from benchmarks.rig import gateway
 from mediation import Version
@@ -24,7 +24,7 @@ async def main() -> None:
     print(describe())
     for version in (Version.WSE_2004_08, Version.WSN_1_3):
         with gateway() as running:
-            poster = await _connect(running)
+            poster = await connect(running)
             await subscribe(poster, version, [50_001 + n for n in range(1000)])
             before = running.rss()
             ports = [51_024 + n % 9_000 for n in range(options.subscriptions)]

@@ -1,6 +1,8 @@
 """A gateway in a process of its own, consumers in another, and the messages between them."""
 
 import asyncio
+import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,11 +27,18 @@ class Running:
 
     url: str
     pid: int
+    soap_tcp_port: int = 0
+    """0: it does not listen there."""
 
     def rss(self) -> int:
         """Resident memory in octets."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * 4096
+
+    def cpu(self) -> float:
+        """Seconds of processor time so far, of all its threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def metric(self, name: str) -> float:
         """One value of ``/metrics``."""
@@ -41,8 +50,11 @@ class Running:
 
 
 @contextmanager
-def gateway(*options: str, adapter: str = "embedded:") -> Iterator[Running]:
+def gateway(*options: str, adapter: str = "embedded:", soap_tcp: bool = False) -> Iterator[Running]:
     """A gateway on the first core, its data on the disk of the working folder."""
+    soap_tcp_port = _free_port() if soap_tcp else 0
+    if soap_tcp:
+        options = (*options, "--soap-tcp-port", str(soap_tcp_port))
     with tempfile.TemporaryDirectory(dir=".", prefix=".benchmark-") as data:
         command = [
             sys.executable, "-c", _PINNED, "serve", "--port", "0", "--data", data,
@@ -55,10 +67,15 @@ def gateway(*options: str, adapter: str = "embedded:") -> Iterator[Running]:
             line = process.stdout.readline().decode() if process.stdout else ""
             if "ready on" not in line:
                 raise SystemExit(f"the gateway did not start: {log.read_text()[-500:]}")
-            yield Running(line.split()[4], process.pid)
+            yield Running(line.split()[4], process.pid, soap_tcp_port)
         finally:
             process.terminate()
             process.wait(30)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 _PINNED = (
@@ -68,11 +85,11 @@ _PINNED = (
 
 
 class Sinks:
-    """The consumers' process."""
+    """The consumers' process; *scheme* is what they speak."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, scheme: str = "http") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.sinks", str(number)],
+            [sys.executable, "-m", "benchmarks.sinks", str(number), scheme],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -112,15 +129,15 @@ def envelope(version: Version, header: str, body: str) -> bytes:
     ).encode()
 
 
-def subscribe_request(version: Version, consumer: str) -> bytes:
-    """Subscribe *consumer* to `TOPIC`."""
+def subscribe_request(version: Version, consumer: str, topic: str = TOPIC) -> bytes:
+    """Subscribe *consumer* to *topic*."""
     if version is Version.WSE_2004_08:
         return envelope(
             version,
             f"<wsa:Action>{WSE_2004_08}/Subscribe</wsa:Action>",
             f'<e:Subscribe xmlns:e="{WSE_2004_08}"><e:Delivery><e:NotifyTo><wsa:Address>{consumer}'
             "</wsa:Address></e:NotifyTo></e:Delivery><e:Filter "
-            f'Dialect="http://docs.oasis-open.org/wsn/t-1/TopicExpression/Simple">{TOPIC}</e:Filter>'
+            f'Dialect="http://docs.oasis-open.org/wsn/t-1/TopicExpression/Simple">{topic}</e:Filter>'
             "</e:Subscribe>",
         )
     return envelope(
@@ -128,12 +145,14 @@ def subscribe_request(version: Version, consumer: str) -> bytes:
         f"<wsa:Action>{WSN_1_3_ACTIONS}NotificationProducer/SubscribeRequest</wsa:Action>",
         f'<n:Subscribe xmlns:n="{WSN_1_3}"><n:ConsumerReference><wsa:Address>{consumer}'
         "</wsa:Address></n:ConsumerReference><n:Filter><n:TopicExpression "
-        f'Dialect="http://docs.oasis-open.org/wsn/t-1/TopicExpression/Simple">{TOPIC}'
+        f'Dialect="http://docs.oasis-open.org/wsn/t-1/TopicExpression/Simple">{topic}'
         "</n:TopicExpression></n:Filter></n:Subscribe>",
     )
 
 
-def publish_request(version: Version, number: int, t0: float | None = None) -> bytes:
+def publish_request(
+    version: Version, number: int, t0: float | None = None, topic: str = TOPIC
+) -> bytes:
     """An event of `PAYLOAD_OCTETS`, with the time inside."""
     t0 = time.clock_gettime(time.CLOCK_MONOTONIC) if t0 is None else t0
     payload = f'<w:Warning xmlns:w="urn:weather"><t0>{t0:.6f}</t0><w:x>'
@@ -144,13 +163,13 @@ def publish_request(version: Version, number: int, t0: float | None = None) -> b
     if version is Version.WSE_2004_08:
         header = (
             f"<wsa:Action>urn:weather:Warning</wsa:Action>{message_id}"
-            f'<n:Topic xmlns:n="{WSN_1_3}">{TOPIC}</n:Topic>'
+            f'<n:Topic xmlns:n="{WSN_1_3}">{topic}</n:Topic>'
         )
         return envelope(version, header, payload)
     return envelope(
         version,
         f"<wsa:Action>{WSN_1_3_ACTIONS}NotificationConsumer/Notify</wsa:Action>{message_id}",
-        f'<n:Notify xmlns:n="{WSN_1_3}"><n:NotificationMessage><n:Topic>{TOPIC}</n:Topic>'
+        f'<n:Notify xmlns:n="{WSN_1_3}"><n:NotificationMessage><n:Topic>{topic}</n:Topic>'
         f"<n:Message>{payload}</n:Message></n:NotificationMessage></n:Notify>",
     )
 

@@ -1,10 +1,12 @@
-"""Consumers: one process with many listening ports, which answers 202 and says when all of a
-round have come. ``python -m benchmarks.sinks N`` prints the ports; then each line that it reads,
-``NAME COUNT``, is answered with ``NAME MEAN LAST`` (seconds from the ``t0`` in the message)."""
+"""Consumers: one process with many listening ports, which says when all of a round have come.
+``python -m benchmarks.sinks N http|soap.tcp`` prints the ports; then each line that it reads,
+``NAME COUNT``, is answered with ``NAME MEAN LAST`` (seconds from the ``t0`` in the message). Over
+HTTP each message is answered 202, over SOAP.TCP with nothing."""
 
 import asyncio
 import re
 import resource
+import struct
 import sys
 import time
 
@@ -14,6 +16,8 @@ from benchmarks.machine import pin
 
 _T0 = re.compile(rb"<t0>([0-9.]+)</t0>")
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
+_DIME = struct.Struct(">BBHHHI")
+_LAST = 2
 _ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -61,13 +65,35 @@ class Sink(asyncio.Protocol):
             self._transport.write(_ACCEPTED)  # type: ignore[attr-defined]  # it is a stream's
 
 
-async def main(number: int) -> None:
+class DimeSink(asyncio.Protocol):
+    """One connection of a consumer over SOAP.TCP: of a record it reads the lengths."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._buffer = b""
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer + data if self._buffer else data
+        begin = at = 0
+        while at + 12 <= len(buffer):
+            flags, _, *lengths = _DIME.unpack_from(buffer, at)
+            at += 12 + sum(length + 3 & ~3 for length in lengths)
+            if at > len(buffer):
+                break
+            if flags & _LAST:
+                self._tally.received(buffer[begin:at])
+                begin = at
+        self._buffer = buffer[begin:]
+
+
+async def main(number: int, scheme: str) -> None:
     """Listen on *number* ports and answer rounds until standard input ends."""
+    sink = DimeSink if scheme == "soap.tcp" else Sink
     loop = asyncio.get_running_loop()
     tally = Tally()
     ports = []
     for _ in range(number):
-        server = await loop.create_server(lambda: Sink(tally), "127.0.0.1", 0, backlog=64)
+        server = await loop.create_server(lambda: sink(tally), "127.0.0.1", 0, backlog=64)
         ports.append(server.sockets[0].getsockname()[1])
     print(*ports, flush=True)
     reader = asyncio.StreamReader()
@@ -85,4 +111,4 @@ if __name__ == "__main__":
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     pin(1)
-    uvloop.run(main(int(sys.argv[1])))
+    uvloop.run(main(int(sys.argv[1]), sys.argv[2]))
