@@ -6,7 +6,8 @@ import asyncio
 import structlog
 
 from filters import Refused
-from gateway.egress import AddressPolicy, Request, SendFailed, Transport, parse_target
+from gateway.consumers import Consumers
+from gateway.egress import Request, SendFailed, Transport
 from gateway.ids import message_urn
 from mediation import End, Family, Subscription, http_headers, write_subscription_end
 
@@ -18,9 +19,9 @@ _log = structlog.get_logger("dragoman.farewells")
 class Farewells:
     """Says farewell in the background."""
 
-    def __init__(self, transport: Transport, policy: AddressPolicy) -> None:
+    def __init__(self, transport: Transport, consumers: Consumers) -> None:
         self._transport = transport
-        self._policy = policy
+        self._consumers = consumers
         self._tasks: set[asyncio.Task[None]] = set()
 
     def say(self, subscription: Subscription, why: End, reason: str) -> None:
@@ -41,9 +42,11 @@ class Farewells:
         for delay in DELAYS:
             await asyncio.sleep(delay)
             try:
-                target = parse_target(subscription.end_to.address)
-                self._policy.check(target)
-                answer = await self._transport.send(Request(target, body, headers))
+                target = await self._consumers.check(subscription.end_to)
+                if target is None:
+                    return
+                request = Request(target, body, headers, soap=subscription.spec.soap)
+                answer = await self._transport.send(request)
             except Refused:
                 return
             except SendFailed:

@@ -174,6 +174,15 @@ class Mailboxes:
         """The box with this key, as far as this process knows."""
         return self._boxes.get(key)
 
+    def known_by_name(self, name: str) -> Mailbox | None:
+        """The box of the consumer with this address, as far as this process knows."""
+        return self._named.get(name)
+
+    @property
+    def most(self) -> int:
+        """How many boxes a stranger may have."""
+        return self._quotas.owner
+
     async def find(self, key: str | None) -> Mailbox:
         """The box with this key.
 

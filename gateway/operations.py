@@ -1,27 +1,40 @@
 """What each request does: the application logic behind every transport."""
 
+import contextlib
 import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from filters import Reason, Refused, topic_dialects
 from gateway.delivery import HOPS_PROPERTY, Entry
+from gateway.doors import MESSAGE_BOXES, Door, DoorKind, key_named
+from gateway.mailboxes import Batch, Mailboxes, MailboxUnknown
 from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded, TokenBucket
 from gateway.spool import Publisher
-from gateway.subscriptions import Subscriptions, SubscriptionUnknown
+from gateway.store.mailboxes import Kind, Mailbox
+from gateway.subscriptions import Subscriptions, SubscriptionUnknown, key_in
 from gateway.topics import TopicsSeen
 from mediation import (
     PRODUCER_DOCUMENT,
     SUBSCRIPTION_DOCUMENT,
+    CreateMailbox,
     CurrentMessage,
+    DescribeEvents,
     Destroy,
+    DestroyMailbox,
     Done,
+    Events,
     Expiry,
     GetCurrentMessage,
     GetProperties,
     GetStatus,
     Incoming,
+    MailboxMade,
+    Named,
+    Notification,
+    Operation,
     Pause,
     Properties,
     Publish,
@@ -31,8 +44,14 @@ from mediation import (
     SetTerminationTime,
     Subscribe,
     Subscribed,
+    SubscribePulling,
+    Synchronize,
+    Take,
+    TakeFor,
+    Taken,
     TerminationTime,
     Unsubscribe,
+    Version,
     producer_properties,
     subscription_properties,
 )
@@ -56,38 +75,84 @@ class Call:
     base: str
     path: str = ""
     hops: int = 0
+    door: Door | None = None
+    """The resource that the message was sent to."""
+    gone: Callable[[], Awaitable[None]] | None = None
+    """Returns when the peer has gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a request came to: the answer, None where the specification answers nothing; and the
+    messages of a mailbox in it, which leave the box when the answer was taken in."""
+
+    response: Response | None
+    batch: Batch | None = None
 
 
 class Operations:
     """Carries requests out."""
 
     def __init__(
-        self, subscriptions: Subscriptions, publisher: Publisher, topics: TopicsSeen
+        self,
+        subscriptions: Subscriptions,
+        publisher: Publisher,
+        topics: TopicsSeen,
+        mailboxes: Mailboxes,
+        *,
+        mailboxes_only: bool = False,
     ) -> None:
         self._subscriptions = subscriptions
         self._publisher = publisher
         self._topics = topics
+        self._mailboxes = mailboxes
+        self._mailboxes_only = mailboxes_only
         self._rate = TokenBucket(EVENTS, EVENTS_AT_ONCE)
+        self.again: Callable[[Entry, Sequence[Notification]], None] = lambda _entry, _events: None
+        """Delivers notifications to one subscription once more."""
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
+        self.stored = 0
+        """Messages that others put into mailboxes."""
 
-    async def execute(self, call: Call) -> Response | None:
-        """Carry *call* out; None where the specification answers nothing.
+    async def execute(self, call: Call) -> Outcome:
+        """Carry *call* out.
 
         Raises:
             Refused: with nothing changed.
         """
+        match call.incoming.request:
+            case Take() as take:
+                return await self._take(take, call)
+            case TakeFor(address):
+                return await self._take_for(address)
+            case CreateMailbox():
+                return Outcome(await self._make_mailbox(call))
+            case DestroyMailbox():
+                return Outcome(await self._destroy_mailbox(call))
+        if self._mailboxes_only:
+            raise Refused(Reason.ACTION_UNSUPPORTED, "Only mailboxes are offered here.")
+        return Outcome(await self._execute(call))
+
+    async def _execute(self, call: Call) -> Response | None:
         now = datetime.now(UTC)
         request = call.incoming.request
         match request:
             case Publish():
                 await self._publish(request, call)
                 return None
-            case Subscribe():
+            case Subscribe() | SubscribePulling():
                 subscription = await self._subscriptions.subscribe(
                     request, call.incoming.context, call.peer, base=call.base, now=now
                 )
                 return Subscribed(subscription, now)
+            case DescribeEvents():
+                return Events(
+                    tuple(self._topics.topics()),
+                    tuple(topic_dialects()),
+                    self._mailboxes.most,
+                    self._subscriptions.longest_lease,
+                )
             case GetCurrentMessage(topic):
                 notification = self._topics.current(topic)
                 if notification is None:
@@ -158,6 +223,9 @@ class Operations:
             case Resume():
                 await self._subscriptions.set_paused(entry, False)
                 return Done()
+            case Synchronize():
+                self.again(entry, self._topics.matching(entry.subscription.filter))
+                return Done()
             case GetProperties(names):
                 values = subscription_properties(entry.subscription, now)
                 return Properties(values, names, SUBSCRIPTION_DOCUMENT)
@@ -176,3 +244,105 @@ class Operations:
             return TerminationTime(now, now)
         subscription = await self._subscriptions.renew(entry, expires, peer, now=now)
         return TerminationTime(subscription.lease.expires, now)
+
+    # Mailboxes.
+
+    async def mailbox_for(self, door: Door, named: Named, peer: Peer) -> Mailbox:
+        """The box into which a message goes that came to *door*.
+
+        Raises:
+            MailboxUnknown: There is none.
+            QuotaExceeded: *peer* sends too much.
+        """
+        key = door.key or next(filter(None, map(key_named, named.identifiers)), None)
+        box = await self._mailboxes.find(key)
+        self._check_rate(peer, 1)
+        return box
+
+    async def _mailbox(self, call: Call) -> Mailbox:
+        """The box that a request is about, named in any way in which peers do.
+
+        Raises:
+            MailboxUnknown: There is none.
+        """
+        named, door = call.incoming.named, call.door
+        keys = [door.key if door is not None else None]
+        keys += map(key_named, (*named.identifiers, named.to, named.body))
+        keys += map(key_in, self._candidates(call))
+        for key in dict.fromkeys(keys):
+            if key is not None:
+                with contextlib.suppress(MailboxUnknown):
+                    return await self._mailboxes.find(key)
+        raise MailboxUnknown
+
+    async def _make_mailbox(self, call: Call) -> Response:
+        version = call.incoming.context.version
+        door = _DOORS.get(version, DoorKind.PULL_POINT) if version else DoorKind.PULL_POINT
+        kind = Kind.MESSAGE_BOX if door in MESSAGE_BOXES else Kind.PULL_POINT
+        self._check_rate(call.peer, 1)
+        box = await self._mailboxes.make(kind, call.peer)
+        return MailboxMade(box.key, door.address(call.base, box.key))
+
+    async def _destroy_mailbox(self, call: Call) -> Response:
+        try:
+            box = await self._mailbox(call)
+        except MailboxUnknown:
+            if self._is_lenient(call):  # WS-Messenger's client asks twice, and minds a refusal.
+                return Done()
+            raise
+        entry = self._subscriptions.filling(box)
+        if box.kind is Kind.SUBSCRIPTION and entry is not None:
+            await self._subscriptions.end(entry)
+        else:
+            await self._mailboxes.destroy(box)
+        return Done()
+
+    async def _take(self, take: Take, call: Call) -> Outcome:
+        now = datetime.now(UTC)
+        try:
+            box = await self._mailbox(call)
+        except MailboxUnknown:
+            if self._is_lenient(call):
+                return Outcome(Taken((), False, now))
+            raise
+        pulls = call.incoming.context.operation is Operation.PULL_MESSAGES
+        if not pulls:
+            return await self._taken(box, take, call)
+        # One at a time, and it keeps the subscription alive (ONVIF Core, "PullMessages").
+        async with self._mailboxes.alone(box):
+            entry = self._subscriptions.filling(box)
+            if entry is None:
+                return await self._taken(box, take, call)
+            await self._subscriptions.keep_alive(entry, take.wait + KEPT_ALIVE)
+            outcome = await self._taken(box, take, call)
+            expires = entry.subscription.lease.expires
+            if isinstance(outcome.response, Taken):
+                return replace(outcome, response=replace(outcome.response, expires=expires))
+            return outcome
+
+    async def _taken(self, box: Mailbox, take: Take, call: Call) -> Outcome:
+        batch = await self._mailboxes.take(box, most=take.most, wait=take.wait, gone=call.gone)
+        envelopes = tuple(held.envelope for held in batch.messages)
+        return Outcome(Taken(envelopes, batch.more, datetime.now(UTC)), batch)
+
+    async def _take_for(self, address: str) -> Outcome:
+        box = await self._mailboxes.named(address)
+        if box is None:
+            return Outcome(None)
+        batch = await self._mailboxes.take(box, most=1)
+        if not batch.messages:
+            return Outcome(None)
+        envelope = batch.messages[0].envelope
+        return Outcome(Taken((envelope,), batch.more, datetime.now(UTC)), batch)
+
+    @staticmethod
+    def _is_lenient(call: Call) -> bool:
+        return call.incoming.context.version is Version.MESSAGE_BOX_2011
+
+
+KEPT_ALIVE = 60.0
+"""Seconds that a subscription lives on when its reader asked for messages."""
+_DOORS = {
+    Version.MESSAGE_BOX_2011: DoorKind.MESSAGE_BOX_2011,
+    Version.MESSAGE_BOX_2004: DoorKind.MESSAGE_BOX_2004,
+}

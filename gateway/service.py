@@ -6,7 +6,7 @@ import fcntl
 import os
 import resource
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from adapters import (
 from filters import Reason, Refused
 from gateway.archive import Archive
 from gateway.budgets import FilterBudgets
+from gateway.consumers import Consumers
 from gateway.delivery import (
     AUTHORS,
     Courier,
@@ -39,17 +40,20 @@ from gateway.delivery import (
     Sender,
     Share,
     author,
+    deliver_again,
     next_position,
 )
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, Transports
 from gateway.farewells import Farewells
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings, networks
 from gateway.leases import LeaseTerms
+from gateway.mailboxes import SCHEME, Mailboxes, MailboxTransport
 from gateway.operations import Operations
 from gateway.parsing import Parsing
 from gateway.partitions import HOUSE, Partitions, Replicas, StoreInUse, join, replica_name, stay
 from gateway.quotas import SubscriptionQuotas
 from gateway.settings import Settings, is_loopback
+from gateway.soap import SoapService
 from gateway.spool import Spool
 from gateway.store import Store, StoreUnavailable, deadletters, replicas
 from gateway.store import spool as spooled
@@ -169,12 +173,18 @@ class Gateway:
         )
         dialer = Dialer(self._policy)
         http = HttpTransport(dialer)
-        self.transport = Transports({"http": http, "https": http}, dialer)
-        self.farewells = Farewells(self.transport, self._policy)
+        self.mailboxes = Mailboxes(self.store, settings.mailbox_quotas)
+        await self.mailboxes.start()
+        consumers = Consumers(self._policy, self.mailboxes)
+        self.transport = Transports(
+            {"http": http, "https": http, SCHEME: MailboxTransport(self.mailboxes)}, dialer
+        )
+        self.farewells = Farewells(self.transport, consumers)
         self.subscriptions = Subscriptions(
             self.store,
             self.adapter,
-            self._policy,
+            consumers,
+            self.mailboxes,
             terms=LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace),
             quotas=SubscriptionQuotas(
                 settings.max_subscriptions_per_owner,
@@ -183,6 +193,7 @@ class Gateway:
             ),
             farewell=self.farewells.say,
         )
+        self.mailboxes.destroyed = self.subscriptions.end_filling
         self.topics = TopicsSeen()
         self.parsing = Parsing()
         spool = Spool(
@@ -195,12 +206,18 @@ class Gateway:
         )
         if await spool.start() or settings.spool:  # An earlier run with a spool may have left some.
             self.spool = spool
-        self.operations = Operations(self.subscriptions, self.spool or self.adapter, self.topics)
-        self.soap = SoapEndpoint(
-            self.operations,
-            self.parsing,
-            self.transport,
-            self._policy,
+        self.operations = Operations(
+            self.subscriptions,
+            self.spool or self.adapter,
+            self.topics,
+            self.mailboxes,
+            mailboxes_only=settings.mailboxes_only,
+        )
+        self.soap = SoapService(
+            self.operations, self.parsing, self.mailboxes, self.transport, self._policy
+        )
+        self.endpoint = SoapEndpoint(
+            self.soap,
             limits=self.limits,
             settings=self.http_settings,
             trusted=self._trusted,
@@ -239,6 +256,7 @@ class Gateway:
         else:
             self.courier = make_courier()
         self.subscriptions.courier = self.courier
+        self.operations.again = partial(deliver_again, self.courier)
         self.budgets = FilterBudgets(self._cancel)
         matched = await self.subscriptions.start()
         filters = {key: subscription.filter for key, subscription in matched.items()}
@@ -248,7 +266,12 @@ class Gateway:
             await self.courier.start(self.subscriptions.entries)
         if self.archive is not None:
             self.archive.start()
-        works = [self._deliver, self.subscriptions.run, self._keep_house]
+        works: list[Callable[[], Coroutine[Any, Any, None]]] = [
+            self._deliver,
+            self.subscriptions.run,
+            self._keep_house,
+            partial(self.mailboxes.run, lambda: self._keeps_house),
+        ]
         if self.spool is not None:
             works.append(self.spool.run)
         if self.partitions is not None:
@@ -438,6 +461,7 @@ class Gateway:
         self.draining = True
         if self.ready:
             self.soap.draining = True
+            self.mailboxes.close()
 
     async def stop(self) -> None:
         """Stop politely: what is under way ends or is kept, nothing is lost."""

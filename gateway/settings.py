@@ -29,6 +29,8 @@ from pydantic_settings import (
 from filters import Reason, Refused
 from gateway.egress import AddressPolicy
 from gateway.http import networks
+from gateway.mailboxes import MailboxQuotas
+from gateway.store.mailboxes import Bounds
 
 FILE = "dragoman.toml"
 WITHIN = ("embedded", "memory")
@@ -125,6 +127,19 @@ class Settings(BaseSettings):
     """Whether what the broker cannot take is accepted into the store, up to these bounds."""
     spool_messages: int = Field(100_000, ge=1)
     spool_octets: int = Field(256 * 2**20, ge=1)
+    mailboxes_only: bool = False
+    """Whether nothing is offered but mailboxes, for other brokers to deliver to."""
+    mailbox_messages: int = Field(10_000, ge=1)
+    mailbox_octets: int = Field(64 * 2**20, ge=1)
+    """What may wait in one mailbox."""
+    mailbox_age: Length = timedelta(days=2)
+    """How long a message may wait there."""
+    mailbox_idle: Length = timedelta(days=7)
+    """After how long a mailbox that nobody opens is given up."""
+    mailbox_overflow: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|refuse)$")
+    """What happens when more comes than fits."""
+    max_mailboxes: int = Field(10_000, ge=1)
+    max_mailboxes_per_owner: int = Field(100, ge=1)
     archive: Path | None = None
     """The folder in which every notification is archived."""
     public_url: Annotated[str, AfterValidator(_is_base)] | None = None
@@ -190,6 +205,18 @@ class Settings(BaseSettings):
     def scheme(self) -> str:
         """That of the adapter's URL."""
         return self.adapter.get_secret_value().partition(":")[0].lower()
+
+    @property
+    def mailbox_quotas(self) -> MailboxQuotas:
+        """What mailboxes may hold."""
+        refuse = self.mailbox_overflow == "refuse"
+        return MailboxQuotas(
+            self.max_mailboxes_per_owner,
+            self.max_mailboxes,
+            Bounds(self.mailbox_messages, self.mailbox_octets, refuse),
+            self.mailbox_age.total_seconds(),
+            self.mailbox_idle.total_seconds(),
+        )
 
     @property
     def on_loopback(self) -> bool:

@@ -8,35 +8,40 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import structlog
+from sqlalchemy import Connection
 
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused
+from gateway.consumers import Consumers
 from gateway.delivery import Courier, Couriers, Entry
-from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
+from gateway.egress import Target
 from gateway.ids import new_key, public_id
 from gateway.leases import LeaseTerms, grant
+from gateway.mailboxes import SCHEME, Mailboxes, mailbox_target
 from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
 from gateway.sharing import shared
-from gateway.store import Store
+from gateway.store import Store, mailboxes
 from gateway.store import subscriptions as rows
+from gateway.store.mailboxes import Kind, Mailbox
 from mediation import (
-    WSA_NONE,
     Context,
     End,
+    EndpointReference,
     Expiry,
     Family,
     Lease,
     Policy,
     Subscribe,
+    SubscribePulling,
     Subscription,
-    is_anonymous,
+    Wsa,
     prepare,
 )
 
@@ -75,7 +80,8 @@ class Subscriptions:
         self,
         store: Store,
         adapter: XPathFilterAdapter,
-        policy: AddressPolicy,
+        consumers: Consumers,
+        mailboxes: Mailboxes,
         *,
         terms: LeaseTerms,
         quotas: SubscriptionQuotas,
@@ -83,7 +89,8 @@ class Subscriptions:
     ) -> None:
         self._store = store
         self._adapter = adapter
-        self._policy = policy
+        self._consumers = consumers
+        self._mailboxes = mailboxes
         self._terms = terms
         self._quotas = quotas
         self._farewell = farewell
@@ -143,9 +150,8 @@ class Subscriptions:
         return matched
 
     def _entry(self, subscription: Subscription) -> Entry:
-        return Entry(
-            subscription, prepare(subscription), parse_target(subscription.consumer.address)
-        )
+        target = self._consumers.known(subscription.consumer, subscription.key)
+        return Entry(subscription, prepare(subscription), target)
 
     def _add(self, entry: Entry) -> None:
         subscription = entry.subscription
@@ -163,7 +169,13 @@ class Subscriptions:
         _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
 
     async def subscribe(
-        self, request: Subscribe, context: Context, peer: Peer, *, base: str, now: datetime
+        self,
+        request: Subscribe | SubscribePulling,
+        context: Context,
+        peer: Peer,
+        *,
+        base: str,
+        now: datetime,
     ) -> Subscription:
         """Create a subscription; it is in the store and in force on return.
 
@@ -171,9 +183,11 @@ class Subscriptions:
             Refused: as the specification says; nothing was created.
         """
         self._check_rate(peer)
-        target = self._check_address(request.consumer.address)
-        if request.end_to is not None:
-            self._check_address(request.end_to.address)
+        target = None
+        if isinstance(request, Subscribe):
+            target = await self._consumers.check(request.consumer)
+            if request.end_to is not None:
+                await self._consumers.check(request.end_to)
         self._adapter.check(request.filter)
         spec = context.spec
         expires = grant(
@@ -181,31 +195,47 @@ class Subscriptions:
         )
         self._check_quotas(peer, target)
         key = new_key()
-        subscription = Subscription(
+        manager = f"{base}/subscriptions/{key}"
+        lease = Lease(now, expires, request.expires.as_duration)
+        made = partial(
+            Subscription,
             key=key,
             id=public_id(key),
             owner=shared(peer.owner),
             spec=shared(spec),
-            consumer=request.consumer,
-            lease=Lease(now, expires, request.expires.as_duration),
+            lease=lease,
             filter=shared(request.filter),
-            end_to=request.end_to,
-            policy=shared(
-                Policy(raw=request.raw, dialect=request.dialect, packaging=request.packaging)
-            ),
-            manager=f"{base}/subscriptions/{key}",
+            manager=manager,
         )
+        box = None
+        if isinstance(request, Subscribe):
+            policy = Policy(raw=request.raw, dialect=request.dialect, packaging=request.packaging)
+            subscription = made(
+                consumer=request.consumer, end_to=request.end_to, policy=shared(policy)
+            )
+            if target is None:
+                target = await self._consumers.take_on(request.consumer, peer)
+        else:
+            consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
+            policy = Policy(dialect=request.dialect)
+            subscription = made(consumer=consumer, policy=shared(policy))
+            box = Mailbox(key, subscription.id, peer.owner, Kind.SUBSCRIPTION)
+            target = mailbox_target(box, manager)
         entry = Entry(subscription, prepare(subscription), target)
         self._add(entry)  # Counted from now on; matched when it is in the store.
         try:
-            await self._store.submit(partial(rows.insert, subscription=subscription))
+            await self._store.submit(self._inserting(subscription, box, peer))
+            if box is not None:
+                self._mailboxes.made(box)
             await self._adapter.add(key, subscription.filter)
         except BaseException:
             self._drop(entry)
             with contextlib.suppress(Refused):  # Then nothing of it is in the store.
-                self._store.submit(
-                    partial(rows.delete, subscription=subscription, expired=False)
-                ).add_done_callback(_forget_failure)
+                self._store.submit(self._deleting(entry, expired=False)).add_done_callback(
+                    _forget_failure
+                )
+            if box is not None:
+                self._mailboxes.gone(key)
             raise
         _log.info(
             "subscription.created",
@@ -216,25 +246,43 @@ class Subscriptions:
         )
         return subscription
 
-    def _check_address(self, address: str) -> Target:
-        if is_anonymous(address) or address == WSA_NONE:
-            raise AddressRefused(address)  # There is no connection to answer events on.
-        target = parse_target(address)
-        self._policy.check(target)
-        return target
+    def _inserting(
+        self, subscription: Subscription, box: Mailbox | None, peer: Peer
+    ) -> Callable[[Connection], None]:
+        """What keeps a subscription, and the box that is made for it, in one transaction."""
+        making = self._mailboxes.making(box, peer) if box is not None else None
+
+        def insert(connection: Connection) -> None:
+            if making is not None:
+                making(connection)
+            rows.insert(connection, subscription)
+
+        return insert
+
+    def _deleting(self, entry: Entry, *, expired: bool) -> Callable[[Connection], bool]:
+        """What forgets a subscription, and the box that was made for it."""
+
+        def delete(connection: Connection) -> bool:
+            if _has_own_box(entry):
+                mailboxes.destroy(connection, entry.subscription.key)
+            return rows.delete(connection, entry.subscription, expired=expired)
+
+        return delete
 
     def _check_rate(self, peer: Peer) -> None:
         wait = 0.0 if peer.trusted else self._rate.take(peer.owner, time.monotonic())
         if wait:
             raise QuotaExceeded(Reason.RATE, "Too many Subscribe requests.", retry_after=wait)
 
-    def _check_quotas(self, peer: Peer, target: Target) -> None:
+    def _check_quotas(self, peer: Peer, target: Target | None) -> None:
         if len(self._entries) >= self._quotas.total:
             raise QuotaExceeded(Reason.QUOTA, "There are too many subscriptions.")
         if peer.trusted:
             return
         if self._owners[peer.owner] >= self._quotas.owner:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions.")
+        if target is None:
+            return  # Its box is its own destination.
         if self._owner_destinations[_place(peer.owner, target)] >= self._quotas.destination:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions to one destination.")
 
@@ -276,6 +324,31 @@ class Subscriptions:
         expires = grant(asked, family, self._terms, trusted=peer.trusted, now=now)
         lease = Lease(entry.subscription.lease.created, expires, asked.as_duration)
         return await self._change(entry, lambda old: replace(old, lease=lease))
+
+    async def keep_alive(self, entry: Entry, seconds: float) -> None:
+        """Let a subscription live for *seconds* at least: its subscriber just showed itself."""
+        lease = entry.subscription.lease
+        end = datetime.now(UTC) + timedelta(seconds=seconds)
+        if lease.expires is not None and lease.expires < end:
+            await self._change(
+                entry, lambda old: replace(old, lease=replace(old.lease, expires=end))
+            )
+
+    def filling(self, box: Mailbox) -> Entry | None:
+        """The subscription that *box* was made for."""
+        return self._entries.get(box.key) if box.kind is Kind.SUBSCRIPTION else None
+
+    async def end_filling(self, box: Mailbox) -> None:
+        """End what fills *box*, which is no more."""
+        for entry in list(self._entries.values()):
+            if entry.target.scheme == SCHEME and entry.target.host == box.key:
+                with contextlib.suppress(Refused):
+                    await self.end(entry, why=End.CANCELLING, reason="Its mailbox was destroyed.")
+
+    @property
+    def longest_lease(self) -> timedelta:
+        """What a stranger gets at most."""
+        return self._terms.longest
 
     async def set_paused(self, entry: Entry, paused: bool) -> Subscription:
         """Pause or resume; that it is so already is no error."""
@@ -335,9 +408,7 @@ class Subscriptions:
         """The store first: what is answered is final, and what failed has changed nothing."""
         if entry.ended:
             raise SubscriptionUnknown
-        there = await self._store.submit(
-            partial(rows.delete, subscription=entry.subscription, expired=expired)
-        )
+        there = await self._store.submit(self._deleting(entry, expired=expired))
         await self._has_ended(entry, expired=expired)
         if not there:  # Another replica ended it.
             raise SubscriptionUnknown
@@ -348,6 +419,8 @@ class Subscriptions:
         if self.courier is not None:
             self.courier.end(entry, expired=expired)
         self._drop(entry)
+        if _has_own_box(entry):
+            self._mailboxes.gone(entry.subscription.key)
         await self._adapter.remove(entry.subscription.key)
 
     # What other replicas do.
@@ -484,6 +557,10 @@ class Subscriptions:
                 heapq.heappush(self._expiries, (time.time() + 5.0, key))
             else:
                 _log.info("subscription.expired", subscription=entry.id)
+
+
+def _has_own_box(entry: Entry) -> bool:
+    return entry.target.scheme == SCHEME and entry.target.host == entry.subscription.key
 
 
 def _forget_failure(future: "asyncio.Future[Any]") -> None:

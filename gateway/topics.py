@@ -3,11 +3,13 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from filters import DEFAULT_TOPIC, Topic
-from mediation import Notification
+from filters import DEFAULT_TOPIC, Filter, FilterSet, Topic
+from mediation import Notification, event
 
 TOPICS = 10_000
 OCTETS = 64 * 2**20
+SYNCHRONIZED = 256
+"""Current messages that are sent to one subscriber at a time."""
 
 
 class TopicsSeen:
@@ -35,6 +37,18 @@ class TopicsSeen:
     def current(self, topic: Topic) -> Notification | None:
         """The last message on *topic*."""
         return self._current.get(topic)
+
+    def matching(self, filter_: Filter) -> Sequence[Notification]:
+        """The current messages that *filter_* takes, `SYNCHRONIZED` of the latest at most."""
+        filters: FilterSet[str] = FilterSet()
+        filters.add("", filter_)
+        found: list[Notification] = []
+        for notification in reversed(self._current.values()):
+            if filters.match(event(notification)):
+                found.append(notification)
+                if len(found) == SYNCHRONIZED:
+                    break
+        return found[::-1]
 
     def topics(self) -> Sequence[Topic]:
         return tuple(self._current)

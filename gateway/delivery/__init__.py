@@ -1,5 +1,6 @@
 """Delivery: one ordered, bounded outbox a subscription; what waits lies in the store."""
 
+from gateway.delivery.again import deliver_again
 from gateway.delivery.courier import HOPS_PROPERTY, Courier
 from gateway.delivery.couriers import Couriers
 from gateway.delivery.ledger import Law
@@ -19,5 +20,6 @@ __all__ = [
     "Sender",
     "Share",
     "author",
+    "deliver_again",
     "next_position",
 ]

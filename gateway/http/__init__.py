@@ -2,6 +2,7 @@
 
 from gateway.http.body import read_body
 from gateway.http.connections import ConnectionGate, Network, Networks, networks
+from gateway.http.delivered import was_delivered
 from gateway.http.forwarded import HttpSettings, client_address, public_base
 from gateway.http.limits import HttpLimits
 from gateway.http.media import MediaType, content_type, parse_media_type, soap_media_type
@@ -29,4 +30,5 @@ __all__ = [
     "read_body",
     "send_refusal",
     "soap_media_type",
+    "was_delivered",
 ]

@@ -20,6 +20,8 @@ class LingeringTransport:
         self._timer: asyncio.TimerHandle | None = None
         self.receiving = False
         """Whether the peer is in mid-request."""
+        self.aborted = False
+        """What was not written yet was thrown away."""
 
     @property
     def lingering(self) -> bool:
@@ -49,6 +51,7 @@ class LingeringTransport:
             self.abort()
 
     def abort(self) -> None:
+        self.aborted = True
         self.stop()
         self._transport.abort()
 

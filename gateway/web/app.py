@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Reason, Refused
+from gateway.doors import MESSAGE_BOXES, door_at
 from gateway.http import HostMiddleware
 from gateway.web.api import api_routes
 from gateway.web.health import health_routes
@@ -20,8 +21,8 @@ _STATUS = {
     Reason.TOO_LARGE: 413,
     Reason.RATE: 429,
 }
-_SOAP_PATHS = frozenset({"/soap", "/soap/", "/soap/topic", "/subscriptions"})
-_SOAP_PREFIXES = ("/soap/topic/", "/subscriptions/")
+_SOAP_PATHS = frozenset({"/soap", "/soap/", "/soap/topic", "/subscriptions", "/pullpoints"})
+_SOAP_PREFIXES = ("/soap/topic/", "/subscriptions/", "/pullpoints/")
 API_BODY = 2**20
 """Octets that a request to the administration may have."""
 
@@ -36,10 +37,16 @@ class _Dispatch:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path = scope["path"]
-            if path in _SOAP_PATHS or path.startswith(_SOAP_PREFIXES):
+            if path in _SOAP_PATHS or path.startswith(_SOAP_PREFIXES) or _is_door(scope):
                 await self._soap(scope, receive, send)
                 return
         await self._rest(scope, receive, send)
+
+
+def _is_door(scope: Scope) -> bool:
+    """Whether SOAP messages come to this path of a mailbox; the other methods are JSON's."""
+    door = door_at(scope["path"])
+    return door is not None and (door.kind in MESSAGE_BOXES or scope["method"] == "POST")
 
 
 def make_app(gateway: "Gateway") -> ASGIApp:
@@ -64,4 +71,4 @@ def make_app(gateway: "Gateway") -> ASGIApp:
     async def root() -> RedirectResponse:
         return RedirectResponse("/docs")
 
-    return HostMiddleware(_Dispatch(gateway.soap, api), gateway.http_settings)
+    return HostMiddleware(_Dispatch(gateway.endpoint, api), gateway.http_settings)

@@ -287,7 +287,6 @@ async def test_what_is_not_offered(gateway: Running, speaker: Speaker) -> None:
         '<e:Subscribe xmlns:e="http://www.w3.org/2011/03/ws-evt"/>',
         '<e:Subscribe xmlns:e="http://schemas.xmlsoap.org/ws/2004/01/eventing"/>',
         '<b:RegisterPublisher xmlns:b="http://docs.oasis-open.org/wsn/br-2"/>',
-        f'<n:CreatePullPoint xmlns:n="{WSNT}"/>',
         f'<n:SubscribeResponse xmlns:n="{WSNT}"/>',
         f'<e:SubscriptionEnd xmlns:e="{WSE}"/>',
         f'<r:QueryResourceProperties xmlns:r="{RP}"/>',

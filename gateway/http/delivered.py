@@ -1,0 +1,65 @@
+"""Whether a peer has an answer: not only that it was written, but that it was taken in."""
+
+import asyncio
+import fcntl
+import socket
+import struct
+import sys
+import termios
+from typing import Protocol
+
+from starlette.types import Scope
+
+CONNECTION = "dragoman.connection"
+"""The extension of the ASGI scope that is the connection."""
+_SOONEST, _LATEST = 0.001, 0.05
+
+
+class Connection(Protocol):
+    """The connection of a request."""
+
+    @property
+    def lost(self) -> bool | None:
+        """None while it is open; then whether it broke, with something unwritten or by a reset."""
+
+    @property
+    def unwritten(self) -> int:
+        """Octets that the system has not taken yet."""
+
+    @property
+    def socket(self) -> socket.socket | None: ...
+
+
+def unacknowledged(sock: socket.socket) -> int:
+    """Octets on their way that the peer's system has not acknowledged (Linux: SIOCOUTQ); 0 where
+    the system does not say."""
+    if sys.platform != "linux":
+        return 0
+    try:
+        answer = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
+    except OSError:
+        return 0
+    return int(struct.unpack("i", answer)[0])
+
+
+async def was_delivered(scope: Scope, seconds: float) -> bool:
+    """Wait until the peer of *scope* has all of the answer, *seconds* at most; whether it has.
+
+    What a proxy has taken in counts: nobody sees further than to the next hop.
+    """
+    connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
+    if connection is None:
+        return True
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    pause = _SOONEST
+    while True:
+        if connection.lost is not None:
+            return not connection.lost
+        sock = connection.socket
+        if not connection.unwritten and (sock is None or not unacknowledged(sock)):
+            return True
+        if loop.time() >= end:
+            return False
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LATEST)

@@ -1,0 +1,460 @@
+"""The one SOAP service, whatever transport a message comes by: octets to a request, what it does,
+an answer in what the peer spoke."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from urllib.parse import urlsplit
+
+import structlog
+
+from adapters import AdapterUnavailable
+from filters import Reason, Refused, Topic, parse_clark
+from filters.topics import Step
+from gateway.doors import MESSAGE_BOXES, Door, DoorKind, door_at
+from gateway.egress import (
+    AddressPolicy,
+    Request,
+    SendFailed,
+    Transport,
+    parse_target,
+    read_hops,
+)
+from gateway.ids import message_urn
+from gateway.mailboxes import Mailboxes
+from gateway.operations import Call, Operations, Outcome
+from gateway.parsing import Parsing
+from gateway.peers import Peer
+from mediation import (
+    WSA_NONE,
+    Arrival,
+    Attachment,
+    Context,
+    CreateMailbox,
+    DestroyMailbox,
+    Done,
+    EndpointReference,
+    Incoming,
+    Operation,
+    Packaging,
+    Publish,
+    Rejected,
+    Soap,
+    Subscribe,
+    Take,
+    Version,
+    Wsa,
+    http_headers,
+    is_anonymous,
+    read,
+    reference_headers,
+    write_fault,
+    write_response,
+)
+from mediation.mailbox import kept, message_id, split
+
+TOPIC_PATH = "/soap/topic/"
+UNDECODED = "\ufffd"
+"""What the server makes of octets in a path that are not UTF-8."""
+RETRY_AFTER = 2.0
+"""Seconds after which a peer may try again what we could not take."""
+REPLIES_AT_A_TIME = 64
+_ON_THE_CONNECTION = frozenset(
+    {Reason.REPLY_ADDRESS, Reason.TOO_LARGE, Reason.RATE, Reason.UNAVAILABLE, Reason.INTERNAL}
+)
+_KEPT_ALL_THE_SAME = frozenset({Reason.ACTION_UNSUPPORTED, Reason.MESSAGE_INVALID})
+"""What a message may be refused for that a mailbox keeps: it need not be ours to understand."""
+_log = structlog.get_logger("dragoman.soap")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message as a transport took it in.
+
+    Attributes:
+        octets: The envelope; of a package, its root part.
+        base: The gateway's URL as the peer sees it, without a slash at its end.
+        path: That of the request; empty where the transport has none, and ``wsa:To`` says it.
+        hint: The version of SOAP to refuse it in while the envelope's own is unknown.
+        action: As the transport says it.
+        hops: How many gateways it went through, as the last of them said it.
+        packaging: How it came, hence what the peer can read.
+        gone: Returns when the peer has gone, so that nobody waits on its behalf.
+    """
+
+    octets: bytes
+    peer: Peer
+    base: str
+    path: str = ""
+    hint: Soap = Soap.V1_1
+    charset: str | None = None
+    action: str | None = None
+    hops: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    packaging: Packaging = Packaging.NONE
+    gone: Callable[[], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What goes back on the connection; without a body nothing does (HTTP: 202).
+
+    Attributes:
+        status: That of HTTP.
+        expected: The peer can relate it to its request, which had a message id.
+        handed_over: To be awaited when the reply was written, with whether the peer has it.
+    """
+
+    status: int
+    soap: Soap
+    action: str = ""
+    body: bytes = b""
+    retry_after: float | None = None
+    expected: bool = True
+    handed_over: Callable[[bool], Awaitable[None]] | None = None
+
+
+def topic_of_path(path: str) -> Topic | None:
+    """The topic that ``/soap/topic/<name>`` names: a path in the ad hoc namespace, or Clark
+    notation; decoded once already.
+
+    Raises:
+        Refused: ``TOPIC_INVALID``.
+    """
+    name = path.removeprefix(TOPIC_PATH).strip() if path.startswith(TOPIC_PATH) else ""
+    if not name:
+        return None
+    steps: tuple[Step, ...] = ()
+    with contextlib.suppress(ValueError):
+        if "{" in name:
+            steps = parse_clark(name).steps
+        else:
+            steps = tuple(Step(None, step) for step in name.split("/"))
+    fits = 0 < len(steps) <= 64 and len(name) <= 4096
+    if not fits or not all(map(_is_name, steps)) or UNDECODED in name:
+        raise Refused(Reason.TOPIC_INVALID, "The URL does not name a topic.")
+    return Topic(steps)
+
+
+def _is_name(step: Step) -> bool:
+    return bool(step.name) and step.name.isprintable() and (step.namespace or "").isprintable()
+
+
+class SoapService:
+    """Answers messages.
+
+    Args:
+        mailboxes_only: Whether it does nothing else than keep and hand over messages.
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        parsing: Parsing,
+        mailboxes: Mailboxes,
+        transport: Transport,
+        policy: AddressPolicy,
+    ) -> None:
+        self._operations = operations
+        self._parsing = parsing
+        self._mailboxes = mailboxes
+        self._transport = transport
+        self._policy = policy
+        self._replies: set[asyncio.Task[None]] = set()
+        self.requests: dict[str, int] = {}
+        """Requests by operation; refusals by their reason."""
+        self.refusals: dict[str, int] = {}
+        self.draining = False
+
+    async def handle(self, arrived: Arrived) -> Reply:
+        """Do what *arrived* asks for; it raises nothing."""
+        context = Context(arrived.hint)
+        try:
+            try:
+                incoming = await self._read(arrived)
+            except Rejected as rejected:
+                reply = await self._keep_unread(arrived, rejected)
+                if reply is None:
+                    raise
+                return reply
+            context = incoming.context
+            return await self._perform(arrived, incoming)
+        except Rejected as rejected:
+            return self._fault(rejected.refused, rejected.context)
+        except Refused as refused:
+            return self._fault(refused, context)
+        except Exception:
+            _log.exception("soap.internal-error")
+            internal = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
+            return self._fault(internal, context)
+
+    async def _read(self, arrived: Arrived) -> Incoming:
+        topic, unreadable = None, None
+        try:
+            topic = topic_of_path(arrived.path)
+        except Refused as refused:
+            unreadable = refused
+        arrival = Arrival(
+            source=arrived.peer.source,
+            time=datetime.now(UTC),
+            fresh_id=message_urn(),
+            url_topic=topic,
+            http_action=arrived.action or None,
+            attachments=arrived.attachments,
+            packaging=arrived.packaging,
+        )
+        incoming = await self._parsing.run(
+            len(arrived.octets),
+            lambda learnt: read(
+                arrived.octets,
+                arrival,
+                soap_hint=arrived.hint,
+                charset=arrived.charset,
+                learnt=learnt,
+            ),
+            trusted=arrived.peer.trusted,
+        )
+        if unreadable is not None:  # Said in the envelope's version of SOAP, which is known now.
+            raise Rejected(incoming.context, unreadable)
+        if not arrived.path:
+            return self._with_topic_of_to(incoming)
+        return incoming
+
+    @staticmethod
+    def _with_topic_of_to(incoming: Incoming) -> Incoming:
+        """Where the transport has no path, ``wsa:To`` may name the topic of an event."""
+        request, to = incoming.request, incoming.context.headers.to
+        if not isinstance(request, Publish) or to is None:
+            return incoming
+        try:
+            topic = topic_of_path(urlsplit(to).path)
+        except ValueError:
+            return incoming
+        except Refused as refused:
+            raise Rejected(incoming.context, refused) from refused
+        if topic is None:
+            return incoming
+        notifications = tuple(
+            one if one.topic is not None else replace(one, topic=topic)
+            for one in request.notifications
+        )
+        return replace(incoming, request=Publish(notifications))
+
+    async def _perform(self, arrived: Arrived, incoming: Incoming) -> Reply:
+        context = incoming.context
+        operation = context.operation.value if context.operation else "unknown"
+        self.requests[operation] = self.requests.get(operation, 0) + 1
+        if self.draining:
+            raise AdapterUnavailable("The gateway is stopping.")
+        door = self._door(arrived, context)
+        if door is not None and _is_for_the_box(door, incoming):
+            return await self._keep(arrived, door, incoming)
+        call = Call(
+            incoming, arrived.peer, arrived.base, arrived.path, read_hops(arrived.hops), door,
+            arrived.gone,
+        )  # fmt: skip
+        elsewhere = self._reply_elsewhere(incoming)
+        outcome = await self._operations.execute(call)
+        if outcome.response is None:
+            return Reply(202, context.soap)
+        try:
+            extra = ""
+            if elsewhere is not None and context.wsa is not None:
+                extra = reference_headers(elsewhere, context.wsa).decode()
+            action, body = write_response(
+                outcome.response, context, message_id=message_urn(), reply_headers=extra
+            )
+        except BaseException:
+            await self._hand_over(outcome, False)
+            raise
+        handed_over = partial(self._hand_over, outcome) if outcome.batch is not None else None
+        if elsewhere is None:
+            return Reply(
+                200, context.soap, action, body,
+                expected=context.headers.message_id is not None, handed_over=handed_over,
+            )  # fmt: skip
+        self._reply(elsewhere, context.soap, action, body, handed_over)
+        return Reply(202, context.soap)
+
+    async def _hand_over(self, outcome: Outcome, whole: bool) -> None:
+        if outcome.batch is not None:
+            await self._mailboxes.handed_over(outcome.batch, whole)
+
+    def refuse(self, rejected: Rejected) -> Reply:
+        """The answer to a message that a transport could not take apart."""
+        return self._fault(rejected.refused, rejected.context)
+
+    # What is only kept.
+
+    @staticmethod
+    def _door(arrived: Arrived, context: Context) -> Door | None:
+        """The door that the message came to: that of the path, else that of ``wsa:To``."""
+        door = door_at(arrived.path)
+        if door is None and arrived.path in ("", "/", "/soap", "/soap/"):
+            door = door_at(context.headers.to)
+        return door
+
+    async def _keep_unread(self, arrived: Arrived, rejected: Rejected) -> Reply | None:
+        """A mailbox keeps what nobody here understands, if it is an envelope."""
+        if rejected.refused.reason not in _KEPT_ALL_THE_SAME:
+            return None
+        door = self._door(arrived, rejected.context)
+        if door is None or door.kind is DoorKind.SUBSCRIPTION or door.key is None:
+            return None
+        try:
+            return await self._keep(arrived, door, Incoming(rejected.context, Publish(())))
+        except Refused as refused:
+            raise Rejected(rejected.context, refused) from refused
+
+    async def _keep(self, arrived: Arrived, door: Door, incoming: Incoming) -> Reply:
+        context = incoming.context
+        if self.draining:
+            raise AdapterUnavailable("The gateway is stopping.")
+        box = await self._operations.mailbox_for(door, incoming.named, arrived.peer)
+        whole = door.kind in MESSAGE_BOXES
+
+        def envelopes(_: object) -> list[tuple[str | None, bytes]]:
+            envelope = kept(arrived.octets, arrived.charset)
+            if whole:
+                return [(message_id(envelope), envelope)]
+            return [(message_id(part), part) for part in split(envelope)]
+
+        parts = await self._parsing.run(
+            len(arrived.octets), envelopes, trusted=arrived.peer.trusted
+        )
+        await self._mailboxes.put(box, parts)
+        self._operations.stored += len(parts)
+        if door.kind is not DoorKind.MESSAGE_BOX_2011:
+            return Reply(202, context.soap)
+        stored = replace(
+            context, version=Version.MESSAGE_BOX_2011, operation=Operation.STORE_MESSAGES
+        )
+        action, body = write_response(Done(), stored, message_id=message_urn())
+        return Reply(
+            200, context.soap, action, body, expected=context.headers.message_id is not None
+        )
+
+    # Where the answer goes.
+
+    def _reply_elsewhere(self, incoming: Incoming) -> EndpointReference | None:
+        """Where the answer goes, if not on the connection that the request came on.
+
+        Raises:
+            Refused: ``REPLY_ADDRESS``: the policy does not allow the address.
+        """
+        headers, request = incoming.context.headers, incoming.request
+        self._elsewhere(headers.fault_to, "wsa:FaultTo")
+        reply_to = headers.reply_to
+        if (
+            reply_to is not None
+            and isinstance(request, Subscribe)
+            and request.consumer.address == reply_to.address
+        ):
+            return None  # agsh/onvif names its consumer there and waits on the connection.
+        return self._elsewhere(reply_to, "wsa:ReplyTo")
+
+    def _fault_elsewhere(self, refused: Refused, context: Context) -> EndpointReference | None:
+        """Where a fault goes, if not on the connection: what HTTP has a status for, and whether an
+        event was accepted, is said there always."""
+        headers, operation = context.headers, context.operation
+        if operation in (None, Operation.PUBLISH) or refused.reason in _ON_THE_CONNECTION:
+            return None
+        to = headers.fault_to
+        if to is None and operation is not Operation.SUBSCRIBE:  # It may be agsh/onvif's.
+            to = headers.reply_to
+        try:
+            return self._elsewhere(to, "")
+        except Refused:
+            return None
+
+    def _elsewhere(self, epr: EndpointReference | None, name: str) -> EndpointReference | None:
+        """*epr*, unless it means the connection.
+
+        Raises:
+            Refused: ``REPLY_ADDRESS``: the policy does not allow the address. ``UNAVAILABLE``.
+        """
+        if epr is None or is_anonymous(epr.address):
+            return None
+        if epr.address == WSA_NONE and epr.wsa is Wsa.V2005_08:
+            return epr
+        try:
+            self._policy.check(parse_target(epr.address))
+        except Refused as refused:
+            raise Refused(
+                Reason.REPLY_ADDRESS, "The reply address is refused.", names=(name,)
+            ) from refused
+        if len(self._replies) >= REPLIES_AT_A_TIME:
+            raise AdapterUnavailable("Too many replies are under way.")
+        return epr
+
+    def _reply(
+        self,
+        to: EndpointReference,
+        soap: Soap,
+        action: str,
+        body: bytes,
+        handed_over: Callable[[bool], Awaitable[None]] | None = None,
+    ) -> None:
+        async def send() -> None:
+            answered = False
+            try:
+                if to.address != WSA_NONE:
+                    request = Request(
+                        parse_target(to.address), body, http_headers(soap, action), soap=soap
+                    )
+                    answer = await self._transport.send(request)
+                    answered = 200 <= answer.status < 300
+            except SendFailed as failure:
+                _log.warning("soap.reply-failed", kind=failure.kind.value)
+            finally:
+                if handed_over is not None:
+                    await handed_over(answered)
+
+        if to.address == WSA_NONE and handed_over is None:
+            return
+        task = asyncio.get_running_loop().create_task(send())
+        self._replies.add(task)
+        task.add_done_callback(self._replies.discard)
+
+    def _fault(self, refused: Refused, context: Context) -> Reply:
+        self.count_refusal(refused.reason.value)
+        retry_after = refused.retry_after
+        if retry_after is None and refused.reason is Reason.UNAVAILABLE:
+            retry_after = RETRY_AFTER
+        _log.info(
+            "soap.refused",
+            reason=refused.reason.value,
+            operation=context.operation.value if context.operation else None,
+            element=context.element[:200],
+            value=refused.value[:200],
+        )
+        elsewhere = self._fault_elsewhere(refused, context)
+        status, body = write_fault(
+            refused,
+            context,
+            now=datetime.now(UTC),
+            message_id=message_urn(),
+            retry_after=retry_after,
+            to=elsewhere,
+        )
+        if elsewhere is not None:
+            self._reply(elsewhere, context.soap, "", body)
+            return Reply(202, context.soap)
+        expected = context.headers.message_id is not None
+        return Reply(status, context.soap, "", body, retry_after, expected)
+
+    def count_refusal(self, reason: str) -> None:
+        """One message more was refused for *reason*."""
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+
+def _is_for_the_box(door: Door, incoming: Incoming) -> bool:
+    """Whether a message is one to keep in the box that it came to, and asks for nothing."""
+    if door.kind is DoorKind.SUBSCRIPTION:
+        return False
+    if door.kind in MESSAGE_BOXES:  # They keep all but what is asked of themselves.
+        return not isinstance(incoming.request, CreateMailbox | Take | DestroyMailbox)
+    return isinstance(incoming.request, Publish)
