@@ -17,6 +17,7 @@ comes in one piece costs no timer. While we do not read, the sender is not late.
 """
 
 import asyncio
+import ssl
 from enum import Enum
 from functools import partial
 from http import HTTPStatus
@@ -27,6 +28,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from gateway.http.connections import ConnectionGate
+from gateway.http.handshakes import Handshaking
 from gateway.http.heads import HeadRefused, check_head
 from gateway.http.limits import HttpLimits
 from gateway.http.lingering import LingeringTransport
@@ -42,9 +44,25 @@ class _Phase(Enum):
     BODY = "body"
 
 
-def hardened(limits: HttpLimits, gate: ConnectionGate) -> type[asyncio.Protocol]:
-    """What ``uvicorn.Config(http=...)`` takes: the protocol with *limits* behind *gate*."""
-    return cast(type[asyncio.Protocol], partial(HardenedProtocol, limits=limits, gate=gate))
+def hardened(
+    limits: HttpLimits, gate: ConnectionGate, tls: ssl.SSLContext | None = None
+) -> type[asyncio.Protocol]:
+    """What ``uvicorn.Config(http=...)`` takes: the protocol with *limits* behind *gate*; with *tls*
+    behind a handshake, which uvicorn then must know nothing of."""
+    protocol = partial(HardenedProtocol, limits=limits, gate=gate)
+    if tls is None:
+        return cast(type[asyncio.Protocol], protocol)
+
+    def handshaking(
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> asyncio.Protocol:
+        make = partial(protocol, config, server_state, app_state, _loop)
+        return Handshaking(tls, gate, make, cast(set[asyncio.Protocol], server_state.connections))
+
+    return cast(type[asyncio.Protocol], handshaking)
 
 
 class HardenedProtocol(HttpToolsProtocol):
@@ -185,6 +203,9 @@ class HardenedProtocol(HttpToolsProtocol):
             self.url = check_head(self.parser.get_http_version(), self.url, self.headers)
         except HeadRefused as refused:
             raise self._refused(refused.status) from None
+        if self.parser.get_http_version() == "1.0":
+            # RFC 9110, "Expect": such a client reads no interim answer.
+            self.expect_100_continue = False
         super().on_headers_complete()
         self._phase = _Phase.BODY
         self._gate.serve(self)
