@@ -72,11 +72,38 @@ class Authority:
 
 
 def server_context(folder: Path, host: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A context for a server named *host*, and one for clients that trust its authority alone."""
-    authority = Authority(folder)
+    """A context for a server named *host*, and one for clients that trust it alone.
+
+    Its key, and its certificate that nobody else signed, are in ``server.pem`` then.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _named(host)
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    chain = folder / "server.pem"
+    chain.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        + _pem(certificate)
+    )
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(*authority.issue(host, file="server"))
-    return server, ssl.create_default_context(cafile=str(authority.certificate))
+    server.load_cert_chain(chain)
+    client = ssl.create_default_context(cadata=_pem(certificate).decode("ascii"))
+    return server, client
 
 
 def _named(name: str) -> x509.Name:

@@ -4,6 +4,7 @@ import gzip
 import json
 import resource
 import socket
+import ssl
 import threading
 import time
 import tracemalloc
@@ -11,7 +12,6 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import uvicorn
@@ -89,12 +89,17 @@ async def answer(send: Send, body: bytes) -> None:
 class Server:
     """uvicorn as the gateway runs it, in a thread of its own."""
 
-    def __init__(self, limits: HttpLimits, trusted: tuple[str, ...] = (), **options: Any) -> None:
+    def __init__(
+        self,
+        limits: HttpLimits,
+        trusted: tuple[str, ...] = (),
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.application = Application(limits)
         self.gate = ConnectionGate(limits, networks(trusted))
         config = uvicorn.Config(
             HostMiddleware(self.application, SETTINGS),
-            http=hardened(limits, self.gate),
+            http=hardened(limits, self.gate, tls),
             loop="uvloop",
             lifespan="off",
             ws="none",
@@ -103,7 +108,6 @@ class Server:
             proxy_headers=False,
             timeout_keep_alive=1,
             timeout_graceful_shutdown=1,
-            **options,
         )
         self._server = uvicorn.Server(config)
         self._socket = socket.create_server(("0.0.0.0", 0), backlog=2048)
@@ -121,8 +125,10 @@ class Server:
 
 
 @contextmanager
-def serving(limits: HttpLimits, *trusted: str, **options: Any) -> Iterator[Server]:
-    server = Server(limits, trusted, **options)
+def serving(
+    limits: HttpLimits, *trusted: str, tls: ssl.SSLContext | None = None
+) -> Iterator[Server]:
+    server = Server(limits, trusted, tls)
     server.start()
     try:
         yield server
@@ -479,9 +485,9 @@ class TestRefusals:
         assert server.application.requests == []
 
     def test_over_tls(self, tmp_path: Path) -> None:
-        _, client = server_context(tmp_path, "gateway.example")
+        tls, client = server_context(tmp_path, "gateway.example")
         with (
-            serving(HASTY, ssl_certfile=str(tmp_path / "server.pem")) as server,
+            serving(HASTY, tls=tls) as server,
             connect(server) as plain,
             client.wrap_socket(plain, server_hostname="gateway.example") as sock,
         ):
