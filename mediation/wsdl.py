@@ -7,7 +7,7 @@ those of their specifications.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mediation import eventing, names, notification, wsrf
+from mediation import eventing, names, notification, onvif, wsrf
 from mediation.requests import Operation
 from mediation.soap import xml_attribute
 from mediation.versions import Soap
@@ -73,10 +73,15 @@ def _offers() -> Sequence[_Offer]:
             "PausableSubscriptionManager",
             (Operation.RENEW, Operation.UNSUBSCRIBE, Operation.PAUSE, Operation.RESUME),
         ),
+        ("CreatePullPoint", (Operation.CREATE_PULL_POINT,)),
+        ("PullPoint", (Operation.GET_MESSAGES, Operation.DESTROY_PULL_POINT)),
     ):
         for operation in operations:
             action = f"{names.WSN_1_3_ACTIONS}{port_type}/{operation.value}Request"
             offers.append(_Offer(port_type, operation, wsn, action))
+    for operation, action in onvif.ACTION_OF.items():
+        port_type = action.removeprefix(names.ONVIF_EVENTS).split("/")[1]
+        offers.append(_Offer(port_type, operation, names.ONVIF_EVENTS, f"{action}Request"))
     for name, operation in wsrf.OPERATIONS.items():
         namespace = name[1:].partition("}")[0]
         port_type = "ResourceLifetime" if namespace == wsrf.RL else "ResourceProperties"
