@@ -6,7 +6,7 @@ from itertools import islice
 
 from filters import Reason
 from gateway.http.limits import HttpLimits
-from gateway.http.media import DIME, MULTIPART
+from gateway.http.media import DIME, MULTIPART, unsupported
 from gateway.http.refusal import HttpRefusal
 from mediation import (
     Attachment,
@@ -69,8 +69,8 @@ def unpack(
         learnt: Collects the names in it.
 
     Raises:
-        HttpRefusal: 413; 415 for a package of something else; 400 for what is no DIME message, or
-            one with something behind it.
+        HttpRefusal: 413; 415 for a package of something else, or without a boundary; 400 for what
+            is no DIME message, or one with something behind it.
         Rejected: What is wrong with a MIME package, or with its root.
     """
     if media_type.name == DIME:
@@ -128,8 +128,9 @@ def _unpack_mime(
     media_type: MediaType, octets: bytes, limits: HttpLimits, learnt: set[str] | None
 ) -> Unpacked:
     type_ = media_type.parameters.get("type")
-    if type_ is not None and type_.lower().partition(";")[0].strip() not in ROOTS:
-        raise HttpRefusal(415, "The media type is not supported.")
+    of_something_else = type_ is not None and type_.lower().partition(";")[0].strip() not in ROOTS
+    if of_something_else or "boundary" not in media_type.parameters:
+        raise unsupported()
     says = media_type.parameters.get("start-info", "") + (type_ or "")
     hint = Soap.V1_2 if "application/soap+xml" in says.lower() else Soap.V1_1
     try:

@@ -13,6 +13,7 @@ __all__ = [
     "content_type",
     "parse_media_type",
     "soap_media_type",
+    "unsupported",
 ]
 
 MULTIPART = "multipart/related"
@@ -32,7 +33,7 @@ def parse_media_type(text: str) -> MediaType:
     try:
         return mime.parse_media_type(text)
     except mime.MimeError as error:
-        raise _unsupported() from error
+        raise unsupported() from error
 
 
 def content_type(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
@@ -43,7 +44,7 @@ def content_type(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
     """
     values = [value for name, value in headers if name == b"content-type"]
     if len(values) != 1:
-        raise _unsupported()
+        raise unsupported()
     return parse_media_type(values[0].decode("latin-1"))
 
 
@@ -56,12 +57,13 @@ def soap_media_type(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
     """
     media_type = content_type(headers)
     if media_type.name not in SOAP_MEDIA_TYPES:
-        raise _unsupported()
+        raise unsupported()
     if media_type.charset is not None and media_type.charset not in CHARSETS:
-        raise _unsupported()
+        raise unsupported()
     return media_type
 
 
-def _unsupported() -> HttpRefusal:
+def unsupported() -> HttpRefusal:
+    """415, with what would do."""
     accepted = ", ".join(sorted(SOAP_MEDIA_TYPES))
     return HttpRefusal(415, "The media type is not supported.", {"Accept-Post": accepted})
