@@ -6,11 +6,14 @@ from tests.mediation.schemas import Validator
 
 
 @pytest.fixture(scope="session")
-def validator(request: pytest.FixtureRequest) -> Validator:
+def validator(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Validator:
     """The specifications' schemas; where they are not, it takes whatever is well-formed, and
     ``test_the_validator_refuses`` says so."""
+    scratch = tmp_path_factory.mktemp("schemas")
     try:
         folder = request.getfixturevalue("shared")
     except pytest.skip.Exception:
-        return Validator(None)
-    return Validator(folder / "specs/schemas")
+        return Validator(None, scratch)
+    return Validator(folder / "specs/schemas", scratch)
