@@ -337,7 +337,10 @@ class Operations:
 
     @staticmethod
     def _is_lenient(call: Call) -> bool:
-        return call.incoming.context.version is Version.MESSAGE_BOX_2011
+        version, operation = call.incoming.context.version, call.incoming.context.operation
+        return version is Version.MESSAGE_BOX_2011 or (
+            version is Version.MESSAGE_BOX_2004 and operation is Operation.DESTROY_MESSAGE_BOX
+        )
 
 
 KEPT_ALIVE = 60.0

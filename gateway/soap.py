@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import structlog
@@ -45,6 +46,7 @@ from mediation import (
     Soap,
     Subscribe,
     Take,
+    TakeFor,
     Version,
     Wsa,
     http_headers,
@@ -55,6 +57,7 @@ from mediation import (
     write_response,
 )
 from mediation.mailbox import kept, message_id, split
+from mediation.make_connection import soap_in
 
 TOPIC_PATH = "/soap/topic/"
 UNDECODED = "\ufffd"
@@ -68,6 +71,7 @@ _ON_THE_CONNECTION = frozenset(
 _KEPT_ALL_THE_SAME = frozenset({Reason.ACTION_UNSUPPORTED, Reason.MESSAGE_INVALID})
 """What a message may be refused for that a mailbox keeps: it need not be ours to understand."""
 _log = structlog.get_logger("dragoman.soap")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,7 @@ class Arrived:
         base: The gateway's URL as the peer sees it, without a slash at its end.
         path: That of the request; empty where the transport has none, and ``wsa:To`` says it.
         hint: The version of SOAP to refuse it in while the envelope's own is unknown.
+        declared: The version that the framing says the envelope has, where it says one.
         action: As the transport says it.
         hops: How many gateways it went through, as the last of them said it.
         packaging: How it came, hence what the peer can read.
@@ -91,6 +96,7 @@ class Arrived:
     path: str = ""
     hint: Soap = Soap.V1_1
     charset: str | None = None
+    declared: Soap | None = None
     action: str | None = None
     hops: str | None = None
     attachments: tuple[Attachment, ...] = ()
@@ -144,11 +150,7 @@ def _is_name(step: Step) -> bool:
 
 
 class SoapService:
-    """Answers messages.
-
-    Args:
-        mailboxes_only: Whether it does nothing else than keep and hand over messages.
-    """
+    """Answers messages."""
 
     def __init__(
         self,
@@ -217,6 +219,12 @@ class SoapService:
             ),
             trusted=arrived.peer.trusted,
         )
+        declared = arrived.declared
+        if declared is not None and declared is not incoming.context.soap:
+            raise Rejected(
+                replace(incoming.context, soap=declared),
+                Refused(Reason.VERSION_MISMATCH, "The envelope is of another version of SOAP."),
+            )
         if unreadable is not None:  # Said in the envelope's version of SOAP, which is known now.
             raise Rejected(incoming.context, unreadable)
         if not arrived.path:
@@ -256,7 +264,8 @@ class SoapService:
             incoming, arrived.peer, arrived.base, arrived.path, read_hops(arrived.hops), door,
             arrived.gone,
         )  # fmt: skip
-        elsewhere = self._reply_elsewhere(incoming)
+        fetched = isinstance(incoming.request, TakeFor)  # Answered on the connection, always.
+        elsewhere = None if fetched else self._reply_elsewhere(incoming)
         outcome = await self._operations.execute(call)
         if outcome.response is None:
             return Reply(202, context.soap)
@@ -271,9 +280,12 @@ class SoapService:
             await self._hand_over(outcome, False)
             raise
         handed_over = partial(self._hand_over, outcome) if outcome.batch is not None else None
+        if not body:
+            return Reply(202, context.soap)
         if elsewhere is None:
+            soap = soap_in(body) if fetched else context.soap
             return Reply(
-                200, context.soap, action, body,
+                200, soap, action, body,
                 expected=context.headers.message_id is not None, handed_over=handed_over,
             )  # fmt: skip
         self._reply(elsewhere, context.soap, action, body, handed_over)
@@ -282,6 +294,17 @@ class SoapService:
     async def _hand_over(self, outcome: Outcome, whole: bool) -> None:
         if outcome.batch is not None:
             await self._mailboxes.handed_over(outcome.batch, whole)
+
+    async def parse(self, octets: int, work: Callable[[set[str] | None], T], peer: Peer) -> T:
+        """Run *work* of a transport, which parses *octets*, where that may be done.
+
+        Raises:
+            Rejected: Not now: there is too much to do.
+        """
+        try:
+            return await self._parsing.run(octets, work, trusted=peer.trusted)
+        except Refused as refused:
+            raise Rejected(Context(Soap.V1_1), refused) from refused
 
     def refuse(self, rejected: Rejected) -> Reply:
         """The answer to a message that a transport could not take apart."""
@@ -329,10 +352,11 @@ class SoapService:
         self._operations.stored += len(parts)
         if door.kind is not DoorKind.MESSAGE_BOX_2011:
             return Reply(202, context.soap)
-        stored = replace(
-            context, version=Version.MESSAGE_BOX_2011, operation=Operation.STORE_MESSAGES
+        action, body = write_response(
+            Done(),
+            replace(context, version=Version.MESSAGE_BOX_2011, operation=Operation.STORE_MESSAGES),
+            message_id=message_urn(),
         )
-        action, body = write_response(Done(), stored, message_id=message_urn())
         return Reply(
             200, context.soap, action, body, expected=context.headers.message_id is not None
         )

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
@@ -22,14 +21,18 @@ from gateway.quotas import QuotaExceeded
 from gateway.store import Store, deadletters
 from gateway.store import mailboxes as rows
 from gateway.store.mailboxes import Bounds, Kind, Mailbox
+from tests.gateway.stores import on_each_store
 
 STRANGER = Peer("192.0.2.1", trusted=False)
 NEIGHBOUR = Peer("127.0.0.1", trusted=True)
 
 
+pytestmark = on_each_store
+
+
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = Store.at(tmp_path)
+async def store(store_url: str) -> AsyncIterator[Store]:
+    store = Store(store_url)
     await store.start()
     yield store
     await store.close()
@@ -262,15 +265,15 @@ async def test_strangers_have_a_bounded_number_of_boxes(store: Store) -> None:
     assert len(mailboxes) == 4
 
 
-async def test_boxes_and_what_lies_in_them_survive_a_restart(tmp_path: Path) -> None:
-    store = Store.at(tmp_path)
+async def test_boxes_and_what_lies_in_them_survive_a_restart(store_url: str) -> None:
+    store = Store(store_url)
     await store.start()
     mailboxes = await boxes(store)
     box = await mailboxes.make(Kind.CONNECTION, NEIGHBOUR, name="urn:consumer")
     await fill(mailboxes, box, 1, 2)
     await mailboxes.take(box, most=1)  # Never handed over: its lease is kept, and ends.
     await store.close()
-    store = Store.at(tmp_path)
+    store = Store(store_url)
     await store.start()
     mailboxes = await boxes(store)
     found = await mailboxes.named("urn:consumer")
