@@ -6,6 +6,7 @@ import faulthandler
 import gc
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ from filters import Reason, Refused
 from gateway.http import hardened
 from gateway.service import Gateway
 from gateway.settings import Settings
+from gateway.tls import TlsError, reload, server_context
 
 GRACE = 10
 """Seconds that requests under way get."""
@@ -70,6 +72,16 @@ class _Server(uvicorn.Server):
         self.up.set()
 
 
+def _renew(tls: ssl.SSLContext, settings: Settings) -> None:
+    """Serve the certificates that are in the files now; what is wrong with them is logged."""
+    try:
+        reload(tls, settings)
+    except TlsError as error:
+        _log.error("tls.not-renewed", why=error.text)
+    else:
+        _log.info("tls.renewed")
+
+
 async def serve(
     settings: Settings,
     listener: socket.socket,
@@ -82,6 +94,7 @@ async def serve(
     Raises:
         Refused: It cannot start; the text says why.
     """
+    tls = server_context(settings)
     stopping = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
     forced = asyncio.Event()
@@ -94,6 +107,8 @@ async def serve(
     if stop is None:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, on_signal)
+        if tls is not None:
+            loop.add_signal_handler(signal.SIGHUP, _renew, tls, settings)
         faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
     host, port = listener.getsockname()[:2]
     gateway = Gateway(settings, own=(settings.host if settings.host else host, port))
@@ -105,7 +120,7 @@ async def serve(
     server = _Server(
         uvicorn.Config(
             gateway.app(),
-            http=hardened(gateway.limits, gateway.gate),
+            http=hardened(gateway.limits, gateway.gate, tls),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -43,7 +43,14 @@ from gateway.delivery import (
     deliver_again,
     next_position,
 )
-from gateway.egress import AddressPolicy, Dialer, HttpTransport, Transports
+from gateway.egress import (
+    AddressPolicy,
+    ConsumerOptions,
+    Dialer,
+    HttpTransport,
+    Proxy,
+    Transports,
+)
 from gateway.farewells import Farewells
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings, networks
 from gateway.leases import LeaseTerms
@@ -59,6 +66,7 @@ from gateway.store import Store, StoreUnavailable, deadletters, replicas
 from gateway.store import spool as spooled
 from gateway.store.spool import SpoolSize
 from gateway.subscriptions import Subscriptions
+from gateway.tls import client_context
 from gateway.topics import TopicsSeen
 from gateway.web.app import make_app
 from gateway.web.soap import SoapEndpoint
@@ -130,7 +138,8 @@ class Gateway:
             own=_own_addresses(settings.public_url, own),
             deliver_to_self=settings.deliver_to_self,
         )
-        self._base = (settings.public_url or f"http://{_bracketed(own[0])}:{own[1]}").rstrip("/")
+        base = f"{settings.web_scheme}://{_bracketed(own[0])}:{own[1]}"
+        self._base = (settings.public_url or base).rstrip("/")
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: int | None = None
         self.archive = Archive(settings.archive) if settings.archive else None
@@ -171,7 +180,7 @@ class Gateway:
             settled=self.archive.offer if self.archive else None,
             refresh=self._refresh if shares else None,
         )
-        dialer = Dialer(self._policy)
+        dialer = _dialer(settings, self._policy)
         http = HttpTransport(dialer)
         self.mailboxes = Mailboxes(self.store, settings.mailbox_quotas)
         await self.mailboxes.start()
@@ -502,6 +511,23 @@ def _purge_old(connection: Connection) -> None:
     deadletters.purge(connection, before=before)
     spooled.purge(connection, before=before)
     replicas.prune(connection)
+
+
+def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
+    """What everything is sent with.
+
+    Raises:
+        TlsError: A file that the settings name cannot be used.
+    """
+    proxy = settings.egress_proxy
+    return Dialer(
+        policy,
+        tls=client_context(
+            ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
+        ),
+        options=ConsumerOptions(settings.consumers, ca=settings.egress_ca),
+        proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
+    )
 
 
 def _bracketed(host: str) -> str:

@@ -12,7 +12,9 @@ from urllib.parse import urlsplit
 import pydantic_settings
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -27,7 +29,7 @@ from pydantic_settings import (
 )
 
 from filters import Reason, Refused
-from gateway.egress import AddressPolicy
+from gateway.egress import AddressPolicy, Consumer, Proxy
 from gateway.http import networks
 from gateway.mailboxes import MailboxQuotas
 from gateway.store.mailboxes import Bounds
@@ -72,6 +74,11 @@ def _may_be_allowed(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+def _is_proxy(value: SecretStr) -> SecretStr:
+    Proxy.parse(value.get_secret_value())
+    return value
+
+
 def _is_base(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
@@ -98,6 +105,16 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+class NamedCertificate(BaseModel):
+    """A row of ``tls_names``: what is shown to those who ask for *name*."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")
+    certificate: Path
+    key: Path | None = None
 
 
 class SettingsError(Refused):
@@ -144,6 +161,15 @@ class Settings(BaseSettings):
     """The folder in which every notification is archived."""
     public_url: Annotated[str, AfterValidator(_is_base)] | None = None
 
+    tls_certificate: Path | None = None
+    """PEM, with its chain: what listens then speaks TLS alone."""
+    tls_key: Path | None = None
+    """In the same file where it is not set."""
+    tls_client_ca: Path | None = None
+    """The authorities one of which must have signed a peer's certificate."""
+    tls_names: tuple[NamedCertificate, ...] = ()
+    """Other certificates for those who ask for their names."""
+
     hosts: Words = ()
     """Further names under which the gateway is asked for."""
     trusted: NetworkWords | None = None
@@ -153,6 +179,15 @@ class Settings(BaseSettings):
     egress_allow: Annotated[Words, AfterValidator(_may_be_allowed)] = ()
     """Networks, addresses and names inside that consumers may have."""
     deliver_to_self: bool = False
+    egress_ca: Path | None = None
+    """The only authorities trusted when something is sent, instead of those of the system."""
+    egress_certificate: Path | None = None
+    egress_key: Path | None = None
+    """What is shown to consumers that ask for a certificate."""
+    egress_proxy: Annotated[SecretStr, AfterValidator(_is_proxy)] | None = None
+    """``http://[user:password@]host:port``, through which everything is sent."""
+    consumers: tuple[Consumer, ...] = ()
+    """What consumers need that their addresses do not say."""
 
     default_lease: Length = timedelta(hours=24)
     longest_lease: Length = timedelta(hours=24)
@@ -200,6 +235,20 @@ class Settings(BaseSettings):
                 "broker"
             )
         return self
+
+    @model_validator(mode="after")
+    def _certificates_before_what_needs_them(self) -> Self:
+        for name in ("tls_key", "tls_client_ca", "tls_names"):
+            if getattr(self, name) and self.tls_certificate is None:
+                raise ValueError(f"{name}: needs tls_certificate, too")
+        if self.egress_key and self.egress_certificate is None:
+            raise ValueError("egress_key: needs egress_certificate, too")
+        return self
+
+    @property
+    def web_scheme(self) -> str:
+        """What the HTTP port speaks."""
+        return "https" if self.tls_certificate else "http"
 
     @property
     def scheme(self) -> str:

@@ -40,6 +40,15 @@ SpoolOption = Annotated[
         help="Accept what the broker cannot take into the store, and publish it later.",
     ),
 ]
+TlsCertificateOption = Annotated[
+    Path | None, typer.Option(help="Speak HTTPS with this certificate (PEM, with its chain).")
+]
+TlsKeyOption = Annotated[
+    Path | None, typer.Option(help="Its key. [in the file of the certificate]")
+]
+TlsClientCaOption = Annotated[
+    Path | None, typer.Option(help="Take only peers with a certificate of these authorities.")
+]
 
 
 def serve(
@@ -51,6 +60,9 @@ def serve(
     public_url: PublicUrlOption = None,
     archive: ArchiveOption = None,
     spool: SpoolOption = None,
+    tls_certificate: TlsCertificateOption = None,
+    tls_key: TlsKeyOption = None,
+    tls_client_ca: TlsClientCaOption = None,
 ) -> None:
     r"""Run the gateway.
 
@@ -78,6 +90,9 @@ def serve(
         public_url=public_url,
         archive=archive,
         spool=spool,
+        tls_certificate=tls_certificate,
+        tls_key=tls_key,
+        tls_client_ca=tls_client_ca,
     )
     set_up_logs(settings.log, settings.log_format)
     try:
@@ -90,7 +105,10 @@ def serve(
 def _greet(gateway: "Gateway", port: int) -> None:
     settings = gateway.settings
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    url = settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    url = (
+        settings.public_url
+        or f"{settings.web_scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    )
     dragoman = command()
     print(
         f"""Dragoman is ready on {url} (data in {settings.data.resolve()}).
