@@ -8,7 +8,8 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import structlog
 import uvicorn
@@ -86,10 +87,14 @@ async def serve(
     settings: Settings,
     listener: socket.socket,
     *,
+    tcp: Mapping[str, socket.socket] = MappingProxyType({}),
     started: Callable[[Gateway, int], None] = lambda _gateway, _port: None,
     stop: asyncio.Event | None = None,
 ) -> int:
     """Run a gateway on *listener* until a signal or *stop* asks to end; the exit code.
+
+    Args:
+        tcp: Listeners for ``soap.tcp`` and ``soap.tcps``, by their scheme.
 
     Raises:
         Refused: It cannot start; the text says why.
@@ -111,9 +116,12 @@ async def serve(
             loop.add_signal_handler(signal.SIGHUP, _renew, tls, settings)
         faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
     host, port = listener.getsockname()[:2]
-    gateway = Gateway(settings, own=(settings.host if settings.host else host, port))
+    ports = {scheme: sock.getsockname()[1] for scheme, sock in tcp.items()}
+    gateway = Gateway(settings, own=(settings.host or host, port), tcp_ports=ports)
     try:
         await gateway.start()
+        for scheme, sock in tcp.items():
+            await gateway.listen(sock, scheme, tls if scheme == "soap.tcps" else None)
     except BaseException:
         await gateway.stop()
         raise
@@ -177,8 +185,12 @@ def run(settings: Settings, *, started: Callable[[Gateway, int], None]) -> int:
         gc.freeze()
         started(gateway, port)
 
-    listener = listen(settings.host, settings.port)
-    try:
-        return uvloop.run(serve(settings, listener, started=freeze))
-    finally:
-        listener.close()
+    ports = {"soap.tcp": settings.soap_tcp_port, "soap.tcps": settings.soap_tcps_port}
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(contextlib.closing(listen(settings.host, settings.port)))
+        tcp = {
+            scheme: stack.enter_context(contextlib.closing(listen(settings.host, port)))
+            for scheme, port in ports.items()
+            if port is not None
+        }
+        return uvloop.run(serve(settings, listener, tcp=tcp, started=freeze))

@@ -5,11 +5,14 @@ import contextlib
 import fcntl
 import os
 import resource
+import socket
+import ssl
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -66,6 +69,7 @@ from gateway.store import Store, StoreUnavailable, deadletters, replicas
 from gateway.store import spool as spooled
 from gateway.store.spool import SpoolSize
 from gateway.subscriptions import Subscriptions
+from gateway.tcp.server import SoapTcpServer
 from gateway.tls import client_context
 from gateway.topics import TopicsSeen
 from gateway.web.app import make_app
@@ -117,9 +121,16 @@ class Gateway:
 
     Args:
         own: The host and port that it listens on, once they are known.
+        tcp_ports: The ports of SOAP.TCP, by scheme.
     """
 
-    def __init__(self, settings: Settings, *, own: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        own: tuple[str, int],
+        tcp_ports: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self.settings = settings
         trusted = settings.trusted
         if trusted is None:
@@ -127,6 +138,8 @@ class Gateway:
         self.limits = HttpLimits()
         self._trusted = networks(trusted)
         self.gate = ConnectionGate(self.limits, self._trusted)
+        self.tcp_gate = ConnectionGate(self.limits, self._trusted)
+        self.tcp: list[SoapTcpServer] = []
         self.http_settings = HttpSettings(
             settings.public_url,
             frozenset(name.lower() for name in settings.hosts),
@@ -135,7 +148,10 @@ class Gateway:
         self._policy = AddressPolicy(
             allow=settings.egress_allow,
             loopback=settings.on_loopback,
-            own=_own_addresses(settings.public_url, own),
+            own=[
+                *_own_addresses(settings.public_url, own),
+                *(one for port in tcp_ports.values() for one in _at_port(settings, own[0], port)),
+            ],
             deliver_to_self=settings.deliver_to_self,
         )
         base = f"{settings.web_scheme}://{_bracketed(own[0])}:{own[1]}"
@@ -481,6 +497,7 @@ class Gateway:
         if self.ready:
             self.ready = False
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*(server.close(self.settings.drain) for server in self.tcp))
             if self.partitions is not None:
                 await self.partitions.stop(self.settings.drain)
             elif self._replica:
@@ -500,6 +517,16 @@ class Gateway:
             self._lock = None
         if had_started:
             _log.info("dragoman.stopped")
+
+    async def listen(
+        self, sock: socket.socket, scheme: str, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Serve SOAP.TCP on *sock*; the gateway must have started."""
+        host = self.settings.soap_tcp_host or urlsplit(self._base).hostname or ""
+        base = f"{scheme}://{_bracketed(host)}:{sock.getsockname()[1]}"
+        server = SoapTcpServer(self.soap, self.parsing, gate=self.tcp_gate, base=base)
+        await server.start([sock], tls)
+        self.tcp.append(server)
 
     def app(self) -> ASGIApp:
         """The ASGI application; the gateway must have started."""
@@ -528,6 +555,12 @@ def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
         options=ConsumerOptions(settings.consumers, ca=settings.egress_ca),
         proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
     )
+
+
+def _at_port(settings: Settings, host: str, port: int) -> list[tuple[str, int]]:
+    """What else the gateway is reached by, at *port*."""
+    names = [settings.soap_tcp_host, urlsplit(settings.public_url or "").hostname]
+    return _own_addresses(None, (host, port)) + [(name, port) for name in names if name]
 
 
 def _bracketed(host: str) -> str:

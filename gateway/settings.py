@@ -134,6 +134,11 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
+    soap_tcp_port: int | None = Field(None, ge=0, le=65535)
+    """Where SOAP.TCP is listened for, in the clear and over TLS; nowhere without."""
+    soap_tcps_port: int | None = Field(None, ge=0, le=65535)
+    soap_tcp_host: str | None = None
+    """The name under which peers reach SOAP.TCP, where it is not that of ``public_url``."""
     adapter: SecretStr = SecretStr("embedded:")
     adapter_settings: dict[str, str] = {}
     destinations: list[dict[str, str]] = []
@@ -249,6 +254,12 @@ class Settings(BaseSettings):
     def web_scheme(self) -> str:
         """What the HTTP port speaks."""
         return "https" if self.tls_certificate else "http"
+
+    @model_validator(mode="after")
+    def _tls_needs_a_certificate(self) -> Self:
+        if self.soap_tcps_port is not None and self.tls_certificate is None:
+            raise ValueError("soap_tcps_port: it needs tls_certificate")
+        return self
 
     @property
     def scheme(self) -> str:

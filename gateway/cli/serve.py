@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
 HostOption = Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")]
 PortOption = Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses one. [8080]")]
+SoapTcpPortOption = Annotated[
+    int | None, typer.Option(help="Listen for SOAP.TCP (DIME) on this port, too; 0 chooses one.")
+]
+SoapTcpsPortOption = Annotated[
+    int | None, typer.Option(help="The same over TLS, with --tls-certificate.")
+]
 AdapterOption = Annotated[
     str | None,
     typer.Option(
@@ -54,6 +60,8 @@ TlsClientCaOption = Annotated[
 def serve(
     host: HostOption = None,
     port: PortOption = None,
+    soap_tcp_port: SoapTcpPortOption = None,
+    soap_tcps_port: SoapTcpsPortOption = None,
     adapter: AdapterOption = None,
     store: StoreOption = None,
     data: DataOption = None,
@@ -73,6 +81,7 @@ def serve(
       dragoman serve
       dragoman serve --host 0.0.0.0 --port 80 --public-url https://events.example.org
       dragoman serve --data /var/lib/dragoman
+      dragoman serve --soap-tcp-port 8081
       dragoman serve --adapter amqp://broker.example.org:5672/ --spool
     """
     # Imported when they are wanted, so that other commands start quickly.
@@ -84,6 +93,8 @@ def serve(
     settings = read_settings(
         host=host,
         port=port,
+        soap_tcp_port=soap_tcp_port,
+        soap_tcps_port=soap_tcps_port,
         adapter=adapter,
         store=store,
         data=data,
