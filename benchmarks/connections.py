@@ -1,8 +1,8 @@
 """Many connections: those that are idle, and those that send an octet every few seconds.
 
 ``python -m benchmarks.connections SCHEME PORT NUMBER`` is the process of the slow ones: it prints
-a line when all have been open at once, and goes on, opening anew what is closed, until its standard
-input ends; then it prints how many were closed."""
+a line when each has been open, and goes on, opening anew what is closed, until its standard input
+ends; then it prints how many were closed."""
 
 import asyncio
 import os
@@ -157,23 +157,22 @@ async def send_slowly(scheme: str, port: int, number: int) -> None:
         "http": b"POST /soap HTTP/1.1\r\nHost: gateway\r\nX-Filling: " + b"x" * 100,
         "soap.tcp": dime(b"<" + b"x" * 1000),
     }[scheme]
-    lost = opened = 0
+    lost = 0
+    opened: set[int] = set()
 
     async def one(index: int) -> None:
-        nonlocal lost, opened
+        nonlocal lost
         await asyncio.sleep(PAUSE * index / number)
         local = (address(index // PER_ADDRESS), 0)
-        first = True
         while True:
             try:
                 _, protocol = await loop.create_connection(
                     lambda: Slow(octets), "127.0.0.1", port, local_addr=local
                 )
-                opened += first
-                first = False
-                if opened == number:
-                    opened += 1
-                    print("all are open", flush=True)
+                if len(opened) < number:
+                    opened.add(index)
+                    if len(opened) == number:
+                        print("all were open", flush=True)
                 await protocol.lost
             except OSError:
                 pass
@@ -216,9 +215,9 @@ class Latencies(Tally):
         self.milliseconds: list[float] = []
 
     def received(self, body: bytes) -> None:
-        self.sum = 0.0
         super().received(body)
         self.milliseconds.append(self.sum * 1000)
+        self.sum = 0.0
 
 
 class DimePoster(asyncio.Protocol):
