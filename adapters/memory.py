@@ -76,7 +76,7 @@ class MemoryAdapter:
     async def publish(self, notifications: Sequence[Notification]) -> None:
         if not self._open:
             raise AdapterUnavailable("the messaging system is closed")
-        octets = sum(map(_octets, notifications))
+        octets = sum(notification.octets for notification in notifications)
         if (
             len(self._queue) + self._unsettled + len(notifications) > MAX_MESSAGES
             or self._octets + octets > MAX_OCTETS
@@ -85,7 +85,7 @@ class MemoryAdapter:
         for notification in notifications:
             if not self._repeats(notification) and self._interests.cover(notification.topic):
                 self._queue.append(notification)
-                self._octets += _octets(notification)
+                self._octets += notification.octets
         self._changed.set()
 
     async def want(self, interest: Interest) -> None:
@@ -109,7 +109,7 @@ class MemoryAdapter:
 
     def _settle(self, notification: Notification) -> None:
         self._unsettled -= 1
-        self._octets -= _octets(notification)
+        self._octets -= notification.octets
         self._changed.set()
 
     def _repeats(self, notification: Notification) -> bool:
@@ -123,7 +123,3 @@ class MemoryAdapter:
             return True
         ids[identity] = now
         return False
-
-
-def _octets(notification: Notification) -> int:
-    return len(notification.payload) + sum(len(part.content) for part in notification.attachments)

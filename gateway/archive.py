@@ -85,7 +85,7 @@ class Archive:
         ):
             self._losses.add(1, "more comes than the disk takes")
             return
-        self._queued += len(notification.payload)
+        self._queued += notification.octets
         self._queue.append(notification)
         if len(self._queue) == 1:  # With more, the thread knows of one that it did not take yet.
             self._wake.set()
@@ -121,7 +121,7 @@ class Archive:
     def _drain(self) -> None:
         for _ in range(len(self._queue)):
             notification = self._queue.popleft()
-            self._taken += len(notification.payload)
+            self._taken += notification.octets
             self._files.add(notification)
         self._files.spare_memory()
 

@@ -456,7 +456,8 @@ def mailbox_target(box: Mailbox, address: str) -> Target:
 
 
 class MailboxTransport:
-    """The `Transport` to our own boxes: what is answered with 202 is in the store."""
+    """The `Transport` to our own boxes: what is answered with 202 is in the store. They keep
+    envelopes alone."""
 
     def __init__(self, mailboxes: Mailboxes) -> None:
         self._mailboxes = mailboxes
@@ -476,7 +477,7 @@ class MailboxTransport:
             if refused.reason is Reason.MAILBOX_FULL:
                 return Answer(503, headers={"retry-after": str(round(FULL_FOR))})
             raise SendFailed(FailureKind.RESET) from refused
-        return Answer(202)
+        return Answer(202, dropped=len(request.attachments))
 
     async def close(self) -> None:
         """Nothing is kept open."""

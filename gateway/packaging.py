@@ -55,11 +55,7 @@ def is_package(media_type: MediaType) -> bool:
 
 
 def unpack(
-    media_type: MediaType,
-    octets: bytes,
-    limits: HttpLimits,
-    *,
-    learnt: set[str] | None = None,
+    media_type: MediaType, octets: bytes, limits: HttpLimits, learnt: set[str] | None = None
 ) -> Unpacked:
     """Take the body of a request to a SOAP endpoint out of its package, if it is in one.
 

@@ -106,6 +106,7 @@ class Snapshot:
     refusals: Mapping[str, int]
     attempts: Mapping[str, int]
     filter_over_budget: int
+    attachments_dropped: int
     archive: Mapping[str, int]
     """Empty where nothing is archived."""
     replicas: Replicas | None
@@ -475,6 +476,7 @@ class Gateway:
             dict(self.soap.refusals),
             {verdict.value: number for verdict, number in sender.attempts.items()},
             self.budgets.over_budget,
+            sender.attachments_dropped,
             self.archive.counts if self.archive else {},
             self.partitions.snapshot() if self.partitions else None,
             self.adapter.state,

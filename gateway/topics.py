@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from filters import DEFAULT_TOPIC, Filter, FilterSet, Topic
 from mediation import Notification, event
@@ -28,6 +29,8 @@ class TopicsSeen:
             previous = self._current.pop(topic, None)
             if previous is not None:
                 self._octets -= len(previous.payload)
+            if notification.attachments:  # Nobody is ever given those of a current message.
+                notification = replace(notification, attachments=())
             self._current[topic] = notification
             self._octets += len(notification.payload)
             while len(self._current) > self._most_topics or self._octets > self._most_octets:

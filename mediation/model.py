@@ -68,6 +68,13 @@ class Notification:
     headers: tuple[bytes, ...] = ()
     attachments: tuple[Attachment, ...] = ()
 
+    @property
+    def octets(self) -> int:
+        """Of the payload and the attachments."""
+        if not self.attachments:
+            return len(self.payload)
+        return len(self.payload) + sum(len(part.content) for part in self.attachments)
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:

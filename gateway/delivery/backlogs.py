@@ -158,7 +158,7 @@ class Backlogs:
         self, message: Message, outboxes: Sequence[Outbox], position: int, since: float
     ) -> None:
         """Make a fresh message a row for each of *outboxes*, behind their others."""
-        octets = len(message.notification.payload)
+        octets = message.notification.octets
         for outbox in outboxes:
             outbox.holding += 1
 
@@ -282,7 +282,7 @@ class Backlogs:
         message = self._shared.get(row.message)
         if message is None or message.notification != notification:  # Numbers are used again.
             message = self._shared[row.message] = Message(notification, None)
-            octets = len(notification.payload)
+            octets = notification.octets
             self._octets += octets
             weakref.finalize(message, self._unloaded, octets).atexit = False
         return Parcel(
@@ -337,7 +337,7 @@ class Backlogs:
     def bury_unsent(self, message: Message, entry: Entry, position: int, since: float) -> None:
         """Lay a message whose filter had no verdict for *entry* to the dead letters."""
         notification = message.notification
-        never = HeldRow(entry.id, position, len(notification.payload), since)
+        never = HeldRow(entry.id, position, notification.octets, since)
         death = self._death(entry, notification, never, Reason.FILTER_BUDGET)
         self._submit(
             lambda connection: rows.bury_fresh(connection, notification, death),

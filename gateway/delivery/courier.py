@@ -284,11 +284,26 @@ class Courier:
         if rendering is None:
             rendering = render(message.notification, shape, self._producer)
             message.renderings[shape] = rendering
-        body = rendering.fill(entry.recipient, delivery_id(message.notification, entry.id))
+        message_id = delivery_id(message.notification, entry.id)
+        body = rendering.fill(entry.recipient, message_id)
         hops = int(message.notification.properties.get(HOPS_PROPERTY, "0"))
-        headers = (*rendering.http_headers, hops_header(hops))
-        answer = await self._transport.send(Request(entry.target, body, headers))
-        return judge(answer, now=time.time())
+        request = Request(
+            entry.target,
+            body,
+            (*rendering.http_headers, hops_header(hops)),
+            soap=shape.soap,
+            attachments=message.notification.attachments,
+            packaging=entry.subscription.policy.packaging,
+            message_id=message_id,
+        )
+        answer = await self._transport.send(request)
+        outcome = judge(answer, now=time.time())
+        if answer.dropped and outcome.verdict is Verdict.DELIVERED:
+            self.sender.attachments_dropped += answer.dropped
+            _log.info(
+                "delivery.without-attachments", subscription=entry.id, attachments=answer.dropped
+            )
+        return outcome
 
     def landed(self, parcel: Parcel, outcome: Outcome) -> None:
         outbox = parcel.outbox

@@ -105,7 +105,7 @@ class Parcel:
 
     @property
     def octets(self) -> int:
-        return len(self.message.notification.payload)
+        return self.message.notification.octets
 
 
 class Outbox:

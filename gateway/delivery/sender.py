@@ -74,6 +74,8 @@ class Sender:
         self._pumping = False
         self.stopped = False
         self.attempts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
+        self.attachments_dropped = 0
+        """Left out of what was delivered, for want of a packaging that the consumer reads."""
         self.answer_time = 0.0
         """Seconds that successful attempts take, on a moving average."""
 

@@ -9,12 +9,15 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Hashable
+from dataclasses import replace
 from http import HTTPStatus
 
 from gateway.egress.connection import ClientLimits, Connection, Cut
 from gateway.egress.dialing import Dialer
+from gateway.egress.packaging import dress
 from gateway.egress.proxy import Proxy
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
+from mediation.model import Packaging
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _SWEEP = 5.0
@@ -49,6 +52,12 @@ class HttpTransport:
             SendFailed: There was no answer.
             ValueError: A header of *request* has a control character.
         """
+        if request.attachments or request.packaging is Packaging.DIME:
+            headers, body, dropped = dress(request)
+            bare = replace(
+                request, headers=headers, body=body, attachments=(), packaging=Packaging.NONE
+            )
+            return replace(await self.send(bare), dropped=dropped)
         target = request.target
         dialer = self._dialer
         proxy = dialer.proxy_of(target)

@@ -10,8 +10,8 @@ _CONTENT_TYPE = "content-type"
 
 
 def dress(request: Request) -> tuple[tuple[tuple[str, str], ...], bytes, int]:
-    """The headers and the body that *request* goes out with, and how many of its attachments are
-    left out, because its consumer has not said that it reads any packaging.
+    """The headers and the body that *request* goes out with over HTTP, and how many of its
+    attachments are left out, because its consumer reads no packaging, as far as is known.
 
     A consumer of DIME gets every message in it; one of MIME gets a plain envelope where there is
     nothing to package.

@@ -82,11 +82,13 @@ class Answer:
     Attributes:
         body: At most 64 KiB, as it came: never inflated.
         headers: Names in lower case; only those that somebody here reads.
+        dropped: How many attachments of the request were left out of what was sent.
     """
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
+    dropped: int = 0
 
     @property
     def content_type(self) -> str:

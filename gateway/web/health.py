@@ -63,6 +63,11 @@ class _Collector:
                 "Deliveries whose filter had no verdict within its budget.",
                 taken.filter_over_budget,
             ),
+            CounterMetricFamily(
+                "dragoman_attachments_dropped",
+                "Attachments left out for consumers that read no packaging.",
+                taken.attachments_dropped,
+            ),
         ]
         for name, value in taken.archive.items():
             families.append(CounterMetricFamily(f"dragoman_archive_{name}", _ARCHIVE[name], value))

@@ -18,9 +18,10 @@ from gateway.http import (
     soap_media_type,
     was_delivered,
 )
+from gateway.packaging import is_package, pack, unpack
 from gateway.peers import Peer
 from gateway.soap import Arrived, Reply, SoapService
-from mediation import Soap, http_headers
+from mediation import Packaging, Rejected, Soap, http_headers
 from mediation.wsdl import write_wsdl
 
 DELIVERED_WITHIN = 5.0
@@ -57,13 +58,16 @@ class SoapEndpoint:
             self._service.count_refusal(f"http-{refusal.status}")
             await send_refusal(send, refusal)
             return
+        except Rejected as rejected:
+            await _answer(send, self._service.refuse(rejected), Packaging.NONE)
+            return
         reply = await self._service.handle(arrived)
         if reply.handed_over is None:
-            await _answer(send, reply)
+            await _answer(send, reply, arrived.packaging)
             return
         delivered = False
         try:
-            await _answer(send, reply)
+            await _answer(send, reply, arrived.packaging)
             delivered = await was_delivered(scope, DELIVERED_WITHIN)
         finally:
             await reply.handed_over(delivered)
@@ -71,17 +75,28 @@ class SoapEndpoint:
     async def _arrived(self, scope: Scope, receive: Receive) -> Arrived:
         headers = scope["headers"]
         media_type = soap_media_type(headers)
-        octets = await read_body(receive, scope, self._limits)
+        packaged = is_package(media_type)
+        most = self._limits.message if packaged else self._limits.envelope
+        octets = await read_body(receive, scope, self._limits, decoded=most)
         address = client_address(scope, self._settings)
+        peer = Peer(address, address in self._trusted)
+        if packaged:
+            take_out = partial(unpack, media_type, octets, self._limits)
+            unpacked = await self._service.parse(len(octets), take_out, peer)
+        else:
+            unpacked = unpack(media_type, octets, self._limits)
         return Arrived(
-            octets,
-            Peer(address, address in self._trusted),
+            unpacked.envelope,
+            peer,
             public_base(scope, self._settings),
             scope["path"],
-            Soap.V1_2 if media_type.name == "application/soap+xml" else Soap.V1_1,
-            media_type.charset,
-            media_type.action or _header(headers, b"soapaction").strip().strip('"') or None,
-            _all(headers, HOPS_HEADER.lower().encode()),
+            hint=unpacked.soap,
+            declared=unpacked.soap if unpacked.packaging is Packaging.DIME else None,
+            charset=unpacked.charset,
+            action=unpacked.action or _header(headers, b"soapaction").strip().strip('"') or None,
+            hops=_all(headers, HOPS_HEADER.lower().encode()),
+            attachments=unpacked.attachments,
+            packaging=unpacked.packaging,
             gone=partial(_gone, receive),
         )
 
@@ -92,16 +107,15 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-async def _answer(send: Send, reply: Reply) -> None:
+async def _answer(send: Send, reply: Reply, packaging: Packaging) -> None:
     if not reply.body:
         await _respond(send, reply.status, [], b"")
         return
-    # The content type as `http_headers` says it; SOAPAction belongs to requests alone.
-    content_type = http_headers(reply.soap, reply.action)[0][1]
+    content_type, body = pack(reply.body, reply.soap, reply.action, packaging)
     headers = [(b"content-type", content_type.encode())]
     if reply.retry_after is not None:
         headers.append((b"retry-after", str(max(1, math.ceil(reply.retry_after))).encode()))
-    await _respond(send, reply.status, headers, reply.body)
+    await _respond(send, reply.status, headers, body)
 
 
 def _asks_for_wsdl(scope: Scope) -> bool:
