@@ -35,6 +35,7 @@ from gateway.budgets import FilterBudgets
 from gateway.consumers import Consumers
 from gateway.delivery import (
     AUTHORS,
+    WINDOW,
     Courier,
     Couriers,
     Entry,
@@ -62,7 +63,7 @@ from gateway.operations import Operations
 from gateway.parsing import Parsing
 from gateway.partitions import HOUSE, Partitions, Replicas, StoreInUse, join, replica_name, stay
 from gateway.quotas import SubscriptionQuotas
-from gateway.settings import Settings, is_loopback
+from gateway.settings import WITHIN, Settings, is_loopback
 from gateway.soap import SoapService
 from gateway.spool import Spool
 from gateway.store import Store, StoreUnavailable, deadletters, replicas
@@ -251,11 +252,17 @@ class Gateway:
         schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
         sender = Sender(slots=settings.slots, probe=schedule.probe)
 
+        # With a broker all that is unsettled may repeat after a crash; with our own system, little.
+        window = WINDOW
+        if settings.scheme not in WITHIN:
+            window = max(WINDOW, adapter.capabilities.prefetch)
+
         def make_courier(share: Share | None = None) -> Courier:
             return Courier(
                 self.store,
                 self.transport,
                 prefetch=adapter.capabilities.prefetch,
+                window=window,
                 producer=f"{self._base}/soap",
                 give_up=self._give_up,
                 schedule=schedule,

@@ -4,13 +4,14 @@ from gateway.delivery.again import deliver_again
 from gateway.delivery.courier import HOPS_PROPERTY, Courier
 from gateway.delivery.couriers import Couriers
 from gateway.delivery.ledger import Law
-from gateway.delivery.parcels import Entry
+from gateway.delivery.parcels import WINDOW, Entry
 from gateway.delivery.schedule import Schedule
 from gateway.delivery.sender import Sender
 from gateway.delivery.shares import AUTHORS, Share, author, next_position
 
 __all__ = [
     "AUTHORS",
+    "WINDOW",
     "HOPS_PROPERTY",
     "Courier",
     "Couriers",

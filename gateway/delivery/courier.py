@@ -50,6 +50,7 @@ class Courier:
 
     Args:
         prefetch: How many messages the messaging system lets be unsettled.
+        window: Deliveries of one subscription in memory; what exceeds them goes to the store.
         producer: The gateway's own address, for events without a producer reference.
         give_up: Called with a subscription that ends for want of delivery, and why.
         most, most_octets: What may wait for one subscription.
@@ -65,6 +66,7 @@ class Courier:
         transport: Transport,
         *,
         prefetch: int,
+        window: int = WINDOW,
         producer: str,
         give_up: Callable[[Entry, str], None],
         schedule: Schedule | None = None,
@@ -99,7 +101,8 @@ class Courier:
             overflows=self._overflows if end_on_overflow else None,
             partition=self._partition,
         )
-        self._window = max(1, prefetch // 2)
+        self._half = max(1, prefetch // 2)
+        self._window = window
         self._messages: dict[Message, None] = {}
         self._outboxes: dict[Entry, Outbox] = {}
         self._sweeping = False
@@ -178,7 +181,7 @@ class Courier:
         """Whether what comes for *outbox* goes to the store at once."""
         return (
             outbox.stored
-            or len(outbox.live) + len(outbox.flying) >= WINDOW
+            or len(outbox.live) + len(outbox.flying) >= self._window
             or outbox.breaker.open
             or outbox.destination.congested
             or self._stopped
@@ -187,7 +190,7 @@ class Courier:
     @property
     def patience(self) -> float:
         crowded = self.ledger.live > CROWD // 2 and self.ledger.messages > 1
-        if self.ledger.messages < self._window and not crowded:
+        if self.ledger.messages < self._half and not crowded:
             return PATIENCE
         return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.sender.answer_time))
 
