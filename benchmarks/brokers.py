@@ -7,8 +7,9 @@ And how many queues do 10,000 subscriptions on one topic cost?
 Publishing: 32 in flight, as SOAP over HTTP, and as messages of pika or stomp.py with confirms or
 receipts. Delivering: a backlog that was published while the gateway stood still, to one consumer
 and to eight, each on a topic of its own and so with one message in flight. Beside it the same
-backlog consumed and acknowledged with the same prefetch, and the same octets posted by the
-gateway's own HTTP client with as many in flight: the slower of both is the limit.
+backlog consumed and acknowledged with the same prefetch, and the same octets posted with as many
+in flight by aiohttp, and by the gateway's own HTTP client, which does nothing else meanwhile. The
+slower of consuming and posting is the limit.
 
 RabbitMQ and ActiveMQ are private to the run. The gateway has the first core, publishers and
 consumers the second, the brokers both.
@@ -31,6 +32,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
+import aiohttp
 import pika
 import stomp
 import uvloop
@@ -412,6 +414,28 @@ async def post(body: bytes, consumers: int, count: int) -> float:
         sinks.close()
 
 
+async def post_by_library(body: bytes, consumers: int, count: int) -> float:
+    """Posts a second of aiohttp's client, one in flight to each consumer."""
+    sinks = Sinks(consumers)
+    headers = dict(http_headers(Soap.V1_2, ""))
+    pin(0)
+    try:
+        async with aiohttp.ClientSession() as session, asyncio.timeout(SECONDS):
+
+            async def one(port: int) -> None:
+                url = f"http://127.0.0.1:{port}/consumer"
+                for _ in range(count // consumers):
+                    async with session.post(url, data=body, headers=headers) as answer:
+                        await answer.read()
+
+            started = time.perf_counter()
+            await asyncio.gather(*(one(port) for port in sinks.ports))
+            return count / (time.perf_counter() - started)
+    finally:
+        pin(1)
+        sinks.close()
+
+
 @dataclass
 class Figures:
     """Messages a second, one for each repetition."""
@@ -420,6 +444,7 @@ class Figures:
     publish: list[float] = field(default_factory=list)
     bare_consume: list[float] = field(default_factory=list)
     post: dict[int, list[float]] = field(default_factory=lambda: {n: [] for n in CONSUMERS})
+    library: dict[int, list[float]] = field(default_factory=lambda: {n: [] for n in CONSUMERS})
     deliver: dict[int, list[float]] = field(default_factory=lambda: {n: [] for n in CONSUMERS})
 
     def show(self, title: str) -> None:
@@ -430,11 +455,13 @@ class Figures:
         print(f"    ratio                {median(self.publish) / median(self.bare_publish):.2f}")
         print(f"  bare consuming         {spread(self.bare_consume)}/s")
         for consumers in CONSUMERS:
-            limit = min(median(self.bare_consume), median(self.post[consumers]))
+            rate = median(self.deliver[consumers])
             print(f"  delivered to {consumers}, each in order")
-            print(f"    bare HTTP client     {spread(self.post[consumers])}/s")
             print(f"    gateway              {spread(self.deliver[consumers])}/s")
-            print(f"    ratio to the slower  {median(self.deliver[consumers]) / limit:.2f}")
+            for name, posts in (("aiohttp", self.library), ("own client", self.post)):
+                limit = min(median(self.bare_consume), median(posts[consumers]))
+                print(f"    bare {name:16}{spread(posts[consumers])}/s")
+                print(f"    ratio to the slower  {rate / limit:.2f}")
 
 
 async def repeat(bare: Bare, name: str, count: int, figures: Figures) -> None:
@@ -453,6 +480,7 @@ async def repeat(bare: Bare, name: str, count: int, figures: Figures) -> None:
             rate, body = await deliver(bare, f"{name}-out", running, consumers, count)
             figures.deliver[consumers].append(rate)
             figures.post[consumers].append(await post(body, consumers, count))
+            figures.library[consumers].append(await post_by_library(body, consumers, count))
 
 
 async def count_queues(bare: Bare) -> tuple[int, int]:
