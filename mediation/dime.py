@@ -246,6 +246,11 @@ class Decoder:
         return Phase.BODY if self._records else Phase.QUIET
 
     @property
+    def offset(self) -> int:
+        """Octets read."""
+        return self._base + self._position
+
+    @property
     def records(self) -> int:
         """Records of the message under way whose head is complete."""
         return self._records

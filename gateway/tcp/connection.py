@@ -1,0 +1,310 @@
+"""One connection of SOAP.TCP, whoever opened it: messages in, messages out, in any order.
+
+There is one clock, and it is set only when the octets that came do not complete a message:
+
+    from                            to                                 at most
+    ------------------------------  ---------------------------------  ---------------------
+    the first octet of a record     the end of its type                head_time
+    the first octet of a message    the last of its data               message_time; after
+                                                                       grace at rate
+    the first octet left unread     all of it read                     write_time
+
+While we do not read, the sender is not late. What is idle has neither clock nor decoder.
+"""
+
+import asyncio
+from typing import cast
+
+from gateway.tcp.acknowledging import Acknowledgements, Fate
+from gateway.tcp.limits import TcpLimits
+from mediation.dime import Decoder, DimeError, DimeMessage, Phase
+
+
+class SoapTcpConnection(asyncio.Protocol):
+    """What both sides share. A subclass says what is done with messages (`message_received`), and
+    with octets that are none (`broken`); it calls `processed` after each message.
+    """
+
+    __slots__ = (
+        "_acknowledgements",
+        "_before",
+        "_begun",
+        "_clock",
+        "_decoder",
+        "_ended",
+        "_head",
+        "_held",
+        "_loop",
+        "_lost",
+        "_octets",
+        "_processing",
+        "_transport",
+        "_writing",
+        "limits",
+    )
+
+    def __init__(self, limits: TcpLimits, loop: asyncio.AbstractEventLoop) -> None:
+        self.limits = limits
+        self._loop = loop
+        self._transport: asyncio.Transport | None = None
+        self._decoder: Decoder | None = None
+        self._acknowledgements: Acknowledgements | None = None
+        self._clock: asyncio.TimerHandle | None = None
+        self._writing: asyncio.TimerHandle | None = None
+        self._before = 0  # octets that came before the decoder was made
+        self._octets = 0  # of the message under way
+        self._begun = 0.0  # when it began
+        self._head: tuple[int, float] | None = None  # the record whose head is under way, since
+        self._processing = 0
+        self._held = False  # nothing is read until what is processed has become less
+        self._ended = False  # nothing more comes
+        self._lost = False
+
+    # For subclasses.
+
+    def message_received(self, message: DimeMessage) -> None:
+        """Take *message*; say `processed` when it is done with."""
+        raise NotImplementedError
+
+    def broken(self, why: str, detail: str) -> None:
+        """The peer sent what cannot be read on, or too slowly; the connection ends."""
+
+    def idle_changed(self) -> None:
+        """The connection became idle, or is no longer: see `idle`."""
+
+    # What is known of it.
+
+    @property
+    def open(self) -> bool:
+        """Whether something can be written to it."""
+        transport = self._transport
+        return transport is not None and not self._lost and not transport.is_closing()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return (
+            not self._processing
+            and (self._decoder is None or self._decoder.phase is Phase.QUIET)
+            and (self._acknowledgements is None or not self._acknowledgements.waiting)
+        )
+
+    @property
+    def begun(self) -> bool:
+        """Whether the peer has sent a whole head of what is under way."""
+        decoder = self._decoder
+        return bool(self._processing) or (decoder is not None and decoder.records > 0)
+
+    @property
+    def unwritten(self) -> int:
+        """Octets that the system has not taken yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    # What is done with it.
+
+    def write(self, octets: bytes) -> bool:
+        """Write *octets*, whole messages; whether there was a connection to write them to."""
+        transport = self._transport
+        if transport is None or not self.open:
+            return False
+        if transport.get_write_buffer_size() + len(octets) > self.limits.queue:
+            self.broken("unread", "the peer does not read what is written to it")
+            self.abort()
+            return False
+        transport.write(octets)
+        if self._acknowledgements is not None:
+            self._acknowledgements.wrote(len(octets))
+        return True
+
+    def acknowledged(self, seconds: float) -> asyncio.Future[Fate]:
+        """What became of all that was written until now, in *seconds* at the latest."""
+        if self._transport is None or not self.open:
+            lost: asyncio.Future[Fate] = self._loop.create_future()
+            lost.set_result(Fate.LOST)
+            return lost
+        if self._acknowledgements is None:
+            self._acknowledgements = Acknowledgements(self._transport, self._loop)
+        return self._acknowledgements.wait(seconds)
+
+    def processed(self) -> None:
+        """One message that was received is done with."""
+        self._processing -= 1
+        if self._held and self._processing < self.limits.processing:
+            self._held = False
+            self._begun = self._loop.time()
+            self._decode()
+            if not self._held and self._ended:
+                self._check_end()
+            elif not self._held and self._transport is not None and self.open:
+                self._transport.resume_reading()
+        self.finish_if_ended()
+        if not self._processing:
+            self.idle_changed()
+
+    def close(self) -> None:
+        """Close it once everything is written."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost = True
+        for timer in (self._clock, self._writing):
+            if timer is not None:
+                timer.cancel()
+        self._clock = self._writing = self._decoder = None
+        if self._acknowledgements is not None:
+            self._acknowledgements.lose()
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended or not self.open:
+            return
+        if self._decoder is None:
+            self._decoder = Decoder(self.limits.dime)
+            self._begun = self._loop.time()
+            self._octets = 0
+        self._octets += len(data)
+        self._decoder.feed(data)
+        if not self._held:
+            self._decode()
+
+    def eof_received(self) -> bool:
+        """Write the answers that are due before the end (the peer may close its side first)."""
+        self._ended = True
+        if self._held:
+            return self._can_half_close()
+        self._check_end()
+        return bool(self._processing) and self._can_half_close()
+
+    def pause_writing(self) -> None:
+        if self._writing is None:
+            self._writing = self._loop.call_later(self.limits.write_time, self._unread)
+
+    def resume_writing(self) -> None:
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
+
+    # Reading.
+
+    def _decode(self) -> None:
+        """Hand out the messages that have come, as many as may be processed."""
+        decoder = self._decoder
+        if decoder is None:
+            return
+        completed = False
+        try:
+            for message in decoder:
+                completed = True
+                self._processing += 1
+                self.message_received(message)
+                if not self.open:
+                    return
+                if self._processing >= self.limits.processing:
+                    self._hold()
+                    return
+        except DimeError as error:
+            self._stop_reading(error.reason.name.lower(), self._where(error))
+            return
+        self._tend(decoder, completed)
+
+    def _hold(self) -> None:
+        self._held = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self.idle_changed()
+
+    def _tend(self, decoder: Decoder, completed: bool) -> None:
+        """Set the clock to what the octets have led to."""
+        phase = decoder.phase
+        if phase is Phase.QUIET:
+            self._head = None
+            if decoder.empty:
+                self._before += decoder.offset
+                self._decoder = None
+        else:
+            now = self._loop.time()
+            if completed:
+                self._begun = now
+                self._octets = 0
+                self._head = None
+            if phase is not Phase.HEAD:
+                self._head = None
+            elif self._head is None or self._head[0] != decoder.records:
+                self._head = decoder.records, now
+            if self._clock is None:
+                wait = min(self.limits.head_time, self.limits.grace, self.limits.message_time)
+                self._clock = self._loop.call_later(wait, self._strike)
+        self.idle_changed()
+
+    def _strike(self) -> None:
+        """See whether the message under way is late; the clock of one that came is left to run."""
+        self._clock = None
+        decoder = self._decoder
+        if decoder is None or decoder.phase is Phase.QUIET or self._ended:
+            return
+        limits, now = self.limits, self._loop.time()
+        if self._held:
+            self._begun, self._head = now, None
+        took = now - self._begun
+        if (
+            took >= limits.message_time
+            or (self._head is not None and now - self._head[1] >= limits.head_time)
+            or (took >= limits.grace and self._octets < limits.rate * took)
+        ):
+            self.broken("late", f"{self._octets} octets of a message in {took:.0f} s")
+            self.abort()
+            return
+        ends = [
+            self._begun + limits.message_time,
+            max(self._begun + limits.grace, now + limits.grace / 5),
+        ]
+        if self._head is not None:
+            ends.append(self._head[1] + limits.head_time)
+        self._clock = self._loop.call_later(max(min(ends) - now, 0.001), self._strike)
+
+    # The end.
+
+    def _stop_reading(self, why: str, detail: str) -> None:
+        """Answer what was understood, and close."""
+        self.broken(why, detail)
+        self._ended = True
+        self._decoder = None
+        if self._transport is not None and self._processing:
+            self._transport.pause_reading()
+        self.finish_if_ended()
+
+    def _check_end(self) -> None:
+        """The end came when everything that it followed was read."""
+        if self._decoder is not None:
+            try:
+                self._decoder.eof()
+            except DimeError as error:
+                self.broken(error.reason.name.lower(), self._where(error))
+            self._decoder = None
+
+    def _where(self, error: DimeError) -> str:
+        return f"{error.reason.value}, at octet {self._before + error.offset}"
+
+    def _can_half_close(self) -> bool:
+        """Whether we may write after the peer's last octet: TLS cannot (asyncio's)."""
+        return self._transport is not None and self._transport.can_write_eof()
+
+    def finish_if_ended(self) -> None:
+        """Close it, if nothing more comes and nothing is due."""
+        if self._ended and not self._held and not self._processing:
+            self.close()
+
+    def _unread(self) -> None:
+        self._writing = None
+        self.broken("unread", "the peer does not read what is written to it")
+        self.abort()
