@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from gateway.checks.certificates import check_egress, check_tls
 from gateway.checks.files import check_archive, check_data, check_store, is_locked
 from gateway.checks.findings import Check, Finding, Verdict, fail, first_line, warn
 from gateway.checks.machine import check_clock, check_engine, check_versions
@@ -40,6 +41,8 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
             ("adapter", partial(check_adapter, settings)),
             ("port", partial(check_port, settings, runs)),
             ("public URL", partial(check_public_url, settings)),
+            ("TLS", partial(check_tls, settings)),
+            ("egress", partial(check_egress, settings)),
         ]
         if settings.archive is not None:
             checks.append(("archive", partial(check_archive, settings.archive)))

@@ -3,8 +3,9 @@
 import errno
 import json
 import socket
+import ssl
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,8 +54,11 @@ def check_port(settings: Settings, runs: bool) -> Iterator[Finding]:
     try:
         listen(host, port).close()
     except ListenRefused as error:
-        state = _ask_gateway(host, port)
-        if state is None:
+        state = _ask_gateway(host, port, tls=settings.tls_certificate is not None)
+        if state is None and runs and settings.tls_client_ca is not None:
+            text = f"{host}:{port}: in use; the gateway asks for a certificate, and was not asked"
+            yield ok("port", text)
+        elif state is None:
             used = getattr(error.__cause__, "errno", None) == errno.EADDRINUSE
             way = "stop the program that has it, or choose" if used else "choose"
             yield fail("port", f"{str(error).rstrip('.')}; {way} another with --host, --port")
@@ -86,10 +90,16 @@ def _judge_broker(broker: object) -> Iterator[Finding]:
         yield ok("broker", f"the gateway that runs is connected since {since}")
 
 
-def _ask_gateway(host: str, port: int) -> dict[str, Any] | None:
+def _ask_gateway(host: str, port: int, *, tls: bool) -> dict[str, Any] | None:
     """What a gateway there says of itself; None where there is none."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    connection = HTTPConnection(reachable, port, timeout=1.0)
+    if tls:
+        # It is asked what it is, and told nothing: whose name it has does not matter.
+        unverified = ssl.create_default_context()
+        unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
+        connection: HTTPConnection = HTTPSConnection(reachable, port, timeout=1.0, context=unverified)
+    else:
+        connection = HTTPConnection(reachable, port, timeout=1.0)
     try:
         connection.request("GET", "/readyz")
         state = json.loads(connection.getresponse().read(2**16))
@@ -120,6 +130,6 @@ def check_public_url(settings: Settings) -> Iterator[Finding]:
         yield warn("public URL", f"{text} use with --public-url")
     elif parts.scheme == "http" and not is_loopback(host):
         text = "without TLS others can read the keys of subscriptions on the way"
-        yield warn("public URL", f"{text}; put a proxy with https in front")
+        yield warn("public URL", f"{text}; set tls_certificate, or put a proxy with https in front")
     else:
         yield ok("public URL", f"{host} is {', '.join(sorted(found)[:4])}")

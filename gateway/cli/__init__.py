@@ -8,6 +8,7 @@ it could not be, and one line says why; 2, it was not asked rightly; 75, the dat
 import os
 import sys
 from importlib import metadata
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,6 +28,7 @@ from gateway.cli.publish import publish
 from gateway.cli.serve import serve
 from gateway.cli.subscriptions import subscriptions
 from gateway.client import GatewayError
+from gateway.tls import Names, client_context
 
 app = group("dragoman", "A gateway between WS-Eventing, WS-Notification and a message system.")
 for command in (serve, listen, publish, match, demo, doctor, backtest):
@@ -51,7 +53,34 @@ def _main(
             "--version", is_eager=True, callback=_print_version, help="Print the version."
         ),
     ] = False,
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="DRAGOMAN_CA",
+            help="The authorities that a gateway at https may have its certificate from.",
+        ),
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="DRAGOMAN_CERTIFICATE",
+            help="What a gateway that asks for a certificate is shown.",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            envvar="DRAGOMAN_KEY",
+            help="Its key. [in the file of the certificate]",
+        ),
+    ] = None,
 ) -> None:
+    if ca or certificate:
+        names = Names("--certificate", "--key", "--ca")
+        context.obj = client_context(ca=ca, certificate=certificate, key=key, names=names)
     help_alone(context)
 
 

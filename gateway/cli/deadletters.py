@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
+from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
 from gateway.cli.output import facts, json_line, line, moment, note, table
 from gateway.client import Administration, Record
 
@@ -22,6 +22,7 @@ _COLUMNS = ("number", "subscription", "topic", "reason", "status", "attempts", "
 
 
 def list_(
+    context: typer.Context,
     gateway: GatewayOption = GATEWAY,
     subscription: Annotated[
         str | None, typer.Option(metavar="ID", help="Those of one subscription.")
@@ -37,7 +38,7 @@ def list_(
     """
 
     async def run() -> list[Record]:
-        async with Administration(gateway) as administration:
+        async with Administration(gateway, tls=tls(context)) as administration:
             return [record async for record in administration.dead_letters(subscription)]
 
     records = asyncio.run(run())
@@ -52,6 +53,7 @@ def list_(
 
 
 def show(
+    context: typer.Context,
     numbers: Annotated[list[int], typer.Argument(metavar="NUMBER", min=1)],
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
@@ -64,7 +66,7 @@ def show(
     """
 
     async def run() -> list[Record]:
-        async with Administration(gateway) as administration:
+        async with Administration(gateway, tls=tls(context)) as administration:
             return [await administration.dead_letter(number) for number in numbers]
 
     for position, record in enumerate(asyncio.run(run())):
@@ -78,6 +80,7 @@ def show(
 
 
 def redrive(
+    context: typer.Context,
     numbers: NumberArguments = None,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
@@ -93,13 +96,14 @@ def redrive(
     """
 
     async def run() -> int:
-        async with Administration(gateway) as administration:
+        async with Administration(gateway, tls=tls(context)) as administration:
             return await administration.redrive(numbers or None)
 
     _report("redriven", asyncio.run(run()), output)
 
 
 def purge(
+    context: typer.Context,
     numbers: NumberArguments = None,
     gateway: GatewayOption = GATEWAY,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before all are purged.")] = False,
@@ -118,7 +122,7 @@ def purge(
         typer.confirm(f"Forget all dead letters of {gateway}?", abort=True, err=True)
 
     async def run() -> int:
-        async with Administration(gateway) as administration:
+        async with Administration(gateway, tls=tls(context)) as administration:
             return await administration.purge(numbers or None)
 
     _report("purged", asyncio.run(run()), output)

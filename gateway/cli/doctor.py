@@ -14,6 +14,9 @@ from gateway.cli.serve import (
     PortOption,
     PublicUrlOption,
     StoreOption,
+    TlsCertificateOption,
+    TlsClientCaOption,
+    TlsKeyOption,
 )
 
 
@@ -26,6 +29,9 @@ def doctor(
     data: DataOption = None,
     public_url: PublicUrlOption = None,
     archive: ArchiveOption = None,
+    tls_certificate: TlsCertificateOption = None,
+    tls_key: TlsKeyOption = None,
+    tls_client_ca: TlsClientCaOption = None,
 ) -> None:
     r"""Check what a gateway needs, say what is wrong and how to mend it.
 
@@ -48,6 +54,9 @@ def doctor(
         "data": data,
         "public_url": public_url,
         "archive": archive,
+        "tls_certificate": tls_certificate,
+        "tls_key": tls_key,
+        "tls_client_ca": tls_client_ca,
     }
     failed = False
     for finding in examine(given, set(_variables(context.find_root().command))):

@@ -20,6 +20,7 @@ from gateway.cli.options import (
     SpecOption,
     read_namespaces,
     read_spec,
+    tls,
 )
 from gateway.cli.output import (
     envelope_text,
@@ -56,6 +57,7 @@ class _Printing:
 
 
 def listen(
+    context: typer.Context,
     gateway: GatewayOption = GATEWAY,
     topic: Annotated[
         str | None,
@@ -105,15 +107,21 @@ def listen(
     version = read_spec(spec)
     wanted = _Wanted(version, topic, xpath, read_namespaces(ns))
     printing = _Printing(whole, output, count)
+    client = Client(gateway, version, tls=tls(context))
 
-    asyncio.run(_until_stopped(_listen(gateway, host, port, wanted, printing)))
+    asyncio.run(_until_stopped(_listen(gateway, client, host, port, wanted, printing)))
 
 
 async def _listen(
-    gateway: str, host: str | None, port: int, wanted: _Wanted, printing: _Printing
+    gateway: str,
+    speaking: Client,
+    host: str | None,
+    port: int,
+    wanted: _Wanted,
+    printing: _Printing,
 ) -> None:
     async with (
-        Client(gateway, wanted.version) as client,
+        speaking as client,
         _consumer(gateway, host, port) as consumer,
     ):
         subscription = subscribed(

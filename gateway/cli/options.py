@@ -1,5 +1,6 @@
 """Options that several commands share."""
 
+import ssl
 from difflib import get_close_matches
 from enum import Enum
 from typing import Annotated
@@ -51,6 +52,12 @@ def read_namespaces(pairs: list[str] | None) -> dict[str, str]:
             )
         declared[prefix] = uri.strip()
     return declared
+
+
+def tls(context: typer.Context) -> ssl.SSLContext | None:
+    """What ``--ca``, ``--certificate`` and ``--key``, given before the command, say; else None."""
+    found = context.find_root().obj
+    return found if isinstance(found, ssl.SSLContext) else None
 
 
 GatewayOption = Annotated[

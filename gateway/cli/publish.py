@@ -16,6 +16,7 @@ from gateway.cli.options import (
     OutputOption,
     SpecOption,
     read_spec,
+    tls,
 )
 from gateway.cli.output import json_line, line
 from gateway.client import Client
@@ -26,6 +27,7 @@ MAX_OCTETS = 2 * 1024 * 1024
 
 
 def publish(
+    context: typer.Context,
     files: Annotated[
         list[str],
         typer.Argument(metavar="FILE", help="XML documents, each one event; - is stdin."),
@@ -58,7 +60,7 @@ def publish(
     payloads = [(name, _read(name)) for name in files]
 
     async def run() -> None:
-        async with Client(gateway, version) as client:
+        async with Client(gateway, version, tls=tls(context)) as client:
             for name, payload in payloads:
                 message_id = await client.publish(payload, topic=topic)
                 if output is Form.JSON:

@@ -7,7 +7,7 @@ import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
+from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
 from gateway.cli.output import facts, json_line, line, moment, note, table
 from gateway.client import Administration, GatewayError, Record
 
@@ -17,7 +17,11 @@ subscriptions.callback()(help_alone)
 _COLUMNS = ("id", "spec", "consumer", "topics", "contents", "expires", "state")
 
 
-def list_(gateway: GatewayOption = GATEWAY, output: OutputOption = Form.TEXT) -> None:
+def list_(
+    context: typer.Context,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
     r"""List the subscriptions of a gateway.
 
     \b
@@ -27,7 +31,7 @@ def list_(gateway: GatewayOption = GATEWAY, output: OutputOption = Form.TEXT) ->
     """
 
     async def run() -> list[Record]:
-        async with Administration(gateway) as administration:
+        async with Administration(gateway, tls=tls(context)) as administration:
             return [record async for record in administration.subscriptions()]
 
     records = asyncio.run(run())
@@ -42,6 +46,7 @@ def list_(gateway: GatewayOption = GATEWAY, output: OutputOption = Form.TEXT) ->
 
 
 def show(
+    context: typer.Context,
     ids: Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")],
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
@@ -54,7 +59,7 @@ def show(
     """
 
     async def run() -> list[Record]:
-        async with Administration(gateway) as administration:
+        async with Administration(gateway, tls=tls(context)) as administration:
             return [await administration.subscription(id_) for id_ in ids]
 
     for number, record in enumerate(asyncio.run(run())):
@@ -69,6 +74,7 @@ def show(
 
 
 def delete(
+    context: typer.Context,
     ids: Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")],
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
@@ -79,7 +85,7 @@ def delete(
     Example:
       dragoman subscriptions delete 5b1f0c9a3e77 90cc41d2ab05
     """
-    deleted, missed = asyncio.run(_delete(gateway, ids))
+    deleted, missed = asyncio.run(_delete(context, gateway, ids))
     if output is Form.JSON:
         json_line({"deleted": deleted})
     else:
@@ -89,10 +95,12 @@ def delete(
         raise CommandFailed("; ".join(missed))
 
 
-async def _delete(gateway: str, ids: list[str]) -> tuple[list[str], list[str]]:
+async def _delete(
+    context: typer.Context, gateway: str, ids: list[str]
+) -> tuple[list[str], list[str]]:
     """The ids that are gone now, and what is wrong with the others."""
     deleted, missed = [], []
-    async with Administration(gateway) as administration:
+    async with Administration(gateway, tls=tls(context)) as administration:
         for id_ in dict.fromkeys(ids):
             try:
                 await administration.delete_subscription(id_)

@@ -1,6 +1,7 @@
 """The JSON administration of a gateway: its subscriptions and its dead letters."""
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Collection
 from typing import Any, Self, TypeAlias
 from urllib.parse import urlencode
@@ -22,12 +23,20 @@ class Administration:
     Args:
         url: Of the gateway, ``http://127.0.0.1:8080``.
         page: How many records one request asks for.
+        tls: For a gateway at ``https``; what the system trusts, when None.
     """
 
-    def __init__(self, url: str, *, timeout: float = TIMEOUT, page: int = PAGE) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = TIMEOUT,
+        page: int = PAGE,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._url = base_url(url)
         self._page = page
-        self._caller = Caller(timeout=timeout)
+        self._caller = Caller(timeout=timeout, tls=tls)
 
     async def __aenter__(self) -> Self:
         await self._caller.__aenter__()

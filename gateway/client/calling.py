@@ -56,10 +56,18 @@ class Caller:
     Args:
         timeout: Seconds for a whole exchange.
         max_answer: Octets; a longer answer is an error.
+        tls: For ``https``; what the system trusts, when None.
     """
 
-    def __init__(self, *, timeout: float = TIMEOUT, max_answer: int = MAX_ANSWER) -> None:
+    def __init__(
+        self,
+        *,
+        timeout: float = TIMEOUT,
+        max_answer: int = MAX_ANSWER,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._timeout = timeout
+        self._tls = tls or True
         self._max_answer = max_answer
         self._session: aiohttp.ClientSession | None = None
 
@@ -91,7 +99,7 @@ class Caller:
             raise RuntimeError("enter the context manager first")
         try:
             async with self._session.request(
-                method, url, data=body, headers=headers, allow_redirects=False
+                method, url, data=body, headers=headers, allow_redirects=False, ssl=self._tls
             ) as response:
                 octets = await _read(response, self._max_answer)
                 return Answer(response.status, octets, response.content_type)
@@ -133,7 +141,7 @@ def _why(error: Exception) -> str:
             said = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else ""
             return f"its certificate is not trusted ({said or 'wrong host or issuer'})"
         case aiohttp.ClientSSLError():
-            return "TLS failed; does it speak https there?"
+            return "TLS failed; does it speak https there, or ask for a certificate?"
         case aiohttp.ClientConnectorDNSError():
             return "the name has no address"
         case aiohttp.ClientConnectorError() if isinstance(error.os_error, ConnectionRefusedError):

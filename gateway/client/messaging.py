@@ -1,5 +1,6 @@
 """Subscribing and publishing: what an application does with a gateway, in either specification."""
 
+import ssl
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -61,6 +62,7 @@ class Client:
         version: What to speak.
         timeout: Seconds for one exchange.
         watch: Told of each exchange.
+        tls: For a gateway at ``https``; what the system trusts, when None.
     """
 
     def __init__(
@@ -70,10 +72,11 @@ class Client:
         *,
         timeout: float = TIMEOUT,
         watch: Callable[[Exchange], None] | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._url = base_url(url)
         self._spec: Spec = SPECS[version]
-        self._caller = Caller(timeout=timeout)
+        self._caller = Caller(timeout=timeout, tls=tls)
         self._watch = watch
 
     async def __aenter__(self) -> Self:

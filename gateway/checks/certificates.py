@@ -1,0 +1,59 @@
+"""The certificates that are shown, and the files that what is sent is verified with."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+
+from gateway.checks.findings import Finding, fail, ok, warn
+from gateway.egress import ConsumerOptions
+from gateway.settings import Settings
+from gateway.tls import TlsError, client_context, server_context
+
+SOON = 14
+"""Days before its end at which a certificate should be renewed."""
+
+
+def check_tls(settings: Settings) -> Iterator[Finding]:
+    """What the listeners show."""
+    try:
+        server_context(settings)
+    except TlsError as error:
+        yield fail("TLS", f"{error}; correct it")
+        return
+    if settings.tls_certificate is not None:
+        rows = [("", settings.tls_certificate)]
+        rows += [(f"{row.name}: ", row.certificate) for row in settings.tls_names]
+        renew = "renew it, and send the gateway SIGHUP"
+        yield from (_judge("TLS", begin, path, renew) for begin, path in rows)
+
+
+def check_egress(settings: Settings) -> Iterator[Finding]:
+    """What is sent with."""
+    try:
+        client_context(
+            ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
+        )
+        ConsumerOptions(settings.consumers, ca=settings.egress_ca)
+    except TlsError as error:
+        yield fail("egress", f"{error}; correct it")
+        return
+    shown = [("", settings.egress_certificate)]
+    shown += [(f"consumers: {row.address}: ", row.client_certificate) for row in settings.consumers]
+    renew = "renew it, and start the gateway again"
+    yield from (_judge("egress", begin, path, renew) for begin, path in shown if path is not None)
+
+
+def _judge(what: str, begin: str, path: Path, renew: str) -> Finding:
+    """How long the certificate in *path*, which can be used, is valid."""
+    certificate = x509.load_pem_x509_certificates(path.read_bytes())[0]
+    now = datetime.now(UTC)
+    since, until = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    days = (until - now).days
+    if now < since:
+        return fail(what, f"{begin}{path} is valid from {since:%Y-%m-%d} only; see the clock")
+    if until <= now:
+        return fail(what, f"{begin}{path} expired on {until:%Y-%m-%d}; {renew}")
+    text = f"{begin}{path} is valid for {days} days"
+    return warn(what, f"{text} more; {renew}") if days < SOON else ok(what, text)
