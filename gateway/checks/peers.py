@@ -93,13 +93,12 @@ def _judge_broker(broker: object) -> Iterator[Finding]:
 def _ask_gateway(host: str, port: int, *, tls: bool) -> dict[str, Any] | None:
     """What a gateway there says of itself; None where there is none."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    connection = HTTPConnection(reachable, port, timeout=1.0)
     if tls:
         # It is asked what it is, and told nothing: whose name it has does not matter.
         unverified = ssl.create_default_context()
         unverified.check_hostname, unverified.verify_mode = False, ssl.CERT_NONE
-        connection: HTTPConnection = HTTPSConnection(reachable, port, timeout=1.0, context=unverified)
-    else:
-        connection = HTTPConnection(reachable, port, timeout=1.0)
+        connection = HTTPSConnection(reachable, port, timeout=1.0, context=unverified)
     try:
         connection.request("GET", "/readyz")
         state = json.loads(connection.getresponse().read(2**16))
