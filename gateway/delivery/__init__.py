@@ -11,8 +11,8 @@ from gateway.delivery.shares import AUTHORS, Share, author, next_position
 
 __all__ = [
     "AUTHORS",
-    "WINDOW",
     "HOPS_PROPERTY",
+    "WINDOW",
     "Courier",
     "Couriers",
     "Entry",
