@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -29,7 +31,7 @@ from tests.gateway.envelopes import (
     topic_expression,
 )
 from tests.gateway.processes import GatewayProcess, gateway_process
-from tests.gateway.soap import Running, exchange, http_request, running
+from tests.gateway.soap import DEADLINE, Running, exchange, http_request, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -298,6 +300,70 @@ async def test_takers_at_the_same_time_never_get_the_same_message(gateway: Runni
     for some in taken:
         before = [number for number in some if number < 60]
         assert all(one < other for one, other in pairwise(before)), "stored in this order"
+
+
+async def test_an_answer_that_did_not_arrive_comes_again(gateway: Running) -> None:
+    """WM-B-05: the taker reads the first octets of it, and is gone."""
+    client = MsgBoxClient(gateway)
+    box = await client.create()
+    for number in range(4):
+        await client.store(box, f"<msg><seq>{number}</seq><filler>{'x' * 200_000}</filler></msg>")
+    octets = Speaker(S11, None).envelope(f'<m:takeMessages xmlns:m="{BOX}"/>')
+    request = http_request(gateway.port, "POST", box, octets, {"content-type": "text/xml"})
+    request = request.replace(b"Connection: close\r\n", b"")
+    with socket.socket() as taker:
+        taker.setblocking(False)
+        taker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        taker.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(DEADLINE):
+            await loop.sock_connect(taker, ("127.0.0.1", gateway.port))
+            await loop.sock_sendall(taker, request)
+            assert (await loop.sock_recv(taker, 100)).startswith(b"HTTP/1.1 200 ")
+        assert await client.take(box) == []  # They are on their way to somebody.
+    taken: list[etree._Element] = []
+    async with asyncio.timeout(DEADLINE):
+        while not taken:
+            taken = await client.take(box)
+    assert sequence(taken) == [0, 1, 2, 3]
+
+
+FULL = {"mailbox_messages": 3, "mailbox_overflow": "refuse"}
+
+
+async def test_a_full_box_refuses(tmp_path: Path) -> None:
+    """WM-B-08."""
+    async with running(tmp_path, **FULL) as run:
+        client = MsgBoxClient(run)
+        box = await client.create()
+        for number in range(3):
+            await client.store(box, message(number))
+        answer = await client.post(box, "storeMessages", message(3))
+        assert answer.status == 500
+        assert answer.fault.code == f"{{{S11.value}}}Server"
+        assert int(answer.headers["retry-after"]) > 0
+        assert sequence(await client.take(box)) == [0, 1, 2]
+        await client.store(box, message(4))
+        assert sequence(await client.take(box)) == [4]
+
+
+async def test_a_full_box_loses_its_oldest_to_the_dead_letters(tmp_path: Path) -> None:
+    async with running(tmp_path, mailbox_messages=3) as run:
+        client = MsgBoxClient(run)
+        box = await client.create()
+        for number in range(5):
+            await client.store(box, message(number))
+        assert sequence(await client.take(box)) == [2, 3, 4]
+
+
+async def test_a_stranger_has_a_few_boxes(tmp_path: Path) -> None:
+    async with running(tmp_path, max_mailboxes_per_owner=2, trusted="192.0.2.1") as run:
+        client = MsgBoxClient(run)
+        boxes = [await client.create() for _ in range(2)]
+        answer = await client.post(SERVICE, "createMsgBox")
+        assert answer.status == 500
+        await client.destroy(boxes[0])
+        await client.create()
 
 
 async def test_boxes_and_what_lies_in_them_outlive_the_gateway(tmp_path: Path) -> None:
