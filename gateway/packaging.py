@@ -4,7 +4,7 @@ answer goes in what the request came in."""
 from dataclasses import dataclass
 from itertools import islice
 
-from filters import Reason
+from filters import Reason, Refused
 from gateway.http.limits import HttpLimits
 from gateway.http.media import DIME, MULTIPART, unsupported
 from gateway.http.refusal import HttpRefusal
@@ -54,6 +54,13 @@ def is_package(media_type: MediaType) -> bool:
     return media_type.name in (MULTIPART, DIME)
 
 
+def soap_hint(media_type: MediaType) -> Soap:
+    """The version of SOAP that *media_type* speaks of."""
+    says = [media_type.parameters.get(name, "").lower() for name in ("type", "start-info")]
+    is_12 = media_type.name == "application/soap+xml" or "application/soap+xml" in "".join(says)
+    return Soap.V1_2 if is_12 else Soap.V1_1
+
+
 def unpack(
     media_type: MediaType, octets: bytes, limits: HttpLimits, learnt: set[str] | None = None
 ) -> Unpacked:
@@ -73,8 +80,7 @@ def unpack(
         return _unpack_dime(octets, limits, learnt)
     if media_type.name == MULTIPART:
         return _unpack_mime(media_type, octets, limits, learnt)
-    soap = Soap.V1_2 if media_type.name == "application/soap+xml" else Soap.V1_1
-    return Unpacked(octets, media_type.charset, media_type.action, soap)
+    return Unpacked(octets, media_type.charset, media_type.action, soap_hint(media_type))
 
 
 def unpack_dime(
@@ -92,8 +98,8 @@ def unpack_dime(
         package = read_headed_package(message.envelope, limits=_limits(limits), learnt=learnt)
         if len(package.attachments) + len(message.attachments) > MAX_PARTS:
             raise MediationError(Reason.MESSAGE_INVALID, "The package has too many parts.")
-    except MediationError as error:
-        raise _rejected(error, soap) from error
+    except Refused as refused:
+        raise Rejected(Context(soap), refused) from refused
     return Unpacked(
         package.envelope,
         package.charset,
@@ -127,12 +133,11 @@ def _unpack_mime(
     of_something_else = type_ is not None and type_.lower().partition(";")[0].strip() not in ROOTS
     if of_something_else or "boundary" not in media_type.parameters:
         raise unsupported()
-    says = media_type.parameters.get("start-info", "") + (type_ or "")
-    hint = Soap.V1_2 if "application/soap+xml" in says.lower() else Soap.V1_1
+    hint = soap_hint(media_type)
     try:
         package = read_package(media_type.parameters, octets, limits=_limits(limits), learnt=learnt)
-    except MediationError as error:
-        raise _rejected(error, hint) from error
+    except Refused as refused:
+        raise Rejected(Context(hint), refused) from refused
     return Unpacked(
         package.envelope,
         package.charset,
@@ -145,10 +150,6 @@ def _unpack_mime(
 
 def _limits(limits: HttpLimits) -> PackageLimits:
     return PackageLimits(limits.message, limits.envelope)
-
-
-def _rejected(error: MediationError, soap: Soap) -> Rejected:
-    return Rejected(Context(soap), error)
 
 
 def pack(body: bytes, soap: Soap, action: str, packaging: Packaging) -> tuple[str, bytes]:

@@ -299,12 +299,9 @@ class SoapService:
         """Run *work* of a transport, which parses *octets*, where that may be done.
 
         Raises:
-            Rejected: Not now: there is too much to do.
+            Refused: ``UNAVAILABLE``: there is too much to do.
         """
-        try:
-            return await self._parsing.run(octets, work, trusted=peer.trusted)
-        except Refused as refused:
-            raise Rejected(Context(Soap.V1_1), refused) from refused
+        return await self._parsing.run(octets, work, trusted=peer.trusted)
 
     def refuse(self, rejected: Rejected) -> Reply:
         """The answer to a message that a transport could not take apart."""

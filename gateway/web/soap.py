@@ -5,6 +5,7 @@ from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
+from filters import Refused
 from gateway.egress import HOPS_HEADER
 from gateway.http import (
     HttpLimits,
@@ -18,10 +19,10 @@ from gateway.http import (
     soap_media_type,
     was_delivered,
 )
-from gateway.packaging import is_package, pack, unpack
+from gateway.packaging import is_package, pack, soap_hint, unpack
 from gateway.peers import Peer
 from gateway.soap import Arrived, Reply, SoapService
-from mediation import Packaging, Rejected, Soap, http_headers
+from mediation import Context, Packaging, Rejected, Soap, http_headers
 from mediation.wsdl import write_wsdl
 
 DELIVERED_WITHIN = 5.0
@@ -82,7 +83,10 @@ class SoapEndpoint:
         peer = Peer(address, address in self._trusted)
         if packaged:
             take_out = partial(unpack, media_type, octets, self._limits)
-            unpacked = await self._service.parse(len(octets), take_out, peer)
+            try:
+                unpacked = await self._service.parse(len(octets), take_out, peer)
+            except Refused as busy:
+                raise Rejected(Context(soap_hint(media_type)), busy) from busy
         else:
             unpacked = unpack(media_type, octets, self._limits)
         return Arrived(
