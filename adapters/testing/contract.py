@@ -442,7 +442,9 @@ class AdapterContract:
 
     async def test_what_was_published_before_a_restart_arrives_after_it(self, data: Path) -> None:
         self._needs_durability()
-        sent = self.notifications(200)
+        first, *others = self.notifications(200)
+        map_ = Attachment("cid:map@station.example", "image/png", bytes(range(256)))
+        sent = [replace(first, attachments=(map_,)), *others]
         async with self.running(data, self.interest("storm")) as adapter:
             await adapter.publish(sent)
         async with self.running(data, self.interest("storm")) as adapter:
