@@ -144,10 +144,17 @@ class Running:
     port: int
     logs: list[EventDict]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
+    soap_tcp_port: int = 0
+    """0: it has none."""
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def soap_tcp(self) -> str:
+        """Its URL for SOAP.TCP."""
+        return f"soap.tcp://127.0.0.1:{self.soap_tcp_port}"
 
     async def raw(self, octets: bytes) -> Answer:
         """Send exactly *octets* on a connection of their own."""
@@ -271,16 +278,23 @@ async def _read_answer(
 @contextlib.asynccontextmanager
 async def running(data: Path, **settings: Any) -> AsyncIterator[Running]:
     """A gateway with its data in *data*; on the way out the conservation law must hold and
-    nothing may have gone wrong inside."""
+    nothing may have gone wrong inside. It listens for SOAP.TCP where *settings* name a port."""
     chosen = Settings(**{"adapter": "memory:", "data": data, "port": 0, **settings})
     listener = listen(chosen.host, 0)
+    tcp = {}
+    if chosen.soap_tcp_port is not None:
+        tcp["soap.tcp"] = listen(chosen.host, chosen.soap_tcp_port)
     stop = asyncio.Event()
     known: asyncio.Future[tuple[Gateway, int]] = asyncio.get_running_loop().create_future()
-    with contextlib.closing(listener), capture_logs(processors=[format_exc_info]) as logs:
+    with contextlib.ExitStack() as stack:
+        for sock in (listener, *tcp.values()):
+            stack.enter_context(contextlib.closing(sock))
+        logs = stack.enter_context(capture_logs(processors=[format_exc_info]))
         serving = asyncio.create_task(
             serve(
                 chosen,
                 listener,
+                tcp=tcp,
                 started=lambda gateway, port: known.set_result((gateway, port)),
                 stop=stop,
             )
@@ -291,6 +305,8 @@ async def running(data: Path, **settings: Any) -> AsyncIterator[Running]:
                 await serving
             gateway, port = known.result()
             run = Running(gateway, port, logs, stop)
+            if tcp:
+                run.soap_tcp_port = tcp["soap.tcp"].getsockname()[1]
             yield run
             if not stop.is_set():
                 await run.quiet()
