@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 import struct
+import sys
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -635,3 +637,24 @@ async def test_a_message_box_of_another_gateway(tmp_path: Path, named: str) -> N
         refused = await boxes.ask(speaker.wse_subscribe(broker.url))
         assert refused.status == 400
         assert refused.fault.code == f"{{{S12.value}}}Sender"
+
+
+# The guide.
+
+
+async def test_the_program_of_the_guide(gateway: Running) -> None:
+    page = (Path(__file__).parents[2] / "docs/message-box.md").read_text()
+    [program] = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert "127.0.0.1:8080" in program
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program.replace("127.0.0.1:8080", f"127.0.0.1:{gateway.port}"),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        printed, _ = await asyncio.wait_for(process.communicate(), 3 * DEADLINE)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert printed.decode() == "".join(f"<storm><n>{n}</n></storm>\n" for n in range(3))
+    assert process.returncode == 0
