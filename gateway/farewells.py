@@ -45,7 +45,13 @@ class Farewells:
                 target = await self._consumers.check(subscription.end_to)
                 if target is None:
                     return
-                request = Request(target, body, headers, soap=subscription.spec.soap)
+                request = Request(
+                    target,
+                    body,
+                    headers,
+                    soap=subscription.spec.soap,
+                    packaging=subscription.policy.packaging,
+                )
                 answer = await self._transport.send(request)
             except Refused:
                 return

@@ -66,7 +66,7 @@ from gateway.quotas import SubscriptionQuotas
 from gateway.settings import WITHIN, Settings, is_loopback
 from gateway.soap import SoapService
 from gateway.spool import Spool
-from gateway.store import Store, StoreUnavailable, deadletters, replicas
+from gateway.store import Store, StoreUnavailable, deadletters, mailboxes, replicas
 from gateway.store import spool as spooled
 from gateway.store.spool import SpoolSize
 from gateway.subscriptions import Subscriptions
@@ -93,6 +93,16 @@ class DataInUse(Refused):
 
 
 @dataclass(frozen=True, slots=True)
+class MailboxCounts:
+    """All mailboxes, and what waits in them: boxes, messages, octets; None while the store cannot
+    be read. How many messages came, and how many found no room or no reader."""
+
+    waiting: tuple[int, int, int] | None
+    stored: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """What the metrics show, read at one moment."""
 
@@ -116,6 +126,7 @@ class Snapshot:
     """None where the adapter does not say."""
     spool: SpoolSize | None
     """None where nothing is spooled, or the store cannot be read."""
+    mailboxes: MailboxCounts
 
 
 class Gateway:
@@ -425,7 +436,7 @@ class Gateway:
                 courier.waits(by_id[subscription], count, octets)
         else:  # Whoever holds their partitions learns of them as of any change.
             await self.subscriptions.refresh()
-        return sum(count for count, _ in again.values())
+        return sum(count for count, _ in again.values()) + await self.mailboxes.redrive(numbers)
 
     def readiness(self) -> dict[str, Any]:
         """What ``/readyz`` says."""
@@ -466,11 +477,12 @@ class Gateway:
 
     async def snapshot(self) -> Snapshot:
         """What the metrics show, now."""
-        law = size = None
+        law = size = boxes = None
         with contextlib.suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(COUNTED):
                 law = await self.courier.law()
                 size = await self.spool.size() if self.spool else None
+                boxes = await self.store.submit(mailboxes.overall)
         sender = self.courier.sender
         return Snapshot(
             law,
@@ -483,11 +495,12 @@ class Gateway:
             dict(self.soap.refusals),
             {verdict.value: number for verdict, number in sender.attempts.items()},
             self.budgets.over_budget,
-            sender.attachments_dropped,
+            sender.attachments_dropped + self.soap.attachments_dropped,
             self.archive.counts if self.archive else {},
             self.partitions.snapshot() if self.partitions else None,
             self.adapter.state,
             size,
+            MailboxCounts(boxes, self.operations.stored, self.mailboxes.dropped),
         )
 
     def drain(self) -> None:

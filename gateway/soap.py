@@ -169,6 +169,8 @@ class SoapService:
         self.requests: dict[str, int] = {}
         """Requests by operation; refusals by their reason."""
         self.refusals: dict[str, int] = {}
+        self.attachments_dropped = 0
+        """Of messages that were put into mailboxes."""
         self.draining = False
 
     async def handle(self, arrived: Arrived) -> Reply:
@@ -347,6 +349,13 @@ class SoapService:
         )
         await self._mailboxes.put(box, parts)
         self._operations.stored += len(parts)
+        if arrived.attachments:  # What is fetched is envelopes alone.
+            self.attachments_dropped += len(arrived.attachments)
+            _log.info(
+                "mailbox.without-attachments",
+                mailbox=box.id,
+                attachments=len(arrived.attachments),
+            )
         if door.kind is not DoorKind.MESSAGE_BOX_2011:
             return Reply(202, context.soap)
         action, body = write_response(

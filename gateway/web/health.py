@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from adapters import AdapterState
     from gateway.delivery import Law
     from gateway.partitions import Replicas
-    from gateway.service import Gateway, Snapshot
+    from gateway.service import Gateway, MailboxCounts, Snapshot
     from gateway.store.spool import SpoolSize
 
 
@@ -65,7 +65,7 @@ class _Collector:
             ),
             CounterMetricFamily(
                 "dragoman_attachments_dropped",
-                "Attachments left out for consumers that read no packaging.",
+                "Attachments left out for want of a packaging that the consumer reads.",
                 taken.attachments_dropped,
             ),
         ]
@@ -78,6 +78,7 @@ class _Collector:
             ("store_writable", "Whether the store takes writes.", int(taken.store_writable)),
         ):
             families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
+        families += _of_mailboxes(taken.mailboxes)
         if taken.law is not None:
             families += _of_law(taken.law)
         if taken.broker is not None:
@@ -113,6 +114,26 @@ def _of_law(law: "Law") -> list[CounterMetricFamily | GaugeMetricFamily]:
         ("conservation_error", "What the conservation law leaves over; 0 at rest.", law.error),
     ):
         families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
+    return families
+
+
+def _of_mailboxes(counts: "MailboxCounts") -> list[CounterMetricFamily | GaugeMetricFamily]:
+    families: list[CounterMetricFamily | GaugeMetricFamily] = [
+        CounterMetricFamily(
+            "dragoman_mailbox_stored", "Messages that others put into mailboxes.", counts.stored
+        ),
+        CounterMetricFamily(
+            "dragoman_mailbox_dropped",
+            "Messages of mailboxes that found no room or no reader: they are dead letters.",
+            counts.dropped,
+        ),
+    ]
+    if counts.waiting is not None:
+        names = ("mailboxes", "mailbox_messages", "mailbox_octets")
+        texts = ("Mailboxes.", "Messages in mailboxes.", "Octets of the messages in mailboxes.")
+        families += map(
+            GaugeMetricFamily, (f"dragoman_{name}" for name in names), texts, counts.waiting
+        )
     return families
 
 

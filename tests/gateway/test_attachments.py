@@ -1,6 +1,7 @@
 """Attachments from publishers to consumers: in MIME, MTOM and DIME, from any to any."""
 
 import gzip
+import json
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -18,6 +19,8 @@ from mediation.packages import read_package, write_package
 from tests.gateway.envelopes import (
     S11,
     S12,
+    WSA10,
+    WSNT,
     Answer,
     Fault,
     Speaker,
@@ -474,3 +477,37 @@ async def test_nothing_is_fetched(gateway: Running) -> None:
             await gateway.post(octets[1], "/soap/topic/canary", type=octets[0])
         await gateway.quiet()
         assert canary.waiting(canary.url("include")) == canary.waiting(canary.url("href")) == 0
+
+
+async def test_mailboxes_keep_envelopes_alone(gateway: Running) -> None:
+    """What is left out is counted, whether it was delivered to the box or sent to it."""
+    speaker = Speaker()
+    made = await gateway.ask(speaker, f'<n:CreatePullPoint xmlns:n="{WSNT}"/>')
+    [address] = made.message.body[0].iter(f"{{{WSA10}}}Address")
+    box = address.text or ""
+    await subscribe(gateway, box, "boxed", "mime")
+    before = await dropped(gateway)
+    octets = speaker.envelope(referring(1), message_id=fresh_id())
+    await publish(gateway, "boxed", *swa(octets, [IMAGE]))
+    path = box[box.index("/", 8) :]
+    body = notify(notification_message(referring(2)))
+    type_, sent = swa(speaker.envelope(body, message_id=fresh_id()), [IMAGE, NOTE])
+    assert (await gateway.post(sent, path, type=type_)).status == 202
+    await gateway.quiet()
+    assert await dropped(gateway) - before == 3
+    taken = await gateway.ask(speaker, f'<n:GetMessages xmlns:n="{WSNT}"/>', path)
+    assert sorted(n.text or "" for n in taken.message.root.iter("n")) == ["1", "2"]
+
+
+async def test_a_subscription_ends_in_its_packaging(gateway: Running, consumer: Consumer) -> None:
+    speaker, end_to = Speaker(S11), consumer.fresh()
+    body = speaker.wse_subscribe(consumer.fresh(), end_to=end_to)
+    octets = speaker.envelope(body, message_id=fresh_id())
+    answer = await gateway.post(dime(octets, soap=S11)[1], type=DIME)
+    assert answer.status == 200
+    listed = json.loads((await gateway.api("GET", "/subscriptions")).body)
+    [key] = [one["id"] for one in listed["subscriptions"] if one["end_to"] == end_to]
+    assert (await gateway.api("DELETE", f"/subscriptions/{key}")).status < 300
+    message, _, media_type = unpacked(await consumer.next(end_to))
+    assert media_type == DIME
+    assert etree.QName(message.message.body[0]).localname == "SubscriptionEnd"
