@@ -273,6 +273,7 @@ class Mailboxes:
         octets: int = TAKEN,
         wait: float = 0.0,
         lease: float = LEASE,
+        name: str | None = None,
         gone: Callable[[], Awaitable[None]] | None = None,
     ) -> Batch:
         """Lease the oldest messages of *box*; if there are none, wait for one.
@@ -280,6 +281,7 @@ class Mailboxes:
         Args:
             most: Messages; about *octets* of them at most.
             wait, lease: Seconds.
+            name: Of the lease; a fresh one, when None.
             gone: Returns when the reader has gone: then nothing is leased.
 
         Raises:
@@ -293,7 +295,7 @@ class Mailboxes:
             while True:
                 waiter = self._wait_for(box.key) if wait > 0 else None
                 try:
-                    batch = await self._take(box, most, octets, lease)
+                    batch = await self._take(box, most, octets, lease, name)
                     left = end - loop.time()
                     if batch.messages or waiter is None or left <= 0 or self._closing:
                         return batch
@@ -331,8 +333,10 @@ class Mailboxes:
             if not waiting:
                 del self._waiting[key]
 
-    async def _take(self, box: Mailbox, most: int | None, octets: int, lease: float) -> Batch:
-        name, now = secrets.token_hex(16), time.time()
+    async def _take(
+        self, box: Mailbox, most: int | None, octets: int, lease: float, name: str | None
+    ) -> Batch:
+        name, now = name or secrets.token_hex(16), time.time()
         taken = await self._store.submit(
             partial(
                 rows.take,
@@ -410,6 +414,13 @@ class Mailboxes:
         await self._store.submit(
             partial(rows.hand, key=batch.box.key, lease=batch.lease, now=time.time())
         )
+
+    async def redrive(self, numbers: Collection[int] | None) -> int:
+        """Put dead letters back into their boxes, those of *numbers* or all; how many."""
+        again = await self._store.submit(partial(rows.redrive, numbers=numbers, now=time.time()))
+        for key in again:
+            self._wake(key)
+        return sum(again.values())
 
     async def rewind(self, box: Mailbox, after: int) -> int:
         """The reader of a stream has all up to position *after*, and wants the rest again; how

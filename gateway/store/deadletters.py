@@ -83,6 +83,7 @@ def redrive(
         .order_by(dead_letters.c.number)
         .limit(MOST)
     )
+    query = query.where(dead_letters.c.reason.not_in(outbox.OF_MAILBOXES))
     if numbers is not None:
         query = query.where(dead_letters.c.number.in_(list(numbers)))
     again: dict[str, tuple[int, int]] = {}

@@ -132,7 +132,20 @@ def size(connection: Connection, key: str) -> Size | None:
     row = connection.execute(select(mailboxes).where(mailboxes.c.key == key)).first()
     if row is None:
         return None
+    return _size(row)
+
+
+def _size(row: Row[Any]) -> Size:
     return Size(row.messages, row.octets, row.dropped, row.created, row.used)
+
+
+def listed(
+    connection: Connection, *, after: str = "", limit: int, id_: str | None = None
+) -> list[tuple[Mailbox, Size]]:
+    """Boxes in the order of their ids, from the one after *after*; or the one with an id."""
+    query = select(mailboxes).order_by(mailboxes.c.id).limit(limit)
+    query = query.where(mailboxes.c.id > after if id_ is None else mailboxes.c.id == id_)
+    return [(_box(row), _size(row)) for row in connection.execute(query)]
 
 
 def overall(connection: Connection) -> tuple[int, int, int]:
@@ -460,22 +473,29 @@ def sweep(connection: Connection, *, now: float, oldest: float, handed: float) -
     return buried
 
 
-def redrive(connection: Connection, numbers: Collection[int] | None, *, now: float) -> set[str]:
-    """Put dead letters of boxes back into them, as the newest; the keys of these boxes."""
+def redrive(
+    connection: Connection, numbers: Collection[int] | None, *, now: float
+) -> dict[str, int]:
+    """Put dead letters of boxes back into them, as the newest; how many, by the keys of the boxes.
+
+    A box that a subscription fills has its id: what could not be delivered into it is the
+    subscription's letter, and no envelope.
+    """
     query = (
         select(dead_letters, messages.c.body, mailboxes.c.key)
         .join(messages, messages.c.number == dead_letters.c.message)
         .join(mailboxes, mailboxes.c.id == dead_letters.c.subscription)
+        .where(dead_letters.c.reason.in_(outbox.OF_MAILBOXES))
         .order_by(dead_letters.c.number)
         .limit(AT_A_TIME)
     )
     if numbers is not None:
         query = query.where(dead_letters.c.number.in_(list(numbers)))
     boundless = Bounds(2**31, 2**62)
-    keys = set()
+    again: dict[str, int] = {}
     for row in connection.execute(query).all():
         connection.execute(dead_letters.delete().where(dead_letters.c.number == row.number))
         put(connection, row.key, [(row.delivery_id, bytes(row.body))], bounds=boundless, now=now)
         outbox.sweep(connection, [row.message])
-        keys.add(row.key)
-    return keys
+        again[row.key] = again.get(row.key, 0) + 1
+    return again

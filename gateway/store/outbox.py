@@ -29,6 +29,10 @@ class Reason(Enum):
     MAILBOX_AGE = "mailbox-age"
 
 
+OF_MAILBOXES = (Reason.MAILBOX_OVERFLOW.value, Reason.MAILBOX_AGE.value)
+"""Of letters that lay in a mailbox: they are envelopes, and no subscription counts them."""
+
+
 class HeldRow(NamedTuple):
     """One delivery that waits. Times are POSIX seconds."""
 

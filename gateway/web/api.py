@@ -1,4 +1,4 @@
-"""The JSON administration: subscriptions and dead letters."""
+"""The JSON administration: subscriptions, mailboxes and dead letters."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -8,7 +8,9 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
 
 from gateway.delivery import Entry
-from gateway.store import DeadLetter, deadletters, totals
+from gateway.store import DeadLetter, deadletters, mailboxes, totals
+from gateway.store.mailboxes import Mailbox, Size
+from gateway.web.mailboxes import destroy
 from mediation import End
 
 if TYPE_CHECKING:
@@ -51,6 +53,24 @@ class SubscriptionView(BaseModel):
 
 class Page(BaseModel):
     subscriptions: list[SubscriptionView]
+    next: str | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+class MailboxView(BaseModel):
+    """A mailbox, without its key."""
+
+    id: str
+    owner: str
+    kind: str
+    messages: int
+    octets: int
+    dropped: int
+    created: datetime
+    used: datetime
+
+
+class MailboxPage(BaseModel):
+    mailboxes: list[MailboxView]
     next: str | None = Field(None, description="Pass it as `after` for the next page.")
 
 
@@ -127,6 +147,33 @@ def api_routes(gateway: "Gateway") -> APIRouter:
             found(id), why=End.CANCELLING, reason="The subscription was ended by an operator."
         )
 
+    async def found_box(id_: str) -> tuple[Mailbox, Size]:
+        there = await gateway.store.submit(partial(mailboxes.listed, id_=id_, limit=1))
+        if not there:
+            raise HTTPException(404, "There is no such mailbox.")
+        return there[0]
+
+    @router.get("/mailboxes", tags=["administration of mailboxes"])
+    async def list_mailboxes(
+        after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
+        limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+    ) -> MailboxPage:
+        """Mailboxes in the order of their ids."""
+        listed = await gateway.store.submit(partial(mailboxes.listed, after=after, limit=limit + 1))
+        views = [_box(*one) for one in listed[:limit]]
+        return MailboxPage(mailboxes=views, next=views[-1].id if len(listed) > limit else None)
+
+    @router.get("/mailboxes/{id}", tags=["administration of mailboxes"])
+    async def show_mailbox(id: str) -> MailboxView:
+        """One mailbox."""
+        return _box(*await found_box(id))
+
+    @router.delete("/mailboxes/{id}", status_code=204, tags=["administration of mailboxes"])
+    async def delete_mailbox(id: str) -> None:
+        """Forget a mailbox with all that lies in it, and end what fills it."""
+        box, _ = await found_box(id)
+        await destroy(gateway, box)
+
     @router.get("/deadletters", tags=["dead letters"])
     async def list_dead_letters(
         subscription: Annotated[str | None, Query(pattern="^[ -~]{1,64}$")] = None,
@@ -145,8 +192,8 @@ def api_routes(gateway: "Gateway") -> APIRouter:
 
     @router.post("/deadletters/redrive", tags=["dead letters"])
     async def redrive(selection: Selection) -> Affected:
-        """Deliver dead letters again, with the same message ids; those of subscriptions that
-        have ended stay where they are."""
+        """Deliver dead letters again, with the same message ids, or put them back into their
+        mailboxes; those of subscriptions and mailboxes that have ended stay where they are."""
         return Affected(number=await gateway.redrive(selection.numbers))
 
     @router.post("/deadletters/purge", tags=["dead letters"])
@@ -174,6 +221,19 @@ def _view(entry: Entry) -> SubscriptionView:
         paused=subscription.policy.paused,
         created=subscription.lease.created,
         expires=subscription.lease.expires,
+    )
+
+
+def _box(box: Mailbox, size: Size) -> MailboxView:
+    return MailboxView(
+        id=box.id,
+        owner=box.owner,
+        kind=box.kind.value,
+        messages=size.messages,
+        octets=size.octets,
+        dropped=size.dropped,
+        created=datetime.fromtimestamp(size.created, UTC),
+        used=datetime.fromtimestamp(size.used, UTC),
     )
 
 

@@ -1,5 +1,6 @@
 """The ASGI application: FastAPI for people and programs, the SOAP endpoint beside it."""
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Request
@@ -11,6 +12,7 @@ from gateway.doors import MESSAGE_BOXES, door_at
 from gateway.http import HostMiddleware
 from gateway.web.api import api_routes
 from gateway.web.health import health_routes
+from gateway.web.mailboxes import mailbox_routes
 
 if TYPE_CHECKING:
     from gateway.service import Gateway
@@ -20,6 +22,8 @@ _STATUS = {
     Reason.SUBSCRIPTION_UNKNOWN: 404,
     Reason.TOO_LARGE: 413,
     Reason.RATE: 429,
+    Reason.QUOTA: 403,
+    Reason.MAILBOX_UNKNOWN: 404,
 }
 _SOAP_PATHS = frozenset({"/soap", "/soap/", "/soap/topic", "/subscriptions", "/pullpoints"})
 _SOAP_PREFIXES = ("/soap/topic/", "/subscriptions/", "/pullpoints/")
@@ -59,12 +63,16 @@ def make_app(gateway: "Gateway") -> ASGIApp:
     )
     api.include_router(health_routes(gateway))
     api.include_router(api_routes(gateway))
+    api.include_router(mailbox_routes(gateway))
 
     @api.exception_handler(Refused)
     async def refused(_: Request, error: Exception) -> JSONResponse:
         reason = error.reason if isinstance(error, Refused) else Reason.INTERNAL
         status = _STATUS.get(reason, 500 if reason is Reason.INTERNAL else 400)
-        headers = {"Retry-After": "2"} if status == 503 else {}
+        retry_after = error.retry_after if isinstance(error, Refused) else None
+        if retry_after is None and status == 503:
+            retry_after = 2.0
+        headers = {} if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
         return JSONResponse({"detail": str(error), "reason": reason.value}, status, headers)
 
     @api.get("/", include_in_schema=False)

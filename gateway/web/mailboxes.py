@@ -1,0 +1,362 @@
+"""Mailboxes for programs that speak no SOAP: JSON, and Server-Sent Events.
+
+Who knows the key of a mailbox may do everything with it, whichever door it was made at.
+"""
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, BackgroundTasks, Depends, Header, HTTPException, Query, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+from starlette.types import Scope
+
+from adapters import AdapterUnavailable
+from filters import Reason
+from gateway.doors import DoorKind
+from gateway.http import client_address, public_base, was_delivered
+from gateway.ids import message_urn
+from gateway.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch
+from gateway.operations import KEPT_ALIVE, Call
+from gateway.peers import Peer
+from gateway.quotas import QuotaExceeded, TokenBucket
+from gateway.store.mailboxes import Kind, Mailbox
+from gateway.subscriptions import SUBSCRIBES, SUBSCRIBES_AT_ONCE
+from gateway.web.messages import MessageView, views
+from gateway.web.streams import Streams
+from mediation import (
+    SPECS,
+    Arrival,
+    EndpointReference,
+    Incoming,
+    Rejected,
+    Subscribe,
+    Subscribed,
+    SubscribePulling,
+    Version,
+    Wsa,
+    read,
+)
+from mediation.client import write_subscribe
+from mediation.expiry import UNSPECIFIED, parse_expiry
+
+if TYPE_CHECKING:
+    from gateway.service import Gateway
+
+LONGEST_LEASE = 3600.0
+LATEST = 2**63 - 1
+"""The greatest position that a store takes."""
+NOTICED = 60.0
+"""Seconds after which we no longer look whether an answer was taken in: its lease decides."""
+_LEASE_ENDED = "Nothing is under this lease: it has ended, or all of it is acknowledged."
+Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
+Text = Annotated[str, Field(min_length=1, max_length=8192)]
+Expires = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text | None
+Seconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE, allow_inf_nan=False)]
+
+
+class Wanted(BaseModel, extra="forbid"):
+    """What shall come into a new mailbox. Nothing by itself, if nothing is said: then its address
+    is for others to send to. ``{"topic": "*//."}`` subscribes to every topic."""
+
+    topic: Text | None = Field(None, description="A topic expression: a/b, a//., {urn:x}a.")
+    xpath: Text | None = Field(None, description="XPath 1.0 that must hold for the payload.")
+    namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Prefixes of both.")
+    expires: Expires = Field(
+        None, description="Of the subscription: seconds, or an xsd:duration or xsd:dateTime."
+    )
+
+    @property
+    def subscribes(self) -> bool:
+        return self.topic is not None or self.xpath is not None
+
+
+class Made(BaseModel):
+    """A mailbox; ``key`` opens it."""
+
+    key: str
+    id: str = Field(description="What lists and logs show.")
+    address: str = Field(description="Consumers that are given it have their messages sent here.")
+    events: str = Field(description="The messages as Server-Sent Events.")
+    expires: datetime | None = Field(None, description="When its subscription ends.")
+
+
+class Status(BaseModel):
+    """What lies in a mailbox."""
+
+    id: str
+    messages: int
+    octets: int
+    dropped: int = Field(description="Messages that went to the dead letters: no room, or too old.")
+    created: datetime
+    used: datetime = Field(description="When somebody last took messages.")
+    expires: datetime | None = Field(None, description="When its subscription ends.")
+
+
+class Receive(BaseModel, extra="forbid"):
+    """How many messages to take, how long to wait for one, and for how long others get none of
+    them."""
+
+    max: Annotated[int, Field(ge=1, le=AT_A_TIME)] = 10
+    wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] = 20.0
+    lease: Seconds = 30.0
+
+
+class Leased(BaseModel):
+    """Messages that nobody else gets ``until`` then; acknowledge them before."""
+
+    lease: str
+    until: datetime
+    more: bool = Field(description="Whether others are left.")
+    messages: list[MessageView]
+
+
+class Under(BaseModel, extra="forbid"):
+    """A lease, and which of its messages: those of these ids, or all."""
+
+    lease: Annotated[str, Field(min_length=1, max_length=100)]
+    ids: (
+        Annotated[
+            list[Annotated[int, Field(ge=0, le=LATEST)]], Field(min_length=1, max_length=AT_A_TIME)
+        ]
+        | None
+    ) = None
+
+
+class Longer(Under):
+    seconds: Seconds = 30.0
+
+
+class Renewal(BaseModel, extra="forbid"):
+    """A new end of a subscription, as in `Wanted`."""
+
+    expires: Expires = None
+
+
+class Affected(BaseModel):
+    number: int
+
+
+def mailbox_routes(gateway: "Gateway") -> APIRouter:
+    """``/mailboxes``."""
+    making = TokenBucket(SUBSCRIBES, SUBSCRIBES_AT_ONCE)
+
+    def serving() -> None:
+        if gateway.draining:
+            raise AdapterUnavailable("The gateway is stopping.")
+
+    router = APIRouter(prefix="/mailboxes", tags=["mailboxes"], dependencies=[Depends(serving)])
+
+    async def found(key: str) -> Mailbox:
+        return await gateway.mailboxes.find(key.lower())
+
+    Found = Annotated[Mailbox, Depends(found)]
+
+    async def visited(box: Mailbox, seconds: float = 2 * KEPT_ALIVE) -> None:
+        """A subscription whose mailbox is read goes on (as ONVIF Core, "PullMessages")."""
+        entry = gateway.subscriptions.filling(box)
+        if entry is None or entry.subscription.lease.expires is None:
+            return
+        left = (entry.subscription.lease.expires - datetime.now(UTC)).total_seconds()
+        if left < seconds:
+            await gateway.subscriptions.keep_alive(entry, seconds + KEPT_ALIVE)
+
+    streams = Streams(
+        gateway.mailboxes, gateway.parsing, draining=lambda: gateway.draining, visited=visited
+    )
+
+    def until(box: Mailbox) -> datetime | None:
+        entry = gateway.subscriptions.filling(box)
+        return entry.subscription.lease.expires if entry else None
+
+    @router.post("", status_code=201)
+    async def make_mailbox(wanted: Wanted, request: Request) -> Made:
+        """Make a mailbox; with a topic or an XPath, subscribed to what passes them."""
+        peer = _peer(gateway, request)
+        base = public_base(request.scope, gateway.http_settings)
+        if wanted.subscribes:
+            incoming = await _pulling(gateway, wanted, peer, base)
+            outcome = await gateway.operations.execute(Call(incoming, peer, base))
+            if not isinstance(outcome.response, Subscribed):  # pragma: no cover
+                raise TypeError(outcome.response)
+            box = await gateway.mailboxes.find(outcome.response.subscription.key)
+        else:
+            if wanted.namespaces or wanted.expires is not None:
+                raise HTTPException(422, "namespaces and expires go with a topic or an xpath.")
+            wait = 0.0 if peer.trusted else making.take(peer.owner, time.monotonic())
+            if wait:
+                raise QuotaExceeded(Reason.RATE, "Too many mailboxes.", retry_after=wait)
+            box = await gateway.mailboxes.make(Kind.MAILBOX, peer)
+        at = DoorKind.MAILBOX.address(base, box.key)
+        return Made(key=box.key, id=box.id, address=at, events=f"{at}/events", expires=until(box))
+
+    @router.get("/{key}")
+    async def show_mailbox(box: Found) -> Status:
+        """What lies in a mailbox."""
+        size = await gateway.mailboxes.size(box)
+        return Status(
+            id=box.id,
+            messages=size.messages,
+            octets=size.octets,
+            dropped=size.dropped,
+            created=datetime.fromtimestamp(size.created, UTC),
+            used=datetime.fromtimestamp(size.used, UTC),
+            expires=until(box),
+        )
+
+    @router.delete("/{key}", status_code=204)
+    async def delete_mailbox(box: Found) -> None:
+        """Forget a mailbox with all that lies in it, and end what fills it."""
+        await destroy(gateway, box)
+
+    @router.post("/{key}/renew")
+    async def renew_mailbox(box: Found, renewal: Renewal, request: Request) -> Status:
+        """Move the end of the mailbox's subscription."""
+        entry = gateway.subscriptions.filling(box)
+        if entry is None:
+            raise HTTPException(409, "No subscription was made with this mailbox.")
+        text = _expiry(renewal.expires)
+        asked = parse_expiry(text) if text is not None else UNSPECIFIED
+        peer = _peer(gateway, request)
+        await gateway.subscriptions.renew(entry, asked, peer, now=datetime.now(UTC))
+        return await show_mailbox(box)
+
+    @router.post("/{key}/receive")
+    async def receive(
+        box: Found, wanted: Receive, request: Request, background: BackgroundTasks
+    ) -> Leased:
+        """Take the oldest messages; if there are none, wait for one. They come again, to whoever
+        asks next, unless they are acknowledged in time."""
+        await visited(box, wanted.wait + KEPT_ALIVE)
+        batch = await gateway.mailboxes.take(
+            box,
+            most=wanted.max,
+            wait=wanted.wait,
+            lease=wanted.lease,
+            gone=partial(_gone, request),
+        )
+        try:
+            messages = await views(batch.messages, gateway.parsing)
+        except BaseException:
+            await gateway.mailboxes.handed_over(batch, False)
+            raise
+        if messages:
+            background.add_task(_release_if_lost, gateway, batch, request.scope, wanted.lease)
+        return Leased(
+            lease=batch.lease,
+            until=datetime.fromtimestamp(batch.until, UTC),
+            more=batch.more,
+            messages=messages,
+        )
+
+    @router.post("/{key}/acknowledge")
+    async def acknowledge(box: Found, under: Under) -> Affected:
+        """Remove messages: they are dealt with."""
+        number = await gateway.mailboxes.acknowledge(box, under.lease, under.ids)
+        return _affected(number)
+
+    @router.post("/{key}/release")
+    async def release(box: Found, under: Under) -> Affected:
+        """Give messages back: they are the oldest again."""
+        return _affected(await gateway.mailboxes.release(box, under.lease, under.ids))
+
+    @router.post("/{key}/extend")
+    async def extend(box: Found, under: Longer) -> Affected:
+        """Let a lease end so many seconds from now."""
+        number = await gateway.mailboxes.extend(box, under.lease, under.seconds, under.ids)
+        return _affected(number)
+
+    @router.get(
+        "/{key}/events",
+        response_class=Response,
+        responses={200: {"content": {"text/event-stream": {}}}},
+    )
+    async def stream(
+        box: Found,
+        last_event_id: Annotated[str | None, Query(max_length=100)] = None,
+        resumed: Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)] = None,
+    ) -> Response:
+        """The messages as Server-Sent Events: `data` is one message, as `receive` gives it. A
+        stream that begins ends the one before it."""
+        return streams.open(box, _position(resumed) or _position(last_event_id))
+
+    return router
+
+
+async def destroy(gateway: "Gateway", box: Mailbox) -> None:
+    """Forget *box* with all that lies in it, and end what fills it."""
+    entry = gateway.subscriptions.filling(box)
+    if entry is not None:
+        await gateway.subscriptions.end(entry)
+    else:
+        await gateway.mailboxes.destroy(box)
+
+
+async def _pulling(gateway: "Gateway", wanted: Wanted, peer: Peer, base: str) -> Incoming:
+    """*wanted* as the request of WS-BaseNotification that it stands for: it is read, and refused,
+    as that is.
+
+    Raises:
+        Refused: It cannot be read.
+    """
+    _, envelope = write_subscribe(
+        SPECS[Version.WSN_1_3],
+        to=f"{base}/soap",
+        consumer=EndpointReference(base, Wsa.V2005_08),
+        message_id=message_urn(),
+        topic=wanted.topic,
+        xpath=wanted.xpath,
+        namespaces=wanted.namespaces,
+        expires=_expiry(wanted.expires),
+    )
+    arrival = Arrival(source=peer.source, time=datetime.now(UTC), fresh_id=message_urn())
+    try:
+        incoming = await gateway.parsing.run(
+            len(envelope),
+            lambda learnt: read(envelope, arrival, learnt=learnt),
+            trusted=peer.trusted,
+        )
+    except Rejected as rejected:
+        raise rejected.refused from rejected
+    request = incoming.request
+    if not isinstance(request, Subscribe):  # pragma: no cover
+        raise TypeError(request)
+    return replace(incoming, request=SubscribePulling(request.filter, request.expires))
+
+
+def _expiry(said: float | str | None) -> str | None:
+    """Seconds as an xsd:duration."""
+    return f"PT{said:.3f}S" if isinstance(said, float) else said
+
+
+def _peer(gateway: "Gateway", request: Request) -> Peer:
+    address = client_address(request.scope, gateway.http_settings)
+    return Peer(address, gateway.gate.trusts(address))
+
+
+async def _gone(request: Request) -> None:
+    """Return when the peer has gone; its request was read to the end."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _release_if_lost(gateway: "Gateway", batch: Batch, scope: Scope, lease: float) -> None:
+    """Give back what was written to somebody who had gone: others need not wait for the lease."""
+    if not await was_delivered(scope, min(lease, NOTICED)):
+        await gateway.mailboxes.handed_over(batch, False)
+
+
+def _affected(number: int) -> Affected:
+    if not number:
+        raise HTTPException(409, _LEASE_ENDED)
+    return Affected(number=number)
+
+
+def _position(text: str | None) -> int | None:
+    """The position that an id of an event is; whatever else stands there says nothing."""
+    if text and text.isascii() and text.isdigit() and len(text) < 19:
+        return int(text)
+    return None

@@ -1,0 +1,76 @@
+"""Messages of mailboxes as JSON."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, Field
+
+from filters import Refused
+from gateway.parsing import SMALL, Parsing
+from gateway.store.mailboxes import Held
+from mediation import mailbox
+from mediation.client import Received, read_received
+
+
+class EventView(BaseModel):
+    """An event: its topic in Clark notation, and its payload, one XML element."""
+
+    topic: str | None = None
+    payload: str | None = None
+
+
+class MessageView(EventView):
+    """A message of a mailbox. ``topic`` and ``payload`` are those of the event in it; a message
+    that is none (a fault, the end of a subscription) has no payload."""
+
+    id: int = Field(description="Its position in the mailbox: greater than that of all before it.")
+    message_id: str | None = None
+    action: str | None = None
+    further: list[EventView] = Field([], description="The events behind the first, if it has any.")
+    envelope: str = Field(description="All of it: a SOAP envelope.")
+    since: datetime
+    takes: int = Field(description="How often it was handed out, this time included.")
+
+
+async def views(messages: Sequence[Held], parsing: Parsing) -> list[MessageView]:
+    """*messages*, read.
+
+    Raises:
+        Refused: ``UNAVAILABLE``: too much is read just now.
+    """
+    octets = sum(len(held.envelope) for held in messages)
+    # In a thread always: they may have come to an earlier process, which counted their names.
+    return await parsing.run(
+        max(octets, SMALL + 1), lambda _: [_view(held) for held in messages], trusted=False
+    )
+
+
+def _view(held: Held) -> MessageView:
+    first, *others = _events(held.envelope) or [None]
+    return MessageView(
+        id=held.position,
+        message_id=mailbox.message_id(held.envelope),
+        action=mailbox.action(held.envelope),
+        topic=_topic(first) if first else None,
+        payload=_text(first.payload) if first else None,
+        further=[EventView(topic=_topic(one), payload=_text(one.payload)) for one in others if one],
+        envelope=_text(held.envelope),
+        since=datetime.fromtimestamp(held.since, UTC),
+        takes=held.takes,
+    )
+
+
+def _events(envelope: bytes) -> list[Received | None]:
+    try:
+        received = read_received(envelope)
+    except Refused:  # A fault, or deeper than a document of a stranger's may be.
+        return []
+    return list(received) if isinstance(received, tuple) else []
+
+
+def _topic(event: Received) -> str | None:
+    return str(event.topic) if event.topic else None
+
+
+def _text(octets: bytes) -> str:
+    return octets.decode("utf-8", "replace")

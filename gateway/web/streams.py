@@ -1,0 +1,205 @@
+"""Server-Sent Events: the messages of a mailbox, one after the other over one response
+(WHATWG HTML, "Server-sent events").
+
+    octets in the response            what they do
+    --------------------------------  --------------------------------------------------------------
+    retry: 2000                       says after how many milliseconds to come again
+    id, event: message, data          a message as JSON; its id is its position in the box
+    :                                 nothing, every 15 s: the connection is alive
+    event: replaced, retry: 86400000  another stream of the box has begun, and this one ends
+
+A message leaves the box when the peer's system has acknowledged its octets, and can then be had
+again for some minutes by who comes with the id of an earlier one. One that was not acknowledged is
+the oldest again.
+"""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Awaitable, Callable
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from adapters import AdapterUnavailable
+from filters import Refused
+from gateway.http import was_delivered
+from gateway.mailboxes import Batch, Mailboxes
+from gateway.parsing import Parsing
+from gateway.store.mailboxes import Mailbox
+from gateway.web.messages import MessageView, views
+
+STREAMS = 1024
+"""Streams that may be open at a time."""
+HEARTBEAT = 15.0
+TAKEN_IN = 30.0
+"""Seconds that a peer has to acknowledge a batch of messages."""
+LEASE = 120.0
+"""Seconds: longer than a batch takes to be read, written and acknowledged."""
+AT_A_TIME, OCTETS = 64, 256 * 1024
+ENDS = 60.0
+"""Seconds that the stream before has to end: its connection's deadlines are shorter."""
+_RETRY = b"retry: 2000\n\n"
+_BEAT = b":\n\n"
+_REPLACED = b"retry: 86400000\nevent: replaced\ndata: another stream of this mailbox has begun\n\n"
+_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+Visit = Callable[[Mailbox], Awaitable[None]]
+
+
+class Streams:
+    """All streams of this process: one a box, for two would each have half of the messages.
+
+    A new one takes over: after a broken connection the former looks alive for minutes, and an
+    EventSource that is refused never comes again.
+
+    Args:
+        draining: Whether the gateway stops.
+        visited: Told, now and then, that a box has a reader.
+    """
+
+    def __init__(
+        self,
+        mailboxes: Mailboxes,
+        parsing: Parsing,
+        *,
+        draining: Callable[[], bool],
+        visited: Visit,
+    ) -> None:
+        self.mailboxes = mailboxes
+        self.parsing = parsing
+        self.draining = draining
+        self.visited = visited
+        self._of: dict[str, EventStream] = {}
+
+    def open(self, box: Mailbox, after: int | None) -> "EventStream":
+        """The response that streams *box*, to a reader who has all up to position *after*.
+
+        Raises:
+            AdapterUnavailable: There are too many.
+        """
+        if len(self._of) >= STREAMS and box.key not in self._of:
+            raise AdapterUnavailable("Too many streams are open.")
+        return EventStream(self, box, after)
+
+    def enter(self, stream: "EventStream") -> "EventStream | None":
+        """*stream* begins; the one that it replaces."""
+        former = self._of.get(stream.box.key)
+        self._of[stream.box.key] = stream
+        return former
+
+    def leave(self, stream: "EventStream") -> None:
+        """*stream* has ended."""
+        if self._of.get(stream.box.key) is stream:
+            del self._of[stream.box.key]
+
+
+class EventStream(Response):
+    """A response without an end of its own."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: Streams, box: Mailbox, after: int | None) -> None:
+        super().__init__()
+        self.box = box
+        self._streams = streams
+        self._mailboxes = streams.mailboxes
+        self._after = after
+        self._lease = f"stream-{box.id}"
+        """One name for all streams of the box: the next one knows what this one left behind."""
+        self._replaced = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        former = self._streams.enter(self)
+        leaving = asyncio.ensure_future(self._wait_to_leave(receive))
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await _write(send, _RETRY)
+            if former is not None:
+                former._replaced.set()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(former._ended.wait(), ENDS)
+            with contextlib.suppress(Refused):  # The box is gone, or cannot be read: come again.
+                await self._resume()
+                await self._pour(scope, send, leaving)
+            if self._replaced.is_set():
+                await _write(send, _REPLACED)
+            await send({"type": "http.response.body", "body": b""})
+        finally:
+            leaving.cancel()
+            self._streams.leave(self)
+            self._ended.set()
+
+    async def _wait_to_leave(self, receive: Receive) -> None:
+        """Return when the peer has gone, or another stream has begun."""
+        gone = asyncio.ensure_future(_gone(receive))
+        replaced = asyncio.ensure_future(self._replaced.wait())
+        try:
+            await asyncio.wait((gone, replaced), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            replaced.cancel()
+
+    async def _resume(self) -> None:
+        """Take up what earlier streams of the box left: sent and lost, or never sent."""
+        left = Batch(self.box, self._lease, (), False, 0.0)
+        if self._after is None:
+            await self._mailboxes.release(self.box, self._lease)
+        else:
+            await self._mailboxes.sent(left)
+            await self._mailboxes.rewind(self.box, self._after)
+
+    async def _pour(self, scope: Scope, send: Send, leaving: "asyncio.Future[None]") -> None:
+        while not leaving.done() and not self._streams.draining():
+            await self._streams.visited(self.box)
+            batch = await self._mailboxes.take(
+                self.box,
+                most=AT_A_TIME,
+                octets=OCTETS,
+                wait=HEARTBEAT,
+                lease=LEASE,
+                name=self._lease,
+                gone=functools.partial(asyncio.shield, leaving),
+            )
+            if not batch.messages:
+                await _write(send, _BEAT)
+                continue
+            delivered = False
+            try:
+                messages = await views(batch.messages, self._streams.parsing)
+                await _write(send, b"".join(map(_event, messages)))
+                delivered = await self._was_delivered(scope, leaving)
+            finally:
+                if not delivered:
+                    await self._mailboxes.release(self.box, batch.lease)
+            if not delivered:
+                return
+            await self._mailboxes.sent(batch)
+
+    async def _was_delivered(self, scope: Scope, leaving: "asyncio.Future[None]") -> bool:
+        """Whether the peer has all; who is being replaced is not waited for."""
+        waiting = asyncio.ensure_future(was_delivered(scope, TAKEN_IN))
+        await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done() and not self._replaced.is_set():
+            await asyncio.wait((waiting,), timeout=TAKEN_IN)
+        if waiting.done():
+            return waiting.result()
+        waiting.cancel()
+        return False
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _write(send: Send, octets: bytes) -> None:
+    await send({"type": "http.response.body", "body": octets, "more_body": True})
+
+
+def _event(message: MessageView) -> bytes:
+    return f"id: {message.id}\nevent: message\ndata: {message.model_dump_json()}\n\n".encode()
