@@ -28,7 +28,7 @@ from mediation.soap import (
 )
 from mediation.versions import Soap, Wsa
 
-MAX_MOST = 1024
+MAX_MOST = 1000
 """Messages that one request takes, whatever it asks for."""
 MAX_SPLIT_OCTETS = 8 * 2**20
 """Of all that one envelope is split into: each part repeats the header."""

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import os
 import re
+import sys
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -17,6 +19,7 @@ from zeep.exceptions import Fault
 
 from filters.dialects import TOPIC_CONCRETE_SET
 from mediation import Soap, Wsa, names
+from tests.conftest import ROOT
 from tests.gateway.envelopes import (
     BW,
     CONCRETE,
@@ -546,3 +549,19 @@ async def test_home_assistant_is_notified(gateway: Running, consumer: Consumer) 
         while (f"tns1:{topic}", "true") not in seen:
             seen += seen_by_client(manager.process((await consumer.next(url)).body))
         await manager.shutdown()
+
+
+async def test_the_program_of_the_guide(tmp_path: Path) -> None:
+    [program] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/onvif.md").read_text(), re.DOTALL)
+    async with running(tmp_path / "data") as run:
+        await publish(run, "VideoSource/MotionAlarm", "false", "true")
+        here = program.replace("8080", str(run.port)).replace("localhost", "127.0.0.1")
+        (tmp_path / "program.py").write_text(here)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-W", "error", str(tmp_path / "program.py"),
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+        )  # fmt: skip
+        said, _ = await asyncio.wait_for(process.communicate(), 3 * DEADLINE)
+    assert said.decode() == "tns1:VideoSource/MotionAlarm State true\n"
+    assert process.returncode == 0
