@@ -511,3 +511,23 @@ async def test_a_subscription_ends_in_its_packaging(gateway: Running, consumer: 
     message, _, media_type = unpacked(await consumer.next(end_to))
     assert media_type == DIME
     assert etree.QName(message.message.body[0]).localname == "SubscriptionEnd"
+
+
+async def test_the_guides_example(gateway: Running, consumer: Consumer) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "attachments.md").read_text()
+    [type_] = re.findall(r"-H 'Content-Type: (.*)'", guide)
+    [package] = re.findall(r"```text\n(.*?)```", guide, re.DOTALL)
+    url = consumer.fresh()
+    await subscribe(gateway, url, "storm", "dime")
+    await publish(gateway, "storm", type_, package.replace("\n", "\r\n").encode())
+    message, attachments, _ = unpacked(await consumer.next(url))
+    reference = message.payload[0].get("href") or ""
+    assert attachments == (Attachment(reference, "text/plain", b"as dark as it gets"),)
+
+
+async def test_an_envelope_that_xop_makes_too_large(gateway: Running) -> None:
+    part = Attachment("cid:a@x", "a/b", bytes(2**21 * 3 // 4))
+    type_, octets = mtom(Speaker().envelope(included("cid:a@x")), [part])
+    answer = await gateway.post(octets, type=type_)
+    assert answer.status == 413
+    assert answer.fault.code == f"{{{S12.value}}}Sender"
