@@ -79,6 +79,13 @@ class Acknowledgements:
             self._timer = self._loop.call_soon(self._ask)
         return fate
 
+    def heard(self) -> None:
+        """The peer wrote something: an acknowledgement came with it, most likely."""
+        if self._waiting and not self._soon:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._ask()
+
     def lose(self) -> None:
         """The connection is gone."""
         if self._timer is not None:

@@ -168,6 +168,8 @@ class SoapTcpConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._ended or not self.open:
             return
+        if self._acknowledgements is not None:
+            self._acknowledgements.heard()
         if self._decoder is None:
             self._decoder = Decoder(self.limits.dime)
             self._begun = self._loop.time()

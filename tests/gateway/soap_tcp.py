@@ -132,14 +132,18 @@ class RawPeer:
         await self.writer.drain()
 
     async def receive(self) -> DimeMessage:
-        """The next message; EOFError at the end of the stream."""
+        """The next message, soon; EOFError at the end of the stream."""
         async with asyncio.timeout(DEADLINE):
-            while not self._messages:
-                data = await self.reader.read(65536)
-                if not data:
-                    self._decoder.eof()
-                    raise EOFError
-                self._messages += self._decoder.feed(data)
+            return await self.next_message()
+
+    async def next_message(self) -> DimeMessage:
+        """The next message; EOFError at the end of the stream."""
+        while not self._messages:
+            data = await self.reader.read(65536)
+            if not data:
+                self._decoder.eof()
+                raise EOFError
+            self._messages += self._decoder.feed(data)
         return self._messages.pop(0)
 
     async def ask(self, text: str, soap: Soap = Soap.V1_1) -> str:
@@ -155,11 +159,13 @@ class RawPeer:
                     octets += data
         return octets
 
-    def reset(self) -> None:
+    async def reset(self) -> None:
         """End it by a reset, as a peer does that died."""
         sock = self.writer.get_extra_info("socket")
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.writer.transport.abort()
+        with contextlib.suppress(ConnectionError, OSError):
+            await self.writer.wait_closed()
 
     async def close(self) -> None:
         self.writer.close()

@@ -137,7 +137,7 @@ class TestExchanges:
         async with listening(replace(QUICK, acknowledged=0.3)) as run:
             peer = await run.peer()
             await peer.send(message("take") + message("one-way"))
-            peer.reset()
+            await peer.reset()
             await until(lambda: run.talk.handed_over)
             # The reset may come before the reply is written, or after.
             assert len(run.talk.handed_over) == 1
@@ -208,7 +208,7 @@ class TestConnections:
             peer = await run.peer()
             await peer.send(message("poll"))
             await run.talk.came.wait()
-            peer.reset()
+            await peer.reset()
             await until(lambda: run.talk.went == ["poll"])
 
     async def test_a_server_that_closes_finishes_its_work(self) -> None:

@@ -1,0 +1,311 @@
+"""SOAP.TCP to consumers: many messages at a time share a connection, and nobody answers them.
+
+A message is sent when the consumer's system has acknowledged its last octet
+(`gateway.tcp.acknowledging`).
+"""
+
+import asyncio
+import select
+import sys
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from functools import partial
+from typing import TypeAlias
+
+import structlog
+
+from gateway.egress.addresses import Target
+from gateway.egress.connection import ClientLimits
+from gateway.egress.dialing import Dialer
+from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
+from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
+from mediation.answers import fault_in
+from mediation.dime import DimeMessage, Encoder
+
+_CONNECTIONS = 4
+"""To one destination."""
+_FULL = 1024 * 1024
+"""Octets on their way over one connection, beyond which another one is used."""
+_SWEEP = 5.0
+_log = structlog.get_logger("dragoman.soap-tcp")
+
+Handler: TypeAlias = Callable[[SoapTcpConnection, DimeMessage], Awaitable[None]]
+"""What takes a message that a consumer sent on a connection that we opened; it may write to it."""
+
+
+class SoapTcpTransport:
+    """The `Transport` for ``soap.tcp`` and ``soap.tcps``.
+
+    Args:
+        handler: Takes what consumers send and is no fault; without one that is thrown away.
+    """
+
+    def __init__(
+        self,
+        dialer: Dialer,
+        *,
+        limits: ClientLimits | None = None,
+        tcp: TcpLimits | None = None,
+        handler: Handler | None = None,
+    ) -> None:
+        self._dialer = dialer
+        self._limits = limits or ClientLimits()
+        self._tcp = tcp or TcpLimits()
+        self._handler = handler
+        self._loop = asyncio.get_running_loop()
+        self._encoder = Encoder()
+        self._destinations: dict[Hashable, _Destination] = {}
+        self._closed = False
+        self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
+        self.faults = 0
+        """Faults that consumers sent about what they had taken."""
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return sum(len(one.connections) for one in self._destinations.values())
+
+    async def send(self, request: Request) -> Answer:
+        """Send *request* once; 202 when the consumer's system has all of it.
+
+        It waits without limit for a connection with room. A connection that was kept, and turns
+        out to have been closed meanwhile, is replaced once.
+
+        Raises:
+            SendFailed: It does not, as far as we know.
+        """
+        message = DimeMessage(request.soap, request.body, request.attachments)
+        octets = self._encoder.encode(message)
+        connection, kept = await self._connection(request.target, len(octets))
+        fate = await self._write(connection, octets)
+        if fate is Fate.LOST and kept and not self._closed:
+            connection, _ = await self._connection(request.target, len(octets))
+            fate = await self._write(connection, octets)
+        if fate is Fate.ACKNOWLEDGED:
+            return Answer(202)
+        raise SendFailed(FailureKind.TIMEOUT if fate is Fate.LATE else FailureKind.RESET)
+
+    async def close(self) -> None:
+        """Give up what is under way and close every connection."""
+        self._closed = True
+        self._sweeping.cancel()
+        for destination in list(self._destinations.values()):
+            for connection in list(destination.connections):
+                connection.abort()
+            while destination.waiting:
+                destination.wake()
+        self._destinations.clear()
+
+    async def _write(self, connection: "_Outbound", octets: bytes) -> Fate:
+        if not connection.write(octets):
+            return Fate.LOST
+        connection.on_their_way += len(octets)
+        fate = connection.acknowledged(self._limits.exchange)
+        # Of an attempt that is given up the octets are on their way all the same.
+        fate.add_done_callback(partial(self._learn, connection, len(octets)))
+        return await asyncio.shield(fate)
+
+    def _learn(self, connection: "_Outbound", octets: int, fate: asyncio.Future[Fate]) -> None:
+        connection.on_their_way -= octets
+        connection.idle_since = self._loop.time()
+        if fate.result() is Fate.LATE:
+            connection.abort()  # whatever else is on its way comes after this
+        connection.destination.wake()
+        connection.finish_if_ended()
+
+    # The connections that are kept.
+
+    async def _connection(self, target: Target, size: int) -> tuple["_Outbound", bool]:
+        """A connection with room for *size* octets, and whether it was there already."""
+        key = self._dialer.route(target)
+        turned = False
+        while True:
+            if self._closed:
+                raise SendFailed(FailureKind.RESET)
+            destination = self._destinations.get(key)
+            if destination is None:
+                destination = self._destinations[key] = _Destination(key)
+            if turned or not destination.waiting:
+                connection = destination.choose(size)
+                if connection is not None:
+                    destination.wake()  # there may be room for the next, too
+                    return connection, True
+                if len(destination.connections) + destination.dialling < _CONNECTIONS:
+                    return await self._dial(destination, target), False
+            await destination.turn(self._loop, first=turned)
+            turned = True
+
+    async def _dial(self, destination: "_Destination", target: Target) -> "_Outbound":
+        destination.dialling += 1
+        try:
+            connection = await self._dialer.connect(
+                target,
+                self._loop.time() + self._limits.exchange,
+                partial(_Outbound, self, destination, self._tcp, self._loop),
+            )
+        finally:
+            destination.dialling -= 1
+            destination.wake()
+            self._forget(destination)
+        if self._closed:
+            connection.abort()
+        return connection
+
+    def _forget(self, destination: "_Destination") -> None:
+        if not destination.connections and not destination.dialling and not destination.waiting:
+            self._destinations.pop(destination.key, None)
+
+    def _sweep(self) -> None:
+        """Close what has been idle for too long, and the longest idle where there are too many."""
+        self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
+        past = self._loop.time() - self._limits.idle
+        idle = sorted(
+            (
+                connection
+                for destination in self._destinations.values()
+                for connection in destination.connections
+                if connection.idle
+            ),
+            key=lambda connection: connection.idle_since,
+        )
+        too_many = len(idle) - self._limits.idle_connections
+        for number, connection in enumerate(idle):
+            if connection.idle_since >= past and number >= too_many:
+                break
+            connection.retire()
+
+    # For connections.
+
+    def lost(self, connection: "_Outbound") -> None:
+        destination = connection.destination
+        destination.connections.discard(connection)
+        destination.wake()
+        self._forget(destination)
+
+    async def received(self, connection: "_Outbound", message: DimeMessage) -> None:
+        """Take what a consumer sent on a connection that we opened."""
+        fault = fault_in(message.envelope)
+        if fault is not None:
+            self.faults += 1
+            _log.warning(
+                "soap-tcp.fault",
+                destination=str(connection.destination.key),
+                code=fault.subcode or fault.code,
+                text=fault.reason,
+            )
+        elif self._handler is not None:
+            await self._handler(connection, message)
+
+
+class _Destination:
+    """The connections that may be shared for one destination."""
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.connections: set[_Outbound] = set()
+        self.dialling = 0
+        self.waiting: deque[asyncio.Future[None]] = deque()
+
+    def choose(self, size: int) -> "_Outbound | None":
+        """The connection with the least on its way that has room for *size* octets more."""
+        for connection in sorted(self.connections, key=lambda one: one.on_their_way):
+            if connection.on_their_way and connection.on_their_way + size > _FULL:
+                return None
+            if connection.usable:
+                return connection
+            connection.retire()
+        return None
+
+    async def turn(self, loop: asyncio.AbstractEventLoop, *, first: bool) -> None:
+        """Wait until it is worth to look (again: before all others that wait)."""
+        turn: asyncio.Future[None] = loop.create_future()
+        (self.waiting.appendleft if first else self.waiting.append)(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self.wake()
+            raise
+
+    def wake(self) -> None:
+        """Let the one that has waited longest look."""
+        while self.waiting:
+            turn = self.waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+
+class _Outbound(SoapTcpConnection):
+    """One connection to a consumer."""
+
+    __slots__ = ("_tasks", "_transport_of", "destination", "idle_since", "on_their_way")
+
+    def __init__(
+        self,
+        transport: SoapTcpTransport,
+        destination: _Destination,
+        limits: TcpLimits,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(limits, loop)
+        self._transport_of = transport
+        self.destination = destination
+        self.on_their_way = 0
+        """Octets that are not known to have arrived."""
+        self.idle_since = loop.time()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def usable(self) -> bool:
+        """Whether it is open, also by what the system knows and the loop has not read yet."""
+        return self.open and not self._ended and not self._peer_closed()
+
+    def retire(self) -> None:
+        """Let nothing more be written to it, and close it when all has arrived."""
+        self._ended = True
+        self.destination.connections.discard(self)
+        self.finish_if_ended()
+
+    def finish_if_ended(self) -> None:
+        if not self.on_their_way:
+            super().finish_if_ended()
+
+    def _peer_closed(self) -> bool:
+        sock = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if sock is None or sys.platform != "linux":
+            return False
+        look = select.poll()
+        look.register(sock.fileno(), select.POLLRDHUP)
+        return bool(look.poll(0))
+
+    # Called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.destination.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._transport_of.lost(self)
+
+    def eof_received(self) -> bool:
+        stay = super().eof_received()
+        self.destination.connections.discard(self)
+        return stay or (bool(self.on_their_way) and self._can_half_close())
+
+    # Called by the connection.
+
+    def broken(self, why: str, detail: str) -> None:
+        _log.info("soap-tcp.broken", destination=str(self.destination.key), reason=why)
+
+    def message_received(self, message: DimeMessage) -> None:
+        task = self._loop.create_task(self._receive(message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _receive(self, message: DimeMessage) -> None:
+        try:
+            await self._transport_of.received(self, message)
+        finally:
+            self.processed()
