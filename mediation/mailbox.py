@@ -170,10 +170,14 @@ def read_most(element: etree._Element | None) -> int | None:
 
 
 def _read(envelope: bytes) -> Envelope:
+    return read_envelope(_parse(envelope))
+
+
+def _parse(octets: bytes) -> etree._Element:
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True
     )
-    return read_envelope(etree.fromstring(envelope, parser))
+    return etree.fromstring(octets, parser)
 
 
 def _notify_of(parts: Envelope) -> etree._Element | None:
@@ -222,7 +226,7 @@ def _modern_reference(element: etree._Element) -> etree._Element | None:
         epr = read_epr(element, forged="drop")
     except MediationError:
         return None
-    return etree.fromstring(f"<reference>{write_epr(epr, Wsa.V2005_08)}</reference>")
+    return _parse(f"<reference>{write_epr(epr, Wsa.V2005_08)}</reference>".encode())
 
 
 def _header_topic(parts: Envelope) -> str:
