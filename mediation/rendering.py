@@ -5,6 +5,7 @@ A rendering is octets with three holes: the message id, the consumer's headers (
 reference parameters), and the subscription reference.
 """
 
+import re
 import uuid
 from dataclasses import dataclass
 from functools import lru_cache
@@ -168,8 +169,34 @@ def _action(notification: Notification, shape: Shape) -> str:
     return payload_action(notification.payload)
 
 
+_NAME = rb"[^\s:=<>\"'/&]+"
+_START_TAG = re.compile(
+    rb"<(?:(?P<prefix>%b):)?(?P<local>%b)"
+    rb"(?P<attributes>(?:\s+[^\s=<>\"'/&]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*/?>" % (_NAME, _NAME)
+)
+_ATTRIBUTE = re.compile(rb"([^\s=<>\"'/&]+)\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
+
+
 def payload_action(payload: bytes) -> str:
     """The action of an event that came without one: its root's name as ``namespace/local``."""
+    start = _START_TAG.match(payload)
+    if start is None or b"&" in start[0]:
+        return _parsed_action(payload)
+    prefix, local = start["prefix"], start["local"].decode()
+    declaration = b"xmlns:" + prefix if prefix else b"xmlns"
+    for name, double, single in _ATTRIBUTE.findall(start["attributes"]):
+        if name == declaration:
+            return _named_action((double or single).decode(), local)
+    return _named_action("", local)
+
+
+def _named_action(namespace: str, local: str) -> str:
+    if namespace:
+        return f"{namespace.rstrip('/')}/{local}"
+    return f"urn:dragoman:event:{local}"
+
+
+def _parsed_action(payload: bytes) -> str:
     parser = etree.XMLPullParser(("start",), resolve_entities=False, no_network=True)
     end = 0
     while end < len(payload):  # Tag by tag: a parser keeps every name that it meets.
@@ -179,9 +206,7 @@ def payload_action(payload: bytes) -> str:
             parser.close()
         for _, element in parser.read_events():
             name = etree.QName(cast(etree._Element, element))
-            if name.namespace:
-                return f"{name.namespace.rstrip('/')}/{name.localname}"
-            return f"urn:dragoman:event:{name.localname}"
+            return _named_action(name.namespace or "", name.localname)
     raise ValueError("a payload is one element")
 
 

@@ -11,6 +11,9 @@ class Family(Enum):
     """What only fetches messages: message boxes, WS-MakeConnection."""
 
 
+_FAMILIES = {"wse": Family.WSE, "wsn": Family.WSN}
+
+
 class Version(Enum):
     """A specification in one version; the value is its ``--spec`` name."""
 
@@ -20,11 +23,9 @@ class Version(Enum):
     MESSAGE_BOX_2004 = "msgbox-2004"
     MAKE_CONNECTION_1_1 = "wsmc-1.1"
 
-    @property
-    def family(self) -> Family:
-        if self.value.startswith("wse"):
-            return Family.WSE
-        return Family.WSN if self.value.startswith("wsn") else Family.MAILBOX
+    def __init__(self, name: str) -> None:
+        # An attribute, not a property: it is asked for with every delivery.
+        self.family = _FAMILIES.get(name[:3], Family.MAILBOX)
 
 
 class Soap(Enum):

@@ -191,6 +191,27 @@ def test_the_action_of_an_event_without_one(payload: bytes, action: str) -> None
     assert payload_action(payload) == action
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"<p:a xmlns:p='urn:u'/>",
+        b'<a xmlns="urn:u&amp;v/"/>',
+        b'<a xmlns:x="urn:1" b="xmlns=2">t</a>',
+        b"<a\n xmlns = 'urn:x' \n>t</a>",
+        b'<x:a b="p:xmlns" xmlns:xx="urn:1" xmlns:x="urn:2"/>',
+        b'<a b="&gt;" xmlns="urn:u"/>',
+        b'<a b=">" xmlns="urn:u"/>',
+        '<é xmlns="urn:u"/>'.encode(),
+    ],
+)
+def test_the_root_is_named_as_the_parser_names_it(payload: bytes) -> None:
+    name = etree.QName(etree.fromstring(payload))
+    if name.namespace:
+        assert payload_action(payload) == f"{name.namespace.rstrip('/')}/{name.localname}"
+    else:
+        assert payload_action(payload) == f"urn:dragoman:event:{name.localname}"
+
+
 SINGLE, PATH = "plain", "{urn:w}a/b"
 ONVIF = "{http://www.onvif.org/ver10/topics}VideoSource/MotionAlarm"
 
