@@ -383,6 +383,21 @@ async def test_boxes_and_what_lies_in_them_outlive_the_gateway(tmp_path: Path) -
         assert (await MsgBoxClient(run).post(box, "storeMessages", "<msg/>")).status == 500
 
 
+async def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
+    async with gateway_process(tmp_path / "data") as process:
+        client = MsgBoxClient(process)
+        box = await client.create()
+        for number in range(5):
+            await client.store(box, message(number))
+        await process.kill()
+        await process.start()
+        assert sequence(await client.take(box)) == [0, 1, 2, 3, 4]
+        await process.kill()
+        await process.start()
+        assert await client.take(box) == []
+        await client.destroy(box)
+
+
 # Subscriptions whose consumer is a box.
 
 
