@@ -6,12 +6,20 @@ import socket
 from base64 import b64encode
 from dataclasses import dataclass
 from typing import Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from gateway.egress.addresses import Target
 
 MAX_HEAD = 8 * 1024
 """Octets of the answer to CONNECT."""
+DEFAULT_PORT = 3128
+_URL = re.compile(
+    r"""http://
+        (?:(?P<user>[!-.0-9;-?A-~]*)(?::(?P<password>[!-.0-?A-~]*))?@)?
+        (?P<host>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]+\])
+        (?::(?P<port>[0-9]{1,5}))?/?""",
+    re.VERBOSE,
+)
 _STATUS = re.compile(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 
 
@@ -38,16 +46,15 @@ class Proxy:
         Raises:
             ValueError: It is anything else; the text does not repeat it.
         """
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/"):
+        match = _URL.fullmatch(url)
+        port = int(match["port"] or DEFAULT_PORT) if match else 0
+        if match is None or not 1 <= port <= 65535:
             raise ValueError("must be http://host:port, with user:password@ where it wants one")
-        if parts.query or parts.fragment or not url.isascii() or not url.isprintable():
-            raise ValueError("must be http://host:port in ASCII, and nothing after it")
         authorization = ""
-        if parts.username is not None:
-            user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        if match["user"] is not None:
+            user = f"{unquote(match['user'])}:{unquote(match['password'] or '')}"
             authorization = f"Basic {b64encode(user.encode()).decode('ascii')}"
-        return cls(parts.hostname, parts.port or 3128, authorization)
+        return cls(match["host"].strip("[]"), port, authorization)
 
     async def tunnel(self, sock: socket.socket, goal: Target) -> None:
         """Let the proxy at the other end of *sock* connect us to *goal*.

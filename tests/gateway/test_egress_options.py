@@ -27,7 +27,7 @@ from gateway.egress import (
 )
 from gateway.egress.options import PLAIN
 from gateway.tls import TlsError
-from mediation.model import Attachment
+from mediation.model import Attachment, Packaging
 from tests.gateway.certificates import Authority
 from tests.gateway.test_egress import (
     ACCEPTED,
@@ -282,6 +282,49 @@ class TestMaxMessage:
                 failure = await failure_of(transport, request)
                 assert (failure.kind, failure.connecting) == (FailureKind.TOO_LARGE, False)
             assert consumer.connections == sent
+
+
+class TestAttachments:
+    @pytest.mark.parametrize(
+        ("row", "spoken", "content_type", "inside"),
+        [
+            pytest.param({}, Packaging.NONE, b"text/xml", False, id="none known to be read"),
+            pytest.param({}, Packaging.MIME, b"multipart/related", True, id="MIME, as spoken"),
+            pytest.param({}, Packaging.DIME, b"application/dime", True, id="DIME, as spoken"),
+            pytest.param(
+                {"attachments": "mime"}, Packaging.NONE, b"multipart/related", True, id="MIME"
+            ),
+            pytest.param(
+                {"attachments": "dime"}, Packaging.MIME, b"application/dime", True, id="DIME"
+            ),
+            pytest.param({"attachments": "none"}, Packaging.MIME, b"text/xml", False, id="none"),
+        ],
+    )
+    async def test_on_the_wire(
+        self, row: dict[str, Any], spoken: Packaging, content_type: bytes, inside: bool
+    ) -> None:
+        seen: list[bytes] = []
+
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            seen.append(await read_request(reader))
+            writer.write(ACCEPTED)
+
+        row = {"address": "127.0.0.1", **row}
+        async with consuming(handler) as consumer, sending(row) as transport:
+            request = Request(
+                parse_target(consumer.url()),
+                b"<envelope/>",
+                (("Content-Type", "text/xml; charset=utf-8"), ("SOAPAction", '"urn:n"')),
+                attachments=(Attachment("a", "text/plain", b"the attachment"),),
+                packaging=spoken,
+            )
+            await transport.send(request)
+        head, _, body = seen[0].partition(b"\r\n\r\n")
+        assert head.count(b"Content-Type: ") == 1
+        assert b"Content-Type: " + content_type in head
+        assert b'SOAPAction: "urn:n"' in head
+        assert b"<envelope/>" in body
+        assert (b"the attachment" in body) == inside
 
 
 class TestTls:
