@@ -55,6 +55,7 @@ from gateway.egress import (
     Proxy,
     Transports,
 )
+from gateway.egress.soap_tcp import SoapTcpTransport
 from gateway.farewells import Farewells
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings, networks
 from gateway.leases import LeaseTerms
@@ -62,6 +63,7 @@ from gateway.mailboxes import SCHEME, Mailboxes, MailboxTransport
 from gateway.operations import Operations
 from gateway.parsing import Parsing
 from gateway.partitions import HOUSE, Partitions, Replicas, StoreInUse, join, replica_name, stay
+from gateway.peers import Peer
 from gateway.quotas import SubscriptionQuotas
 from gateway.settings import WITHIN, Settings, is_loopback
 from gateway.soap import SoapService
@@ -70,12 +72,14 @@ from gateway.store import Store, StoreUnavailable, deadletters, mailboxes, repli
 from gateway.store import spool as spooled
 from gateway.store.spool import SpoolSize
 from gateway.subscriptions import Subscriptions
+from gateway.tcp import SoapTcpConnection
 from gateway.tcp.server import SoapTcpServer
 from gateway.tls import client_context
 from gateway.topics import TopicsSeen
 from gateway.web.app import make_app
 from gateway.web.soap import SoapEndpoint
 from mediation import End
+from mediation.dime import DimeMessage
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 PURGE_EVERY = 3600.0
@@ -214,8 +218,16 @@ class Gateway:
         self.mailboxes = Mailboxes(self.store, settings.mailbox_quotas)
         await self.mailboxes.start()
         consumers = Consumers(self._policy, self.mailboxes)
+        self.soap_tcp = tcp = SoapTcpTransport(dialer, handler=self._respond)
         self.transport = Transports(
-            {"http": http, "https": http, SCHEME: MailboxTransport(self.mailboxes)}, dialer
+            {
+                "http": http,
+                "https": http,
+                "soap.tcp": tcp,
+                "soap.tcps": tcp,
+                SCHEME: MailboxTransport(self.mailboxes),
+            },
+            dialer,
         )
         self.farewells = Farewells(self.transport, consumers)
         self.subscriptions = Subscriptions(
@@ -546,9 +558,18 @@ class Gateway:
         """Serve SOAP.TCP on *sock*; the gateway must have started."""
         host = self.settings.soap_tcp_host or urlsplit(self._base).hostname or ""
         base = f"{scheme}://{_bracketed(host)}:{sock.getsockname()[1]}"
-        server = SoapTcpServer(self.soap, self.parsing, gate=self.tcp_gate, base=base)
+        server = self._tcp_server(base)
         await server.start([sock], tls)
         self.tcp.append(server)
+
+    def _tcp_server(self, base: str) -> SoapTcpServer:
+        return SoapTcpServer(self.soap, self.parsing, gate=self.tcp_gate, base=base)
+
+    async def _respond(self, connection: SoapTcpConnection, message: DimeMessage) -> None:
+        """Answer what a consumer sent on a connection that we opened to it."""
+        server = self.tcp[0] if self.tcp else self._tcp_server(self._base)
+        peer = Peer(connection.peer, connection.peer in self._trusted)
+        await server.respond(connection, message, peer, asyncio.Event())
 
     def app(self) -> ASGIApp:
         """The ASGI application; the gateway must have started."""

@@ -58,6 +58,7 @@ from mediation import (
 )
 from mediation.mailbox import kept, message_id, split
 from mediation.make_connection import soap_in
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
 
 TOPIC_PATH = "/soap/topic/"
 UNDECODED = "\ufffd"
@@ -408,6 +409,8 @@ class SoapService:
         """
         if epr is None or is_anonymous(epr.address):
             return None
+        if epr.address.startswith(MAKE_CONNECTION_ANONYMOUS):
+            return None  # Nor has the connection to be another (WS-MakeConnection 1.1, 3.1).
         if epr.address == WSA_NONE and epr.wsa is Wsa.V2005_08:
             return epr
         try:

@@ -215,6 +215,8 @@ class Subscriptions:
             )
             if target is None:
                 target = await self._consumers.take_on(request.consumer, peer)
+            if request.end_to is not None:
+                await self._consumers.take_on(request.end_to, peer)
         else:
             consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
             policy = Policy(dialect=request.dialect)

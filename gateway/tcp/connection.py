@@ -75,6 +75,12 @@ class SoapTcpConnection(asyncio.Protocol):
     # What is known of it.
 
     @property
+    def peer(self) -> str:
+        """The address on the other side."""
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return str(name[0]) if name else ""
+
+    @property
     def open(self) -> bool:
         """Whether something can be written to it."""
         transport = self._transport
