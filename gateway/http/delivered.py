@@ -1,7 +1,9 @@
 """Whether a peer has an answer: not only that it was written, but that it was taken in."""
 
 import asyncio
+import contextlib
 import fcntl
+import os
 import socket
 import struct
 import sys
@@ -30,13 +32,13 @@ class Connection(Protocol):
     def socket(self) -> socket.socket | None: ...
 
 
-def unacknowledged(sock: socket.socket) -> int:
+def unacknowledged(descriptor: int) -> int:
     """Octets on their way that the peer's system has not acknowledged (Linux: SIOCOUTQ); 0 where
     the system does not say."""
     if sys.platform != "linux":
         return 0
     try:
-        answer = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, b"\0\0\0\0")
+        answer = fcntl.ioctl(descriptor, termios.TIOCOUTQ, b"\0\0\0\0")
     except OSError:
         return 0
     return int(struct.unpack("i", answer)[0])
@@ -45,20 +47,39 @@ def unacknowledged(sock: socket.socket) -> int:
 async def was_delivered(scope: Scope, seconds: float) -> bool:
     """Wait until the peer of *scope* has all of the answer, *seconds* at most; whether it has.
 
-    What a proxy has taken in counts: nobody sees further than to the next hop.
+    To be awaited as soon as the answer is written. What a proxy has taken in counts: nobody sees
+    further than to the next hop.
     """
     connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
     if connection is None:
         return True
+    # A descriptor of our own: the connection may be closed when all is written, and what is on its
+    # way then would be out of sight.
+    own = None
+    sock = connection.socket
+    with contextlib.suppress(OSError):
+        own = socket.socket(fileno=os.dup(sock.fileno())) if sock is not None else None
+    try:
+        return await _has_arrived(connection, own, seconds)
+    finally:
+        if own is not None:
+            own.close()
+
+
+async def _has_arrived(connection: Connection, own: socket.socket | None, seconds: float) -> bool:
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     pause = _SOONEST
     while True:
-        if connection.lost is not None:
-            return not connection.lost
-        sock = connection.socket
-        if not connection.unwritten and (sock is None or not unacknowledged(sock)):
-            return True
+        if connection.lost:
+            return False
+        if connection.lost is False or not connection.unwritten:
+            if own is None:
+                return not connection.lost
+            if own.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                return False  # The peer has reset it.
+            if not unacknowledged(own.fileno()):
+                return True
         if loop.time() >= end:
             return False
         await asyncio.sleep(pause)

@@ -17,6 +17,7 @@ comes in one piece costs no timer. While we do not read, the sender is not late.
 """
 
 import asyncio
+import socket
 import ssl
 from enum import Enum
 from functools import partial
@@ -28,6 +29,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from gateway.http.connections import ConnectionGate
+from gateway.http.delivered import CONNECTION
 from gateway.http.handshakes import Handshaking
 from gateway.http.heads import HeadRefused, check_head
 from gateway.http.limits import HttpLimits
@@ -92,6 +94,7 @@ class HardenedProtocol(HttpToolsProtocol):
         self._interval = 0.0
         self._writing: asyncio.TimerHandle | None = None
         self._leaving: asyncio.TimerHandle | None = None
+        self._lost: bool | None = None
         self._running: RequestResponseCycle | None = None
         self._refusal = HTTPStatus.BAD_REQUEST
         self._begun = 0.0
@@ -121,6 +124,7 @@ class HardenedProtocol(HttpToolsProtocol):
         self._set_clock(_Phase.HEAD, self._limits.head_time)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._lost = exc is not None or self._wrapped.aborted
         self._gate.leave(self)
         self._stop_clock()
         for timer in (self._writing, self._leaving):
@@ -137,6 +141,20 @@ class HardenedProtocol(HttpToolsProtocol):
 
     def evict(self) -> None:
         self._wrapped.abort()
+
+    # What `was_delivered` asks.
+
+    @property
+    def lost(self) -> bool | None:
+        return self._lost
+
+    @property
+    def unwritten(self) -> int:
+        return self._wrapped.get_write_buffer_size()
+
+    @property
+    def socket(self) -> socket.socket | None:
+        return cast("socket.socket | None", self.transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
         if self._wrapped.is_closing():
@@ -332,4 +350,6 @@ class HardenedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        scope = cast(dict[str, Any], cycle.scope)
+        scope.setdefault("extensions", {})[CONNECTION] = self
         super()._start_asgi_task(cycle, app)

@@ -116,7 +116,7 @@ class Acknowledgements:
         # What the transport still has comes first: until it is written, the system knows nothing.
         left = self._transport.get_write_buffer_size()
         if self._socket is not None:
-            left += unacknowledged(self._socket)
+            left += unacknowledged(self._socket.fileno())
         if self._exact:
             return self._written - left
         was_clear, self._clear = self._clear, not left
