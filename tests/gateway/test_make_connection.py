@@ -183,6 +183,24 @@ async def test_a_reply_address_has_no_effect(gateway: Running) -> None:
         assert consumer.waiting(url) == 0
 
 
+@pytest.mark.parametrize("where", ["ReplyTo", "FaultTo"])
+async def test_other_requests_of_such_a_consumer_are_answered_where_they_come(
+    gateway: Running, where: str
+) -> None:
+    """Section 3.1: its address stands for a back-channel, and one is open."""
+    uri, speaker = fresh_uri(), Speaker(S12)
+    manager = await gateway.subscribe(speaker, speaker.wse_subscribe(uri))
+    address = f"<wsa:{where}><wsa:Address>{uri}</wsa:Address></wsa:{where}>"
+    asked = f'<e:GetStatus xmlns:e="{WSE}"/>'
+    answer = await gateway.ask(speaker, asked, manager, headers=address)
+    assert answer.status == 200
+    assert answer.message.body[0].tag == f"{{{WSE}}}GetStatusResponse"
+    answer = await gateway.ask(speaker, asked, headers=address)
+    assert answer.status == 400
+    assert answer.fault.subcode == f"{{{WSE}}}InvalidMessage"
+    assert (await make_connection(gateway, uri)).status == 202
+
+
 @pytest.mark.parametrize("soap", [S11, S12])
 @pytest.mark.parametrize(
     ("uri", "inner", "subcode"),
@@ -245,7 +263,7 @@ async def test_an_end_is_fetched_too(tmp_path: Path) -> None:
     """SubscriptionEnd goes to where EndTo says, which may be such an address, too."""
     uri = fresh_uri()
     async with running(tmp_path, adapter="embedded:") as run:
-        await run.subscribe(Speaker(), Speaker().wse_subscribe(uri, end_to=uri))
+        await run.subscribe(Speaker(), Speaker().wse_subscribe(fresh_uri(), end_to=uri))
         [entry] = run.gateway.subscriptions.entries
         answer = await run.api("DELETE", f"/subscriptions/{entry.subscription.id}")
         assert answer.status in (200, 204), answer.body
