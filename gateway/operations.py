@@ -264,11 +264,14 @@ class Operations:
 
         Raises:
             MailboxUnknown: There is none.
+            Refused: ``MAILBOX_UNKNOWN``: none is named.
         """
         named, door = call.incoming.named, call.door
         keys = [door.key if door is not None else None]
         keys += map(key_named, (*named.identifiers, named.to, named.body))
         keys += map(key_in, self._candidates(call))
+        if not any(keys):  # Not `MailboxUnknown`: nobody is lenient with that.
+            raise Refused(Reason.MAILBOX_UNKNOWN, "The request names no mailbox.")
         for key in dict.fromkeys(keys):
             if key is not None:
                 with contextlib.suppress(MailboxUnknown):

@@ -19,6 +19,8 @@ from lxml import etree
 from gateway.doors import DoorKind
 from mediation import Wsa, names
 from tests.gateway.envelopes import (
+    IBM,
+    IBM_SIMPLE,
     S11,
     S12,
     SIMPLE,
@@ -207,7 +209,7 @@ async def test_the_box_in_the_url_counts_whatever_the_body_says(gateway: Running
     assert sequence(_messages(await client.call(one, "takeMessages", inner))) == [1]
 
 
-@pytest.mark.parametrize("operation", ["storeMessages"])
+@pytest.mark.parametrize("operation", ["storeMessages", "takeMessages", "destroyMsgBox"])
 async def test_no_box_named_at_all(gateway: Running, operation: str) -> None:
     answer = await MsgBoxClient(gateway).post(SERVICE, operation, "<msg/>")
     assert answer.status == 500
@@ -281,6 +283,21 @@ async def test_a_chunked_store_in_soap_1_2(gateway: Running) -> None:
     assert answer.status == 200
     assert answer.message.soap is S12
     assert [one.tag for one in await client.take(box)] == ["event"]
+
+
+async def test_a_broker_of_the_original_delivers_into_a_box(gateway: Running) -> None:
+    """Over HTTP/1.0, without a Host header, with headers of its own in the envelope."""
+    client = MsgBoxClient(gateway)
+    box = await client.create()
+    topic = f'<n:Topic xmlns:n="{IBM}" Dialect="{IBM_SIMPLE}">ns2:storm</n:Topic>'
+    octets = Speaker(S11).envelope("<e/>", action=WSE_PUBLISH, to=gateway.url + box, headers=topic)
+    head = (
+        f"POST {box} HTTP/1.0\r\nContent-Type: text/xml; charset=UTF-8\r\n"
+        f'SOAPAction: "{WSE_PUBLISH}"\r\nContent-Length: {len(octets)}\r\n\r\n'
+    )
+    answer = await gateway.raw(head.encode() + octets)
+    assert answer.status == 200, answer.body
+    assert [one.tag for one in await client.take(box)] == ["e"]
 
 
 async def test_takers_at_the_same_time_never_get_the_same_message(gateway: Running) -> None:
@@ -651,9 +668,10 @@ async def test_a_message_box_of_another_gateway(tmp_path: Path, named: str) -> N
         await broker.quiet()
         assert sequence(await client.take(box)) == [0, 1, 2, 3, 4]
         await client.destroy(box)
-        refused = await boxes.ask(speaker.wse_subscribe(broker.url))
-        assert refused.status == 400
-        assert refused.fault.code == f"{{{S12.value}}}Sender"
+        for body in (speaker.wse_subscribe(broker.url), "<event/>"):
+            refused = await boxes.ask(body)
+            assert refused.status == 400
+            assert refused.fault.code == f"{{{S12.value}}}Sender"
 
 
 # The guide.
