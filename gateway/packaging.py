@@ -96,8 +96,12 @@ def unpack_dime(
         return Unpacked(message.envelope, None, None, soap, message.attachments, Packaging.DIME)
     try:
         package = read_headed_package(message.envelope, limits=_limits(limits), learnt=learnt)
-        if len(package.attachments) + len(message.attachments) > MAX_PARTS:
-            raise MediationError(Reason.MESSAGE_INVALID, "The package has too many parts.")
+        attachments = package.attachments + message.attachments
+        named = [part.content_id for part in attachments if part.content_id]
+        if len(attachments) > MAX_PARTS or len(set(named)) < len(named):
+            raise MediationError(
+                Reason.MESSAGE_INVALID, "The package has too many parts, or two of one name."
+            )
     except Refused as refused:
         raise Rejected(Context(soap), refused) from refused
     return Unpacked(
@@ -105,7 +109,7 @@ def unpack_dime(
         package.charset,
         package.action,
         soap,
-        package.attachments + message.attachments,
+        attachments,
         Packaging.DIME,
     )
 

@@ -158,7 +158,7 @@ def read_fields(head: bytes) -> dict[str, str]:
     name = ""
     for line in lines:
         if line.startswith((" ", "\t")) and name:
-            fields[name] += line
+            fields[name] += f" {line.strip()}"
             continue
         name, colon, value = line.partition(":")
         name = name.strip().lower()

@@ -12,15 +12,12 @@ DIME's ID says. So it need not be rewritten when a message goes from one packagi
 
 import binascii
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from urllib.parse import quote, unquote
 
-from lxml import etree
-
-from filters import DocumentLimits, Reason, parse_document
-from mediation import names
+from filters import Reason
 from mediation.errors import MediationError
 from mediation.mime import (
     MAX_BOUNDARY,
@@ -37,6 +34,7 @@ from mediation.mime import (
 from mediation.model import Attachment, Packaging
 from mediation.rendering import http_headers
 from mediation.versions import Soap
+from mediation.xop import resolve
 
 __all__ = [
     "XOP",
@@ -56,7 +54,6 @@ ROOTS = frozenset({*SOAP_OF, XOP, "application/xml"})
 """What the root part of a package may be."""
 BINARY = "application/octet-stream"
 
-_INCLUDE = f"{{{names.XOP}}}Include"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _IN_A_HEADER = "!#$%&'()*+,/:;=?@[]^`{|}~\""
@@ -134,7 +131,7 @@ def read_package(
     if len(envelope) > limits.envelope:
         raise MediationError(Reason.TOO_LARGE, "The envelope is too large.")
     if outer.name == XOP:
-        resolved = _resolve(envelope, charset, attachments, limits, learnt)
+        resolved = resolve(envelope, charset, attachments, most=limits.envelope, learnt=learnt)
         if resolved is not None:
             envelope, charset = resolved, "utf-8"
     locations = {id_: _location(part) for id_, part in zip(ids, parts, strict=True)}
@@ -232,20 +229,20 @@ def _type_of(part: Part) -> str:
     Raises:
         MediationError: It is a multipart; what is none at all is that of unknown octets.
     """
-    text = part.fields.get("content-type", "text/plain").strip()
+    text = part.fields.get("content-type", "text/plain").replace("\t", " ").strip()
+    if text.lower().startswith("multipart/"):
+        raise _invalid("A part of the package is a multipart itself.")
     try:
-        name = parse_media_type(text).name
+        parse_media_type(text)
     except MimeError:
         return BINARY
-    if name.startswith("multipart/"):
-        raise _invalid("A part of the package is a multipart itself.")
     return text
 
 
 def _location(part: Part) -> str:
-    """Where the part says that it is, if that is an absolute URI."""
+    """Where the part says that it is, if that is an absolute URI of its own."""
     location = part.fields.get("content-location", "").strip()
-    return location if _URI.match(location) else ""
+    return location if _URI.match(location) and not _is_cid(location) else ""
 
 
 def _read_ids(parts: Sequence[Part]) -> list[str]:
@@ -299,7 +296,9 @@ def _invalid(text: str) -> MediationError:
 # ---- references -------------------------------------------------------------------------------
 
 _CID = re.compile(rb"""cid:[^"'<>&\s]{1,4096}""")
+_ENDS = (b'"', b"'", b"<", b" ", b"\t", b"\r", b"\n")
 _MOST_REFERENCES = 1024
+_MOST_BEGINNINGS = 16
 
 
 def _is_cid(uri: str) -> bool:
@@ -315,18 +314,35 @@ def _as_referred(
     envelope: bytes, attachments: Mapping[str, Attachment], locations: Mapping[str, str]
 ) -> tuple[Attachment, ...]:
     """*attachments*, by their Content-ID, each named as *envelope* spells it: in DIME, references
-    are compared by octets. *locations* are the URIs of Content-Location, which it may use, too."""
-    others = {id_ for id_, one in attachments.items() if one.content_id.encode() not in envelope}
-    spelt = {id_: locations[id_] for id_ in others if locations[id_].encode() in envelope}
+    are compared by octets. *locations* are the URIs of Content-Location, which it may use, too. No
+    two get the same name."""
+    own = {one.content_id for one in attachments.values()}
+    others = {id_ for id_, one in attachments.items() if not _names(envelope, one.content_id)}
+    spelt = {id_: locations[id_] for id_ in others if _names(envelope, locations[id_])}
     if others:
         for found in islice(_CID.finditer(envelope), _MOST_REFERENCES):
             text = found[0].decode("utf-8", "replace")
             for id_ in others.intersection((text[4:], unquote(text[4:]))):
                 spelt[id_] = text
-    return tuple(
-        replace(one, content_id=spelt[id_]) if spelt.get(id_) else one
-        for id_, one in attachments.items()
-    )
+    named: dict[str, Attachment] = {}
+    for id_, one in attachments.items():
+        uri = spelt.get(id_, "")
+        taken = not uri or uri in own or uri in named
+        renamed = one if taken else replace(one, content_id=uri)
+        named[renamed.content_id] = renamed
+    return tuple(named.values())
+
+
+def _names(envelope: bytes, uri: str) -> bool:
+    """Whether *uri* stands in *envelope*, and not only the beginning of another."""
+    octets, at = uri.encode(), -1
+    for _ in range(_MOST_BEGINNINGS):
+        at = envelope.find(octets, at + 1)
+        if at < 0:
+            return False
+        if envelope[at + len(octets) : at + len(octets) + 1] in _ENDS:
+            return True
+    return False
 
 
 def _header_id(uri: str) -> str:
@@ -340,51 +356,3 @@ def _sent_type(media_type: str) -> str:
     except MimeError:
         return BINARY
     return media_type if media_type.isascii() else BINARY
-
-
-# ---- XOP --------------------------------------------------------------------------------------
-
-
-def _resolve(
-    root: bytes,
-    charset: str | None,
-    attachments: dict[str, Attachment],
-    limits: PackageLimits,
-    learnt: set[str] | None,
-) -> bytes | None:
-    """*root* with the base64 of the parts that its ``xop:Include`` elements name, in UTF-8; those
-    parts leave *attachments*. None where it has no such elements (XOP 1.0, "Interpreting XOP
-    Packages")."""
-    document = parse_document(
-        root, charset=charset, limits=DocumentLimits(octets=limits.envelope), names=learnt
-    )
-    includes = list(document.iter(_INCLUDE))
-    if not includes:
-        return None
-    size = len(root)
-    for include in includes:
-        parent = include.getparent()
-        if parent is None or len(parent) != 1 or len(include) or _text_in(parent, include):
-            raise _invalid("An xop:Include is not all that its element holds.")
-        href = (include.get("href") or "").strip()
-        if not _is_cid(href):
-            raise _invalid("An xop:Include refers to something that is no part of the package.")
-        part = _take(attachments, (href[4:], unquote(href[4:])))
-        size += 4 * len(part.content) // 3
-        if size > limits.envelope:
-            raise MediationError(Reason.TOO_LARGE, "The envelope is too large.")
-        parent.remove(include)
-        parent.text = binascii.b2a_base64(part.content, newline=False).decode()
-    return etree.tostring(document, encoding="UTF-8")
-
-
-def _text_in(parent: etree._Element, include: etree._Element) -> bool:
-    texts = (parent.text, include.text, include.tail)
-    return any(text and not text.isspace() for text in texts)
-
-
-def _take(attachments: dict[str, Attachment], ids: Iterable[str]) -> Attachment:
-    for id_ in ids:
-        if id_ in attachments:
-            return attachments.pop(id_)
-    raise _invalid("An xop:Include names no part of the package, or one that another has named.")

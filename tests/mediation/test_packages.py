@@ -108,7 +108,7 @@ PEERS = [
             "utf-8",
             S11,
             None,
-            (Attachment("cid:M1@host", 'image/png;\tname="map.png"', b"\x89PNG"),),
+            (Attachment("cid:M1@host", 'image/png; name="map.png"', b"\x89PNG"),),
         ),
         id="axis",
     ),
@@ -215,6 +215,9 @@ def canonical(package: Package) -> Package:
 def test_peers(content_type: str, body: bytes, package: Package) -> None:
     parameters = parse_media_type(content_type).parameters
     assert canonical(read_package(parameters, body)) == package
+    assert (
+        attach((notification("<a/>"),), package.attachments)[0].attachments == package.attachments
+    )
     # WSE 3.0 puts the package with its own header into DIME's first record.
     headed = f"MIME-Version: 1.0\r\nContent-Type: {content_type}\r\n\r\n".encode() + body
     assert canonical(read_headed_package(headed)) == package
@@ -276,6 +279,26 @@ def test_xop_in_utf_16() -> None:
     package = read_package(MTOM, body)
     assert b">AAEC</m:photo>" in package.envelope
     assert package.charset == "utf-8"
+
+
+def test_no_two_parts_get_one_name() -> None:
+    """DIME forbids it, and both of these are what the reference may mean."""
+    body = multipart(
+        root('<p href="cid:a%20b"/><p href="urn:l"/><p href="cid:%61"/>'),
+        attached(b"1", "a b"),
+        attached(b"2", "a%20b"),
+        attached(b"3", "c", "Content-Location: urn:l"),
+        attached(b"4", "d", "Content-Location: urn:l"),
+        attached(b"5", "a", "Content-Location: cid:c"),
+    )
+    attachments = read_package(SWA, body).attachments
+    assert [(part.content_id, part.content) for part in attachments] == [
+        ("cid:a%20b", b"1"),
+        ("cid:a%2520b", b"2"),
+        ("urn:l", b"3"),
+        ("cid:d", b"4"),
+        ("cid:%61", b"5"),
+    ]
 
 
 def test_without_xop_nothing_is_included() -> None:
@@ -358,6 +381,12 @@ REFUSED = [
         ),
         INVALID,
         id="nested",
+    ),
+    pytest.param(
+        SWA,
+        multipart(root(), part(b"", "Content-ID: <a>", "Content-Type: Multipart/mixed; boundary")),
+        INVALID,
+        id="nested and broken",
     ),
     pytest.param(
         SWA,
