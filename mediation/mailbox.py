@@ -147,6 +147,11 @@ def message_id(envelope: bytes) -> str | None:
     return _header_text(envelope, "MessageID")
 
 
+def relates_to(envelope: bytes) -> str | None:
+    """The first ``wsa:RelatesTo``, in whichever version."""
+    return _header_text(envelope, "RelatesTo")
+
+
 def action(envelope: bytes) -> str | None:
     """The ``wsa:Action``, in whichever version."""
     return _header_text(envelope, "Action")

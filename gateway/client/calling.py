@@ -1,7 +1,7 @@
 """One HTTP request to a gateway, and what can go wrong with it, in words."""
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Self
@@ -32,17 +32,17 @@ class Answer:
             return str(self.status)
 
 
-def base_url(text: str) -> str:
+def base_url(text: str, schemes: Collection[str] = ("http", "https")) -> str:
     """A gateway's URL as people write it, without the slash at its end; ``http`` if it has no
     scheme.
 
     Raises:
-        GatewayError: It is no URL of a web server.
+        GatewayError: It is no URL of one of *schemes*.
     """
     url = text.strip() if "://" in text else f"http://{text.strip()}"
     try:
         parts = urlsplit(url)
-        usable = parts.scheme.lower() in ("http", "https") and parts.hostname and parts.port != 0
+        usable = parts.scheme.lower() in schemes and parts.hostname and parts.port != 0
     except ValueError:
         usable = None
     if not usable or parts.query or parts.fragment or not url.isprintable() or " " in url:

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
+from urllib.parse import urlsplit
 
 from filters import Refused
 from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
 from gateway.client.errors import GatewayError
+from gateway.client.soap_tcp import SOAP_TCP, SoapTcpCaller
 from mediation import EndpointReference, Spec, Version, Wsa, http_headers
 from mediation.client import (
     SPECS,
@@ -58,11 +60,12 @@ class Client:
                     print(arrived.notifications)
 
     Args:
-        url: Of the gateway.
+        url: Of the gateway, ``http://host:8080`` or ``soap.tcp://host:8081``, or the same with
+            TLS (``https``, ``soap.tcps``).
         version: What to speak.
         timeout: Seconds for one exchange.
         watch: Told of each exchange.
-        tls: For a gateway at ``https``; what the system trusts, when None.
+        tls: For a gateway with TLS; what the system trusts, when None.
     """
 
     def __init__(
@@ -74,9 +77,10 @@ class Client:
         watch: Callable[[Exchange], None] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._url = base_url(url)
+        self._url = base_url(url, ("http", "https", *SOAP_TCP))
         self._spec: Spec = SPECS[version]
         self._caller = Caller(timeout=timeout, tls=tls)
+        self._soap_tcp = SoapTcpCaller(timeout=timeout, tls=tls)
         self._watch = watch
 
     async def __aenter__(self) -> Self:
@@ -85,11 +89,14 @@ class Client:
 
     async def __aexit__(self, *error: object) -> None:
         await self._caller.__aexit__(*error)
+        self._soap_tcp.close()
 
     async def publish(
         self, payload: bytes, *, topic: str | None = None, action: str | None = None
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. Its message id.
+
+        Over SOAP.TCP, where it is answered by nobody, the gateway's machine has it on return.
 
         Args:
             payload: One XML element, as a document.
@@ -108,7 +115,7 @@ class Client:
             topic=topic,
             action=action,
         )
-        await self._send("Publish", f"{self._url}/soap", message)
+        await self._send("Publish", f"{self._url}/soap", message, one_way=True)
         return message_id
 
     async def subscribe(
@@ -162,15 +169,21 @@ class Client:
         message = write_unsubscribe(self._spec, subscription.manager, message_id=_fresh_id())
         await self._send("Unsubscribe", subscription.manager.address, message)
 
-    async def _send(self, operation: str, url: str, message: tuple[str, bytes]) -> Answer:
+    async def _send(
+        self, operation: str, url: str, message: tuple[str, bytes], *, one_way: bool = False
+    ) -> Answer:
         """Send a message; an answer that is no refusal.
 
         Raises:
             GatewayError: with the fault's reason, where there is a fault.
         """
         action, body = message
-        headers = http_headers(self._spec.soap, action)
-        answer = await self._caller.call("POST", url, body=body, headers=dict(headers))
+        soap, headers = self._spec.soap, http_headers(self._spec.soap, action)
+        if urlsplit(url).scheme in SOAP_TCP:
+            headers = ()
+            answer = await self._soap_tcp.call(url, soap, body, one_way=one_way)
+        else:
+            answer = await self._caller.call("POST", url, body=body, headers=dict(headers))
         if self._watch is not None:
             self._watch(Exchange(operation, url, headers, body, answer))
         try:

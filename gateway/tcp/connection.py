@@ -26,6 +26,7 @@ class SoapTcpConnection(asyncio.Protocol):
     """
 
     __slots__ = (
+        "_aborted",
         "_acknowledgements",
         "_before",
         "_begun",
@@ -59,6 +60,7 @@ class SoapTcpConnection(asyncio.Protocol):
         self._held = False  # nothing is read until what is processed has become less
         self._ended = False  # nothing more comes
         self._lost = False
+        self._aborted = False  # by us: nothing of it counts any more
 
     # For subclasses.
 
@@ -153,7 +155,8 @@ class SoapTcpConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Close it at once."""
+        """Close it at once, and take nothing more of what came."""
+        self._aborted = True
         if self._transport is not None:
             self._transport.abort()
 
@@ -163,11 +166,13 @@ class SoapTcpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lost = True
+        self._lost = self._ended = True
         for timer in (self._clock, self._writing):
             if timer is not None:
                 timer.cancel()
-        self._clock = self._writing = self._decoder = None
+        self._clock = self._writing = None
+        if exc is not None or not self._held:
+            self._decoder = None  # else what came before an orderly end is still to be taken
         if self._acknowledgements is not None:
             self._acknowledgements.lose()
 
@@ -215,7 +220,7 @@ class SoapTcpConnection(asyncio.Protocol):
                 completed = True
                 self._processing += 1
                 self.message_received(message)
-                if not self.open:
+                if self._aborted:
                     return
                 if self._processing >= self.limits.processing:
                     self._hold()
@@ -239,7 +244,7 @@ class SoapTcpConnection(asyncio.Protocol):
             if decoder.empty:
                 self._before += decoder.offset
                 self._decoder = None
-        else:
+        elif not self._ended:
             now = self._loop.time()
             if completed:
                 self._begun = now

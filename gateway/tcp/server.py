@@ -97,11 +97,10 @@ class SoapTcpServer:
             server = await self._loop.create_server(make, sock=sock, backlog=1024)
             self._servers.append(server)
         if self._sweeping is None:
-            self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
+            self._sweeping = self._loop.call_later(min(_SWEEP, self.limits.idle), self._sweep)
 
-    async def close(self, seconds: float) -> None:
-        """Take no connection and no message more, finish what is under way for at most
-        *seconds*, and end what is left."""
+    def drain(self) -> None:
+        """Take no connection and no message more; what was taken is finished."""
         self._closing = True
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -110,6 +109,10 @@ class SoapTcpServer:
         for connection in list(self._connections):
             if isinstance(connection, _Inbound):
                 connection.retire()
+
+    async def close(self, seconds: float) -> None:
+        """`drain`, wait for what is under way for at most *seconds*, and end what is left."""
+        self.drain()
         if self._connections:
             self._empty.clear()
             with contextlib.suppress(TimeoutError):
