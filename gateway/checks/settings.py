@@ -37,7 +37,7 @@ def check_settings(
             return None, [*findings, fail("settings", f"{error}; correct it")]
         for one in cause.errors():
             name = str(one["loc"][0]) if one["loc"] else ""
-            if one["type"] == "extra_forbidden":
+            if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
                 meant = _meant(name, names, "{}")
                 findings.append(fail("settings", f"{FILE}: {name!r} is none; {meant}"))
                 continue
@@ -47,7 +47,8 @@ def check_settings(
             elif name in in_environment:
                 place = f"DRAGOMAN_{name.upper()}"
             message = str(one["msg"]).removeprefix("Value error, ")
-            text = f"{place}: {name}: {message}; correct it there"
+            where = ".".join(map(str, one["loc"])) or "settings"
+            text = f"{place}: {where}: {message}; correct it there"
             findings.append(fail("settings", text))
         return None, findings
     options = sum(value is not None for value in given.values())

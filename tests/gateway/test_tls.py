@@ -499,3 +499,20 @@ class TestProgram:
         done = run("doctor", "--port", "0", *files, cwd=tmp_path)
         assert line.format(certificate) in done.stdout
         assert done.returncode == (days < 0)
+
+    @pytest.mark.parametrize(
+        ("row", "said"),
+        [
+            ('http = "2"', "consumers.0.http: Input should be '1.0' or '1.1'"),
+            ('htp = "1.0"', "consumers.0.htp: Extra inputs are not permitted"),
+            ('via = "http://127.1"', "consumers.0.via: 'http://127.1' is no address"),
+            ('client_key = "x"', "consumers.0: client_key: a client_certificate belongs to it"),
+        ],
+    )
+    def test_a_bad_row_is_one_line(self, tmp_path: Path, row: str, said: str) -> None:
+        (tmp_path / "dragoman.toml").write_text(f'[[consumers]]\naddress = "*"\n{row}\n')
+        done = run("serve", "--port", "0", cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"dragoman: {said}") and done.stderr.count("\n") == 1
+        done = run("doctor", "--port", "0", cwd=tmp_path)
+        assert f"FAIL  settings: dragoman.toml: {said}" in done.stdout
