@@ -1,5 +1,6 @@
 """Attachments from publishers to consumers: in MIME, MTOM and DIME, from any to any."""
 
+import asyncio
 import gzip
 import json
 import re
@@ -29,7 +30,8 @@ from tests.gateway.envelopes import (
     notify,
     topic_expression,
 )
-from tests.gateway.soap import Consumer, Received, Running, running
+from tests.gateway.soap import DEADLINE, Consumer, Received, Running, running
+from tests.gateway.soap_tcp import RawPeer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -531,3 +533,33 @@ async def test_an_envelope_that_xop_makes_too_large(gateway: Running) -> None:
     answer = await gateway.post(octets, type=type_)
     assert answer.status == 413
     assert answer.fault.code == f"{{{S12.value}}}Sender"
+
+
+async def test_soap_tcp_always_brings_them(tmp_path: Path, consumer: Consumer) -> None:
+    """From MIME over HTTP to a consumer on SOAP.TCP, which subscribed in plain XML; and back."""
+    speaker, url = Speaker(S11), consumer.fresh()
+    peers: asyncio.Queue[RawPeer] = asyncio.Queue()
+    server = await asyncio.start_server(
+        lambda reader, writer: peers.put_nowait(RawPeer(reader, writer)), "127.0.0.1", 0
+    )
+    async with running(tmp_path, soap_tcp_port=0) as gateway, server:
+        port = server.sockets[0].getsockname()[1]
+        await subscribe(gateway, f"soap.tcp://127.0.0.1:{port}/sink", "out", "plain", speaker)
+        await subscribe(gateway, url, "in", "mime", speaker)
+        octets = speaker.envelope(referring(1, IMAGE.content_id), message_id=fresh_id())
+        await publish(gateway, "out", *swa(octets, [IMAGE, NOTE], S11))
+        sink = await asyncio.wait_for(peers.get(), DEADLINE)
+        arrived = await sink.receive()
+        assert [part.content for part in arrived.attachments] == [IMAGE.content, NOTE.content]
+        source = await RawPeer.connect(gateway.soap_tcp_port)
+        to = f"soap.tcp://127.0.0.1:{gateway.soap_tcp_port}/soap/topic/in"
+        octets = speaker.envelope(
+            referring(2, IMAGE.content_id), message_id=fresh_id(), to=to, action="urn:a"
+        )
+        await source.send(dime(octets, [IMAGE], S11)[1])
+        _, attachments, media_type = unpacked(await consumer.next(url))
+        assert (attachments, media_type) == ((IMAGE,), "multipart/related")
+        await gateway.quiet()
+        assert await dropped(gateway) == 0
+        await source.close()
+        await sink.close()
