@@ -66,6 +66,12 @@ class Application:
         if path == "/large":
             await answer(send, b"x" * (32 << 20))
             return
+        if path == "/stream":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            for piece in (b"one", b"", b"two"):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"three"})
+            return
         if path == "/soap":
             soap_media_type(scope["headers"])
         body = await read_body(receive, scope, self._limits)
@@ -483,6 +489,18 @@ class TestRefusals:
             else:
                 pytest.fail("all of it was taken")
         assert server.application.requests == []
+
+    @pytest.mark.parametrize("method", [b"GET", b"HEAD"])
+    @pytest.mark.parametrize("kept", [b"", b"Connection: keep-alive\r\n"])
+    def test_an_answer_without_length(self, server: Server, method: bytes, kept: bytes) -> None:
+        """HTTP/1.0 knows no chunks: it lasts to the end of the connection."""
+        said = talk(server, method + b" /stream HTTP/1.0\r\n" + kept + b"\r\n")
+        head, _, body = said.lower().partition(b"\r\n\r\n")
+        assert head.startswith(b"http/1.1 200 ") and b"connection: close" in head
+        assert b"transfer-encoding" not in head and b"content-length" not in head
+        assert body == (b"onetwothree" if method == b"GET" else b"")
+        chunks = talk(server, get(b"Connection: close\r\n", target=b"/stream"))
+        assert chunks.endswith(b"3\r\none\r\n3\r\ntwo\r\n5\r\nthree\r\n0\r\n\r\n")
 
     def test_over_tls(self, tmp_path: Path) -> None:
         tls, client = server_context(tmp_path, "gateway.example")
