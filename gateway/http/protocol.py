@@ -34,6 +34,7 @@ from gateway.http.handshakes import Handshaking
 from gateway.http.heads import HeadRefused, check_head
 from gateway.http.limits import HttpLimits
 from gateway.http.lingering import LingeringTransport
+from gateway.http.unchunked import unchunked
 
 _MAX_PIPELINE = 16
 _OVERHEAD = 8
@@ -352,4 +353,6 @@ class HardenedProtocol(HttpToolsProtocol):
         self._running = cycle
         scope = cast(dict[str, Any], cycle.scope)
         scope.setdefault("extensions", {})[CONNECTION] = self
+        if scope["http_version"] == "1.0":
+            app = unchunked(app, cycle)
         super()._start_asgi_task(cycle, app)
