@@ -27,15 +27,13 @@ from gateway.egress import (
 from gateway.ids import message_urn
 from gateway.mailboxes import Mailboxes
 from gateway.operations import Call, Operations, Outcome
-from gateway.parsing import Parsing
+from gateway.parsing import SMALL, Parsing
 from gateway.peers import Peer
 from mediation import (
     WSA_NONE,
     Arrival,
     Attachment,
     Context,
-    CreateMailbox,
-    DestroyMailbox,
     Done,
     EndpointReference,
     Incoming,
@@ -43,10 +41,11 @@ from mediation import (
     Packaging,
     Publish,
     Rejected,
+    Response,
     Soap,
     Subscribe,
-    Take,
     TakeFor,
+    Taken,
     Version,
     Wsa,
     http_headers,
@@ -71,6 +70,18 @@ _ON_THE_CONNECTION = frozenset(
 )
 _KEPT_ALL_THE_SAME = frozenset({Reason.ACTION_UNSUPPORTED, Reason.MESSAGE_INVALID})
 """What a message may be refused for that a mailbox keeps: it need not be ours to understand."""
+_ASKED_OF_BOXES = frozenset(
+    {
+        Operation.CREATE_PULL_POINT,
+        Operation.GET_MESSAGES,
+        Operation.PULL_MESSAGES,
+        Operation.DESTROY_PULL_POINT,
+        Operation.CREATE_MESSAGE_BOX,
+        Operation.TAKE_MESSAGES,
+        Operation.DESTROY_MESSAGE_BOX,
+    }
+)
+"""Operations of mailboxes, in any specification."""
 _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
 
@@ -261,7 +272,7 @@ class SoapService:
         if self.draining:
             raise AdapterUnavailable("The gateway is stopping.")
         door = self._door(arrived, context)
-        if door is not None and _is_for_the_box(door, incoming):
+        if door is not None and _is_for_the_box(door, context.operation):
             return await self._keep(arrived, door, incoming)
         call = Call(
             incoming, arrived.peer, arrived.base, arrived.path, read_hops(arrived.hops), door,
@@ -276,9 +287,7 @@ class SoapService:
             extra = ""
             if elsewhere is not None and context.wsa is not None:
                 extra = reference_headers(elsewhere, context.wsa).decode()
-            action, body = write_response(
-                outcome.response, context, message_id=message_urn(), reply_headers=extra
-            )
+            action, body, soap = await self._write(outcome.response, context, extra, arrived.peer)
         except BaseException:
             await self._hand_over(outcome, False)
             raise
@@ -286,13 +295,34 @@ class SoapService:
         if not body:
             return Reply(202, context.soap)
         if elsewhere is None:
-            soap = soap_in(body) if fetched else context.soap
             return Reply(
                 200, soap, action, body,
                 expected=context.headers.message_id is not None, handed_over=handed_over,
             )  # fmt: skip
         self._reply(elsewhere, context.soap, action, body, handed_over)
         return Reply(202, context.soap)
+
+    async def _write(
+        self, response: Response, context: Context, headers: str, peer: Peer
+    ) -> tuple[str, bytes, Soap]:
+        """The action, the envelope, and its version of SOAP. What mailboxes kept is parsed for it,
+        and that is never done on the event loop: it is much, and its names are strangers'.
+
+        Raises:
+            Refused: as `write_response`; ``UNAVAILABLE``: there is too much to do.
+        """
+
+        def written(_: object = None) -> tuple[str, bytes, Soap]:
+            action, body = write_response(
+                response, context, message_id=message_urn(), reply_headers=headers
+            )
+            fetched = context.operation is Operation.MAKE_CONNECTION and body
+            return action, body, soap_in(body) if fetched else context.soap
+
+        octets = sum(map(len, response.envelopes)) if isinstance(response, Taken) else 0
+        if not octets:
+            return written()
+        return await self._parsing.run(max(octets, SMALL + 1), written, trusted=peer.trusted)
 
     async def _hand_over(self, outcome: Outcome, whole: bool) -> None:
         if outcome.batch is not None:
@@ -325,7 +355,9 @@ class SoapService:
         if rejected.refused.reason not in _KEPT_ALL_THE_SAME:
             return None
         door = self._door(arrived, rejected.context)
-        if door is None or door.kind is DoorKind.SUBSCRIPTION or door.key is None:
+        if door is None or door.key is None:
+            return None
+        if not _is_for_the_box(door, rejected.context.operation):
             return None
         try:
             return await self._keep(arrived, door, Incoming(rejected.context, Publish(())))
@@ -484,10 +516,10 @@ class SoapService:
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
 
-def _is_for_the_box(door: Door, incoming: Incoming) -> bool:
-    """Whether a message is one to keep in the box that it came to, and asks for nothing."""
+def _is_for_the_box(door: Door, operation: Operation | None) -> bool:
+    """Whether a message is one to keep in the box that it came to: it asks for nothing there."""
     if door.kind is DoorKind.SUBSCRIPTION:
         return False
     if door.kind in MESSAGE_BOXES:  # They keep all but what is asked of themselves.
-        return not isinstance(incoming.request, CreateMailbox | Take | DestroyMailbox)
-    return isinstance(incoming.request, Publish)
+        return operation not in _ASKED_OF_BOXES
+    return operation in (None, Operation.PUBLISH)

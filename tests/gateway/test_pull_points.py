@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from lxml import etree
 
-from mediation import Soap, Wsa
+from mediation import Soap, Wsa, names
 from tests.gateway.envelopes import (
     BW,
     CONCRETE,
@@ -243,8 +243,8 @@ async def test_what_is_told_of_a_message(gateway: Running) -> None:
             if b"NotificationMessage" in answer.body:
                 break
     [message] = children(answer.message.body[0])
-    names = [etree.QName(child).localname for child in children(message)]
-    assert names == ["SubscriptionReference", "Topic", "ProducerReference", "Message"]
+    parts = [etree.QName(child).localname for child in children(message)]
+    assert parts == ["SubscriptionReference", "Topic", "ProducerReference", "Message"]
     reference, _, said, content = children(message)
     assert reference.findtext(f"{{{WSA10}}}Address") == gateway.url + manager
     assert said.findtext(f"{{{WSA10}}}Address") == "http://producer.example.org/"
@@ -451,6 +451,29 @@ async def test_messages_for_nobody(gateway: Running) -> None:
     consumer = f"{gateway.url}/pullpoints/{UNKNOWN}"
     refused = await gateway.ask(Speaker(), Speaker().wsn_subscribe(consumer))
     assert refused.fault.element == f"{{{WSNT}}}SubscribeCreationFailedFault"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        f'<n:GetMessages xmlns:n="{WSNT}"><n:MaximumNumber>-1</n:MaximumNumber></n:GetMessages>',
+        f'<t:PullMessages xmlns:t="{names.ONVIF_EVENTS}"><t:Timeout>1</t:Timeout></t:PullMessages>',
+        f'<t:Seek xmlns:t="{names.ONVIF_EVENTS}"/>',
+    ],
+)
+async def test_a_request_that_is_wrong_is_no_message(gateway: Running, asked: str) -> None:
+    point = await PullPoint.create(gateway)
+    answer = await gateway.ask(Speaker(), asked, point.path)
+    assert answer.status in (400, 500)
+    assert answer.fault.code
+    assert await point.get() == []
+
+
+async def test_much_is_handed_over_at_once(gateway: Running) -> None:
+    point = await PullPoint.create(gateway)
+    sent = notify(*(notification_message(event("x" * 3000), "sent") for _ in range(100)))
+    assert (await gateway.ask(Speaker(), sent, point.path)).status == 202
+    assert [len(event.payload) for event in await point.get()] == [3000] * 100
 
 
 # What a crash leaves.
