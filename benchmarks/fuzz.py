@@ -1,8 +1,9 @@
 """Hold the engines, and the plans that they are told, to libxml2's verdicts, for as long as it
-takes: ``python -m benchmarks.fuzz --pairs 10_000_000 --seed 1``.
+takes: ``python -m benchmarks.fuzz --pairs 10_000_000 --seed 1``. With ``--target dime --rounds
+100_000``, the decoder of DIME to a plain reading of the same octets.
 
-Each round makes expressions and documents of its own, from a seed that it names when they
-disagree; ``--round N`` repeats it alone. Exit status 1 after a disagreement.
+Each round makes expressions and documents, or octets, of its own, from a seed that it names when
+they disagree; ``--round N`` repeats it alone. Exit status 1 after a disagreement.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from filters.workloads import STYLES, Vocabulary, expressions, family_of, messag
 from tests.filters.matching.differential import Disagreement, Tally, check
 from tests.filters.matching.expressions import Grammar
 from tests.filters.matching.nasty import document
+from tests.mediation.plain_dime import DimeDisagreement, check_round
 
 Round = tuple[list[Expression], list[bytes]]
 
@@ -76,13 +78,33 @@ def campaign(
     return tally
 
 
+def dime_campaign(rounds: int, seed: int, say: Callable[[str], object] = print) -> int:
+    """That many streams; the octets compared.
+
+    Raises:
+        DimeDisagreement: The first.
+    """
+    octets = 0
+    said = time.monotonic()
+    for number in range(rounds):
+        octets += check_round(seed, number)
+        if time.monotonic() - said > 10 or number == rounds - 1:
+            said = time.monotonic()
+            say(f"{number + 1:,} of {rounds:,} streams of DIME, {octets:,} octets")
+    return octets
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", choices=["filters", "dime"], default="filters")
     parser.add_argument("--pairs", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=10_000, help="of the target dime")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--round", type=int, help="this one alone")
     parser.add_argument("--engine", choices=[REFERENCE, NATIVE], help="by default all there are")
     options = parser.parse_args()
+    if options.target == "dime":
+        return _fuzz_dime(options)
     engines = [REFERENCE, NATIVE]
     if options.engine:
         engines = [options.engine]
@@ -96,6 +118,18 @@ def main() -> int:
         else:
             campaign(options.pairs, options.seed, engines, lambda line: print(line, flush=True))
     except Disagreement as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _fuzz_dime(options: argparse.Namespace) -> int:
+    try:
+        if options.round is not None:
+            print(check_round(options.seed, options.round), "octets")
+        else:
+            dime_campaign(options.rounds, options.seed, lambda line: print(line, flush=True))
+    except DimeDisagreement as error:
         print(error, file=sys.stderr)
         return 1
     return 0
