@@ -185,7 +185,11 @@ class HardenedProtocol(HttpToolsProtocol):
         return None
 
     def _leave(self) -> None:
-        if self._running is not None and not self._running.response_started:
+        running = self._running
+        if running is None or running.response_complete:
+            return
+        if not running.response_started or not self._wrapped.get_write_buffer_size():
+            # No answer yet, or one without an end of its own: a stream of events.
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:

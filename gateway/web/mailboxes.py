@@ -53,7 +53,9 @@ NOTICED = 60.0
 """Seconds after which we no longer look whether an answer was taken in: its lease decides."""
 _LEASE_ENDED = "Nothing is under this lease: it has ended, or all of it is acknowledged."
 Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
-Text = Annotated[str, Field(min_length=1, max_length=8192)]
+_CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
+"""Those that XML has."""
+Text = Annotated[str, Field(pattern=_CHARACTERS, max_length=8192)]
 Expires = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text | None
 Seconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE, allow_inf_nan=False)]
 
