@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from gateway.checks import Verdict
+from gateway.checks.settings import check_settings
 from gateway.http import ConnectionGate, HttpLimits
 from gateway.http.handshakes import Handshaking
 from gateway.settings import Settings, SettingsError, read_settings
@@ -509,10 +511,14 @@ class TestProgram:
             ('client_key = "x"', "consumers.0: client_key: a client_certificate belongs to it"),
         ],
     )
-    def test_a_bad_row_is_one_line(self, tmp_path: Path, row: str, said: str) -> None:
+    def test_a_bad_row_is_one_line(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row: str, said: str
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
         (tmp_path / "dragoman.toml").write_text(f'[[consumers]]\naddress = "*"\n{row}\n')
-        done = run("serve", "--port", "0", cwd=tmp_path)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"dragoman: {said}") and done.stderr.count("\n") == 1
-        done = run("doctor", "--port", "0", cwd=tmp_path)
-        assert f"FAIL  settings: dragoman.toml: {said}" in done.stdout
+        with pytest.raises(SettingsError) as error:
+            read_settings()
+        assert str(error.value).startswith(said) and "\n" not in str(error.value)
+        _, [finding] = check_settings({}, ())
+        assert finding.verdict is Verdict.FAIL
+        assert finding.text.startswith(f"dragoman.toml: {said}")
