@@ -101,7 +101,12 @@ class TestExchanges:
             assert text_of((await peer.receive()).envelope) == "hello "
 
     async def test_attachments(self) -> None:
-        parts = (Attachment("cid:a", "text/plain", b"123"), Attachment("uuid:b", "urn:c", b""))
+        nested = Encoder().encode(DimeMessage(Soap.V1_1, envelope("nested")))
+        parts = (
+            Attachment("cid:a", "text/plain", b"123"),
+            Attachment("uuid:b", "urn:c", b""),
+            Attachment("cid:d", "application/dime", nested),
+        )
         async with listening() as run:
             peer = await run.peer()
             await peer.send(
@@ -418,6 +423,20 @@ class TestTls:
                 assert await peer.ask(f"hello{number}") == f"hello{number}"
             assert await peer.ask("take") == "taken"
             await until(lambda: run.talk.handed_over == [True])
+
+    async def test_what_came_before_the_end_is_taken(
+        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]
+    ) -> None:
+        server, client = contexts
+        async with listening(TcpLimits(processing=3), tls=server) as run:
+            peer = await run.peer(tls=client)
+            words = [f"wait{number}" for number in range(20)]
+            await peer.send(b"".join(map(message, words)))
+            await until(partial(run.talk.has_taken, 3))
+            await peer.close()
+            for word in words:
+                run.talk.release(word)
+            await until(partial(run.talk.has_taken, 20))
 
     async def test_a_handshake_is_counted_and_bounded(
         self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]
