@@ -1,5 +1,7 @@
 """Where consumers are: at an address that may be sent to, or at a mailbox of our own."""
 
+from collections.abc import Iterable
+
 from filters import Refused
 from gateway.doors import mailbox_key
 from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
@@ -7,7 +9,7 @@ from gateway.egress.addresses import MAX_ADDRESS_OCTETS
 from gateway.mailboxes import Mailboxes, mailbox_target
 from gateway.peers import Peer
 from gateway.store.mailboxes import Kind
-from mediation import WSA_NONE, EndpointReference, is_anonymous
+from mediation import WSA_NONE, EndpointReference, Subscription, is_anonymous
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 
 
@@ -55,6 +57,23 @@ class Consumers:
             return target
         box = await self._mailboxes.make(Kind.CONNECTION, peer, name=epr.address)
         return mailbox_target(box, epr.address)
+
+    async def learn(self, subscriptions: Iterable[Subscription]) -> None:
+        """Know the boxes that other replicas have made for *subscriptions*: `known` needs them.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        keys, names = set[str](), set[str]()
+        for subscription in subscriptions:
+            epr = subscription.consumer
+            if epr.address == subscription.manager:
+                keys.add(subscription.key)  # It is pulled from, and has a box of its own.
+            elif epr.address.startswith(MAKE_CONNECTION_ANONYMOUS):
+                names.add(epr.address)
+            elif key := mailbox_key(epr.address, (*epr.properties, *epr.parameters)):
+                keys.add(key)
+        await self._mailboxes.learn(keys, names)
 
     def known(self, epr: EndpointReference, subscription: str | None = None) -> Target:
         """Where a consumer that was taken on is, as far as this process knows; *subscription* is

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection
@@ -38,8 +39,8 @@ LONGEST_WAIT = 300.0
 """Seconds that a reader may wait for a message."""
 LOOK_AGAIN = 5.0
 """Seconds after which a reader that waits looks again, for a lease may have ended."""
-LOOK_AGAIN_SHARED = 0.5
-"""The same, where another replica may have put something in."""
+LOOK_AROUND = 0.5
+"""Seconds from one look to the next at what other replicas have put in, while readers wait."""
 REPLAY = 300.0
 """Seconds for which what was sent over a stream can be sent again."""
 HOUSEKEEPING = 300.0
@@ -47,6 +48,7 @@ WAITING = 4096
 """Readers that may wait at a time."""
 FULL_FOR = 5.0
 """Seconds after which a sender may try a full box again."""
+T = TypeVar("T")
 _log = structlog.get_logger("dragoman.mailboxes")
 
 
@@ -134,15 +136,23 @@ class Mailboxes:
     # Boxes.
 
     async def make(self, kind: Kind, peer: Peer, *, name: str | None = None) -> Mailbox:
-        """A new box.
+        """A new box; or the one that has this *name*, should somebody have been quicker.
 
         Raises:
             QuotaExceeded: There are too many.
         """
         key = new_key()
         box = Mailbox(key, public_id(key), peer.owner, kind, name)
-        await self._store.submit(self.making(box, peer))
-        return self.made(box)
+        making = self.making(box, peer)
+
+        def make(connection: Connection) -> Mailbox | None:
+            there = rows.find(connection, name=name) if name is not None else None
+            if there is None:
+                making(connection)
+            return there
+
+        there = await self._store.submit(make)
+        return self.made(box) if there is None else self._know(there)
 
     def making(self, box: Mailbox, peer: Peer) -> Callable[[Connection], None]:
         """What makes *box* in a transaction of the store, where that has to do more; when it is
@@ -190,10 +200,12 @@ class Mailboxes:
             MailboxUnknown: There is none.
         """
         box = self._boxes.get(key) if key else None
-        if box is None and key and self._store.may_be_shared:  # Another replica may have made it.
+        if key and self._store.may_be_shared:  # Another replica may have made or destroyed it.
             box = await self._store.submit(partial(rows.find, key=key))
             if box is not None:
                 self._know(box)
+            else:
+                self._forget(key)
         if box is None:
             raise MailboxUnknown
         return box
@@ -201,19 +213,38 @@ class Mailboxes:
     async def named(self, name: str) -> Mailbox | None:
         """The box of the consumer with this address."""
         box = self._named.get(name)
-        if box is None and self._store.may_be_shared:
-            box = await self._store.submit(partial(rows.find, name=name))
-            if box is not None:
-                self._know(box)
+        if self._store.may_be_shared:
+            found = await self._store.submit(partial(rows.find, name=name))
+            if found is not None:
+                self._know(found)
+            elif box is not None:
+                self._forget(box.key)
+            return found
         return box
+
+    async def learn(self, keys: Collection[str], names: Collection[str]) -> None:
+        """Know those of the boxes with these keys and names that other replicas have made.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        keys = [key for key in keys if key not in self._boxes]
+        names = [name for name in names if name not in self._named]
+        if (keys or names) and self._store.may_be_shared:
+            for box in await self._store.submit(partial(rows.load, keys=keys, names=names)):
+                self._know(box)
 
     async def destroy(self, box: Mailbox) -> None:
         """Forget *box* with all that lies in it; what fills it ends."""
-        await self._store.submit(partial(rows.destroy, key=box.key))
+        await self._change(box.key, partial(rows.destroy, key=box.key))
         self.gone(box.key)
         _log.info("mailbox.destroyed", mailbox=box.id)
         if self.destroyed is not None:
             await self.destroyed(box)
+
+    def _change(self, key: str, operation: Callable[[Connection], T]) -> "asyncio.Future[T]":
+        """Run *operation* on the store, which changes what lies in the box with *key*."""
+        return self._store.submit(operation, locks=(key,))
 
     def gone(self, key: str) -> None:
         """The box is in the store no more."""
@@ -243,8 +274,8 @@ class Mailboxes:
             StoreUnavailable: They may be there, or not.
         """
         now, bounds = time.time(), self._quotas.bounds
-        outcome, dropped = await self._store.submit(
-            partial(rows.put, key=box.key, envelopes=envelopes, bounds=bounds, now=now)
+        outcome, dropped = await self._change(
+            box.key, partial(rows.put, key=box.key, envelopes=envelopes, bounds=bounds, now=now)
         )
         if outcome is Put.UNKNOWN:
             self._forget(box.key)
@@ -301,10 +332,9 @@ class Mailboxes:
                         return batch
                     if leaving is None and gone is not None:
                         leaving = asyncio.ensure_future(gone())
-                    again = LOOK_AGAIN_SHARED if self._store.may_be_shared else LOOK_AGAIN
                     await asyncio.wait(
                         {waiter, leaving} if leaving is not None else {waiter},
-                        timeout=min(left, again),
+                        timeout=min(left, LOOK_AGAIN),
                         return_when=asyncio.FIRST_COMPLETED,
                     )
                     if leaving is not None and leaving.done():
@@ -337,7 +367,8 @@ class Mailboxes:
         self, box: Mailbox, most: int | None, octets: int, lease: float, name: str | None
     ) -> Batch:
         name, now = name or secrets.token_hex(16), time.time()
-        taken = await self._store.submit(
+        taken = await self._change(
+            box.key,
             partial(
                 rows.take,
                 key=box.key,
@@ -346,7 +377,7 @@ class Mailboxes:
                 octets=octets,
                 now=now,
                 until=now + lease,
-            )
+            ),
         )
         if taken is None:
             self._forget(box.key)
@@ -386,16 +417,16 @@ class Mailboxes:
     ) -> int:
         """Remove messages that were leased: *positions* of them, or all; how many were still under
         the lease."""
-        return await self._store.submit(
-            partial(rows.acknowledge, key=box.key, lease=lease, positions=positions)
+        return await self._change(
+            box.key, partial(rows.acknowledge, key=box.key, lease=lease, positions=positions)
         )
 
     async def release(
         self, box: Mailbox, lease: str, positions: Collection[int] | None = None
     ) -> int:
         """Give messages back; how many were still under the lease."""
-        released = await self._store.submit(
-            partial(rows.release, key=box.key, lease=lease, positions=positions)
+        released = await self._change(
+            box.key, partial(rows.release, key=box.key, lease=lease, positions=positions)
         )
         self._wake(box.key)
         return released
@@ -405,15 +436,15 @@ class Mailboxes:
     ) -> int:
         """Lengthen a lease to *seconds* from now; how many messages are still under it."""
         until = time.time() + seconds
-        return await self._store.submit(
-            partial(rows.extend, key=box.key, lease=lease, positions=positions, until=until)
+        return await self._change(
+            box.key,
+            partial(rows.extend, key=box.key, lease=lease, positions=positions, until=until),
         )
 
     async def sent(self, batch: Batch) -> None:
         """*batch* was sent over a stream: it waits no more, but `rewind` can bring it back."""
-        await self._store.submit(
-            partial(rows.hand, key=batch.box.key, lease=batch.lease, now=time.time())
-        )
+        key = batch.box.key
+        await self._change(key, partial(rows.hand, key=key, lease=batch.lease, now=time.time()))
 
     async def redrive(self, numbers: Collection[int] | None) -> int:
         """Put dead letters back into their boxes, those of *numbers* or all; how many."""
@@ -425,7 +456,7 @@ class Mailboxes:
     async def rewind(self, box: Mailbox, after: int) -> int:
         """The reader of a stream has all up to position *after*, and wants the rest again; how
         many messages that are."""
-        again = await self._store.submit(partial(rows.rewind, key=box.key, after=after))
+        again = await self._change(box.key, partial(rows.rewind, key=box.key, after=after))
         self._wake(box.key)
         return again
 
@@ -450,9 +481,20 @@ class Mailboxes:
             if buried < rows.AT_A_TIME:
                 break
         for key in await self._store.submit(partial(rows.unused, before=now - self._quotas.idle)):
-            box = self._boxes.get(key)
-            if box is not None and box.kind is not Kind.SUBSCRIPTION:
-                await self.destroy(box)
+            with contextlib.suppress(MailboxUnknown):
+                box = await self.find(key)
+                if box.kind is not Kind.SUBSCRIPTION:
+                    await self.destroy(box)
+
+    async def look_around(self) -> None:
+        """Wake those who wait at boxes into which other replicas have put something, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_AROUND)
+            if self._waiting:
+                with contextlib.suppress(Refused):
+                    look = partial(rows.ready, keys=list(self._waiting), now=time.time())
+                    for key in await self._store.submit(look):
+                        self._wake(key)
 
     def close(self) -> None:
         """Send away who waits: the gateway stops."""
@@ -480,7 +522,8 @@ class MailboxTransport:
             SendFailed: The store cannot take it now.
         """
         try:
-            box = await self._mailboxes.find(request.target.host)
+            key = request.target.host
+            box = self._mailboxes.known(key) or await self._mailboxes.find(key)
             await self._mailboxes.put(box, [(request.message_id, request.body)])
         except MailboxUnknown:
             return Answer(410)

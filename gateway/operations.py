@@ -293,6 +293,7 @@ class Operations:
             if self._is_lenient(call):  # WS-Messenger's client asks twice, and minds a refusal.
                 return Done()
             raise
+        await self._subscriptions.refresh()
         entry = self._subscriptions.filling(box)
         if box.kind is Kind.SUBSCRIPTION and entry is not None:
             await self._subscriptions.end(entry)
@@ -313,6 +314,7 @@ class Operations:
             return await self._taken(box, take, call)
         # One at a time, and it keeps the subscription alive (ONVIF Core, "PullMessages").
         async with self._mailboxes.alone(box):
+            await self._subscriptions.refresh()
             entry = self._subscriptions.filling(box)
             if entry is None:
                 return await self._taken(box, take, call)

@@ -133,6 +133,7 @@ class Subscriptions:
         matched = {}
         learnt = await self._store.submit(partial(rows.learn, known=None))
         self._version = learnt.version
+        await self._consumers.learn(learnt.there)
         for subscription in learnt.there:
             try:
                 entry = self._entry(subscription)
@@ -233,9 +234,9 @@ class Subscriptions:
         except BaseException:
             self._drop(entry)
             with contextlib.suppress(Refused):  # Then nothing of it is in the store.
-                self._store.submit(self._deleting(entry, expired=False)).add_done_callback(
-                    _forget_failure
-                )
+                self._store.submit(
+                    self._deleting(entry, expired=False), locks=_locks(entry)
+                ).add_done_callback(_forget_failure)
             if box is not None:
                 self._mailboxes.gone(key)
             raise
@@ -342,6 +343,8 @@ class Subscriptions:
 
     async def end_filling(self, box: Mailbox) -> None:
         """End what fills *box*, which is no more."""
+        with contextlib.suppress(Refused):  # What is not known here ends when it is delivered.
+            await self.refresh()
         for entry in list(self._entries.values()):
             if entry.target.scheme == SCHEME and entry.target.host == box.key:
                 with contextlib.suppress(Refused):
@@ -410,7 +413,9 @@ class Subscriptions:
         """The store first: what is answered is final, and what failed has changed nothing."""
         if entry.ended:
             raise SubscriptionUnknown
-        there = await self._store.submit(self._deleting(entry, expired=expired))
+        there = await self._store.submit(
+            self._deleting(entry, expired=expired), locks=_locks(entry)
+        )
         await self._has_ended(entry, expired=expired)
         if not there:  # Another replica ended it.
             raise SubscriptionUnknown
@@ -443,6 +448,7 @@ class Subscriptions:
             gone = learnt.gone
             if learnt.all:
                 gone = list(self._entries.keys() - {one.key for one in learnt.there})
+            await self._consumers.learn(learnt.there)
             for subscription in learnt.there:
                 await self._learn(subscription)
             for key in gone:
@@ -563,6 +569,11 @@ class Subscriptions:
 
 def _has_own_box(entry: Entry) -> bool:
     return entry.target.scheme == SCHEME and entry.target.host == entry.subscription.key
+
+
+def _locks(entry: Entry) -> tuple[str, ...]:
+    """Of what ends with a subscription, and others change."""
+    return (entry.subscription.key,) if _has_own_box(entry) else ()
 
 
 def _forget_failure(future: "asyncio.Future[Any]") -> None:

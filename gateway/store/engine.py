@@ -4,12 +4,13 @@ A commit starts when the previous one ends and takes what has come meanwhile.
 """
 
 import asyncio
+import hashlib
 import random
 import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -31,7 +32,7 @@ from gateway.store.statements import REPLICA
 
 T = TypeVar("T")
 Operation = Callable[[Connection], Any]
-_Waiting: TypeAlias = tuple[Operation, asyncio.Future[Any]]
+_Waiting: TypeAlias = tuple[Operation, Collection[str], asyncio.Future[Any]]
 _Outcome: TypeAlias = tuple[asyncio.Future[Any], Any, Exception | None]
 
 MAX_WAITING = 4096
@@ -177,10 +178,17 @@ class Store:
                 connection.execute(statement)
             connection.commit()
 
-    def submit(self, operation: Callable[[Connection], T]) -> "asyncio.Future[T]":
+    def submit(
+        self, operation: Callable[[Connection], T], *, locks: Collection[str] = ()
+    ) -> "asyncio.Future[T]":
         """Run *operation*; the future is done when it is committed.
 
         Operations are run in the order of submission.
+
+        Args:
+            locks: Names for what it changes that other replicas change, too. A batch has all of
+                its locks, in one order, before it begins: in whatever order it then changes what
+                they stand for, two replicas never wait for one another.
 
         Raises:
             StoreUnavailable: (also through the future) the database cannot take it.
@@ -191,7 +199,7 @@ class Store:
         with self._condition:
             if len(self._waiting) >= MAX_WAITING:
                 raise StoreUnavailable
-            self._waiting.append((operation, future))
+            self._waiting.append((operation, locks, future))
             self._condition.notify()
         return future
 
@@ -283,8 +291,9 @@ class Store:
     def _commit_all(self, engine: Engine, batch: Sequence[_Waiting]) -> list[_Outcome]:
         with engine.connect() as connection:
             transaction = connection.begin()
+            _lock(connection, {name for _, locks, _ in batch for name in locks})
             outcomes: list[_Outcome] = [
-                (future, operation(connection), None) for operation, future in batch
+                (future, operation(connection), None) for operation, _, future in batch
             ]
             number = _number(connection)
             try:
@@ -320,11 +329,11 @@ class Store:
 
     def _refuse(self, batch: Sequence[_Waiting], error: Exception) -> list[_Outcome]:
         if not is_outage(error):
-            return [(future, None, error) for _, future in batch]
+            return [(future, None, error) for *_, future in batch]
         if self.writable:
             _log.error("store.failed", error=_first_line(error))
         self.writable = False
-        return [(future, None, StoreUnavailable()) for _, future in batch]
+        return [(future, None, StoreUnavailable()) for *_, future in batch]
 
 
 def run_apart(operations: Sequence[Operation], connection: Connection) -> list[Any]:
@@ -357,6 +366,17 @@ def _is_passing(error: Exception) -> bool:
     if not isinstance(error, DBAPIError):
         return False
     return error.connection_invalidated or getattr(error.orig, "sqlstate", None) in _CONFLICTS
+
+
+def _lock(connection: Connection, names: Collection[str]) -> None:
+    """Have the locks of *names* until the transaction ends, where others could be in the way."""
+    if not names or connection.dialect.name != "postgresql":
+        return
+    numbers = sorted(
+        int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+        for name in names
+    )
+    connection.execute(_LOCK, {"numbers": numbers})
 
 
 def _number(connection: Connection) -> int | None:
@@ -419,6 +439,9 @@ _LIVELINESS = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+_LOCK = text(
+    "SELECT pg_advisory_xact_lock(number) FROM unnest(CAST(:numbers AS bigint[])) AS number"
+)
 _STATUS = text("SELECT txid_status(CAST(:number AS bigint))")
 _PROBES = (
     text("INSERT INTO totals VALUES ('-', 0, 0, 0, 0, 0, 0, 0)"),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, select, text
+from sqlalchemy import Connection, Row, Select, func, select, text
 
 from gateway.store import outbox
 from gateway.store.outbox import Death, Reason
@@ -108,9 +108,16 @@ def destroy(connection: Connection, key: str) -> bool:
     return bool(connection.execute(mailboxes.delete().where(mailboxes.c.key == key)).rowcount)
 
 
-def load(connection: Connection) -> list[Mailbox]:
-    """All boxes."""
-    return [_box(row) for row in connection.execute(select(mailboxes))]
+def load(
+    connection: Connection,
+    keys: Collection[str] | None = None,
+    names: Collection[str] = (),
+) -> list[Mailbox]:
+    """All boxes, or those with *keys* and *names*."""
+    query = select(mailboxes)
+    if keys is not None:
+        query = query.where(mailboxes.c.key.in_(list(keys)) | mailboxes.c.name.in_(list(names)))
+    return [_box(row) for row in connection.execute(query)]
 
 
 def find(
@@ -158,6 +165,22 @@ def overall(connection: Connection) -> tuple[int, int, int]:
         )
     ).one()
     return int(count), int(waiting), int(octets)
+
+
+def ready(connection: Connection, keys: Collection[str], *, now: float) -> list[str]:
+    """Those of *keys* whose box has something to be taken, or is no more."""
+    query = select(mailboxes.c.key).where(mailboxes.c.key.in_(list(keys)), ~_waits(now).exists())
+    idle = set(connection.execute(query).scalars())
+    return [key for key in keys if key not in idle]
+
+
+def _waits(now: float) -> Select[Any]:
+    """What waits in a box, and is nobody's just now."""
+    return select(mailbox_messages.c.position).where(
+        mailbox_messages.c.mailbox == mailboxes.c.key,
+        mailbox_messages.c.handed.is_(None),
+        mailbox_messages.c.until.is_(None) | (mailbox_messages.c.until <= now),
+    )
 
 
 def unused(connection: Connection, before: float) -> list[str]:
