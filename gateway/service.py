@@ -330,6 +330,8 @@ class Gateway:
         ]
         if self.spool is not None:
             works.append(self.spool.run)
+        if self.store.may_be_shared:
+            works.append(self.mailboxes.look_around)
         if self.partitions is not None:
             works.append(self.partitions.run)
         elif self.store.may_be_shared:
