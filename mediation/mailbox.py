@@ -19,12 +19,9 @@ from mediation.soap import (
     elements,
     local_name,
     namespace_of,
-    namespaces_of,
     octets_of,
     read_envelope,
     text_of,
-    xml_attribute,
-    xml_text,
 )
 from mediation.versions import Soap, Wsa
 
@@ -116,12 +113,10 @@ def split(envelope: bytes) -> tuple[bytes, ...]:
     base = text_of(block) if block is not None else ""
     for child in list(notify):
         notify.remove(child)
-    notify.text = None
     root = notify.getroottree().getroot()
     made: list[bytes] = []
     total = 0
     for number, message in enumerate(messages, 1):
-        message.tail = None
         notify.append(message)
         if block is not None:
             _set_text(block, f"{base}#{number}")
@@ -236,22 +231,17 @@ def _modern_reference(element: etree._Element) -> etree._Element | None:
 
 def _header_topic(parts: Envelope) -> str:
     """The topic that a header block names, as it stands there; without one, the default topic."""
-    text, dialect, scope = str(DEFAULT_TOPIC), dialects.TOPIC_SIMPLE, ""
+    text, dialect, scope = str(DEFAULT_TOPIC), dialects.TOPIC_SIMPLE, {}
     for block in parts.headers:
-        if local_name(block) != "Topic" or namespace_of(block) not in TOPIC_HEADER_NAMESPACES:
-            continue
-        if text_of(block):
-            text, dialect = text_of(block), dialect_of(block) or dialects.TOPIC_SIMPLE
-            scope = "".join(
-                f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
-                for prefix, uri in namespaces_of(block)
-                if prefix not in ("xml", "n-")
-            )
-        break
-    return (
-        f'<n-:Topic xmlns:n-="{WSNT}"{scope} Dialect={xml_attribute(dialect)}>'
-        f"{xml_text(text)}</n-:Topic>"
-    )
+        if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES:
+            if text_of(block):
+                text, scope = text_of(block), block.nsmap
+                dialect = dialect_of(block) or dialects.TOPIC_SIMPLE
+            break
+    # The stubs know of no default namespace.
+    topic = etree.Element(f"{{{WSNT}}}Topic", {"Dialect": dialect}, scope)  # type: ignore[arg-type]
+    topic.text = text
+    return octets_of(topic).decode()
 
 
 def _header(parts: Envelope, name: str) -> etree._Element | None:

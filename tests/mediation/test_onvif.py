@@ -124,7 +124,9 @@ def test_the_least(inner: str, expected: SubscribePulling) -> None:
     [("", TOPIC_CONCRETE_SET), (f'Dialect="{FULL}"', FULL), (f'dialect=" {CONCRETE} "', CONCRETE)],
 )
 def test_the_dialect_of_topics(said: str, dialect: str) -> None:
-    inner = f"<tev:Filter><wsnt:TopicExpression {said}>a</wsnt:TopicExpression></tev:Filter>"
+    content = f'<wsnt:MessageContent Dialect="{XPATH_1_0}">a</wsnt:MessageContent>'
+    topic = f"<wsnt:TopicExpression {said}>a</wsnt:TopicExpression>"
+    inner = f"<tev:Filter>{content}{topic}</tev:Filter>"
     assert pulling(inner).dialect == dialect
 
 

@@ -44,6 +44,7 @@ from mediation.mailbox import (
 from tests.mediation.schemas import Validator
 from tests.mediation.support import (
     NOW,
+    SIMPLE,
     WSE,
     WSNT,
     body,
@@ -226,6 +227,11 @@ def test_the_topic_of_a_header_is_told_as_it_stands() -> None:
     header = f'<n:Topic xmlns:n="{IBM}" xmlns:w="urn:w" n:Dialect="{CONCRETE}"> w:a/b\n</n:Topic>'
     (read,) = as_published(notification_messages(envelope("<x/>", header)))
     assert str(read.topic) == "{urn:w}a/b"
+    header = f'<ns0:Topic xmlns:ns0="{IBM}" xmlns:ns1="urn:w" xmlns="urn:d"> ns1:a\n</ns0:Topic>'
+    octets = told(envelope("<x/>", header))
+    topic = part(octets, "//wsnt:NotificationMessage/wsnt:Topic")
+    assert (topic.text, topic.get("Dialect")) == ("ns1:a", SIMPLE)
+    assert {"ns0": IBM, "ns1": "urn:w", None: "urn:d"}.items() <= topic.nsmap.items()
     bare = told(envelope("<x/>", "<wsnt:Topic> </wsnt:Topic>"))
     assert text(bare, "//wsnt:NotificationMessage/wsnt:Topic") == str(DEFAULT_TOPIC)
 
