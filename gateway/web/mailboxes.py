@@ -153,7 +153,10 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
     router = APIRouter(prefix="/mailboxes", tags=["mailboxes"], dependencies=[Depends(serving)])
 
     async def found(key: str) -> Mailbox:
-        return await gateway.mailboxes.find(key.lower())
+        box = await gateway.mailboxes.find(key.lower())
+        if box.kind is Kind.SUBSCRIPTION:  # Which another gateway may just have made, or renewed.
+            await gateway.subscriptions.refresh()
+        return box
 
     Found = Annotated[Mailbox, Depends(found)]
 
