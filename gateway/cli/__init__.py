@@ -22,6 +22,7 @@ from gateway.cli.demo import demo
 from gateway.cli.doctor import doctor
 from gateway.cli.errors import CommandFailed, ReaderGone
 from gateway.cli.listen import listen
+from gateway.cli.mailboxes import mailboxes
 from gateway.cli.match import match
 from gateway.cli.output import line, note
 from gateway.cli.publish import publish
@@ -34,6 +35,7 @@ app = group("dragoman", "A gateway between WS-Eventing, WS-Notification and a me
 for command in (serve, listen, publish, match, demo, doctor, backtest):
     add(app, command)
 app.add_typer(subscriptions)
+app.add_typer(mailboxes)
 app.add_typer(deadletters)
 app.add_typer(benchmark)
 

@@ -85,9 +85,9 @@ def redrive(
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""Deliver dead letters again, with the same message ids.
+    r"""Deliver dead letters again, with the same message ids, or put them back into mailboxes.
 
-    Those of subscriptions that have ended stay where they are.
+    Those of subscriptions and mailboxes that have ended stay where they are.
 
     \b
     Examples:

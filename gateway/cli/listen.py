@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Coroutine, Mapping
+import ssl
+from collections.abc import AsyncIterable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -32,7 +33,17 @@ from gateway.cli.output import (
     payload_text,
     styled,
 )
-from gateway.client import Arrived, Client, Consumer, Held, base_url, shown, subscribed
+from gateway.client import (
+    Arrived,
+    Client,
+    Consumer,
+    GatewayError,
+    Held,
+    PulledMailbox,
+    base_url,
+    shown,
+    subscribed,
+)
 from mediation import Version
 from mediation.client import Ended, Received
 
@@ -90,12 +101,21 @@ def listen(
         ),
     ] = None,
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="0 chooses one.")] = 0,
+    pull: Annotated[
+        bool,
+        typer.Option(
+            "--pull",
+            help="Listen nowhere: fetch the notifications from a mailbox at the gateway.",
+        ),
+    ] = False,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe, and print each notification as it comes.
 
     Prints topic and payload; with --output json, one object a line. Renews the subscription while
-    it runs, and unsubscribes on Ctrl-C.
+    it runs, and unsubscribes on Ctrl-C. With --pull it works where the gateway cannot reach us:
+    behind a firewall or NAT. A mailbox is made for it, and deleted at the end; what was printed is
+    acknowledged, and while the gateway is away it is asked again.
 
     \b
     Examples:
@@ -103,39 +123,45 @@ def listen(
       dragoman listen --topic storms//. --xpath '/speed > 100' --spec wse-2004-08
       dragoman listen --xpath '/w:Warning/w:speed > 100' --ns w=http://example.org/weather
       dragoman listen --count 1 --whole
+      dragoman listen --pull --topic storms --gateway https://events.example.org
     """
     version = read_spec(spec)
     wanted = _Wanted(version, topic, xpath, read_namespaces(ns))
     printing = _Printing(whole, output, count)
-    client = Client(gateway, version, tls=tls(context))
+    if pull and (host or port):
+        raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")
 
-    asyncio.run(_until_stopped(_listen(gateway, client, host, port, wanted, printing)))
+    async def run() -> None:
+        consumer: Consumer | PulledMailbox = (
+            _mailbox(gateway, tls(context)) if pull else _consumer(gateway, host, port)
+        )
+        await _listen(
+            gateway, Client(gateway, version, tls=tls(context)), consumer, wanted, printing
+        )
+
+    asyncio.run(_until_stopped(run()))
 
 
 async def _listen(
     gateway: str,
     speaking: Client,
-    host: str | None,
-    port: int,
+    receiving: Consumer | PulledMailbox,
     wanted: _Wanted,
     printing: _Printing,
 ) -> None:
-    async with (
-        speaking as client,
-        _consumer(gateway, host, port) as consumer,
-    ):
+    async with speaking as client, receiving as consumer:
         subscription = subscribed(
             client,
             consumer.address,
             topic=wanted.topic,
             xpath=wanted.xpath,
             namespaces=wanted.namespaces,
-            troubled=lambda error: note(f"dragoman: {error}; trying again"),
+            troubled=_say_trouble,
         )
         held = ended = None
         try:
             async with subscription as held:
-                note(f"Notifications come to {consumer.address}")
+                note(_whereabouts(consumer, gateway))
                 note(
                     f"Subscribed to {wanted.topic or 'everything'} at {shown(gateway)}"
                     f" ({wanted.version.value}); Ctrl-C ends."
@@ -149,6 +175,16 @@ async def _listen(
             raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
 
 
+def _whereabouts(consumer: Consumer | PulledMailbox, gateway: str) -> str:
+    if isinstance(consumer, PulledMailbox):  # Its address is the key to it.
+        return f"Notifications are fetched from a mailbox at {shown(gateway)}"
+    return f"Notifications come to {consumer.address}"
+
+
+def _say_trouble(error: GatewayError) -> None:
+    note(f"dragoman: {error}; trying again")
+
+
 def _farewell(held: Held) -> str:
     if held.is_over:
         return "Unsubscribed."
@@ -160,7 +196,7 @@ def _end(held: Held) -> object:
     return moment(expires.isoformat()) if expires else "some time"
 
 
-async def _print_all(consumer: Consumer, printing: _Printing) -> Ended | None:
+async def _print_all(consumer: AsyncIterable[Arrived], printing: _Printing) -> Ended | None:
     """Print what comes until there is enough, or the gateway ends the subscription."""
     printed = 0
     async for arrived in consumer:
@@ -205,6 +241,15 @@ async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
         loop.add_signal_handler(number, task.cancel)
     with contextlib.suppress(asyncio.CancelledError):
         await task
+
+
+def _mailbox(gateway: str, context: ssl.SSLContext | None) -> PulledMailbox:
+    return PulledMailbox(
+        gateway,
+        troubled=_say_trouble,
+        mended=lambda: note(f"dragoman: {shown(base_url(gateway))} is back"),
+        tls=context,
+    )
 
 
 def _consumer(gateway: str, host: str | None, port: int) -> Consumer:

@@ -10,6 +10,7 @@ from gateway.cli.errors import CommandFailed
 
 if TYPE_CHECKING:
     from gateway.service import Gateway
+    from gateway.settings import Settings
 
 
 HostOption = Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")]
@@ -55,6 +56,13 @@ TlsKeyOption = Annotated[
 TlsClientCaOption = Annotated[
     Path | None, typer.Option(help="Take only peers with a certificate of these authorities.")
 ]
+MailboxesOnlyOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--mailboxes-only",
+        help="Offer mailboxes and nothing else, for other gateways and services to deliver to.",
+    ),
+]
 
 
 def serve(
@@ -71,6 +79,7 @@ def serve(
     tls_certificate: TlsCertificateOption = None,
     tls_key: TlsKeyOption = None,
     tls_client_ca: TlsClientCaOption = None,
+    mailboxes_only: MailboxesOnlyOption = None,
 ) -> None:
     r"""Run the gateway.
 
@@ -83,6 +92,7 @@ def serve(
       dragoman serve --data /var/lib/dragoman
       dragoman serve --soap-tcp-port 8081
       dragoman serve --adapter amqp://broker.example.org:5672/ --spool
+      dragoman serve --mailboxes-only --host 0.0.0.0 --public-url https://boxes.example.org
     """
     # Imported when they are wanted, so that other commands start quickly.
     from gateway.logs import set_up_logs
@@ -104,13 +114,29 @@ def serve(
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         tls_client_ca=tls_client_ca,
+        mailboxes_only=mailboxes_only,
     )
+    if settings.mailboxes_only:
+        settings = _without_a_broker(settings)
     set_up_logs(settings.log, settings.log_format)
     try:
         code = run(settings, started=_greet)
     except DataInUse as error:
         raise CommandFailed(str(error), LOCK_TAKEN) from error
     raise typer.Exit(code)
+
+
+def _without_a_broker(settings: "Settings") -> "Settings":
+    """*settings* with a messaging system that keeps nothing, for nothing is published.
+
+    Raises:
+        CommandFailed: They name another.
+    """
+    from pydantic import SecretStr
+
+    if "adapter" in settings.model_fields_set and settings.scheme != "memory":
+        raise CommandFailed("mailboxes_only: nothing is published then; leave the adapter out")
+    return settings.model_copy(update={"adapter": SecretStr("memory:")})
 
 
 def _greet(gateway: "Gateway", port: int) -> None:
@@ -121,13 +147,19 @@ def _greet(gateway: "Gateway", port: int) -> None:
         or f"{settings.web_scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     )
     dragoman = command()
+    try_ = f"""\
+  {dragoman} listen --gateway {url} --topic storms
+  echo '<speed>120</speed>' | {dragoman} publish --gateway {url} --topic storms -
+  {dragoman} subscriptions list --gateway {url}"""
+    if settings.mailboxes_only:
+        try_ = f"""\
+  curl --json '{{}}' {url}/mailboxes
+  {dragoman} mailboxes list --gateway {url}"""
     print(
         f"""Dragoman is ready on {url} (data in {settings.data.resolve()}).
 
 Try, in another terminal:
-  {dragoman} listen --gateway {url} --topic storms
-  echo '<speed>120</speed>' | {dragoman} publish --gateway {url} --topic storms -
-  {dragoman} subscriptions list --gateway {url}
+{try_}
 
 SOAP endpoint {url}/soap   administration {url}/docs   metrics {url}/metrics
 Stop with Ctrl-C.""",

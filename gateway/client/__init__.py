@@ -15,6 +15,7 @@ from gateway.client.consumer import Arrived, Consumer
 from gateway.client.errors import GatewayError
 from gateway.client.keeping import Held, subscribed
 from gateway.client.messaging import Client, Exchange, Subscription
+from gateway.client.pulling import PulledMailbox
 
 __all__ = [
     "Administration",
@@ -25,6 +26,7 @@ __all__ = [
     "Exchange",
     "GatewayError",
     "Held",
+    "PulledMailbox",
     "Record",
     "Subscription",
     "base_url",

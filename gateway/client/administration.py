@@ -1,4 +1,4 @@
-"""The JSON administration of a gateway: its subscriptions and its dead letters."""
+"""The JSON administration of a gateway: its subscriptions, mailboxes and dead letters."""
 
 import json
 import ssl
@@ -56,11 +56,24 @@ class Administration:
 
     async def subscription(self, id_: str) -> Record:
         """One subscription, with what became of its deliveries."""
-        return await self._ask("GET", f"subscriptions/{_checked(id_)}", of=id_)
+        return await self._ask("GET", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)
 
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""
-        await self._call("DELETE", f"subscriptions/{_checked(id_)}", of=id_)
+        await self._call("DELETE", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)
+
+    async def mailboxes(self) -> AsyncIterator[Record]:
+        """All mailboxes in the order of their ids, page after page."""
+        async for record in self._pages("mailboxes", "mailboxes", {}):
+            yield record
+
+    async def mailbox(self, id_: str) -> Record:
+        """One mailbox."""
+        return await self._ask("GET", f"mailboxes/{_checked(id_, 'mailbox')}", of=id_)
+
+    async def delete_mailbox(self, id_: str) -> None:
+        """Forget a mailbox with all that lies in it, and end what fills it."""
+        await self._call("DELETE", f"mailboxes/{_checked(id_, 'mailbox')}", of=id_)
 
     async def dead_letters(self, subscription: str | None = None) -> AsyncIterator[Record]:
         """Dead letters in the order in which they died, of one subscription or of all."""
@@ -138,10 +151,10 @@ class Administration:
         raise GatewayError(text, status=answer.status)
 
 
-def _checked(id_: str) -> str:
-    """*id_*, which can stand in a path: another is no subscription's."""
+def _checked(id_: str, of: str) -> str:
+    """*id_*, which can stand in a path: another is nothing's."""
     if not (id_.isascii() and id_.isalnum()):
-        raise GatewayError(f"{id_}: There is no such subscription.", status=404)
+        raise GatewayError(f"{id_}: There is no such {of}.", status=404)
     return id_
 
 

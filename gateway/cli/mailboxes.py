@@ -1,0 +1,125 @@
+"""``dragoman mailboxes``."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from gateway.cli.commands import add, group, help_alone
+from gateway.cli.errors import CommandFailed
+from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
+from gateway.cli.output import facts, json_line, line, moment, note, table
+from gateway.client import Administration, GatewayError, Record
+
+mailboxes = group("mailboxes", "List, show and delete mailboxes.")
+mailboxes.callback()(help_alone)
+
+_COLUMNS = ("id", "kind", "owner", "messages", "octets", "dropped", "used")
+IdArguments = Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")]
+
+
+def list_(
+    context: typer.Context,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""List the mailboxes of a gateway, with what lies in them.
+
+    DROPPED are messages that went to the dead letters, because the mailbox was full or nobody
+    took them; USED is when somebody last did.
+
+    \b
+    Examples:
+      dragoman mailboxes list
+      dragoman mailboxes list --output json | jq '.[] | select(.dropped > 0)'
+    """
+
+    async def run() -> list[Record]:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            return [record async for record in administration.mailboxes()]
+
+    records = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(records)
+        return
+    if not records:
+        note("There are no mailboxes.")
+        return
+    for text in table(_COLUMNS, map(_row, records)):
+        line(text)
+
+
+def show(
+    context: typer.Context,
+    ids: IdArguments,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Show what lies in a mailbox.
+
+    \b
+    Example:
+      dragoman mailboxes show 5b1f0c9a3e77
+    """
+
+    async def run() -> list[Record]:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            return [await administration.mailbox(id_) for id_ in ids]
+
+    for number, record in enumerate(asyncio.run(run())):
+        if output is Form.JSON:
+            json_line(record)
+            continue
+        if number:
+            line()
+        for text in facts(record.items()):
+            line(text)
+
+
+def delete(
+    context: typer.Context,
+    ids: IdArguments,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Delete mailboxes with all that lies in them, and end what fills them.
+
+    \b
+    Example:
+      dragoman mailboxes delete 5b1f0c9a3e77 90cc41d2ab05
+    """
+    deleted, missed = asyncio.run(_delete(context, gateway, ids))
+    if output is Form.JSON:
+        json_line({"deleted": deleted})
+    else:
+        for id_ in deleted:
+            line(f"deleted {id_}")
+    if missed:
+        raise CommandFailed("; ".join(missed))
+
+
+async def _delete(
+    context: typer.Context, gateway: str, ids: list[str]
+) -> tuple[list[str], list[str]]:
+    """The ids that are gone now, and what is wrong with the others."""
+    deleted, missed = [], []
+    async with Administration(gateway, tls=tls(context)) as administration:
+        for id_ in dict.fromkeys(ids):
+            try:
+                await administration.delete_mailbox(id_)
+                deleted.append(id_)
+            except GatewayError as error:
+                if error.status != 404:
+                    raise
+                missed.append(str(error).rstrip("."))
+    return deleted, missed
+
+
+def _row(record: Record) -> list[object]:
+    shown = {**record, "used": moment(record.get("used"))}
+    return [shown.get(name) for name in _COLUMNS]
+
+
+add(mailboxes, list_, "list")
+add(mailboxes, show)
+add(mailboxes, delete)

@@ -1,0 +1,158 @@
+"""A mailbox at a gateway: the consumer of a program that nobody can reach."""
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from filters import Refused
+from gateway.client.calling import Answer, Caller, base_url, shown, stranger
+from gateway.client.consumer import Arrived
+from gateway.client.errors import GatewayError
+from gateway.client.keeping import PARTING_TIME
+from mediation.client import Ended, read_received
+
+WAIT = 20.0
+"""Seconds that the gateway lets a request wait for a message."""
+ANSWERED = 15.0
+"""Seconds that it has beyond that."""
+LEASE = 60.0
+"""Seconds that a program has to deal with what it received, before it comes again."""
+AT_A_TIME = 10
+RETRY_EVERY = 2.0
+
+
+class PulledMailbox:
+    """Receives notifications and SubscriptionEnd as `Consumer` does, but fetches them: no socket is
+    listened on, so it works behind a firewall or NAT.
+
+    The mailbox is made on entry, and deleted on exit. What was handed out is acknowledged when the
+    next is asked for; what was not comes again. While the gateway is away it is asked again.
+
+    Args:
+        url: Of the gateway.
+        wait: Seconds that one request waits for a message.
+        lease: Seconds for which what was received is nobody else's.
+        troubled: Told when the gateway cannot be asked: once, until it can.
+        mended: Told when it can again.
+        tls: For a gateway at ``https``; what the system trusts, when None.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        wait: float = WAIT,
+        lease: float = LEASE,
+        troubled: Callable[[GatewayError], None] = lambda _: None,
+        mended: Callable[[], None] = lambda: None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._url = base_url(url)
+        self._wait = wait
+        self._lease = lease
+        self._troubled = troubled
+        self._mended = mended
+        self._caller = Caller(timeout=wait + ANSWERED, tls=tls)
+        self._key = ""
+        self._dealt_with: set[int] = set()
+        """Ids of what was handed out, and may come again: its lease ended first."""
+        self.address = ""
+
+    async def __aenter__(self) -> Self:
+        await self._caller.__aenter__()
+        try:
+            made = await self._ask("", {})
+            self._key, self.address = str(made["key"]), str(made["address"])
+        except KeyError as error:
+            await self._caller.__aexit__()
+            raise GatewayError(f"{shown(self._url)} made no mailbox") from error
+        except BaseException:
+            await self._caller.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        with contextlib.suppress(GatewayError, TimeoutError):
+            async with asyncio.timeout(PARTING_TIME):
+                await self._caller.call("DELETE", f"{self._url}/mailboxes/{self._key}")
+        await self._caller.__aexit__(*error)
+
+    async def __aiter__(self) -> AsyncIterator[Arrived]:
+        """What comes, for ever.
+
+        Raises:
+            GatewayError: The mailbox is gone.
+        """
+        while True:
+            asked: dict[str, object] = {"max": AT_A_TIME, "wait": self._wait, "lease": self._lease}
+            batch = await self._ask_again("receive", asked)
+            messages = batch.get("messages") or ()
+            for message in messages:
+                if message["id"] not in self._dealt_with:
+                    yield _arrived(message["envelope"].encode())
+                self._dealt_with.add(message["id"])
+            if messages and await self._ask_again("acknowledge", {"lease": batch["lease"]}):
+                self._dealt_with.clear()
+
+    async def _ask_again(self, operation: str, body: dict[str, object]) -> dict[str, Any]:
+        """Ask until there is an answer; nothing where the lease has ended.
+
+        Raises:
+            GatewayError: The gateway refuses.
+        """
+        failed = False
+        while True:
+            try:
+                answer = await self._ask(f"/{self._key}/{operation}", body)
+            except GatewayError as error:
+                if error.status == 409:
+                    return {}
+                if error.is_final:
+                    raise GatewayError(f"the mailbox is lost: {error}") from error
+                if not failed:
+                    self._troubled(error)
+                failed = True
+                await asyncio.sleep(RETRY_EVERY)
+                continue
+            if failed:
+                self._mended()
+            return answer
+
+    async def _ask(self, path: str, body: dict[str, object]) -> dict[str, Any]:
+        answer = await self._caller.call(
+            "POST",
+            f"{self._url}/mailboxes{path}",
+            body=json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", "Accept": "application/json"},
+        )
+        try:
+            record = json.loads(answer.body)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict):
+            raise stranger(self._url, answer)
+        if not 200 <= answer.status < 300:
+            raise _refused(self._url, answer, record)
+        return record
+
+
+def _refused(url: str, answer: Answer, record: dict[str, Any]) -> GatewayError:
+    detail = record.get("detail")
+    if not isinstance(detail, str) or detail == "Not Found":  # FastAPI's, of an unknown path
+        return stranger(url, answer)
+    return GatewayError(f"{shown(url)} refused: {detail}", status=answer.status)
+
+
+def _arrived(octets: bytes) -> Arrived:
+    now = datetime.now(UTC)
+    try:
+        received = read_received(octets)
+    except Refused:  # It is no notification; whoever wants whole envelopes has it.
+        received = ()
+    if isinstance(received, Ended):
+        return Arrived((), received, octets, (), now)
+    return Arrived(received, None, octets, (), now)
