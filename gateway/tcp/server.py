@@ -15,7 +15,7 @@ from filters import Refused
 from gateway.http import ConnectionGate, HttpLimits
 from gateway.http.handshakes import Handshaking
 from gateway.packaging import Unpacked, unpack_dime
-from gateway.parsing import Parsing
+from gateway.parsing import SMALL, Parsing
 from gateway.peers import Peer
 from gateway.soap import Arrived, Reply
 from gateway.tcp.acknowledging import Fate
@@ -237,6 +237,7 @@ class _Inbound(SoapTcpConnection):
         "_address",
         "_beginning",
         "_gone",
+        "_large",
         "_marked_idle",
         "_peer",
         "_retired",
@@ -255,6 +256,9 @@ class _Inbound(SoapTcpConnection):
         """What came until it is known to be DIME; then None."""
         self._gone: asyncio.Event | None = None
         self._tasks: set[asyncio.Task[None]] | None = None
+        self._large: asyncio.Task[None] | None = None
+        """A message that is parsed elsewhere: what came after it waits, for who sends one-way
+        messages has nothing but their order to say which is first."""
         self._marked_idle = False
         self._served = False
         self._retired = False
@@ -338,12 +342,20 @@ class _Inbound(SoapTcpConnection):
             self._gone = asyncio.Event()
         if self._tasks is None:
             self._tasks = set()
-        task = self._loop.create_task(self._respond(message, self._gone))
+        task = self._loop.create_task(self._respond(message, self._gone, self._large))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        if message.packaged or len(message.envelope) > SMALL:
+            self._large = task
 
-    async def _respond(self, message: DimeMessage, gone: asyncio.Event) -> None:
+    async def _respond(
+        self, message: DimeMessage, gone: asyncio.Event, large: asyncio.Task[None] | None
+    ) -> None:
         try:
+            if large is not None and not large.done():
+                await asyncio.wait([large])
             await self._server.respond(self, message, self._peer, gone)
         finally:
+            if self._large is asyncio.current_task():
+                self._large = None
             self.processed()

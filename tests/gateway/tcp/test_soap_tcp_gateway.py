@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -23,6 +24,8 @@ from tests.gateway.soap_tcp import DEADLINE, RawPeer, until
 
 VERSIONS = [Version.WSE_2004_08, Version.WSN_1_3]
 STORM = b'<w:storm xmlns:w="urn:weather"><w:speed>%d</w:speed></w:storm>'
+
+_SPEED = re.compile(rb"speed>([0-9]+)<")
 
 
 @dataclass
@@ -55,7 +58,7 @@ async def speeds(consumer: Consumer | SoapTcpConsumer, count: int) -> list[bytes
     async with asyncio.timeout(DEADLINE):
         while len(found) < count:
             arrived = await consumer.receive()
-            found += [one.payload.split(b"speed>")[1][:-4] for one in arrived.notifications]
+            found += [_SPEED.findall(one.payload)[0] for one in arrived.notifications]
     return found
 
 
@@ -118,6 +121,27 @@ class TestNotifications:
             for speed in range(60):
                 await client.publish(STORM % speed)
             assert await speeds(consumer, 60) == [b"%d" % speed for speed in range(60)]
+
+    async def test_one_way_messages_keep_their_order(self, tmp_path: Path) -> None:
+        async with (
+            on_tcp(tmp_path) as gateway,
+            Client(gateway.url) as client,
+            SoapTcpConsumer() as consumer,
+            subscribed(client, consumer.address),
+        ):
+            peer = await RawPeer.connect(gateway.port)
+            spec, octets = SPECS[Version.WSN_1_3], b""
+            for number in range(60):
+                payload = (STORM % number).replace(
+                    b"</w:storm>", b"<w:f>%b</w:f></w:storm>" % (b"x" * (number % 3 * 15_000))
+                )
+                _, body = write_publish(
+                    spec, to=gateway.url, payload=payload, message_id=f"urn:uuid:{number}"
+                )
+                octets += Encoder().encode(DimeMessage(spec.soap, body))
+            await peer.send(octets)
+            assert await speeds(consumer, 60) == [b"%d" % number for number in range(60)]
+            await peer.close()
 
 
 class TestRefusals:
