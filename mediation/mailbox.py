@@ -6,6 +6,7 @@ parsed here without the limits for strangers: rendering may have wrapped it deep
 
 import codecs
 import re
+from collections.abc import Iterator
 
 from lxml import etree
 
@@ -29,6 +30,10 @@ MAX_MOST = 1000
 """Messages that one request takes, whatever it asks for."""
 MAX_SPLIT_OCTETS = 8 * 2**20
 """Of all that one envelope is split into: each part repeats the header."""
+MAX_GROWTH = 16
+"""Times that the events of one envelope may be longer than it: each repeats the namespaces."""
+SMALL = 16 * 1024
+"""Octets of an envelope up to which it grows as if it had so many."""
 
 WSNT = names.WSN_1_3
 _NOTIFY_NAMESPACES = WSN_NAMESPACES | {names.WSN_2004_06, names.WSN_IBM}
@@ -76,52 +81,64 @@ def notification_messages(envelope: bytes) -> tuple[bytes, ...]:
     every namespace in scope declared on it; none where it holds none (SubscriptionEnd, a fault).
 
     Those of a Notify stay as they are, the drafts' in the names of 1.3. A bare event gets the
-    topic of its header.
+    topic of its header. Of many in one envelope so many are told that they are not much longer
+    together, `MAX_GROWTH` times, than what was kept: what is `split` has one each.
     """
     parts = _read(envelope)
+    told: list[bytes] = []
+    room = MAX_GROWTH * max(len(envelope), SMALL)
+    for message in _messages(parts):
+        room -= len(message)
+        if told and room < 0:
+            break
+        told.append(message)
+    return tuple(told)
+
+
+def _messages(parts: Envelope) -> Iterator[bytes]:
     notify = _notify_of(parts)
     if notify is not None:
-        messages = _messages_of(notify)
-        if namespace_of(notify) != WSNT:
-            for message in messages:
+        for message in _messages_of(notify):
+            if namespace_of(notify) != WSNT:
                 _modernise(message)
-        return tuple(map(octets_of, messages))
-    events = [child for child in parts.body if namespace_of(child) not in _SPECIFICATIONS]
-    if not events:
-        return ()
+            yield octets_of(message)
+        return
     topic = _header_topic(parts)
-    return tuple(
-        f'<wsnt:NotificationMessage xmlns:wsnt="{WSNT}">{topic}<wsnt:Message>'
-        f"{octets_of(event).decode()}</wsnt:Message></wsnt:NotificationMessage>".encode()
-        for event in events
-    )
+    for child in parts.body:
+        if namespace_of(child) not in _SPECIFICATIONS:
+            yield (
+                f'<wsnt:NotificationMessage xmlns:wsnt="{WSNT}">{topic}<wsnt:Message>'
+                f"{octets_of(child).decode()}</wsnt:Message></wsnt:NotificationMessage>"
+            ).encode()
 
 
 def split(envelope: bytes) -> tuple[bytes, ...]:
-    """A Notify of several messages as an envelope for each, ``#n`` behind its message id as
-    behind those of published events; any other envelope is itself.
+    """An envelope of several events, in a Notify or bare, as one for each, ``#n`` behind its
+    message id as behind those of published events; any other envelope is itself.
 
     Raises:
         MediationError: ``MESSAGE_INVALID``: the parts together exceed `MAX_SPLIT_OCTETS`.
     """
     parts = _read(envelope)
     notify = _notify_of(parts)
-    messages = _messages_of(notify) if notify is not None else []
-    if notify is None or len(messages) < 2:
+    events = list(parts.body) if notify is None else _messages_of(notify)
+    if len(events) < 2:
         return (envelope,)
+    (parent,) = {event.getparent() for event in events}
+    assert parent is not None
     block = _header(parts, "MessageID")
     base = text_of(block) if block is not None else ""
-    for child in list(notify):
-        notify.remove(child)
-    root = notify.getroottree().getroot()
+    for child in list(parent):
+        parent.remove(child)
+    root = parent.getroottree().getroot()
     made: list[bytes] = []
     total = 0
-    for number, message in enumerate(messages, 1):
-        notify.append(message)
+    for number, event in enumerate(events, 1):
+        parent.append(event)
         if block is not None:
             _set_text(block, f"{base}#{number}")
         made.append(octets_of(root))
-        notify.remove(message)
+        parent.remove(event)
         total += len(made[-1])
         if total > MAX_SPLIT_OCTETS:
             raise MediationError(

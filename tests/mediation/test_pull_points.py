@@ -32,6 +32,7 @@ from mediation import (
     write_subscription_end,
 )
 from mediation.mailbox import (
+    MAX_GROWTH,
     MAX_MOST,
     MAX_SPLIT_OCTETS,
     action,
@@ -269,6 +270,16 @@ def test_rendering_may_nest_a_message_deeper_than_strangers_may() -> None:
     assert message.count(b"<a") == 254
 
 
+def test_what_is_told_does_not_grow_for_ever() -> None:
+    scope = " ".join(f'xmlns:p{number}="urn:{"p" * 150}{number}"' for number in range(40))
+    body = f"<s:Body {scope}>".encode()
+    octets = envelope(f"<x>{'<y/>' * 9}</x>" * 1000).replace(b"<s:Body>", body)
+    messages = notification_messages(kept(octets))
+    assert 0 < len(messages) < 1000
+    assert sum(map(len, messages)) <= MAX_GROWTH * len(octets)
+    assert len(notification_messages(kept(envelope("<x/>" * 256)))) == 256
+
+
 # One each.
 
 
@@ -294,6 +305,13 @@ def test_a_notify_is_split() -> None:
     assert [event.payload for event in published] == [event.payload for event in whole]
 
 
+def test_bare_events_are_split() -> None:
+    octets = envelope("<x>1</x> <!-- --><x>2</x>", "<wsa:MessageID>urn:m</wsa:MessageID>")
+    made = split(octets)
+    assert [message_id(one) for one in made] == ["urn:m#1", "urn:m#2"]
+    assert [event for one in made for event in events(one)] == list(events(octets))
+
+
 def test_without_an_id_there_is_none_to_count() -> None:
     assert [message_id(octets) for octets in split(three(""))] == [None] * 3
     assert [action(octets) for octets in split(three("<wsa:Action>urn:a</wsa:Action>"))] == [
@@ -304,7 +322,7 @@ def test_without_an_id_there_is_none_to_count() -> None:
 @pytest.mark.parametrize(
     "octets",
     [
-        envelope("<x/><x/>"),
+        envelope("<x/>"),
         envelope(""),
         envelope("<wsnt:Notify><wsnt:NotificationMessage/> </wsnt:Notify>"),
         envelope("<wsnt:Notify/>"),
