@@ -23,7 +23,7 @@ import pytest
 
 from mediation.model import Attachment
 
-DEADLINE = 30.0
+DEADLINE = 15.0
 _HERE = Path(__file__).parent
 _COMPILE = 60.0
 
@@ -141,9 +141,9 @@ class Peer:
         return _read(await self.line())
 
     async def ended(self) -> None:
-        """Wait for its end, which must be a good one."""
+        """End its input, and wait for its end, which must be a good one."""
         async with asyncio.timeout(DEADLINE):
-            _, err = await self._process.communicate()
+            _, err = await self._process.communicate(b"")
         assert self._process.returncode == 0, err.decode()
 
 

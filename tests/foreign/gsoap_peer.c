@@ -425,6 +425,7 @@ static int take(struct soap *soap) {
         || soap_envelope_end_in(soap) || soap_end_recv(soap))
         return failed(soap, "message"), -1;
     print_message(soap, soap->user ? "tcp" : "http", message.__request);
+    soap->dime.list = NULL; /* Or gSOAP would answer with what it got, and crash. */
     if (!soap->user && soap_send_empty_response(soap, 202) != SOAP_STOP && soap->error)
         return failed(soap, "answer"), -1;
     soap_destroy(soap);
