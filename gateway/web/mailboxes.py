@@ -21,6 +21,7 @@ from gateway.http import client_address, public_base, was_delivered
 from gateway.ids import message_urn
 from gateway.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch
 from gateway.operations import KEPT_ALIVE, Call
+from gateway.partitions import replica_name
 from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded, TokenBucket
 from gateway.store.mailboxes import Kind, Mailbox
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 LONGEST_LEASE = 3600.0
 LATEST = 2**63 - 1
 """The greatest position that a store takes."""
+OCTETS = 2**20
+"""Of the messages that one answer has, about: in JSON they are twice as long."""
 NOTICED = 60.0
 """Seconds after which we no longer look whether an answer was taken in: its lease decides."""
 _LEASE_ENDED = "Nothing is under this lease: it has ended, or all of it is acknowledged."
@@ -170,7 +173,11 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
             await gateway.subscriptions.keep_alive(entry, seconds + KEPT_ALIVE)
 
     streams = Streams(
-        gateway.mailboxes, gateway.parsing, draining=lambda: gateway.draining, visited=visited
+        gateway.mailboxes,
+        gateway.parsing,
+        replica=replica_name(gateway.settings.data) if gateway.store.may_be_shared else "",
+        draining=lambda: gateway.draining,
+        visited=visited,
     )
 
     def until(box: Mailbox) -> datetime | None:
@@ -239,6 +246,7 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
         batch = await gateway.mailboxes.take(
             box,
             most=wanted.max,
+            octets=OCTETS,
             wait=wanted.wait,
             lease=wanted.lease,
             gone=partial(_gone, request),
@@ -281,12 +289,13 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
     )
     async def stream(
         box: Found,
-        last_event_id: Annotated[str | None, Query(max_length=100)] = None,
-        resumed: Annotated[str | None, Header(alias="Last-Event-ID", max_length=100)] = None,
+        last_event_id: Annotated[str | None, Query()] = None,
+        resumed: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
     ) -> Response:
         """The messages as Server-Sent Events: `data` is one message, as `receive` gives it. A
         stream that begins ends the one before it."""
-        return streams.open(box, _position(resumed) or _position(last_event_id))
+        after = _position(resumed)
+        return streams.open(box, _position(last_event_id) if after is None else after)
 
     return router
 

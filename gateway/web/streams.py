@@ -57,6 +57,8 @@ class Streams:
     EventSource that is refused never comes again.
 
     Args:
+        replica: The name of this gateway among those that share the store, the same after a
+            restart.
         draining: Whether the gateway stops.
         visited: Told, now and then, that a box has a reader.
     """
@@ -66,11 +68,13 @@ class Streams:
         mailboxes: Mailboxes,
         parsing: Parsing,
         *,
+        replica: str,
         draining: Callable[[], bool],
         visited: Visit,
     ) -> None:
         self.mailboxes = mailboxes
         self.parsing = parsing
+        self.replica = replica
         self.draining = draining
         self.visited = visited
         self._of: dict[str, EventStream] = {}
@@ -108,8 +112,9 @@ class EventStream(Response):
         self._streams = streams
         self._mailboxes = streams.mailboxes
         self._after = after
-        self._lease = f"stream-{box.id}"
-        """One name for all streams of the box: the next one knows what this one left behind."""
+        self._lease = f"stream-{box.id}-{streams.replica}"
+        """One name for all streams of the box at this gateway: the next one knows what this one
+        left behind, also where a crash is between them."""
         self._replaced = asyncio.Event()
         self._ended = asyncio.Event()
 
