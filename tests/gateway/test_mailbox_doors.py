@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import functools
 import json
+import os
+import re
 import shutil
 import socket
 import struct
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -642,3 +645,38 @@ async def test_a_gateway_that_is_killed_while_it_streams(tmp_path: Path) -> None
         async with streaming(box, last_event_id=last) as stream:
             got += await stream.take(15)
         assert got == [str(number) for number in range(30)]
+
+
+# What docs/mailboxes.md shows.
+
+
+@pytest.mark.parametrize(
+    ("language", "interpreter", "programs"),
+    [("sh", ("bash", "-eu"), ("curl", "jq")), ("python", (sys.executable, "-"), ())],
+)
+async def test_documentation(
+    tmp_path: Path, language: str, interpreter: tuple[str, ...], programs: tuple[str, ...]
+) -> None:
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"there is no {', '.join(missing)}")
+    page = (Path(__file__).parents[2] / "docs/mailboxes.md").read_text()
+    example = re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)[0]
+    async with running(tmp_path, adapter="embedded:") as run:
+        assert "127.0.0.1:8080" in example
+        program = await asyncio.create_subprocess_exec(
+            *interpreter,
+            cwd=tmp_path,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+        script = example.replace("127.0.0.1:8080", f"127.0.0.1:{run.port}").encode()
+        async with asyncio.timeout(3 * DEADLINE):
+            printed, _ = await program.communicate(script)
+        assert program.returncode == 0
+        assert b"<speed" in printed and b">120</speed>" in printed
+        if language == "sh":
+            assert b"1 storms <speed" in printed
+            assert b'{"number":1}' in printed and b'"messages":0' in printed
+        assert len(run.gateway.mailboxes) == len(run.gateway.subscriptions) == 0
