@@ -21,7 +21,7 @@ from gateway.soap import Arrived, Reply
 from gateway.tcp.acknowledging import Fate
 from gateway.tcp.connection import SoapTcpConnection
 from gateway.tcp.limits import TcpLimits
-from mediation import Context, Rejected, Soap
+from mediation import Context, Packaging, Rejected, Soap
 from mediation.dime import DimeMessage, Encoder, first_octets
 
 _SWEEP = 5.0
@@ -206,6 +206,8 @@ class SoapTcpServer:
         async def until_gone() -> None:
             await gone.wait()
 
+        # That its frames are DIME says nothing about what it reads at an address of HTTP.
+        packaging = unpacked.packaging if unpacked.attachments else Packaging.NONE
         return Arrived(
             unpacked.envelope,
             peer,
@@ -215,7 +217,7 @@ class SoapTcpServer:
             charset=unpacked.charset,
             action=unpacked.action,
             attachments=unpacked.attachments,
-            packaging=unpacked.packaging,
+            packaging=packaging,
             gone=until_gone,
         )
 

@@ -167,6 +167,12 @@ class RawPeer:
         with contextlib.suppress(ConnectionError, OSError):
             await self.writer.wait_closed()
 
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
     async def close(self) -> None:
         self.writer.close()
         with contextlib.suppress(ConnectionError, OSError):

@@ -41,7 +41,7 @@ class TestExchanges:
             assert arrived.peer.address == "127.0.0.1"
             assert arrived.base == f"soap.tcp://127.0.0.1:{run.port}"
             assert (arrived.path, arrived.declared) == ("", Soap.V1_1)
-            assert arrived.packaging is Packaging.DIME
+            assert arrived.packaging is Packaging.NONE
 
     async def test_the_reply_is_of_the_narrowest_form(self) -> None:
         async with listening() as run:
@@ -114,6 +114,7 @@ class TestExchanges:
             )
             await peer.receive()
             assert run.talk.arrived[0].attachments == parts
+            assert run.talk.arrived[0].packaging is Packaging.DIME
 
     async def test_mtom_in_the_first_record(self) -> None:
         package = (

@@ -15,7 +15,7 @@ import pytest
 from gateway.client import Client, Consumer, GatewayError, base_url, subscribed
 from gateway.client.soap_tcp import SoapTcpConsumer
 from mediation import Soap, Version
-from mediation.client import SPECS, read_answer, write_publish
+from mediation.client import SPECS, read_answer, write_publish, write_unsubscribe
 from mediation.dime import DimeMessage, Encoder
 from mediation.mailbox import relates_to
 from tests.gateway.certificates import Authority
@@ -122,14 +122,51 @@ class TestNotifications:
                 await client.publish(STORM % speed)
             assert await speeds(consumer, 60) == [b"%d" % speed for speed in range(60)]
 
-    async def test_one_way_messages_keep_their_order(self, tmp_path: Path) -> None:
+    async def test_to_says_what_an_event_is_about(self, tmp_path: Path) -> None:
+        """Whatever host it names: WSE has logical addresses."""
+        spec = SPECS[Version.WSE_2004_08]
+        async with (
+            on_tcp(tmp_path) as gateway,
+            Client(gateway.url) as client,
+            Consumer() as consumer,
+            subscribed(client, consumer.address, topic="storms"),
+            await RawPeer.connect(gateway.port) as peer,
+        ):
+            for number, topic in enumerate(("tides", "storms")):
+                _, body = write_publish(
+                    spec,
+                    to=f"soap://weather.example.com/soap/topic/{topic}",
+                    payload=STORM % number,
+                    message_id=f"urn:uuid:{number}",
+                )
+                await peer.send(Encoder().encode(DimeMessage(spec.soap, body)))
+            assert await speeds(consumer, 1) == [b"1"]
+
+    async def test_to_says_which_subscription_is_meant(self, tmp_path: Path) -> None:
         async with (
             on_tcp(tmp_path) as gateway,
             Client(gateway.url) as client,
             SoapTcpConsumer() as consumer,
-            subscribed(client, consumer.address),
         ):
-            peer = await RawPeer.connect(gateway.port)
+            granted = await client.subscribe(consumer.address)
+            path = granted.manager.address.removeprefix(gateway.url)
+            manager = replace(granted.manager, address=f"soap://logical{path}", parameters=())
+            async with await RawPeer.connect(gateway.port) as peer:
+                spec = SPECS[Version.WSN_1_3]
+                _, body = write_unsubscribe(spec, manager, message_id="urn:uuid:1")
+                await peer.send(Encoder().encode(DimeMessage(spec.soap, body)))
+                answer = await peer.receive()
+                assert relates_to(answer.envelope) == "urn:uuid:1"
+                assert b"UnsubscribeResponse" in answer.envelope
+
+    async def test_one_way_messages_keep_their_order(self, tmp_path: Path) -> None:
+        async with (
+            on_tcp(tmp_path) as gateway,
+            Client(gateway.url) as client,
+            Consumer() as consumer,
+            subscribed(client, consumer.address),
+            await RawPeer.connect(gateway.port) as peer,
+        ):
             spec, octets = SPECS[Version.WSN_1_3], b""
             for number in range(60):
                 payload = (STORM % number).replace(
@@ -141,7 +178,6 @@ class TestNotifications:
                 octets += Encoder().encode(DimeMessage(spec.soap, body))
             await peer.send(octets)
             assert await speeds(consumer, 60) == [b"%d" % number for number in range(60)]
-            await peer.close()
 
 
 class TestRefusals:
@@ -160,8 +196,7 @@ class TestRefusals:
     async def test_a_type_that_says_another_version_of_soap(
         self, tmp_path: Path, declared: Soap
     ) -> None:
-        async with on_tcp(tmp_path) as gateway:
-            peer = await RawPeer.connect(gateway.port)
+        async with on_tcp(tmp_path) as gateway, await RawPeer.connect(gateway.port) as peer:
             written = Soap.V1_2 if declared is Soap.V1_1 else Soap.V1_1
             spec = replace(SPECS[Version.WSN_1_3], soap=written)
             _, body = write_publish(
@@ -174,19 +209,19 @@ class TestRefusals:
             assert relates_to(answer.envelope) == "urn:uuid:1"
             with pytest.raises(Exception, match=r"(?i)version|envelope"):
                 read_answer(answer.envelope)
-            await peer.close()
 
     async def test_a_one_way_message_without_an_id_is_not_answered(self, tmp_path: Path) -> None:
         async with on_tcp(tmp_path) as gateway:
             [server] = gateway.run.gateway.tcp
-            peer = await RawPeer.connect(gateway.port)
-            envelope = f'<s:Envelope xmlns:s="{Soap.V1_1.value}"><s:Body/></s:Envelope>'.encode()
-            await peer.send(Encoder().encode(DimeMessage(Soap.V1_1, envelope)))
-            await until(lambda: server.unrelated_faults == 1)
-            peer.writer.write_eof()
-            with pytest.raises(EOFError):
-                await peer.receive()
-            await peer.close()
+            async with await RawPeer.connect(gateway.port) as peer:
+                envelope = (
+                    f'<s:Envelope xmlns:s="{Soap.V1_1.value}"><s:Body/></s:Envelope>'.encode()
+                )
+                await peer.send(Encoder().encode(DimeMessage(Soap.V1_1, envelope)))
+                await until(lambda: server.unrelated_faults == 1)
+                peer.writer.write_eof()
+                with pytest.raises(EOFError):
+                    await peer.receive()
 
     async def test_nobody_there(self) -> None:
         with socket.socket() as sock:
