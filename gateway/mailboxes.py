@@ -237,10 +237,12 @@ class Mailboxes:
     async def destroy(self, box: Mailbox) -> None:
         """Forget *box* with all that lies in it; what fills it ends."""
         await self._change(box.key, partial(rows.destroy, key=box.key))
-        self.gone(box.key)
         _log.info("mailbox.destroyed", mailbox=box.id)
-        if self.destroyed is not None:
-            await self.destroyed(box)
+        try:
+            if self.destroyed is not None:  # It may have to learn what fills it: of a known box.
+                await self.destroyed(box)
+        finally:
+            self.gone(box.key)
 
     def _change(self, key: str, operation: Callable[[Connection], T]) -> "asyncio.Future[T]":
         """Run *operation* on the store, which changes what lies in the box with *key*."""
