@@ -42,10 +42,33 @@ PERSISTENCE: dict[str, Any] = {
         "log_format": "json",
     },
 }
+PROXY = "http://dragoman:p%40ss@proxy.example.org:3128"
+TLS: dict[str, Any] = {"tls": {"existingSecret": "events-tls"}, "service": {"port": 443}}
+SOAP_TCP: dict[str, Any] = {"soapTcp": {"enabled": True}}
+MAILBOXES: dict[str, Any] = {
+    "mailboxes": {
+        "only": True,
+        "messages": 100,
+        "octets": 2**20,
+        "age": 3600,
+        "idle": "PT2H",
+        "overflow": "refuse",
+    },
+    "settings": {"max_mailboxes": 700, "max_mailboxes_per_owner": 7},
+}
 EVERYTHING: dict[str, Any] = {
     **SEVERAL,
     **INGRESS,
-    "settings": {"destinations": [{"exchange": "orders", "pattern": "eu.#", "namespace": "urn:o"}]},
+    "tls": {"existingSecret": "pods-tls", "clientCaKey": "ca.crt"},
+    "soapTcp": {"enabled": True, "port": 9081, "tlsPort": 9082, "host": "tcp.example.org"},
+    "egress": {"ca": {"configMap": "authorities"}, "proxy": {"url": PROXY}},
+    "mailboxes": MAILBOXES["mailboxes"],
+    "settings": {
+        "destinations": [{"exchange": "orders", "pattern": "eu.#", "namespace": "urn:o"}],
+        "tls_names": [{"name": "plant.example.org", "certificate": "/certificates/plant.pem"}],
+        "consumers": [{"address": "*.old.example.org", "http": "1.0", "max_message": 65536}],
+        "egress_certificate": "/certificates/us.pem",
+    },
     "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
     "metrics": {"annotations": True},
     "serviceAccountName": "dragoman",
@@ -71,4 +94,7 @@ RELEASES = {
     "persistence": PERSISTENCE,
     "everything": EVERYTHING,
     "memory": MEMORY,
+    "tls": TLS,
+    "soap-tcp": SOAP_TCP,
+    "mailboxes": MAILBOXES,
 }

@@ -8,20 +8,27 @@ from typing import Any
 import pytest
 
 from adapters import load
+from gateway.doors import DoorKind
+from gateway.mailboxes import MailboxQuotas
 from gateway.server import IN_ALL
 from gateway.settings import Settings, read_settings
+from gateway.store.mailboxes import Bounds
 from tests.helm.paths import CHART, ROOT
 from tests.helm.releases import (
     EVERYTHING,
     EXISTING,
     EXISTING_SECRETS,
     INGRESS,
+    MAILBOXES,
     MEMORY,
     PERSISTENCE,
     POSTGRESQL,
+    PROXY,
     RABBITMQ,
     RELEASES,
     SEVERAL,
+    SOAP_TCP,
+    TLS,
 )
 
 helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel for this machine")
@@ -37,11 +44,25 @@ OF_THE_CHART = {
     "adapter_settings",
     "data",
     "egress_allow",
+    "egress_ca",
+    "egress_proxy",
     "host",
     "hosts",
+    "mailbox_age",
+    "mailbox_idle",
+    "mailbox_messages",
+    "mailbox_octets",
+    "mailbox_overflow",
+    "mailboxes_only",
     "port",
     "public_url",
+    "soap_tcp_host",
+    "soap_tcp_port",
+    "soap_tcps_port",
     "store",
+    "tls_certificate",
+    "tls_client_ca",
+    "tls_key",
     "trusted_proxies",
 }
 every_release = pytest.mark.parametrize("values", RELEASES.values(), ids=RELEASES.keys())
@@ -129,15 +150,25 @@ def test_selectors_find_the_pods(values: dict[str, Any]) -> None:
 @every_release
 def test_ports_and_probes_meet(values: dict[str, Any]) -> None:
     release = Rendered(values)
-    (port,) = release.container["ports"]
-    assert port == {"name": "http", "containerPort": 8080}
-    assert release["Service"]["spec"]["ports"][0]["targetPort"] == "http"
+    names = {port["name"]: port["containerPort"] for port in release.container["ports"]}
+    scheme = "https" if "tls" in values else "http"
+    assert names[scheme] == 8080 and len(names.keys() & {"http", "https"}) == 1
+    ports = release["Service"]["spec"]["ports"]
+    assert ports[0]["name"] == ports[0]["targetPort"] == scheme
+    assert len({port["port"] for port in ports}) == len(ports) == len(names)
+    for port in ports[1:]:  # Addresses are given out with the port that is listened on.
+        assert port["port"] == names[port["targetPort"]]
     for probe, path in (
         ("startup", "/healthz"),
         ("liveness", "/healthz"),
         ("readiness", "/readyz"),
     ):
-        assert release.container[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "http"}
+        asked = {"path": path, "port": scheme} | ({"scheme": "HTTPS"} if "tls" in values else {})
+        expected = {"httpGet": asked}
+        if values.get("tls", {}).get("clientCaKey"):
+            expected = {"tcpSocket": {"port": scheme}}
+        assert release.container[f"{probe}Probe"].items() >= expected.items()
+        assert len(release.container[f"{probe}Probe"].keys() & {"httpGet", "tcpSocket"}) == 1
 
 
 @pytest.mark.parametrize("wait", [0, 5, 60])
@@ -220,6 +251,8 @@ def test_secrets_that_exist() -> None:
     [
         pytest.param({"adapter": {"url": "amqp://dragoman:new@rabbitmq/"}}, id="a credential"),
         pytest.param({"settings": {"log": "debug"}}, id="a setting"),
+        pytest.param({"mailboxes": {"only": True}}, id="what is offered"),
+        pytest.param({"egress": {"proxy": {"url": "http://proxy:3128"}}}, id="the proxy"),
     ],
 )
 def test_a_change_rolls_the_pods(change: dict[str, Any]) -> None:
@@ -235,7 +268,11 @@ def test_an_ingress_offers_what_strangers_need() -> None:
     assert spec["tls"] == [{"hosts": ["events.example.org"], "secretName": "events-tls"}]
     (rule,) = spec["rules"]
     assert rule["host"] == "events.example.org"
-    assert [path["path"] for path in rule["http"]["paths"]] == ["/soap", "/subscriptions"]
+    offered = [path["path"] for path in rule["http"]["paths"]]
+    for door in ("/soap/topic/", *(kind.value for kind in DoorKind)):
+        assert any(door.startswith(f"{path}/") for path in offered), door
+    for administration in ("/api", "/metrics", "/docs", "/openapi.json", "/healthz"):
+        assert not any(administration.startswith(path) for path in offered)
     service = release["Service"]
     for path in rule["http"]["paths"]:
         assert path["backend"]["service"] == {
@@ -246,7 +283,10 @@ def test_an_ingress_offers_what_strangers_need() -> None:
 
 def test_a_network_policy_lets_in_whom_it_names() -> None:
     policy = Rendered(EVERYTHING)["NetworkPolicy"]["spec"]
-    assert policy["ingress"] == [{"ports": [{"port": "http"}], "from": [{"namespaceSelector": {}}]}]
+    ports = [{"port": "https"}, {"port": "soap-tcp"}, {"port": "soap-tcps"}]
+    assert policy["ingress"] == [{"ports": ports, "from": [{"namespaceSelector": {}}]}]
+    policy = Rendered({"networkPolicy": {"enabled": True, "from": [{"podSelector": {}}]}})
+    assert policy["NetworkPolicy"]["spec"]["ingress"][0]["ports"] == [{"port": "http"}]
     nobody = Rendered({"networkPolicy": {"enabled": True}})["NetworkPolicy"]["spec"]
     assert (nobody["ingress"], nobody["policyTypes"]) == ([], ["Ingress"])
 
@@ -254,6 +294,7 @@ def test_a_network_policy_lets_in_whom_it_names() -> None:
 def test_prometheus_is_told_where_metrics_are() -> None:
     annotations = Rendered(EVERYTHING).pod["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == "8080"
+    assert annotations["prometheus.io/scheme"] == "https"
     assert annotations["prometheus.io/path"] == "/metrics"
     assert "prometheus.io/scrape" not in Rendered().pod["metadata"]["annotations"]
 
@@ -281,6 +322,12 @@ def test_notes_say_what_to_mind() -> None:
     unaware = {"ingress": {"enabled": True, "host": "events.example.org"}}
     assert "trustedProxies" in Rendered(unaware).notes
     assert "lost when the pod ends" in Rendered(MEMORY).notes
+    assert "SOAP.TCP" not in notes
+    assert "SOAP.TCP dragoman.events.svc:8081\n" in Rendered(SOAP_TCP).notes
+    assert "set soapTcp.host" in Rendered({**SOAP_TCP, **INGRESS}).notes
+    given = Rendered(EVERYTHING).notes
+    assert "SOAP.TCP tcp.example.org:9081, with TLS 9082\n" in given
+    assert "--gateway https://127.0.0.1:8080" in given and "set soapTcp.host" not in given
 
 
 # ----------------------------------------------------------------------- what the gateway makes of it
@@ -322,11 +369,74 @@ def test_destinations_and_settings_of_the_adapter_arrive(
     assert settings.adapter_settings["queue-type"] == "quorum"
 
 
+def test_mailboxes_have_the_gateways_own_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(Rendered(), tmp_path, monkeypatch)
+    assert settings.mailbox_quotas == Settings.model_construct().mailbox_quotas
+    assert not settings.mailboxes_only
+    settings = settings_of(Rendered(MAILBOXES), tmp_path, monkeypatch)
+    assert settings.mailboxes_only
+    assert settings.mailbox_quotas == MailboxQuotas(
+        7, 700, Bounds(100, 2**20, refuse=True), 3600.0, 7200.0
+    )
+
+
+def test_tls_is_spoken_with_the_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = Rendered(TLS)
+    settings = settings_of(release, tmp_path, monkeypatch)
+    assert settings.web_scheme == "https"
+    assert settings.public_url == "https://dragoman.events.svc"
+    assert settings.tls_client_ca is None
+    assert release.volumes["tls"]["secret"] == {"secretName": "events-tls"}
+    assert mounted(release, settings.tls_certificate) == ("tls", "tls.crt")
+    assert mounted(release, settings.tls_key) == ("tls", "tls.key")
+    settings = settings_of(Rendered(EVERYTHING), tmp_path, monkeypatch)
+    assert mounted(Rendered(EVERYTHING), settings.tls_client_ca) == ("tls", "ca.crt")
+
+
+def test_soap_tcp_is_listened_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = settings_of(Rendered(SOAP_TCP), tmp_path, monkeypatch)
+    assert (settings.soap_tcp_port, settings.soap_tcps_port) == (8081, None)
+    settings = settings_of(Rendered(EVERYTHING), tmp_path, monkeypatch)
+    assert (settings.soap_tcp_port, settings.soap_tcps_port) == (9081, 9082)
+    assert settings.soap_tcp_host == "tcp.example.org"
+    assert settings_of(Rendered(), tmp_path, monkeypatch).soap_tcp_port is None
+
+
+@pytest.mark.parametrize("kind", ["secret", "configMap"])
+def test_what_is_sent(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"ca": {kind: "authorities", "key": "bundle.pem"}, "proxy": {"url": PROXY}}
+    release = Rendered({"egress": given})
+    settings = settings_of(release, tmp_path, monkeypatch)
+    assert mounted(release, settings.egress_ca) == ("egress-ca", "bundle.pem")
+    name = {"secret": {"secretName": "authorities"}, "configMap": {"name": "authorities"}}[kind]
+    assert release.volumes["egress-ca"] == {"name": "egress-ca", kind: name}
+    assert settings.egress_proxy is not None
+    assert settings.egress_proxy.get_secret_value() == PROXY
+    rest = json.dumps([one for one in release.manifests if one["kind"] != "Secret"])
+    assert "p%40ss" not in rest + release.notes
+
+
+def mounted(release: Rendered, path: Path | None) -> tuple[str, str]:
+    """The volume in which a file is, which is there to be read, and its name there."""
+    assert path is not None
+    (mount,) = (
+        one for one in release.container["volumeMounts"] if one["mountPath"] == str(path.parent)
+    )
+    assert mount["readOnly"] is True
+    return mount["name"], path.name
+
+
 @pytest.mark.parametrize(
     ("values", "url"),
     [
         pytest.param({}, "http://dragoman.events.svc", id="the Service"),
         pytest.param({"service": {"port": 8080}}, "http://dragoman.events.svc:8080", id="its port"),
+        pytest.param(TLS, "https://dragoman.events.svc", id="TLS"),
+        pytest.param(
+            {**TLS, "service": {}}, "https://dragoman.events.svc:80", id="TLS on another port"
+        ),
         pytest.param(INGRESS, "https://events.example.org", id="the Ingress"),
         pytest.param(
             {"ingress": {"enabled": True, "host": "events.example.org"}},
@@ -407,6 +517,36 @@ def test_every_setting_can_be_given() -> None:
         pytest.param(
             {"ingress": {"enabled": True}}, "ingress.host", id="an Ingress without a name"
         ),
+        pytest.param({"tls": {"clientCaKey": "ca.crt"}}, "tls.clientCaKey", id="no certificate"),
+        pytest.param(
+            {"soapTcp": {"enabled": True, "tlsPort": 8082}},
+            "soapTcp.tlsPort: TLS needs a certificate",
+            id="SOAP.TCP without one",
+        ),
+        pytest.param(
+            {**TLS, "soapTcp": {"tlsPort": 8082}}, "SOAP.TCP is off", id="SOAP.TCP over TLS alone"
+        ),
+        pytest.param(
+            {"soapTcp": {"enabled": True, "port": 8080}}, "that of HTTP", id="one port for two"
+        ),
+        pytest.param(
+            {**SOAP_TCP, "service": {"port": 8081}}, "service.port", id="a port of the Service's"
+        ),
+        pytest.param({"soapTcp": {"port": 81}}, "/soapTcp/port", id="a port of root's"),
+        pytest.param(
+            {"egress": {"ca": {"secret": "one", "configMap": "two"}}}, "egress.ca", id="two CAs"
+        ),
+        pytest.param(
+            {"egress": {"proxy": {"url": "socks5://proxy"}}}, "/egress/proxy/url", id="no proxy"
+        ),
+        pytest.param(
+            {"egress": {"proxy": {"url": PROXY, "existingSecret": {"name": "proxy"}}}},
+            "egress.proxy: give url or existingSecret.name, not both",
+            id="two proxies",
+        ),
+        pytest.param(
+            {"mailboxes": {"overflow": "drop"}}, "/mailboxes/overflow", id="an unknown overflow"
+        ),
         pytest.param({"replicas": 0}, "/replicas", id="no gateway"),
         pytest.param({"replica": 2}, "replica", id="a value misspelt"),
         pytest.param({"settings": {"sloots": 1}}, "sloots", id="a setting misspelt"),
@@ -429,17 +569,13 @@ def test_is_refused(values: dict[str, Any], says: str) -> None:
 
 def test_every_value_is_described() -> None:
     lines = (CHART / "values.yaml").read_text().splitlines()
-    described, path = [], [""]
+    described, path = [], list[str]()
     for number, text in enumerate(lines):
         found = re.match(r"( *)(\w+):", text)
-        if found is None or not lines[number - 1].lstrip().startswith("# --"):
-            if found is not None and len(found[1]) == 0:
-                path = [found[2]]
-            elif found is not None and len(found[1]) == 2:
-                path = [path[0], found[2]]
-            continue
-        described.append(".".join([*path[: len(found[1]) // 2], found[2]]))
-        path = described[-1].split(".")
+        if found is not None:
+            path = [*path[: len(found[1]) // 2], found[2]]
+            if lines[number - 1].lstrip().startswith("# --"):
+                described.append(".".join(path))
     table = re.findall(r"^\| `([\w.]+)` \|", (CHART / "README.md").read_text(), re.MULTILINE)
     assert described == table
     # Each is in the schema, and each of the schema is described, or something below it.

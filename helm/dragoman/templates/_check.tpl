@@ -1,8 +1,7 @@
 {{/* Refuses values that fit the schema, but not each other. */}}
 {{- define "dragoman.check" -}}
 {{- $system := include "dragoman.system" . }}
-{{- range $name := list "adapter" "store" }}
-{{- $given := get $.Values $name }}
+{{- range $name, $given := dict "adapter" .Values.adapter "store" .Values.store "egress.proxy" .Values.egress.proxy }}
 {{- if and $given.url $given.existingSecret.name }}
 {{- fail (printf "%s: give url or existingSecret.name, not both" $name) }}
 {{- end }}
@@ -24,6 +23,29 @@
 {{- if and (include "dragoman.onDisk" .) (not .Values.persistence.enabled) }}
 {{- $what := ternary "embedded: keeps messages" "SQLite keeps subscriptions" (eq $system "embedded") }}
 {{- fail (printf "persistence.enabled: %s on disk, which needs a volume; adapter.url=memory: keeps nothing and needs none" $what) }}
+{{- end }}
+{{- if not .Values.tls.existingSecret }}
+{{- if .Values.tls.clientCaKey }}
+{{- fail "tls.clientCaKey: who shows no certificate asks for none: set tls.existingSecret" }}
+{{- end }}
+{{- if .Values.soapTcp.tlsPort }}
+{{- fail "soapTcp.tlsPort: TLS needs a certificate: set tls.existingSecret" }}
+{{- end }}
+{{- end }}
+{{- if and .Values.soapTcp.tlsPort (not .Values.soapTcp.enabled) }}
+{{- fail "soapTcp.tlsPort: SOAP.TCP is off: set soapTcp.enabled" }}
+{{- end }}
+{{- if .Values.soapTcp.enabled }}
+{{- $ports := list 8080 (int .Values.soapTcp.port) (int .Values.soapTcp.tlsPort) }}
+{{- if ne (len $ports) (len (uniq $ports)) }}
+{{- fail "soapTcp: port and tlsPort are two, and 8080 is that of HTTP" }}
+{{- end }}
+{{- if has (int .Values.service.port) (rest $ports) }}
+{{- fail "service.port: the Service has that of SOAP.TCP already" }}
+{{- end }}
+{{- end }}
+{{- if and .Values.egress.ca.secret .Values.egress.ca.configMap }}
+{{- fail "egress.ca: give secret or configMap, not both" }}
 {{- end }}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}
 {{- fail "ingress.host: an Ingress needs the name that peers use" }}

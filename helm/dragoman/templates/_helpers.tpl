@@ -47,13 +47,40 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* Our Secret, or the one that exists: as the body of a secretKeyRef. */}}
 {{- define "dragoman.secretKey" -}}
-{{- $given := get .context.Values .name }}
-name: {{ $given.existingSecret.name | default (include "dragoman.fullname" .context) }}
-key: {{ ternary $given.existingSecret.key .name (not (empty $given.existingSecret.name)) }}
+name: {{ .given.existingSecret.name | default (include "dragoman.fullname" .context) }}
+key: {{ ternary .given.existingSecret.key .name (not (empty .given.existingSecret.name)) }}
 {{- end }}
 
 {{- define "dragoman.serviceHost" -}}
 {{ include "dragoman.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- end }}
+
+{{/* What the pods speak. */}}
+{{- define "dragoman.scheme" -}}
+{{ ternary "https" "http" (not (empty .Values.tls.existingSecret)) }}
+{{- end }}
+
+{{/* The ports of the pods, by name: HTTP first. */}}
+{{- define "dragoman.ports" -}}
+{{ include "dragoman.scheme" . }}: 8080
+{{- if .Values.soapTcp.enabled }}
+soap-tcp: {{ .Values.soapTcp.port }}
+{{- if .Values.soapTcp.tlsPort }}
+soap-tcps: {{ .Values.soapTcp.tlsPort }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What a probe asks; who shows no certificate can only see that the port is open. */}}
+{{- define "dragoman.probe" -}}
+{{- $scheme := include "dragoman.scheme" .context }}
+{{- if .context.Values.tls.clientCaKey -}}
+tcpSocket: {port: {{ $scheme }}}
+{{- else if eq $scheme "https" -}}
+httpGet: {path: {{ .path }}, port: https, scheme: HTTPS}
+{{- else -}}
+httpGet: {path: {{ .path }}, port: http}
+{{- end }}
 {{- end }}
 
 {{- define "dragoman.publicUrl" -}}
@@ -62,8 +89,10 @@ key: {{ ternary $given.existingSecret.key .name (not (empty $given.existingSecre
 {{- else if .Values.ingress.enabled }}
 {{- ternary "https" "http" (not (empty .Values.ingress.tlsSecret)) }}://{{ .Values.ingress.host }}
 {{- else }}
+{{- $scheme := include "dragoman.scheme" . }}
 {{- $port := int .Values.service.port }}
-{{- printf "http://%s%s" (include "dragoman.serviceHost" .) (ternary "" (printf ":%d" $port) (eq $port 80)) }}
+{{- $usual := ternary 443 80 (eq $scheme "https") }}
+{{- printf "%s://%s%s" $scheme (include "dragoman.serviceHost" .) (ternary "" (printf ":%d" $port) (eq $port $usual)) }}
 {{- end }}
 {{- end }}
 
@@ -75,6 +104,22 @@ key: {{ ternary $given.existingSecret.key .name (not (empty $given.existingSecre
 {{- $settings := dict "public_url" (include "dragoman.publicUrl" .) "hosts" (concat $own .Values.hosts | uniq) }}
 {{- with .Values.trustedProxies }}{{ $_ := set $settings "trusted_proxies" . }}{{ end }}
 {{- with .Values.egressAllow }}{{ $_ := set $settings "egress_allow" . }}{{ end }}
+{{- if .Values.soapTcp.enabled }}
+{{- $_ := set $settings "soap_tcp_port" .Values.soapTcp.port }}
+{{- with .Values.soapTcp.tlsPort }}{{ $_ := set $settings "soap_tcps_port" . }}{{ end }}
+{{- with .Values.soapTcp.host }}{{ $_ := set $settings "soap_tcp_host" . }}{{ end }}
+{{- end }}
+{{- if .Values.tls.existingSecret }}
+{{- $_ := set $settings "tls_certificate" "/etc/dragoman-tls/tls.crt" }}
+{{- $_ := set $settings "tls_key" "/etc/dragoman-tls/tls.key" }}
+{{- with .Values.tls.clientCaKey }}{{ $_ := set $settings "tls_client_ca" (printf "/etc/dragoman-tls/%s" .) }}{{ end }}
+{{- end }}
+{{- if or .Values.egress.ca.secret .Values.egress.ca.configMap }}
+{{- $_ := set $settings "egress_ca" (printf "/etc/dragoman-egress/%s" .Values.egress.ca.key) }}
+{{- end }}
+{{- range $name, $value := .Values.mailboxes }}
+{{- $_ := set $settings (ternary "mailboxes_only" (printf "mailbox_%s" $name) (eq $name "only")) $value }}
+{{- end }}
 {{- with .Values.adapter.settings }}{{ $_ := set $settings "adapter_settings" . }}{{ end }}
 {{- merge $settings .Values.settings | toToml }}
 {{- end }}
