@@ -19,13 +19,15 @@ class EventView(BaseModel):
     payload: str | None = None
 
 
-class MessageView(EventView):
+class MessageView(BaseModel):
     """A message of a mailbox. ``topic`` and ``payload`` are those of the event in it; a message
     that is none (a fault, the end of a subscription) has no payload."""
 
     id: int = Field(description="Its position in the mailbox: greater than that of all before it.")
     message_id: str | None = None
+    topic: str | None = None
     action: str | None = None
+    payload: str | None = None
     further: list[EventView] = Field([], description="The events behind the first, if it has any.")
     envelope: str = Field(description="All of it: a SOAP envelope.")
     since: datetime
