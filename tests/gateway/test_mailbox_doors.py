@@ -607,6 +607,29 @@ async def test_administration(tmp_path: Path) -> None:
         assert {"/mailboxes", "/mailboxes/{key}/events"} <= described["paths"].keys()
 
 
+async def test_in_postgresql(tmp_path: Path, postgresql_url: str) -> None:
+    """All doors of this page, in the store that several gateways may share."""
+    async with running(tmp_path, store=postgresql_url, mailbox_messages=4) as run:
+        box = await Box.make(run)
+        await box.put(1, 2, 3)
+        async with streaming(box) as stream:
+            assert await stream.take(1) == ["1"]
+            first = stream.last_id
+            assert await stream.take(2) == ["2", "3"]
+            await empty(box)
+        async with streaming(box, last_event_id=first) as stream:
+            assert await stream.take(2) == ["2", "3"]
+            await empty(box)
+        await box.put(*range(4, 10))
+        [listed] = (await call(run, "GET", "/api/v1/mailboxes?limit=1"))["mailboxes"]
+        assert (listed["id"], listed["messages"], listed["dropped"]) == (box.id, 4, 2)
+        assert await metric(run, "mailbox_messages") == 4
+        assert await call(run, "POST", "/api/v1/deadletters/redrive", {}) == {"number": 2}
+        assert await taken(box, 6) == ["6", "7", "8", "9", "4", "5"]
+        await call(run, "DELETE", box.path, status=204)
+        assert (await call(run, "GET", "/api/v1/mailboxes"))["mailboxes"] == []
+
+
 # What is killed.
 
 
