@@ -183,6 +183,9 @@ def run(settings: Settings, *, started: Callable[[Gateway, int], None]) -> int:
         # big gateway holds would stop it for some 100 ms each time, and find nothing.
         gc.collect()
         gc.freeze()
+        # What a delivery makes is gone before long without it; the default of 700 looks at all that
+        # is under way again and again.
+        gc.set_threshold(20_000, 20, 20)
         started(gateway, port)
 
     ports = {"soap.tcp": settings.soap_tcp_port, "soap.tcps": settings.soap_tcps_port}

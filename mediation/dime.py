@@ -172,6 +172,13 @@ class Encoder:
         return b"".join(pieces)
 
 
+def encode_plain(soap: Soap, envelope: bytes) -> bytes:
+    """As `Encoder` writes an envelope without attachments: what is sent the most."""
+    size = len(envelope)
+    head = _HEADER.pack(*_PLAIN[soap], size)
+    return b"".join((head, _TYPE_PADDED[soap], envelope, _PADDING[-size & 3]))
+
+
 class Decoder:
     """Reads messages from octets, however they are cut.
 
@@ -475,6 +482,14 @@ def first_octets(data: bytes) -> str:
     if data[:2] == b"\x16\x03":
         return "TLS"
     return "an unknown protocol"
+
+
+_PADDING = tuple(bytes(size) for size in range(4))
+_PLAIN = {
+    soap: (_VERSION_1 | _BEGIN | _END, TypeFormat.ABSOLUTE_URI << 4, 0, 0, len(type_))
+    for soap, type_ in _TYPE_BY_SOAP.items()
+}
+_TYPE_PADDED = {soap: type_ + bytes(-len(type_) & 3) for soap, type_ in _TYPE_BY_SOAP.items()}
 
 
 def _record(flags: int, kind: int, id_: bytes, type_: bytes, data: bytes) -> list[bytes]:

@@ -7,7 +7,7 @@ reference parameters), and the subscription reference.
 
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha1
 from typing import cast
@@ -45,6 +45,14 @@ class Shape:
     epr: Wsa
     raw: bool
     dialect: str | None
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        parts = (self.version, self.soap, self.wsa, self.epr, self.raw, self.dialect)
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:  # Looked up with every delivery.
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,10 @@ from gateway.checks.certificates import check_egress, check_tls
 from gateway.checks.files import check_archive, check_data, check_store, is_locked
 from gateway.checks.findings import Check, Finding, Verdict, fail, first_line, warn
 from gateway.checks.machine import check_clock, check_engine, check_versions
+from gateway.checks.mailboxes import check_mailboxes
 from gateway.checks.peers import check_adapter, check_port, check_public_url
 from gateway.checks.settings import check_settings
+from gateway.checks.soap_tcp import check_soap_tcp
 
 __all__ = ["Finding", "Verdict", "examine"]
 
@@ -40,9 +42,11 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
             ("store", partial(check_store, settings)),
             ("adapter", partial(check_adapter, settings)),
             ("port", partial(check_port, settings, runs)),
+            ("SOAP.TCP", partial(check_soap_tcp, settings, runs)),
             ("public URL", partial(check_public_url, settings)),
             ("TLS", partial(check_tls, settings)),
             ("egress", partial(check_egress, settings)),
+            ("mailboxes", partial(check_mailboxes, settings)),
         ]
         if settings.archive is not None:
             checks.append(("archive", partial(check_archive, settings.archive)))

@@ -11,8 +11,12 @@ from gateway.cli.serve import (
     ArchiveOption,
     DataOption,
     HostOption,
+    MailboxesOnlyOption,
     PortOption,
     PublicUrlOption,
+    SoapTcpPortOption,
+    SoapTcpsPortOption,
+    SpoolOption,
     StoreOption,
     TlsCertificateOption,
     TlsClientCaOption,
@@ -24,14 +28,18 @@ def doctor(
     context: typer.Context,
     host: HostOption = None,
     port: PortOption = None,
+    soap_tcp_port: SoapTcpPortOption = None,
+    soap_tcps_port: SoapTcpsPortOption = None,
     adapter: AdapterOption = None,
     store: StoreOption = None,
     data: DataOption = None,
     public_url: PublicUrlOption = None,
     archive: ArchiveOption = None,
+    spool: SpoolOption = None,
     tls_certificate: TlsCertificateOption = None,
     tls_key: TlsKeyOption = None,
     tls_client_ca: TlsClientCaOption = None,
+    mailboxes_only: MailboxesOnlyOption = None,
 ) -> None:
     r"""Check what a gateway needs, say what is wrong and how to mend it.
 
@@ -49,14 +57,18 @@ def doctor(
     given = {
         "host": host,
         "port": port,
+        "soap_tcp_port": soap_tcp_port,
+        "soap_tcps_port": soap_tcps_port,
         "adapter": adapter,
         "store": store,
         "data": data,
         "public_url": public_url,
         "archive": archive,
+        "spool": spool,
         "tls_certificate": tls_certificate,
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
+        "mailboxes_only": mailboxes_only,
     }
     failed = False
     for finding in examine(given, set(_variables(context.find_root().command))):

@@ -20,10 +20,19 @@ from adapters import Delivery
 from gateway.delivery.backlogs import MOST, MOST_OCTETS, Backlogs, take_up
 from gateway.delivery.ledger import CROWD, RETRY, Law, Ledger
 from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, State
-from gateway.delivery.schedule import Outcome, Schedule, Verdict, judge
+from gateway.delivery.schedule import DELIVERED, Outcome, Schedule, Verdict, failed, judge
 from gateway.delivery.sender import SLOTS, Sender
 from gateway.delivery.shares import Share, next_position
-from gateway.egress import FailureKind, Request, Transport, hops_header
+from gateway.egress import (
+    FailureKind,
+    Lane,
+    Posted,
+    Request,
+    SendFailed,
+    Transport,
+    Transports,
+    hops_header,
+)
 from gateway.store import Reason, Store, totals
 from gateway.store.outbox import Backlog
 from mediation import delivery_id, render
@@ -81,6 +90,7 @@ class Courier:
     ) -> None:
         self._store = store
         self._transport = transport
+        self._posting = transport if isinstance(transport, Transports) else None
         self._loop = asyncio.get_running_loop()
         self._producer = producer
         self._give_up = give_up
@@ -153,8 +163,9 @@ class Courier:
             else:
                 parcel = Parcel(message, outbox, position, wall)
                 message.parcels.append(parcel)
-                outbox.live.append(parcel)
-                self.sender.offer(outbox)
+                if not (outbox.ready and self._may_go(outbox) and self.sender.start(parcel)):
+                    outbox.live.append(parcel)
+                    self.sender.offer(outbox)
         for entry in unfiltered:
             if entry.silent:
                 self._pass_by(entry)
@@ -263,9 +274,7 @@ class Courier:
         self._ready(outbox)
 
     def next(self, outbox: Outbox) -> Parcel | None:
-        if outbox.entry.silent or len(outbox.flying) >= outbox.width:
-            return None
-        if self._stopped or (self._share and self._share.until <= self._loop.time()):
+        if outbox.entry.silent or not self._may_go(outbox):
             return None
         if self._wait(outbox) > 0:
             self._ready(outbox)
@@ -280,7 +289,37 @@ class Courier:
             return parcel
         return outbox.live.popleft() if outbox.live else None
 
+    def _may_go(self, outbox: Outbox) -> bool:
+        """Whether one more of *outbox* may be in flight."""
+        if not outbox.has_room or self._stopped:
+            return False
+        if len(outbox.flying) >= outbox.width and self._lane(outbox) is not outbox.lane:
+            return False  # In order behind what is in flight, or not at all.
+        return self._share is None or self._share.until > self._loop.time()
+
     async def send(self, parcel: Parcel) -> Outcome:
+        answer = await self._transport.send(self._request(parcel))
+        outcome = judge(answer, now=time.time())
+        if answer.dropped and outcome.verdict is Verdict.DELIVERED:
+            self.sender.attachments_dropped += answer.dropped
+            _log.info(
+                "delivery.without-attachments",
+                subscription=parcel.outbox.entry.id,
+                attachments=answer.dropped,
+            )
+        return outcome
+
+    def post(self, parcel: Parcel, told: Callable[[Parcel, Outcome], None]) -> Posted | None:
+        outbox = parcel.outbox
+        outbox.lane = lane = self._lane(outbox)
+        if lane is None:
+            return None
+        return lane.post(self._request(parcel), partial(_tell, told, parcel))
+
+    def _lane(self, outbox: Outbox) -> Lane | None:
+        return self._posting.lane(outbox.entry.target) if self._posting is not None else None
+
+    def _request(self, parcel: Parcel) -> Request:
         message, entry = parcel.message, parcel.outbox.entry
         shape = entry.recipient.shape
         rendering = message.renderings.get(shape)
@@ -290,7 +329,7 @@ class Courier:
         message_id = delivery_id(message.notification, entry.id)
         body = rendering.fill(entry.recipient, message_id)
         hops = int(message.notification.properties.get(HOPS_PROPERTY, "0"))
-        request = Request(
+        return Request(
             entry.target,
             body,
             (*rendering.http_headers, hops_header(hops)),
@@ -299,14 +338,6 @@ class Courier:
             packaging=entry.subscription.policy.packaging,
             message_id=message_id,
         )
-        answer = await self._transport.send(request)
-        outcome = judge(answer, now=time.time())
-        if answer.dropped and outcome.verdict is Verdict.DELIVERED:
-            self.sender.attachments_dropped += answer.dropped
-            _log.info(
-                "delivery.without-attachments", subscription=entry.id, attachments=answer.dropped
-            )
-        return outcome
 
     def landed(self, parcel: Parcel, outcome: Outcome) -> None:
         outbox = parcel.outbox
@@ -314,6 +345,16 @@ class Courier:
             outbox.flying.discard(parcel)
             return
         entry = outbox.entry
+        if outcome is DELIVERED and parcel.state is State.LIVE and outbox.breaker.calm:
+            # As below, for what happens the most.
+            outbox.smooth = True
+            if entry.failing_attempts:
+                entry.failing_attempts, entry.failing_since = 0, None
+            outbox.flying.discard(parcel)
+            parcel.state = State.DONE
+            self.ledger.resolved(parcel.message, entry, "delivered")
+            self._after(outbox)
+            return
         now = self._loop.time()
         if outcome.verdict is Verdict.RETRY:
             outbox.smooth = False
@@ -358,7 +399,7 @@ class Courier:
             pass  # It was forgotten.
         elif outbox.idle:
             self._forget(outbox)
-        else:
+        elif first or not outbox.ready:
             self._ready(outbox, first=first)
         if first:
             self.sender.turn(outbox.destination)
@@ -526,3 +567,9 @@ class Courier:
     def unsettled(self) -> int:
         """Messages that are not settled."""
         return self.ledger.messages
+
+
+def _tell(
+    told: Callable[[Parcel, Outcome], None], parcel: Parcel, failure: SendFailed | None
+) -> None:
+    told(parcel, DELIVERED if failure is None else failed(failure))

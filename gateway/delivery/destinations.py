@@ -52,6 +52,16 @@ class Destination:
             return False
         return self.wait(now) <= 0
 
+    @property
+    def is_free(self) -> bool:
+        """Whether an attempt may start at once, before nobody else's."""
+        return (
+            not self.queue
+            and self.active + self.loading < CONNECTIONS
+            and self.breaker.until is None
+            and self.recovering is None
+        )
+
     def wait(self, now: float) -> float:
         """Seconds until the breaker and the rate let an attempt start."""
         if self.breaker.until is not None:

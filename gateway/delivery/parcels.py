@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from adapters import Delivery
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.schedule import Outcome
-from gateway.egress import Target
+from gateway.egress import Lane, Target
 from mediation import Notification, Recipient, Rendering, Shape, Subscription
 
 if TYPE_CHECKING:
@@ -116,9 +116,8 @@ class Outbox:
     """
 
     __slots__ = (
-        "breaker", "destination", "entry", "flying", "held",
-        "holding", "live", "loaded", "loading", "octets", "owner", "queued", "smooth", "timer",
-        "until", "wake_at",
+        "breaker", "destination", "entry", "flying", "held", "holding", "lane", "live", "loaded",
+        "loading", "octets", "owner", "queued", "smooth", "timer", "until", "wake_at",
     )  # fmt: skip
 
     def __init__(
@@ -144,6 +143,8 @@ class Outbox:
         self.wake_at = 0.0
         """When the timer rings."""
         self.breaker = Breaker(probe)
+        self.lane: Lane | None = None
+        """On which the last of what is in flight was posted."""
         self.loading = False
         """The beginning of what it has in the store is being read, or cut off."""
         self.queued = False
@@ -156,15 +157,35 @@ class Outbox:
         return bool(self.held or self.holding)
 
     @property
+    def ready(self) -> bool:
+        """Whether nothing waits to be sent: what is new has its turn at once."""
+        return not (
+            self.live or self.loaded or self.held or self.holding or self.loading or self.queued
+            or self.breaker.until is not None
+        )  # fmt: skip
+
+    @property
     def idle(self) -> bool:
         return not (self.live or self.loaded or self.flying or self.stored or self.loading)
 
     @property
     def width(self) -> int:
-        """How many may be in flight at a time."""
+        """How many may be in flight at a time, each by itself."""
         return 1 if self.entry.subscription.policy.ordered else UNORDERED_WIDTH
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may be in flight: beside others, or in order behind others on a lane."""
+        flying = len(self.flying)
+        if flying < self.width:
+            return True
+        return (
+            self.lane is not None and flying < LANE_WIDTH and self.smooth and not self.stored
+            and not self.loaded
+        )  # fmt: skip
 
 
 UNORDERED_WIDTH = 8
+LANE_WIDTH = 8
 WINDOW = 32
 """Deliveries of one subscription in memory."""

@@ -41,6 +41,8 @@ class Schedule:
 
 
 class Verdict(Enum):
+    __hash__ = object.__hash__  # Enum's own is a Python function, called for every delivery.
+
     DELIVERED = "delivered"
     RETRY = "retry"
     REJECTED = "rejected"

@@ -1,7 +1,9 @@
 """Attempts: who sends next, within which bounds, and which of them hang."""
 
 import asyncio
+import contextlib
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
@@ -10,7 +12,7 @@ from gateway.delivery.breaker import FIRST_PROBE
 from gateway.delivery.destinations import Destination
 from gateway.delivery.parcels import Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Verdict, failed
-from gateway.egress import FailureKind, SendFailed, Target
+from gateway.egress import FailureKind, Posted, SendFailed, Target
 
 SLOTS = 512
 """Young attempts at a time."""
@@ -24,6 +26,7 @@ CUT_AFTER = 3.0
 TICK = 0.05
 """Seconds; no patience is shorter."""
 
+_NOT_POSTED = failed(SendFailed(FailureKind.RESET))
 _log = structlog.get_logger("dragoman.delivery")
 
 
@@ -39,6 +42,10 @@ class Owner(Protocol):
         Raises:
             SendFailed: There was no answer.
         """
+
+    def post(self, parcel: Parcel, told: Callable[[Parcel, Outcome], None]) -> Posted | None:
+        """One attempt that begins at once, where that is possible: then *told* hears how it
+        ended."""
 
     def landed(self, parcel: Parcel, outcome: Outcome) -> None:
         """The attempt is over."""
@@ -67,7 +74,9 @@ class Sender:
         self._max_octets = max_octets
         self._turns: deque[Destination] = deque()
         self._destinations: dict[tuple[str, str, int], Destination] = {}
-        self._flying: dict[Parcel, asyncio.Task[None]] = {}
+        self._flying: dict[Parcel, asyncio.Task[None] | Posted] = {}
+        self._stopping: asyncio.Event | None = None
+        """While a stop waits for what was posted: set when something has come to its end."""
         self._octets = 0
         self._cut: set[Parcel] = set()
         self._ticking = False
@@ -105,6 +114,14 @@ class Sender:
                 destination.timer.cancel()
                 destination.timer = None
             self._destinations.pop(destination.name, None)
+
+    def start(self, parcel: Parcel) -> bool:
+        """Start *parcel*, if it stands behind nothing and nobody; whether it was."""
+        destination = parcel.outbox.destination
+        if self._turns or self.stopped or not self._has_place() or not destination.is_free:
+            return False
+        self._start(parcel)
+        return True
 
     def offer(self, outbox: Outbox) -> None:
         """*outbox* may have something to send."""
@@ -184,13 +201,29 @@ class Sender:
         parcel.slot = True
         self._slots -= 1
         self._octets += parcel.octets
-        self._flying[parcel] = self._loop.create_task(self._attempt(parcel))
-        if len(outbox.flying) < outbox.width and not outbox.queued:
+        posted = self._post(parcel)
+        if posted is not None:
+            self._flying[parcel] = posted
+        elif len(outbox.flying) > outbox.width:  # By another way it might overtake the others.
+            self._flying[parcel] = self._loop.call_soon(self._over, parcel, _NOT_POSTED)
+        else:
+            self._flying[parcel] = self._loop.create_task(self._attempt(parcel))
+        if (
+            not outbox.queued
+            and (outbox.live or outbox.loaded or outbox.stored)
+            and outbox.has_room
+        ):
             outbox.queued = True
             outbox.destination.queue.append(outbox)
         if not self._ticking:
             self._ticking = True
             self._loop.call_later(TICK, self._tick)
+
+    def _post(self, parcel: Parcel) -> Posted | None:
+        try:
+            return parcel.outbox.owner.post(parcel, self._over)
+        except Exception:  # It is said when it fails in its task, too.
+            return None
 
     async def _attempt(self, parcel: Parcel) -> None:
         try:
@@ -201,11 +234,18 @@ class Sender:
             if parcel not in self._cut:
                 self._land(parcel)
                 raise
-            self._cut.discard(parcel)
             outcome = failed(SendFailed(FailureKind.TIMEOUT))
         except Exception:
             _log.exception("delivery.error", subscription=parcel.outbox.entry.id)
             outcome = Outcome(Verdict.RETRY)
+        self._over(parcel, outcome)
+
+    def _over(self, parcel: Parcel, outcome: Outcome) -> None:
+        if parcel not in self._flying:
+            return  # It was given up.
+        self._cut.discard(parcel)
+        if self._stopping is not None:
+            self._stopping.set()
         self._land(parcel)
         now = self._loop.time()
         destination = parcel.outbox.destination
@@ -217,8 +257,10 @@ class Sender:
         if outcome.verdict is Verdict.DELIVERED:
             self.answer_time += 0.05 * (now - parcel.started - self.answer_time)
         parcel.outbox.owner.landed(parcel, outcome)
-        self._turn(destination)
-        self._pump()
+        if destination.queue:
+            self._turn(destination)
+        if self._turns:
+            self._pump()
 
     def _land(self, parcel: Parcel) -> None:
         del self._flying[parcel]
@@ -274,14 +316,27 @@ class Sender:
         what *owner* has."""
         if owner is None:
             self.stopped = True
-        tasks = [
-            task
-            for parcel, task in self._flying.items()
+        mine = {
+            parcel: flight
+            for parcel, flight in self._flying.items()
             if owner is None or parcel.outbox.owner is owner
-        ]
+        }
+        end = self._loop.time() + seconds
+        tasks = [flight for flight in mine.values() if isinstance(flight, asyncio.Task)]
         if tasks:
             _, pending = await asyncio.wait(tasks, timeout=seconds)
             for task in pending:
                 task.cancel()
             if pending:
                 await asyncio.wait(pending)
+        posted = [parcel for parcel, flight in mine.items() if not isinstance(flight, asyncio.Task)]
+        self._stopping = asyncio.Event()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(end):
+                while any(parcel in self._flying for parcel in posted):
+                    self._stopping.clear()
+                    await self._stopping.wait()
+        for parcel in posted:
+            if parcel in self._flying:
+                self._land(parcel)
+                mine[parcel].cancel()

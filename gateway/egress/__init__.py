@@ -9,7 +9,16 @@ from gateway.egress.options import Consumer, ConsumerOptions, Options
 from gateway.egress.policy import AddressPolicy, is_forbidden
 from gateway.egress.proxy import Proxy
 from gateway.egress.resolver import Resolver, SystemResolver
-from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Transport
+from gateway.egress.transport import (
+    Answer,
+    FailureKind,
+    Lane,
+    Posted,
+    Posting,
+    Request,
+    SendFailed,
+    Transport,
+)
 from gateway.egress.transports import Transports
 
 __all__ = [
@@ -25,8 +34,11 @@ __all__ = [
     "FailureKind",
     "HttpTransport",
     "IPAddress",
+    "Lane",
     "LoopRefused",
     "Options",
+    "Posted",
+    "Posting",
     "Proxy",
     "Request",
     "Resolver",

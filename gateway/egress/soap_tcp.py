@@ -20,7 +20,7 @@ from gateway.egress.dialing import Dialer
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
 from mediation.answers import fault_in
-from mediation.dime import DimeMessage, Encoder
+from mediation.dime import DimeMessage, Encoder, encode_plain
 
 _CONNECTIONS = 4
 """To one destination."""
@@ -55,6 +55,7 @@ class SoapTcpTransport:
         self._loop = asyncio.get_running_loop()
         self._encoder = Encoder()
         self._destinations: dict[Hashable, _Destination] = {}
+        self._again: set[asyncio.Task[None]] = set()
         self._closed = False
         self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
         self.faults = 0
@@ -74,21 +75,79 @@ class SoapTcpTransport:
         Raises:
             SendFailed: It does not, as far as we know.
         """
-        message = DimeMessage(request.soap, request.body, request.attachments)
-        octets = self._encoder.encode(message)
+        octets = self.octets_of(request)
         connection, kept = await self._connection(request.target, len(octets))
         fate = await self._write(connection, octets)
         if fate is Fate.LOST and kept and not self._closed:
             connection, _ = await self._connection(request.target, len(octets))
             fate = await self._write(connection, octets)
         if fate is Fate.ACKNOWLEDGED:
-            return Answer(202)
-        raise SendFailed(FailureKind.TIMEOUT if fate is Fate.LATE else FailureKind.RESET)
+            return _ARRIVED
+        raise _failure(fate)
+
+    @property
+    def patience(self) -> float:
+        """Seconds that an exchange may take."""
+        return self._limits.exchange
+
+    def lane(self, target: Target) -> "_Outbound | None":
+        """A connection to *target* that is there and has room. Unlike `send` this does not look
+        whether the consumer has just closed it: then nothing that is posted is acknowledged."""
+        destination = self._destinations.get(self._dialer.route(target))
+        if destination is None or destination.waiting:
+            return None
+        for connection in destination.connections:
+            if connection.open and not connection.ending and connection.on_their_way < _FULL:
+                return connection
+        return None
+
+    def octets_of(self, request: Request) -> bytes:
+        """*request* as DIME."""
+        if not request.attachments:
+            return encode_plain(request.soap, request.body)
+        message = DimeMessage(request.soap, request.body, request.attachments)
+        return self._encoder.encode(message)
+
+    def arrived(self, post: "_Post", fate: Fate) -> None:
+        """What was posted has arrived, or has not: all on a connection in their order."""
+        connection = post.connection
+        self._learn(connection, post.size, fate)
+        if fate is Fate.ACKNOWLEDGED:
+            post.told(None)
+        elif fate is Fate.LATE or connection.given_up or self._closed:
+            connection.given_up = True  # What was posted behind it must not overtake it.
+            post.told(_failure(fate))
+        elif connection.lost_posts:
+            connection.lost_posts.append(post)
+        else:
+            connection.lost_posts.append(post)
+            self._post_again(connection)
+
+    def _post_again(self, connection: "_Outbound") -> None:
+        """The connection had been closed meanwhile, perhaps: send what was lost by another."""
+
+        async def again() -> None:
+            failure: SendFailed | None = None
+            while connection.lost_posts:
+                post = connection.lost_posts[0]
+                if failure is None:
+                    try:
+                        await self.send(post.request)
+                    except SendFailed as error:
+                        failure = error
+                connection.lost_posts.popleft()
+                post.told(failure)
+
+        task = self._loop.create_task(again())
+        self._again.add(task)
+        task.add_done_callback(self._again.discard)
 
     async def close(self) -> None:
         """Give up what is under way and close every connection."""
         self._closed = True
         self._sweeping.cancel()
+        for task in self._again:
+            task.cancel()
         for destination in list(self._destinations.values()):
             for connection in list(destination.connections):
                 connection.abort()
@@ -100,18 +159,25 @@ class SoapTcpTransport:
         if not connection.write(octets):
             return Fate.LOST
         connection.on_their_way += len(octets)
-        fate = connection.acknowledged(self._limits.exchange)
-        # Of an attempt that is given up the octets are on their way all the same.
-        fate.add_done_callback(partial(self._learn, connection, len(octets)))
-        return await asyncio.shield(fate)
+        told: asyncio.Future[Fate] = self._loop.create_future()
 
-    def _learn(self, connection: "_Outbound", octets: int, fate: asyncio.Future[Fate]) -> None:
+        def settle(fate: Fate) -> None:
+            # Of an attempt that is given up the octets are on their way all the same.
+            self._learn(connection, len(octets), fate)
+            if not told.done():
+                told.set_result(fate)
+
+        connection.tell(self._limits.exchange, settle)
+        return await told
+
+    def _learn(self, connection: "_Outbound", octets: int, fate: Fate) -> None:
         connection.on_their_way -= octets
         connection.idle_since = self._loop.time()
-        if fate.result() is Fate.LATE:
+        if fate is Fate.LATE:
             connection.abort()  # whatever else is on its way comes after this
         connection.destination.wake()
-        connection.finish_if_ended()
+        if connection.ending:
+            connection.finish_if_ended()
 
     # The connections that are kept.
 
@@ -197,6 +263,38 @@ class SoapTcpTransport:
             await self._handler(connection, message)
 
 
+_ARRIVED = Answer(202)
+
+
+def _failure(fate: Fate) -> SendFailed:
+    return SendFailed(FailureKind.TIMEOUT if fate is Fate.LATE else FailureKind.RESET)
+
+
+class _Post:
+    """A message that was posted; to give it up is to give up all that shares its connection."""
+
+    __slots__ = ("connection", "request", "size", "told")
+
+    def __init__(
+        self,
+        connection: "_Outbound",
+        request: Request,
+        size: int,
+        told: Callable[[SendFailed | None], None],
+    ) -> None:
+        self.connection = connection
+        self.request = request
+        self.size = size
+        self.told = told
+
+    def settle(self, fate: Fate) -> None:
+        self.connection.transport_of.arrived(self, fate)
+
+    def cancel(self) -> None:
+        self.connection.given_up = True
+        self.connection.abort()
+
+
 class _Destination:
     """The connections that may be shared for one destination."""
 
@@ -239,7 +337,15 @@ class _Destination:
 class _Outbound(SoapTcpConnection):
     """One connection to a consumer."""
 
-    __slots__ = ("_tasks", "_transport_of", "destination", "idle_since", "on_their_way")
+    __slots__ = (
+        "_tasks",
+        "destination",
+        "given_up",
+        "idle_since",
+        "lost_posts",
+        "on_their_way",
+        "transport_of",
+    )
 
     def __init__(
         self,
@@ -249,12 +355,30 @@ class _Outbound(SoapTcpConnection):
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         super().__init__(limits, loop)
-        self._transport_of = transport
+        self.transport_of = transport
         self.destination = destination
         self.on_their_way = 0
         """Octets that are not known to have arrived."""
+        self.given_up = False
+        """What is lost on it is not sent again."""
+        self.lost_posts: deque[_Post] = deque()
         self.idle_since = loop.time()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def post(self, request: Request, told: Callable[[SendFailed | None], None]) -> _Post | None:
+        octets = self.transport_of.octets_of(request)
+        if not self.write(octets):
+            return None
+        size = len(octets)
+        post = _Post(self, request, size, told)
+        self.on_their_way += size
+        self.tell(self.transport_of.patience, post.settle)
+        return post
+
+    @property
+    def ending(self) -> bool:
+        """Nothing more is to be written to it."""
+        return self._ended
 
     @property
     def usable(self) -> bool:
@@ -287,7 +411,7 @@ class _Outbound(SoapTcpConnection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._transport_of.lost(self)
+        self.transport_of.lost(self)
 
     def eof_received(self) -> bool:
         stay = super().eof_received()
@@ -306,6 +430,6 @@ class _Outbound(SoapTcpConnection):
 
     async def _receive(self, message: DimeMessage) -> None:
         try:
-            await self._transport_of.received(self, message)
+            await self.transport_of.received(self, message)
         finally:
             self.processed()

@@ -1,6 +1,6 @@
 """The port through which messages leave."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from enum import Enum
@@ -53,7 +53,7 @@ class SendFailed(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # Not frozen: that makes it three times as dear, for every delivery.
 class Request:
     """One message to send.
 
@@ -107,6 +107,29 @@ class Answer:
         except (ValueError, OverflowError):
             return None
         return min(max(until - now, 0.0), MAX_RETRY_AFTER)
+
+
+class Posted(Protocol):
+    """What was posted, and is under way."""
+
+    def cancel(self) -> object:
+        """Give it up: it is told as failed, or not at all."""
+
+
+class Lane(Protocol):
+    """A connection on which a message can begin to be sent at once, so that nobody has to wait in
+    a task; that needs a transport where nothing is answered."""
+
+    def post(self, request: Request, told: Callable[[SendFailed | None], None]) -> Posted | None:
+        """Begin to send *request*; *told* hears how it failed, or that it did not, in a later turn
+        of the loop. None: it cannot begin now, and was not."""
+
+
+class Posting(Protocol):
+    """A transport that has lanes."""
+
+    def lane(self, target: Target) -> Lane | None:
+        """One to *target*, if there is one now; else `Transport.send` finds a way."""
 
 
 class Transport(Protocol):

@@ -3,9 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from gateway.egress.addresses import Target
 from gateway.egress.dialing import Dialer
 from gateway.egress.options import PLAIN, Options
-from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Transport
+from gateway.egress.transport import (
+    Answer,
+    FailureKind,
+    Lane,
+    Posting,
+    Request,
+    SendFailed,
+    Transport,
+)
 from mediation.model import Packaging
 
 
@@ -18,10 +27,17 @@ class Transports:
     Args:
         by_scheme: One for each scheme that targets may have.
         dialer: What they share; closed with them.
+        posting: Those of them that can begin at once.
     """
 
-    def __init__(self, by_scheme: Mapping[str, Transport], dialer: Dialer) -> None:
+    def __init__(
+        self,
+        by_scheme: Mapping[str, Transport],
+        dialer: Dialer,
+        posting: Mapping[str, Posting] | None = None,
+    ) -> None:
         self._by_scheme = dict(by_scheme)
+        self._posting = dict(posting or {})
         self._dialer = dialer
 
     async def send(self, request: Request) -> Answer:
@@ -34,6 +50,12 @@ class Transports:
         if transport is None:
             raise SendFailed(FailureKind.FORBIDDEN)
         return await transport.send(request)
+
+    def lane(self, target: Target) -> Lane | None:
+        posting = self._posting.get(target.scheme)
+        if posting is None or self._dialer.options.of(target) is not PLAIN:
+            return None
+        return posting.lane(target)
 
     async def close(self) -> None:
         for transport in {id(one): one for one in self._by_scheme.values()}.values():

@@ -13,11 +13,35 @@ While we do not read, the sender is not late. What is idle has neither clock nor
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
+from weakref import WeakKeyDictionary
 
 from gateway.tcp.acknowledging import Acknowledgements, Fate
 from gateway.tcp.limits import TcpLimits
 from mediation.dime import Decoder, DimeError, DimeMessage, Phase
+
+
+class _Flusher:
+    """Writes what was given to the connections of a loop in one of its turns: of several messages
+    for one connection one call of the system (uvloop makes one for each write)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._full: list[SoapTcpConnection] = []
+
+    def add(self, connection: "SoapTcpConnection") -> None:
+        if not self._full:
+            self._loop.call_soon(self._flush)
+        self._full.append(connection)
+
+    def _flush(self) -> None:
+        full, self._full = self._full, []
+        for connection in full:
+            connection.flush()
+
+
+_FLUSHER_OF: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flusher] = WeakKeyDictionary()
 
 
 class SoapTcpConnection(asyncio.Protocol):
@@ -33,6 +57,9 @@ class SoapTcpConnection(asyncio.Protocol):
         "_clock",
         "_decoder",
         "_ended",
+        "_flusher",
+        "_full",
+        "_full_octets",
         "_head",
         "_held",
         "_loop",
@@ -56,6 +83,12 @@ class SoapTcpConnection(asyncio.Protocol):
         self._octets = 0  # of the message under way
         self._begun = 0.0  # when it began
         self._head: tuple[int, float] | None = None  # the record whose head is under way, since
+        flusher = _FLUSHER_OF.get(loop)
+        if flusher is None:
+            flusher = _FLUSHER_OF[loop] = _Flusher(loop)
+        self._flusher = flusher
+        self._full: list[bytes] | None = None  # what is to be written in this turn of the loop
+        self._full_octets = 0
         self._processing = 0
         self._held = False  # nothing is read until what is processed has become less
         self._ended = False  # nothing more comes
@@ -106,7 +139,9 @@ class SoapTcpConnection(asyncio.Protocol):
     @property
     def unwritten(self) -> int:
         """Octets that the system has not taken yet."""
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+        if self._transport is None:
+            return 0
+        return self._transport.get_write_buffer_size() + self._full_octets
 
     # What is done with it.
 
@@ -115,24 +150,57 @@ class SoapTcpConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None or not self.open:
             return False
-        if transport.get_write_buffer_size() + len(octets) > self.limits.queue:
+        size = len(octets)
+        if transport.get_write_buffer_size() + self._full_octets + size > self.limits.queue:
             self.broken("unread", "the peer does not read what is written to it")
             self.abort()
             return False
-        transport.write(octets)
+        if self._full is None:
+            self._full = [octets]
+            self._flusher.add(self)
+        else:
+            self._full.append(octets)
+        self._full_octets += size
         if self._acknowledgements is not None:
-            self._acknowledgements.wrote(len(octets))
+            self._acknowledgements.wrote(size)
         return True
+
+    def flush(self) -> None:
+        """Give the system what was written."""
+        full = self._full
+        if full is None:
+            return
+        self._full = None
+        self._full_octets = 0
+        if self._acknowledgements is not None:
+            self._acknowledgements.flushed()
+        if self._transport is not None and not self._lost:
+            self._transport.write(full[0] if len(full) == 1 else b"".join(full))
 
     def acknowledged(self, seconds: float) -> asyncio.Future[Fate]:
         """What became of all that was written until now, in *seconds* at the latest."""
+        acknowledgements = self._asking()
+        if acknowledgements is not None:
+            return acknowledgements.wait(seconds)
+        lost: asyncio.Future[Fate] = self._loop.create_future()
+        lost.set_result(Fate.LOST)
+        return lost
+
+    def tell(self, seconds: float, settle: Callable[[Fate], None]) -> None:
+        """The same to *settle*, never before this returns."""
+        acknowledgements = self._asking()
+        if acknowledgements is not None:
+            acknowledgements.tell(seconds, settle)
+        else:
+            self._loop.call_soon(settle, Fate.LOST)
+
+    def _asking(self) -> Acknowledgements | None:
         if self._transport is None or not self.open:
-            lost: asyncio.Future[Fate] = self._loop.create_future()
-            lost.set_result(Fate.LOST)
-            return lost
+            return None
         if self._acknowledgements is None:
+            self.flush()
             self._acknowledgements = Acknowledgements(self._transport, self._loop)
-        return self._acknowledgements.wait(seconds)
+        return self._acknowledgements
 
     def processed(self) -> None:
         """One message that was received is done with."""
@@ -151,6 +219,7 @@ class SoapTcpConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Close it once everything is written."""
+        self.flush()
         if self._transport is not None:
             self._transport.close()
 
@@ -167,6 +236,7 @@ class SoapTcpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = self._ended = True
+        self._full = None
         for timer in (self._clock, self._writing):
             if timer is not None:
                 timer.cancel()
