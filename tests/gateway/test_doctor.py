@@ -21,6 +21,7 @@ from gateway import checks
 from gateway.checks import Finding, Verdict
 from gateway.checks.findings import Check, ok
 from gateway.cli import app
+from tests.gateway.certificates import Authority
 from tests.gateway.programs import RunningGateway, run
 
 
@@ -74,8 +75,8 @@ def test_before_the_first_start(folder: Path) -> None:
     assert code == 0
     told = [line.split(":")[0].split(maxsplit=1)[1] for line in lines]
     assert told == [
-        "settings", "data", "store", "adapter", "port", "public URL", "archive", "clock",
-        "versions", "filter engine",
+        "settings", "data", "store", "adapter", "port", "public URL", "mailboxes", "archive",
+        "clock", "versions", "filter engine",
     ]  # fmt: skip
     assert list(folder.iterdir()) == [], "it made something"
 
@@ -345,6 +346,92 @@ def test_a_port_with_another_gateway(folder: Path) -> None:
         line = only_failure("--data", "ours", "--port", port)
         gateway.stop()
     assert "a gateway with other data answers" in line
+
+
+# SOAP.TCP.
+
+
+def free_port() -> int:
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as server:
+        return int(server.getsockname()[1])
+
+
+def test_soap_tcp_of_a_gateway_that_runs_and_of_another(folder: Path) -> None:
+    port = str(free_port())
+    with RunningGateway("--data", "data", "--soap-tcp-port", port, cwd=folder) as gateway:
+        code, lines = doctor("--data", "data", "--soap-tcp-port", port)
+        assert (code, of(lines, "SOAP.TCP")[:2]) == (0, "ok")
+        assert "a gateway answers" in of(lines, "SOAP.TCP")
+        assert "with other data" in only_failure("--data", "ours", "--soap-tcp-port", port)
+        assert gateway.stop() == 0
+    code, lines = doctor("--data", "data", "--soap-tcp-port", port)
+    assert (code, f"127.0.0.1:{port} is free" in of(lines, "SOAP.TCP")) == (0, True)
+
+
+def test_soap_tcp_over_tls(folder: Path) -> None:
+    certificate, key = Authority(folder).issue("localhost", "127.0.0.1")
+    port = str(free_port())
+    shown = ("--tls-certificate", str(certificate), "--tls-key", str(key))
+    given = ("--data", "data", "--soap-tcps-port", port, *shown)
+    with RunningGateway(*given, cwd=folder) as gateway:
+        code, lines = doctor(*given)
+        assert (code, "a gateway answers" in of(lines, "SOAP.TCP")) == (0, True), lines
+        asked = doctor(*given, "--tls-client-ca", str(certificate))[1]
+        assert "was not asked" in of(asked, "SOAP.TCP")
+        assert gateway.stop() == 0
+
+
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x0c"])
+def test_a_port_of_soap_tcp_that_another_program_has(
+    folder: Path, said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that says nothing, or something else."""
+    monkeypatch.setattr(checks.soap_tcp, "ANSWER", 0.3)
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as other:
+
+        def answer() -> None:
+            with other.accept()[0] as connection, contextlib.suppress(OSError):
+                connection.sendall(said)
+                while connection.recv(2**16):
+                    pass
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        line = only_failure("--soap-tcp-port", str(other.getsockname()[1]))
+        thread.join()
+    assert "another program has it" in line
+
+
+def test_one_port_for_two(folder: Path) -> None:
+    port = str(free_port())
+    line = only_failure("--port", port, "--soap-tcp-port", port)
+    assert f"soap_tcp_port is {port}, as port is" in line
+    lines = doctor("--host", "203.0.113.1", "--soap-tcp-port", "0")[1]
+    assert "Cannot listen on 203.0.113.1" in of(lines, "SOAP.TCP")
+
+
+# Mailboxes.
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, "10000 messages in each, for 2 days"),
+        ({"DRAGOMAN_MAILBOXES_ONLY": "true"}, "nothing else is offered"),
+        ({"DRAGOMAN_MAILBOX_OCTETS": "4194303"}, "is refused for ever"),
+        ({"DRAGOMAN_MAILBOX_IDLE": "PT47H"}, "raise mailbox_idle"),
+        ({"DRAGOMAN_MAX_MAILBOXES": "100"}, "lower max_mailboxes_per_owner"),
+        (
+            {"DRAGOMAN_MAILBOXES_ONLY": "true", "DRAGOMAN_ARCHIVE": "archive"},
+            "archive is set, but nothing is published",
+        ),
+    ],
+)
+def test_mailboxes(folder: Path, variables: dict[str, str], said: str) -> None:
+    code, lines = doctor(**variables)
+    line = of(lines, "mailboxes")
+    assert code == 0 and said in line
+    assert line.startswith("ok" if ";" not in line or "nothing else" in line else "warn")
 
 
 def test_an_address_that_is_not_ours(folder: Path) -> None:
