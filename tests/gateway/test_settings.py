@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from adapters import load
 from gateway.settings import Settings, SettingsError, read_settings
 from tests.conftest import ROOT
 from tests.gateway.processes import gateway_process
@@ -34,6 +36,58 @@ def test_defaults() -> None:
     assert settings.adapter.get_secret_value() == "embedded:"
     assert settings.trusted is None and settings.egress_allow == ()
     assert settings.default_lease == settings.longest_lease == timedelta(hours=24)
+
+
+# What docs/settings.md says.
+
+DOCUMENTATION = (ROOT / "docs" / "settings.md").read_text()
+IN_WORDS = {
+    "adapter_settings", "archive", "consumers", "destinations", "egress_allow", "egress_ca",
+    "egress_certificate", "egress_key", "egress_proxy", "hosts", "public_url", "retry_delays",
+    "soap_tcp_host", "soap_tcp_port", "soap_tcps_port", "store", "tls_certificate",
+    "tls_client_ca", "tls_key", "tls_names", "trusted", "trusted_proxies",
+}  # fmt: skip
+"""Their defaults are told in words: nothing, or what follows from something else."""
+
+
+def documented() -> dict[str, str]:
+    """The settings in the table, and what it says of their defaults."""
+    found: dict[str, str] = {}
+    for names, default in re.findall(r"^\| (`.*?`) \| (.*?) \| ", DOCUMENTATION, re.MULTILINE):
+        those = re.findall(r"`(\w+)`", names)
+        defaults = re.split(r"; |(?<=`), ", default) if len(those) > 1 else [default]
+        for number, name in enumerate(those):
+            assert name not in found
+            found[name] = defaults[min(number, len(defaults) - 1)].strip("`")
+    return found
+
+
+def test_every_setting_is_documented() -> None:
+    assert set(documented()) == set(Settings.model_fields)
+
+
+@pytest.mark.parametrize("name", sorted(set(Settings.model_fields) - IN_WORDS))
+def test_defaults_are_as_documented(name: str) -> None:
+    said, value = documented()[name], getattr(read_settings(), name)
+    if isinstance(value, timedelta):
+        number, unit = said.split()
+        assert timedelta(**{unit: int(number)}) == value
+    elif isinstance(value, bool):
+        assert said == str(value).lower()
+    elif isinstance(value, int | float):
+        assert float(said.replace(",", "")) == value
+    else:
+        assert said == (value.get_secret_value() if name == "adapter" else str(value))
+
+
+def test_the_example(folder: Path) -> None:
+    [example] = re.findall(r"^    # dragoman.toml\n((?:    .*\n|\n)+)", DOCUMENTATION, re.MULTILINE)
+    (folder / "dragoman.toml").write_text(textwrap.dedent(example))
+    settings = read_settings()
+    assert settings.public_url == "https://events.example.org"
+    assert settings.egress_allow == ("10.1.0.0/16", "*.plant.example.org")
+    assert (settings.soap_tcp_port, settings.mailbox_age) == (8081, timedelta(days=1))
+    load(settings.adapter.get_secret_value(), data=folder, settings=settings.adapter_settings)
 
 
 @pytest.mark.parametrize("adapter", ["memory:", "embedded:"])
