@@ -1,0 +1,51 @@
+"""The documents lead to each other, and nowhere else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "ARCHITECTURE.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "helm" / "dragoman" / "README.md",
+]
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def links(document: Path) -> list[str]:
+    """Where a document leads within the repository."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [link for link in _LINK.findall(text) if "://" not in link]
+
+
+def anchors(document: Path) -> set[str]:
+    """The headings of a document, as GitHub names them."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()).replace(
+            " ", "-"
+        )
+        for heading in _HEADING.findall(text)
+    }
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    for link in links(document):
+        name, _, anchor = link.partition("#")
+        target = (document.parent / name).resolve() if name else document
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), link
+
+
+def test_the_readme_leads_to_every_document() -> None:
+    readme = ROOT / "README.md"
+    found = {(readme.parent / link.partition("#")[0]).resolve() for link in links(readme)}
+    assert set((ROOT / "docs").glob("*.md")) - found == set()
