@@ -50,12 +50,14 @@ class Running:
 
 
 @contextmanager
-def gateway(*options: str, adapter: str = "embedded:", soap_tcp: bool = False) -> Iterator[Running]:
-    """A gateway on the first core, its data on the disk of the working folder."""
+def gateway(
+    *options: str, adapter: str = "embedded:", soap_tcp: bool = False, folder: str = "."
+) -> Iterator[Running]:
+    """A gateway on the first core, its data on the disk of *folder*."""
     soap_tcp_port = _free_port() if soap_tcp else 0
     if soap_tcp:
         options = (*options, "--soap-tcp-port", str(soap_tcp_port))
-    with tempfile.TemporaryDirectory(dir=".", prefix=".benchmark-") as data:
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".benchmark-") as data:
         command = [
             sys.executable, "-c", _PINNED, "serve", "--port", "0", "--data", data,
             "--adapter", adapter, *options,
@@ -109,9 +111,18 @@ class Sinks:
         self._process.stdin.flush()
         self._read()
 
-    async def all_received(self) -> tuple[float, float]:
-        """Wait for the round: mean and last receipt, in seconds."""
-        line = await asyncio.to_thread(self._read)
+    async def all_received(self, seconds: float | None = None) -> tuple[float, float]:
+        """Wait for the round: mean and last receipt, in seconds.
+
+        Raises:
+            TimeoutError: It was not complete after *seconds*; the consumers are of no use then.
+        """
+        reading = asyncio.create_task(asyncio.to_thread(self._read))
+        done, _ = await asyncio.wait([reading], timeout=seconds)
+        if not done:
+            self.close()
+            raise TimeoutError
+        line = reading.result()
         _, mean, last = line.split()
         return float(mean), float(last)
 

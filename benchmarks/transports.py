@@ -37,6 +37,8 @@ PUBLISHERS = 8
 READ = 256 * 1024
 """Octets that a transport hands over at once, as uvloop does."""
 PASSES = 7
+_DEADLINE = 60.0
+"""Seconds for a round, however slow the machine."""
 
 
 @dataclass
@@ -99,7 +101,11 @@ async def _round(running: Running, sinks: Sinks, topic: str, events: int) -> tup
                 raise SystemExit(f"an event was refused: {status} {body[:300]!r}")
 
     await asyncio.gather(*(publish(poster) for poster in posters))
-    await sinks.all_received()
+    try:
+        await sinks.all_received(_DEADLINE)
+    except TimeoutError:
+        waiting = running.metric("dragoman_waiting")
+        raise SystemExit(f"not all was delivered; {waiting:.0f} deliveries wait") from None
     elapsed, spent = time.perf_counter() - started, running.cpu() - cpu
     for poster in posters:
         poster.close()
