@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from mediation import names
 from tests.brokers import needs_rabbitmq, rabbitmq
-from tests.gateway.boxes import UNKNOWN, Box, call, numbers, put
+from tests.gateway.boxes import UNKNOWN, Box, call, numbers, put, streaming
 from tests.gateway.consumers import until
 from tests.gateway.envelopes import WSE, R, Speaker, next_number
 from tests.gateway.processes import GatewayProcess, Publisher, publishing
@@ -250,6 +250,32 @@ async def test_a_reader_is_killed(two: Two) -> None:
     assert numbers(batch["messages"]) == [text]
     assert [message["takes"] for message in batch["messages"]] == [2]
     assert await there.do("acknowledge", lease=batch["lease"]) == {"number": 1}
+    await a.start()
+    await shared_out([a, b])
+
+
+async def test_a_stream_goes_on_elsewhere(two: Two) -> None:
+    """Where its reader had come to when its gateway was killed, and at once."""
+    a, b = two
+    box = await Box.make(a)
+    sent = [f"streamed{next_number()}" for _ in range(6)]
+    await box.put(*sent[:5])
+    async with streaming(box) as stream:
+        assert await stream.take(3) == sent[:3]
+        seen = stream.last_id
+        async with asyncio.timeout(SOON):  # Until the gateway knows that all five have arrived.
+            while True:
+                if not (await box.size())["messages"]:
+                    break
+                await asyncio.sleep(0.05)
+        await a.kill()
+    there = Box(b, box.key, box.id)
+    start = time.monotonic()
+    async with streaming(there, last_event_id=seen) as stream:
+        assert await stream.take(2) == sent[3:5]
+        assert time.monotonic() - start < SOON
+        await there.put(sent[5])
+        assert await stream.take(1) == sent[5:]
     await a.start()
     await shared_out([a, b])
 
