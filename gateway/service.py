@@ -8,6 +8,7 @@ import resource
 import socket
 import ssl
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -107,6 +108,18 @@ class MailboxCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class TcpCounts:
+    """SOAP.TCP: connections that peers have opened and that we have; messages that came; peers that
+    were sent away, by reason; and faults that nobody could be told, or that consumers sent."""
+
+    inbound: int
+    outbound: int
+    messages: int
+    refused: Mapping[str, int]
+    faults: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """What the metrics show, read at one moment."""
 
@@ -131,6 +144,7 @@ class Snapshot:
     spool: SpoolSize | None
     """None where nothing is spooled, or the store cannot be read."""
     mailboxes: MailboxCounts
+    tcp: TcpCounts
 
 
 class Gateway:
@@ -516,12 +530,27 @@ class Gateway:
             self.adapter.state,
             size,
             MailboxCounts(boxes, self.operations.stored, self.mailboxes.dropped),
+            self._tcp_counts(),
+        )
+
+    def _tcp_counts(self) -> TcpCounts:
+        refused: Counter[str] = Counter()
+        for server in self.tcp:
+            refused.update(server.refused)
+        return TcpCounts(
+            sum(server.connections for server in self.tcp),
+            self.soap_tcp.connections,
+            sum(server.messages for server in self.tcp),
+            refused,
+            self.soap_tcp.faults + sum(server.unrelated_faults for server in self.tcp),
         )
 
     def drain(self) -> None:
         """Take nothing new: a stop is coming."""
         self.draining = True
         if self.ready:
+            for server in self.tcp:  # First: what came before is still answered.
+                server.drain()
             self.soap.draining = True
             self.mailboxes.close()
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from adapters import AdapterState
     from gateway.delivery import Law
     from gateway.partitions import Replicas
-    from gateway.service import Gateway, MailboxCounts, Snapshot
+    from gateway.service import Gateway, MailboxCounts, Snapshot, TcpCounts
     from gateway.store.spool import SpoolSize
 
 
@@ -79,6 +79,7 @@ class _Collector:
         ):
             families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
         families += _of_mailboxes(taken.mailboxes)
+        families += _of_tcp(taken.tcp)
         if taken.law is not None:
             families += _of_law(taken.law)
         if taken.broker is not None:
@@ -115,6 +116,33 @@ def _of_law(law: "Law") -> list[CounterMetricFamily | GaugeMetricFamily]:
     ):
         families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
     return families
+
+
+def _of_tcp(counts: "TcpCounts") -> list[CounterMetricFamily | GaugeMetricFamily]:
+    connections = GaugeMetricFamily(
+        "dragoman_soap_tcp_connections", "Connections of SOAP.TCP.", labels=["opened_by"]
+    )
+    connections.add_metric(["peers"], counts.inbound)
+    connections.add_metric(["us"], counts.outbound)
+    refused = CounterMetricFamily(
+        "dragoman_soap_tcp_refused",
+        "Connections of SOAP.TCP that were ended for what came on them.",
+        labels=["reason"],
+    )
+    for reason, value in sorted(counts.refused.items()):
+        refused.add_metric([reason], value)
+    return [
+        connections,
+        refused,
+        CounterMetricFamily(
+            "dragoman_soap_tcp_messages", "Messages that came by SOAP.TCP.", counts.messages
+        ),
+        CounterMetricFamily(
+            "dragoman_soap_tcp_faults",
+            "Faults about one-way messages by SOAP.TCP: only the log was told.",
+            counts.faults,
+        ),
+    ]
 
 
 def _of_mailboxes(counts: "MailboxCounts") -> list[CounterMetricFamily | GaugeMetricFamily]:
