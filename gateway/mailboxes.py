@@ -467,10 +467,19 @@ class Mailboxes:
     async def run(self, keeps_house: Callable[[], bool] = lambda: True) -> None:
         """Clear what is too old, for ever; where several share the store, one does."""
         while True:
-            if keeps_house():
-                with contextlib.suppress(Refused):
+            with contextlib.suppress(Refused):
+                if keeps_house():
                     await self.clear()
+                await self._forget_destroyed()
             await asyncio.sleep(HOUSEKEEPING)
+
+    async def _forget_destroyed(self) -> None:
+        """Forget boxes that other replicas have destroyed, and nobody asked for here since."""
+        if self._store.may_be_shared:
+            known = set(self._boxes)
+            there = await self._store.submit(rows.load)
+            for key in known - {box.key for box in there}:
+                self._forget(key)
 
     async def clear(self) -> None:
         """Clear what is too old: messages that nobody took, and boxes that nobody opened."""

@@ -65,6 +65,25 @@ async def test_what_another_destroyed_is_known_no_more(both: Both) -> None:
     assert b.known(box.key) is None
 
 
+async def test_what_another_destroyed_is_not_remembered(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mailboxes, "HOUSEKEEPING", 0.05)
+    a, b = both
+    kept, destroyed = [await a.make(Kind.PULL_POINT, NEIGHBOUR) for _ in range(2)]
+    for box in (kept, destroyed):
+        await b.find(box.key)
+    await a.destroy(destroyed)
+    keeping = asyncio.create_task(b.run(lambda: False))
+    async with asyncio.timeout(SOON):
+        while True:
+            if b.known(destroyed.key) is None:
+                break
+            await asyncio.sleep(0.05)
+    keeping.cancel()
+    assert b.known(kept.key) == kept
+
+
 async def test_a_name_is_one_box(both: Both) -> None:
     """Whoever is quicker; and after its end, another one."""
     a, b = both
