@@ -12,14 +12,21 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 
 import uvloop
 
 from benchmarks.fanout import connect
 from benchmarks.machine import percentile, pin
-from benchmarks.rig import Poster, Running, envelope, gateway, publish_request, subscribe_request
+from benchmarks.rig import (
+    Poster,
+    Running,
+    envelope,
+    gateway,
+    off_disk,
+    publish_request,
+    subscribe_request,
+)
 from benchmarks.sinks import Sink, Tally
 from mediation import Soap, Version, Wsa
 from mediation.dime import DimeMessage, Encoder
@@ -261,11 +268,6 @@ async def _phase(publishers: list[Poster | DimePoster], latencies: Latencies) ->
     return percentile(latencies.milliseconds, 0.99)
 
 
-def _folder() -> str:
-    """In memory where there is such a place: what a disk does at the time is another question."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else "."
-
-
 async def slow(number: int, rounds: int) -> None:
     """What *number* slow connections do to publishers that behave, over HTTP and SOAP.TCP."""
     more_files()
@@ -276,7 +278,7 @@ async def slow(number: int, rounds: int) -> None:
     for scheme in ("http", "soap.tcp"):
         latencies = Latencies()
         consumer = await loop.create_server(lambda: Sink(latencies), "127.0.0.1", 0)  # noqa: B023
-        with gateway(adapter="memory:", soap_tcp=True, folder=_folder()) as running:
+        with gateway(adapter="memory:", soap_tcp=True, folder=off_disk()) as running:
             port = consumer.sockets[0].getsockname()[1]
             poster = await connect(running)
             await poster.post(subscribe_request(_VERSION, f"http://127.0.0.1:{port}/consumer"))

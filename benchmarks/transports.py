@@ -25,6 +25,7 @@ from benchmarks.rig import (
     Running,
     Sinks,
     gateway,
+    off_disk,
     publish_request,
     subscribe_request,
 )
@@ -52,7 +53,7 @@ class Measured:
 async def delivery(seconds: float, rounds: int) -> None:
     """HTTP and SOAP.TCP in turn, so that what else the machine does meets both."""
     measured = {"http": Measured(), "soap.tcp": Measured()}
-    with gateway() as running:
+    with gateway(folder=off_disk()) as running:
         all_sinks = {scheme: Sinks(CONSUMERS, scheme) for scheme in measured}
         poster = await connect(running)
         for scheme, sinks in all_sinks.items():
