@@ -12,6 +12,9 @@ from gateway.store.mailboxes import Kind
 from mediation import WSA_NONE, EndpointReference, Subscription, is_anonymous
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 
+LONGEST_NAME = 1000
+"""Octets of the address of a consumer that fetches: PostgreSQL's indexes take no thousands."""
+
 
 class Consumers:
     """Finds out where endpoint references lead."""
@@ -103,6 +106,6 @@ def is_fetched(address: str) -> bool:
     if not address.startswith(MAKE_CONNECTION_ANONYMOUS):
         return False
     name = address.removeprefix(MAKE_CONNECTION_ANONYMOUS)
-    if not name or len(address) > MAX_ADDRESS_OCTETS or not (name.isascii() and name.isprintable()):
+    if not name or len(address) > LONGEST_NAME or not (name.isascii() and name.isprintable()):
         raise AddressRefused(address[:MAX_ADDRESS_OCTETS])
     return True

@@ -200,6 +200,8 @@ class Mailboxes:
             MailboxUnknown: There is none.
         """
         box = self._boxes.get(key) if key else None
+        if key and not (key.isascii() and key.isprintable()):  # No database need be asked.
+            raise MailboxUnknown
         if key and self._store.may_be_shared:  # Another replica may have made or destroyed it.
             box = await self._store.submit(partial(rows.find, key=key))
             if box is not None:
@@ -235,7 +237,10 @@ class Mailboxes:
                 self._know(box)
 
     async def destroy(self, box: Mailbox) -> None:
-        """Forget *box* with all that lies in it; what fills it ends."""
+        """Forget *box* with all that lies in it; what fills it ends before, for after a crash
+        nothing may be left that has no box, and whatever came meanwhile ends behind it."""
+        if self.destroyed is not None:
+            await self.destroyed(box)
         await self._change(box.key, partial(rows.destroy, key=box.key))
         _log.info("mailbox.destroyed", mailbox=box.id)
         try:
@@ -493,9 +498,7 @@ class Mailboxes:
                 break
         for key in await self._store.submit(partial(rows.unused, before=now - self._quotas.idle)):
             with contextlib.suppress(MailboxUnknown):
-                box = await self.find(key)
-                if box.kind is not Kind.SUBSCRIPTION:
-                    await self.destroy(box)
+                await self.destroy(await self.find(key))
 
     async def look_around(self) -> None:
         """Wake those who wait at boxes into which other replicas have put something, for ever."""

@@ -4,9 +4,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, func, select, text
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, text
 
 from gateway.store import outbox
 from gateway.store.outbox import Death, Reason
@@ -15,6 +16,10 @@ from mediation import Notification
 
 AT_A_TIME = 1000
 """Messages that one operation looks at."""
+REPLAYED, REPLAYED_OCTETS = 2000, 16 * 2**20
+"""What is kept of one box that was sent over its streams: the newest, and one at least."""
+LONGEST_ID = 1000
+"""Characters of a message id that are kept; PostgreSQL's indexes have no room for thousands."""
 
 
 class Kind(Enum):
@@ -177,15 +182,24 @@ def ready(connection: Connection, keys: Collection[str], *, now: float) -> list[
 def _waits(now: float) -> Select[Any]:
     """What waits in a box, and is nobody's just now."""
     return select(mailbox_messages.c.position).where(
-        mailbox_messages.c.mailbox == mailboxes.c.key,
+        mailbox_messages.c.mailbox == mailboxes.c.key, *_nobodys(now)
+    )
+
+
+def _nobodys(now: float) -> tuple[ColumnElement[bool], ...]:
+    """No reader has it."""
+    return (
         mailbox_messages.c.handed.is_(None),
         mailbox_messages.c.until.is_(None) | (mailbox_messages.c.until <= now),
     )
 
 
 def unused(connection: Connection, before: float) -> list[str]:
-    """The keys of boxes that nobody has opened since."""
-    query = select(mailboxes.c.key).where(mailboxes.c.used < before).limit(AT_A_TIME)
+    """The keys of boxes that nobody has opened since, but of those that end with a subscription."""
+    query = select(mailboxes.c.key).where(
+        mailboxes.c.used < before, mailboxes.c.kind != Kind.SUBSCRIPTION.value
+    )
+    query = query.limit(AT_A_TIME)
     return list(connection.execute(query).scalars())
 
 
@@ -200,6 +214,10 @@ _PUT = text(
     "INSERT INTO mailbox_messages (mailbox, position, id, envelope, octets, since, takes) "
     "VALUES (:mailbox, :position, :id, :envelope, :octets, :since, 0) "
     "ON CONFLICT (mailbox, id) DO NOTHING"
+)
+_LEASED = text(
+    "SELECT count(*), coalesce(sum(octets), 0) FROM mailbox_messages "
+    "WHERE mailbox = :key AND handed IS NULL AND until > :now"
 )
 _COUNT = text(
     "UPDATE mailboxes SET messages = messages + :messages, octets = octets + :octets, "
@@ -230,8 +248,11 @@ def put(
         return Put.FULL, 0
     over = row.messages + len(envelopes) - bounds.messages
     over_octets = row.octets + octets - bounds.octets
-    if bounds.refuse and (over > 0 or over_octets > 0):
-        return Put.FULL, 0
+    if over > 0 or over_octets > 0:
+        fixed, fixed_octets = connection.execute(_LEASED, {"key": key, "now": now}).one()
+        over_fixed = fixed + len(envelopes) > bounds.messages
+        if bounds.refuse or over_fixed or fixed_octets + octets > bounds.octets:
+            return Put.FULL, 0
     position = row.position - len(envelopes)
     kept = kept_octets = 0
     for number, (id_, envelope) in enumerate(envelopes, 1):
@@ -240,7 +261,7 @@ def put(
             {
                 "mailbox": key,
                 "position": position + number,
-                "id": id_,
+                "id": _short(id_),
                 "envelope": envelope,
                 "octets": len(envelope),
                 "since": now,
@@ -254,6 +275,12 @@ def put(
     if over > 0 or over_octets > 0:
         dropped = _make_room(connection, row, key, over, over_octets, before=position, now=now)
     return Put.KEPT, dropped
+
+
+def _short(id_: str | None) -> str | None:
+    if id_ is None or len(id_.encode()) <= LONGEST_ID:
+        return id_
+    return f"urn:dragoman:sha256:{sha256(id_.encode()).hexdigest()}"
 
 
 def _count(connection: Connection, key: str, number: int, octets: int, *, dropped: int = 0) -> None:
@@ -277,9 +304,8 @@ def _make_room(
         select(mailbox_messages.c.position, mailbox_messages.c.octets)
         .where(
             mailbox_messages.c.mailbox == key,
-            mailbox_messages.c.handed.is_(None),
-            mailbox_messages.c.until.is_(None) | (mailbox_messages.c.until <= now),
             mailbox_messages.c.position <= before,
+            *_nobodys(now),
         )
         .order_by(mailbox_messages.c.position)
         .limit(AT_A_TIME)
@@ -302,10 +328,15 @@ def _bury(
     reason: Reason,
     now: float,
 ) -> int:
-    """Move messages of a box to the dead letters; how many."""
+    """Move messages of a box to the dead letters, but for what a reader has meanwhile; how
+    many."""
     gone = connection.execute(
         mailbox_messages.delete()
-        .where(mailbox_messages.c.mailbox == key, mailbox_messages.c.position.in_(list(positions)))
+        .where(
+            mailbox_messages.c.mailbox == key,
+            mailbox_messages.c.position.in_(list(positions)),
+            *_nobodys(now),
+        )
         .returning(
             mailbox_messages.c.position,
             mailbox_messages.c.id,
@@ -397,8 +428,19 @@ def acknowledge(
     return len(gone)
 
 
+# In the order in which they were sent, the last one first.
+_REPLAYED = text(
+    "DELETE FROM mailbox_messages WHERE mailbox = :key AND position IN (SELECT position FROM ("
+    "SELECT position, row_number() OVER sent AS number, sum(octets) OVER sent AS octets "
+    "FROM mailbox_messages WHERE mailbox = :key AND handed IS NOT NULL "
+    "WINDOW sent AS (ORDER BY handed DESC, position DESC ROWS UNBOUNDED PRECEDING)) AS kept "
+    "WHERE number > 1 AND (number > :most OR octets > :octets))"
+)
+
+
 def hand(connection: Connection, key: str, lease: str, *, now: float) -> int:
-    """Note that what was leased was sent over a stream: it waits no more, but can be sent again."""
+    """Note that what was leased was sent over a stream: it waits no more, but can be sent again,
+    while it is among the newest."""
     connection.execute(_NEXT, {"key": key, "count": 0})
     query = (
         mailbox_messages.update()
@@ -408,6 +450,9 @@ def hand(connection: Connection, key: str, lease: str, *, now: float) -> int:
     )
     handed = connection.execute(query).scalars().all()
     _count(connection, key, -len(handed), -sum(handed))
+    if handed:
+        values = {"key": key, "most": REPLAYED, "octets": REPLAYED_OCTETS}
+        connection.execute(_REPLAYED, values)
     return len(handed)
 
 
@@ -448,13 +493,21 @@ def _set_until(
 
 
 def rewind(connection: Connection, key: str, after: int) -> int:
-    """Of what was handed over a stream, forget what came up to position *after*, and let the rest
-    wait again; how many do."""
+    """Of what was handed over a stream, forget what was sent up to the message at position
+    *after*, and let the rest wait again; how many do.
+
+    What others gave back was sent behind newer messages: the time decides. Where that message is
+    kept no more, all that is kept was sent behind it.
+    """
     connection.execute(_NEXT, {"key": key, "count": 0})
     handed = (mailbox_messages.c.mailbox == key) & mailbox_messages.c.handed.is_not(None)
-    connection.execute(
-        mailbox_messages.delete().where(handed, mailbox_messages.c.position <= after)
-    )
+    query = select(mailbox_messages.c.handed).where(handed, mailbox_messages.c.position == after)
+    then = connection.execute(query).scalar()
+    if then is not None:
+        same = (mailbox_messages.c.handed == then) & (mailbox_messages.c.position <= after)
+        connection.execute(
+            mailbox_messages.delete().where(handed, (mailbox_messages.c.handed < then) | same)
+        )
     again = (
         connection.execute(
             mailbox_messages.update()
@@ -475,11 +528,7 @@ def sweep(connection: Connection, *, now: float, oldest: float, handed: float) -
     connection.execute(mailbox_messages.delete().where(mailbox_messages.c.handed < handed))
     query = (
         select(mailbox_messages.c.mailbox, mailbox_messages.c.position)
-        .where(
-            mailbox_messages.c.since < oldest,
-            mailbox_messages.c.handed.is_(None),
-            mailbox_messages.c.until.is_(None) | (mailbox_messages.c.until <= now),
-        )
+        .where(mailbox_messages.c.since < oldest, *_nobodys(now))
         .limit(AT_A_TIME)
     )
     old: dict[str, list[int]] = {}

@@ -210,6 +210,9 @@ mailbox_messages = Table(
     UniqueConstraint("mailbox", "id"),
     Index("mailbox_messages_by_age", "since"),
     Index("mailbox_messages_handed", "handed"),
+    Index("mailbox_messages_waiting", "mailbox", "handed", "position", "until", "octets"),
+    Index("mailbox_messages_leased", "mailbox", "lease"),
 )
 """What lies in mailboxes. A ``lease`` hides a message ``until`` then; one that was ``handed`` over
-a stream is kept for a while, should the stream have broken."""
+a stream is kept for a while, should the stream have broken. The last indexes spare who looks into a
+full box to read through all of its envelopes."""

@@ -41,3 +41,9 @@ def upgrade() -> None:
     )
     op.create_index("mailbox_messages_by_age", "mailbox_messages", ["since"])
     op.create_index("mailbox_messages_handed", "mailbox_messages", ["handed"])
+    op.create_index(
+        "mailbox_messages_waiting",
+        "mailbox_messages",
+        ["mailbox", "handed", "position", "until", "octets"],
+    )
+    op.create_index("mailbox_messages_leased", "mailbox_messages", ["mailbox", "lease"])
