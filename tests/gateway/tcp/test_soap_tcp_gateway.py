@@ -246,6 +246,7 @@ class TestRefusals:
         async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read(100)
             writer.close()
+            await writer.wait_closed()
 
         server = await asyncio.start_server(close, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
