@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from gateway.ids import public_id
 from mediation.message_box import boxes_named_by
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
 
 
 class DoorKind(Enum):
@@ -73,6 +75,17 @@ def door_at(address: str | None) -> Door | None:
             key: str | None = found[1]
             return Door(kind, key.lower() if key else None)
     return None
+
+
+def shown(address: str) -> str:
+    """*address* as logs and lists show it: with the id in place of a key, which would open what it
+    leads to; so would the name of a consumer that fetches by it."""
+    if address.startswith(MAKE_CONNECTION_ANONYMOUS):
+        return MAKE_CONNECTION_ANONYMOUS + public_id(address)
+    door = door_at(address)
+    if door is None or door.key is None or not _BARE_KEY.fullmatch(door.key):
+        return address
+    return re.sub(door.key, public_id(door.key), address, flags=re.IGNORECASE)
 
 
 def key_named(text: str | None) -> str | None:

@@ -259,6 +259,15 @@ class Operations:
         self._check_rate(peer, 1)
         return box
 
+    def count_sent(self, peer: Peer, further: int) -> None:
+        """What *peer* sends into a mailbox holds so many *further* events.
+
+        Raises:
+            QuotaExceeded: It sends too much.
+        """
+        if further:
+            self._check_rate(peer, further)
+
     async def _mailbox(self, call: Call) -> Mailbox:
         """The box that a request is about, named in any way in which peers do.
 

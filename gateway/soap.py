@@ -15,7 +15,7 @@ import structlog
 from adapters import AdapterUnavailable
 from filters import Reason, Refused, Topic, parse_clark
 from filters.topics import Step
-from gateway.doors import MESSAGE_BOXES, Door, DoorKind, door_at
+from gateway.doors import MESSAGE_BOXES, Door, DoorKind, door_at, shown
 from gateway.egress import (
     AddressPolicy,
     Request,
@@ -58,6 +58,7 @@ from mediation import (
 from mediation.mailbox import kept, message_id, split
 from mediation.make_connection import soap_in
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from mediation.notification import check_number
 
 TOPIC_PATH = "/soap/topic/"
 UNDECODED = "\ufffd"
@@ -375,11 +376,14 @@ class SoapService:
             envelope = kept(arrived.octets, arrived.charset)
             if whole:
                 return [(message_id(envelope), envelope)]
-            return [(message_id(part), part) for part in split(envelope)]
+            events = split(envelope)
+            check_number(len(events))
+            return [(message_id(part), part) for part in events]
 
         parts = await self._parsing.run(
             len(arrived.octets), envelopes, trusted=arrived.peer.trusted
         )
+        self._operations.count_sent(arrived.peer, len(parts) - 1)
         await self._mailboxes.put(box, parts)
         self._operations.stored += len(parts)
         if arrived.attachments:  # What is fetched is envelopes alone.
@@ -494,7 +498,7 @@ class SoapService:
             reason=refused.reason.value,
             operation=context.operation.value if context.operation else None,
             element=context.element[:200],
-            value=refused.value[:200],
+            value=shown(refused.value)[:200],
         )
         elsewhere = self._fault_elsewhere(refused, context)
         status, body = write_fault(

@@ -20,6 +20,7 @@ from adapters import XPathFilterAdapter
 from filters import Reason, Refused
 from gateway.consumers import Consumers
 from gateway.delivery import Courier, Couriers, Entry
+from gateway.doors import shown
 from gateway.egress import Target
 from gateway.ids import new_key, public_id
 from gateway.leases import LeaseTerms, grant
@@ -245,7 +246,7 @@ class Subscriptions:
             subscription=subscription.id,
             owner=subscription.owner,
             spec=spec.version.value,
-            consumer=target.url,
+            consumer=shown(target.url),
         )
         return subscription
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, HTTPException, Query
 from pydantic import BaseModel, Field
 
 from gateway.delivery import Entry
+from gateway.doors import shown
 from gateway.store import DeadLetter, deadletters, mailboxes, totals
 from gateway.store.mailboxes import Mailbox, Size
 from gateway.web.mailboxes import destroy
@@ -213,8 +214,8 @@ def _view(entry: Entry) -> SubscriptionView:
         owner=subscription.owner,
         spec=subscription.spec.version.value,
         soap="1.1" if subscription.spec.soap.name == "V1_1" else "1.2",
-        consumer=subscription.consumer.address,
-        end_to=subscription.end_to.address if subscription.end_to else None,
+        consumer=shown(subscription.consumer.address),
+        end_to=shown(subscription.end_to.address) if subscription.end_to else None,
         topics=[one.text for one in filter_.topics],
         contents=[one.text for one in (*filter_.contents, *filter_.others)],
         raw=subscription.policy.raw,

@@ -122,7 +122,7 @@ class Leased(BaseModel):
 class Under(BaseModel, extra="forbid"):
     """A lease, and which of its messages: those of these ids, or all."""
 
-    lease: Annotated[str, Field(min_length=1, max_length=100)]
+    lease: Annotated[str, Field(pattern="^[ -~]{1,100}$")]
     ids: (
         Annotated[
             list[Annotated[int, Field(ge=0, le=LATEST)]], Field(min_length=1, max_length=AT_A_TIME)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gateway.doors import Door, DoorKind, door_at, key_named, mailbox_key
+from gateway.doors import Door, DoorKind, door_at, key_named, mailbox_key, shown
+from gateway.ids import public_id
 from mediation import names
 
 KEY = "2f1a6e0c-8d0f-4b3e-9c55-0d6f6a1b7c11"
@@ -43,6 +44,25 @@ DOORS = [
 @pytest.mark.parametrize(("address", "door"), DOORS, ids=str)
 def test_doors(address: str | None, door: Door | None) -> None:
     assert door_at(address) == door
+
+
+ANONYMOUS = names.MAKE_CONNECTION_ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    ("address", "safe"),
+    [
+        ("http://h/consumer", "http://h/consumer"),
+        (f"http://h/{KEY}", f"http://h/{KEY}"),
+        (f"http://h/pullpoints/{KEY}", f"http://h/pullpoints/{public_id(KEY)}"),
+        (f"http://h/a/MsgBox/{KEY.upper()}?x", f"http://h/a/MsgBox/{public_id(KEY)}?x"),
+        (f"http://h/subscriptions/{KEY}", f"http://h/subscriptions/{public_id(KEY)}"),
+        ("http://h/msgbox/clientid/nobody", "http://h/msgbox/clientid/nobody"),
+        (f"{ANONYMOUS}{KEY}", ANONYMOUS + public_id(ANONYMOUS + KEY)),
+    ],
+)
+def test_what_is_shown_opens_nothing(address: str, safe: str) -> None:
+    assert shown(address) == safe
 
 
 @pytest.mark.parametrize("kind", DoorKind)

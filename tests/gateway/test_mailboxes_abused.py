@@ -1,0 +1,64 @@
+"""Mailboxes of a running gateway, used as nobody should."""
+
+import json
+from pathlib import Path
+
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from tests.gateway.boxes import Box, call
+from tests.gateway.envelopes import Speaker
+from tests.gateway.soap import exchange, http_request, running
+
+SPEAKER = Speaker()
+STRANGER = "127.0.0.2"
+
+
+async def test_no_key_is_in_a_log_or_a_list(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        subscribed = await Box.make(run, topic="storms")
+        box = await Box.make(run)
+        name = MAKE_CONNECTION_ANONYMOUS + "7c3b0e5e-5a0e-4b71-9d4e-3a2b9f4d9a10"
+        for consumer in (box.address, name):
+            body = SPEAKER.envelope(SPEAKER.wse_subscribe(consumer, end_to=consumer))
+            answer = await run.post(body)
+            assert answer.status == 200, answer.body
+        await box.put(1)
+        seen = json.dumps(await call(run, "GET", "/api/v1/subscriptions"))
+        seen += json.dumps(await call(run, "GET", "/api/v1/mailboxes"))
+        seen += (await run.request("GET", "/metrics")).body.decode()
+        seen += repr(run.logs)
+        assert box.id in seen and subscribed.id in seen
+        for secret in (box.key, subscribed.key, name):
+            assert secret not in seen
+
+
+async def test_events_in_one_envelope_are_as_many_as_may_be_published(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        box = await Box.make(run)
+        headers = {"Content-Type": SPEAKER.type}
+        for number, status in ((256, 202), (257, 400)):
+            body = SPEAKER.envelope("<e/>" * number)
+            answer = await exchange(
+                run.port, http_request(run.port, "POST", box.path, body, headers)
+            )
+            assert answer.status == status, answer.body
+        assert (await box.size())["messages"] == 256
+
+
+async def test_each_event_in_an_envelope_counts_for_its_sender(tmp_path: Path) -> None:
+    trusted = {"trusted": ["127.0.0.1/32"]}
+    async with running(tmp_path, **trusted) as run:
+        box = await Box.make(run)
+        body = SPEAKER.envelope("<e/>" * 250)
+        request = http_request(run.port, "POST", box.path, body, {"Content-Type": SPEAKER.type})
+        answers = [await exchange(run.port, request, STRANGER) for _ in range(8)]
+        refused = [one.status for one in answers].count(429)
+        assert refused, [one.status for one in answers]
+        assert (await box.size())["messages"] == 250 * (8 - refused)
+
+
+async def test_a_lease_that_no_database_takes(tmp_path: Path, postgresql_url: str) -> None:
+    async with running(tmp_path, store=postgresql_url) as run:
+        box = await Box.make(run)
+        for operation in ("acknowledge", "release", "extend"):
+            await box.do(operation, lease="a\0b", status=422)
+        await call(run, "GET", "/mailboxes/a%00b", status=404)
