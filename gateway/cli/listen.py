@@ -44,8 +44,11 @@ from gateway.client import (
     shown,
     subscribed,
 )
+from gateway.client.soap_tcp import SCHEMES, SOAP_TCP, SoapTcpConsumer
 from mediation import Version
 from mediation.client import Ended, Received
+
+Receiving = Consumer | SoapTcpConsumer | PulledMailbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +120,15 @@ def listen(
     behind a firewall or NAT. A mailbox is made for it, and deleted at the end; what was printed is
     acknowledged, and while the gateway is away it is asked again.
 
+    From a gateway at soap.tcp://HOST:8081 the notifications come over SOAP.TCP, too.
+
     \b
     Examples:
       dragoman listen --topic storms
       dragoman listen --topic storms//. --xpath '/speed > 100' --spec wse-2004-08
       dragoman listen --xpath '/w:Warning/w:speed > 100' --ns w=http://example.org/weather
       dragoman listen --count 1 --whole
+      dragoman listen --topic storms --gateway soap.tcp://127.0.0.1:8081
       dragoman listen --pull --topic storms --gateway https://events.example.org
     """
     version = read_spec(spec)
@@ -130,9 +136,11 @@ def listen(
     printing = _Printing(whole, output, count)
     if pull and (host or port):
         raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")
+    if pull and _on_soap_tcp(gateway):
+        raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")
 
     async def run() -> None:
-        consumer: Consumer | PulledMailbox = (
+        consumer: Receiving = (
             _mailbox(gateway, tls(context)) if pull else _consumer(gateway, host, port)
         )
         await _listen(
@@ -145,7 +153,7 @@ def listen(
 async def _listen(
     gateway: str,
     speaking: Client,
-    receiving: Consumer | PulledMailbox,
+    receiving: Receiving,
     wanted: _Wanted,
     printing: _Printing,
 ) -> None:
@@ -175,7 +183,7 @@ async def _listen(
             raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
 
 
-def _whereabouts(consumer: Consumer | PulledMailbox, gateway: str) -> str:
+def _whereabouts(consumer: Receiving, gateway: str) -> str:
     if isinstance(consumer, PulledMailbox):  # Its address is the key to it.
         return f"Notifications are fetched from a mailbox at {shown(gateway)}"
     return f"Notifications come to {consumer.address}"
@@ -252,15 +260,21 @@ def _mailbox(gateway: str, context: ssl.SSLContext | None) -> PulledMailbox:
     )
 
 
-def _consumer(gateway: str, host: str | None, port: int) -> Consumer:
+def _consumer(gateway: str, host: str | None, port: int) -> Consumer | SoapTcpConsumer:
+    """One that the gateway reaches by what we speak to it."""
+    make = SoapTcpConsumer if _on_soap_tcp(gateway) else Consumer
     if host in ("0.0.0.0", "::"):
-        return Consumer(host, port, shown=_own_address(gateway))
-    return Consumer(host or _own_address(gateway), port)
+        return make(host, port, shown=_own_address(gateway))
+    return make(host or _own_address(gateway), port)
+
+
+def _on_soap_tcp(gateway: str) -> bool:
+    return urlsplit(base_url(gateway, SCHEMES)).scheme in SOAP_TCP
 
 
 def _own_address(gateway: str) -> str:
     """Our address as the host of *gateway* sees it; nothing is sent to find out."""
-    parts = urlsplit(base_url(gateway))
+    parts = urlsplit(base_url(gateway, SCHEMES))
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             parts.hostname, parts.port or 80, type=socket.SOCK_DGRAM

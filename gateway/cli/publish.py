@@ -48,13 +48,15 @@ def publish(
     r"""Publish XML documents, each as one event.
 
     All of them are read before the first is published. An event is published once the gateway
-    says that its message system holds it.
+    says that its message system holds it; over SOAP.TCP, which has no answers to events, once
+    the gateway's machine has it.
 
     \b
     Examples:
       dragoman publish --topic storms storm.xml
       dragoman publish --topic storms --spec wse-2004-08 *.xml
       echo '<speed>120</speed>' | dragoman publish --topic storms -
+      dragoman publish --topic storms --gateway soap.tcp://127.0.0.1:8081 storm.xml
     """
     version = read_spec(spec)
     payloads = [(name, _read(name)) for name in files]

@@ -155,13 +155,17 @@ def _greet(gateway: "Gateway", port: int) -> None:
         try_ = f"""\
   curl --json '{{}}' {url}/mailboxes
   {dragoman} mailboxes list --gateway {url}"""
+    endpoints = f"SOAP endpoint {url}/soap   administration {url}/docs   metrics {url}/metrics"
+    if gateway.tcp:
+        shown = "   ".join(server.base_at("127.0.0.1") for server in gateway.tcp)
+        endpoints += f"\nSOAP.TCP {shown}"
     print(
         f"""Dragoman is ready on {url} (data in {settings.data.resolve()}).
 
 Try, in another terminal:
 {try_}
 
-SOAP endpoint {url}/soap   administration {url}/docs   metrics {url}/metrics
+{endpoints}
 Stop with Ctrl-C.""",
         flush=True,
     )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from filters import Refused
 from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
 from gateway.client.errors import GatewayError
-from gateway.client.soap_tcp import SOAP_TCP, SoapTcpCaller
+from gateway.client.soap_tcp import SCHEMES, SOAP_TCP, SoapTcpCaller
 from mediation import EndpointReference, Spec, Version, Wsa, http_headers
 from mediation.client import (
     SPECS,
@@ -77,7 +77,7 @@ class Client:
         watch: Callable[[Exchange], None] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._url = base_url(url, ("http", "https", *SOAP_TCP))
+        self._url = base_url(url, SCHEMES)
         self._spec: Spec = SPECS[version]
         self._caller = Caller(timeout=timeout, tls=tls)
         self._soap_tcp = SoapTcpCaller(timeout=timeout, tls=tls)

@@ -21,6 +21,8 @@ from mediation.dime import DimeLimits, DimeMessage, Encoder
 from mediation.mailbox import message_id, relates_to
 
 SOAP_TCP = ("soap.tcp", "soap.tcps")
+SCHEMES = ("http", "https", *SOAP_TCP)
+"""What a gateway may be called at to publish and to subscribe."""
 PORT = 8081
 """What a URL without a port means."""
 _log = logging.getLogger("dragoman.client")

@@ -116,6 +116,12 @@ class SoapTcpConnection(asyncio.Protocol):
         return str(name[0]) if name else ""
 
     @property
+    def local(self) -> str:
+        """The address on our side."""
+        name = self._transport.get_extra_info("sockname") if self._transport is not None else None
+        return str(name[0]) if name else ""
+
+    @property
     def open(self) -> bool:
         """Whether something can be written to it."""
         transport = self._transport

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -28,6 +29,8 @@ _SWEEP = 5.0
 """Seconds between two searches for connections that have been idle for too long."""
 _BEGINNINGS = (b"\x0c\x20", b"\x0d\x20", b"\x0e\x20")
 _SHOWN = 16
+EVERYWHERE = ("0.0.0.0", "::")
+"""Who listens there is reached at any of its addresses, and at none of these."""
 _log = structlog.get_logger("dragoman.soap-tcp")
 
 
@@ -45,7 +48,7 @@ class SoapTcpServer:
     Args:
         gate: Admits connections; a stranger's may be ended while it waits for a message.
         base: What peers call it, ``soap.tcp://host:port``: the beginning of what it tells them
-            to send to.
+            to send to. Where the host is all addresses, the one that a peer reached it at.
     """
 
     def __init__(
@@ -150,6 +153,14 @@ class SoapTcpServer:
         self.refused[why] += 1
         _log.info("soap-tcp.refused", peer=address, reason=why, detail=detail)
 
+    def base_at(self, host: str) -> str:
+        """What a peer calls it whose connection ends at our address *host*."""
+        parts = urlsplit(self.base)
+        if parts.hostname not in EVERYWHERE:
+            return self.base
+        host = host.removeprefix("::ffff:")
+        return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{parts.port}"
+
     async def respond(
         self,
         connection: SoapTcpConnection,
@@ -163,7 +174,7 @@ class SoapTcpServer:
             gone: Set when the peer has gone.
         """
         self.messages += 1
-        reply = await self._reply_to(message, peer, gone)
+        reply = await self._reply_to(message, peer, self.base_at(connection.local), gone)
         written = bool(reply.body) and self._write(connection, reply, peer)
         if reply.handed_over is None:
             return
@@ -183,7 +194,9 @@ class SoapTcpServer:
             return False
         return connection.write(self._encoder.encode(DimeMessage(reply.soap, reply.body)))
 
-    async def _reply_to(self, message: DimeMessage, peer: Peer, gone: asyncio.Event) -> Reply:
+    async def _reply_to(
+        self, message: DimeMessage, peer: Peer, base: str, gone: asyncio.Event
+    ) -> Reply:
         soap = message.soap or Soap.V1_1
         try:
             if message.packaged:
@@ -198,10 +211,15 @@ class SoapTcpServer:
             return self.service.refuse(rejected)
         except Refused as refused:
             return self.service.refuse(Rejected(Context(soap), refused))
-        return await self.service.handle(self._arrived(unpacked, message.soap, peer, gone))
+        return await self.service.handle(self._arrived(unpacked, message.soap, peer, base, gone))
 
     def _arrived(
-        self, unpacked: Unpacked, declared: Soap | None, peer: Peer, gone: asyncio.Event
+        self,
+        unpacked: Unpacked,
+        declared: Soap | None,
+        peer: Peer,
+        base: str,
+        gone: asyncio.Event,
     ) -> Arrived:
         async def until_gone() -> None:
             await gone.wait()
@@ -211,7 +229,7 @@ class SoapTcpServer:
         return Arrived(
             unpacked.envelope,
             peer,
-            self.base,
+            base,
             hint=unpacked.soap,
             declared=declared,
             charset=unpacked.charset,
