@@ -122,7 +122,7 @@ def _unpack_dime(octets: bytes, limits: HttpLimits, learnt: set[str] | None) -> 
     except DimeError as error:
         if error.reason in _TOO_LARGE:
             raise HttpRefusal(413, "The message is too large.") from error
-        raise HttpRefusal(400, "The DIME message is broken.") from error
+        raise HttpRefusal(400, f"The DIME message is broken: {error}.") from error
     if len(messages) != 1:
         raise HttpRefusal(400, "The body is not exactly one DIME message.")
     if messages[0].soap is None:

@@ -18,6 +18,7 @@ from onvif import ONVIFCamera  # type: ignore[import-untyped]
 from zeep.exceptions import Fault
 
 from filters.dialects import TOPIC_CONCRETE_SET
+from gateway.client import Client
 from mediation import Soap, Wsa, names
 from tests.conftest import ROOT
 from tests.gateway.envelopes import (
@@ -555,6 +556,8 @@ async def test_the_program_of_the_guide(tmp_path: Path) -> None:
     [program] = re.findall(r"```python\n(.*?)```", (ROOT / "docs/onvif.md").read_text(), re.DOTALL)
     async with running(tmp_path / "data") as run:
         await publish(run, "VideoSource/MotionAlarm", "false", "true")
+        async with Client(run.url) as stranger:
+            await stranger.publish(b"<speed>120</speed>", topic="storms")
         here = program.replace("8080", str(run.port)).replace("localhost", "127.0.0.1")
         (tmp_path / "program.py").write_text(here)
         process = await asyncio.create_subprocess_exec(
