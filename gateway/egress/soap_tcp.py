@@ -55,6 +55,8 @@ class SoapTcpTransport:
         self._loop = asyncio.get_running_loop()
         self._encoder = Encoder()
         self._destinations: dict[Hashable, _Destination] = {}
+        self._made: set[_Outbound] = set()
+        """Connections, also those that end when what is on their way has arrived."""
         self._again: set[asyncio.Task[None]] = set()
         self._closed = False
         self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
@@ -138,9 +140,17 @@ class SoapTcpTransport:
                 connection.lost_posts.popleft()
                 post.told(failure)
 
-        task = self._loop.create_task(again())
+        def ended(task: asyncio.Task[None]) -> None:
+            """Whoever posted waits to be told, also when that was cancelled or broke."""
+            self._again.discard(task)
+            if not task.cancelled() and task.exception() is not None:
+                _log.error("soap-tcp.error", exc_info=task.exception())
+            while connection.lost_posts:
+                connection.lost_posts.popleft().told(_failure(Fate.LOST))
+
+        connection.again = task = self._loop.create_task(again())
         self._again.add(task)
-        task.add_done_callback(self._again.discard)
+        task.add_done_callback(ended)
 
     async def close(self) -> None:
         """Give up what is under way and close every connection."""
@@ -148,9 +158,9 @@ class SoapTcpTransport:
         self._sweeping.cancel()
         for task in self._again:
             task.cancel()
+        for connection in self._made:
+            connection.abort()
         for destination in list(self._destinations.values()):
-            for connection in list(destination.connections):
-                connection.abort()
             while destination.waiting:
                 destination.wake()
         self._destinations.clear()
@@ -218,8 +228,10 @@ class SoapTcpTransport:
         return connection
 
     def _forget(self, destination: "_Destination") -> None:
-        if not destination.connections and not destination.dialling and not destination.waiting:
-            self._destinations.pop(destination.key, None)
+        if destination.connections or destination.dialling or destination.waiting:
+            return
+        if self._destinations.get(destination.key) is destination:  # Else it was forgotten before.
+            del self._destinations[destination.key]
 
     def _sweep(self) -> None:
         """Close what has been idle for too long, and the longest idle where there are too many."""
@@ -242,8 +254,13 @@ class SoapTcpTransport:
 
     # For connections.
 
+    def made(self, connection: "_Outbound") -> None:
+        self._made.add(connection)
+        connection.destination.connections.add(connection)
+
     def lost(self, connection: "_Outbound") -> None:
         destination = connection.destination
+        self._made.discard(connection)
         destination.connections.discard(connection)
         destination.wake()
         self._forget(destination)
@@ -293,6 +310,8 @@ class _Post:
     def cancel(self) -> None:
         self.connection.given_up = True
         self.connection.abort()
+        if self.connection.again is not None:
+            self.connection.again.cancel()
 
 
 class _Destination:
@@ -339,6 +358,7 @@ class _Outbound(SoapTcpConnection):
 
     __slots__ = (
         "_tasks",
+        "again",
         "destination",
         "given_up",
         "idle_since",
@@ -362,6 +382,8 @@ class _Outbound(SoapTcpConnection):
         self.given_up = False
         """What is lost on it is not sent again."""
         self.lost_posts: deque[_Post] = deque()
+        self.again: asyncio.Task[None] | None = None
+        """Sends by another connection what was lost on this one."""
         self.idle_since = loop.time()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -407,7 +429,7 @@ class _Outbound(SoapTcpConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.destination.connections.add(self)
+        self.transport_of.made(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -50,13 +50,21 @@ class Handshaking(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         admitted = self._gate.admit(self, str(peer[0]) if peer else "")
         if admitted:
+            self._begin(transport)
+        transport.abort()  # type: ignore[attr-defined]  # uvloop's is an asyncio.Transport by duck
+
+    def _begin(self, transport: asyncio.BaseTransport) -> None:
+        accepted = transport.get_extra_info("socket")
+        try:
             # Not `loop.start_tls`: uvloop begins to read a transport before that can be called,
             # and what the peer said first would be lost. Nobody has read from the socket yet.
-            accepted = transport.get_extra_info("socket")
             self._socket = socket.socket(fileno=os.dup(accepted.fileno()))
-            self._waiting.add(self)
-            self._task = asyncio.get_running_loop().create_task(self._shake_hands(self._socket))
-        transport.abort()  # type: ignore[attr-defined]  # uvloop's is an asyncio.Transport by duck
+        except OSError as exc:  # There is no descriptor left.
+            _log.warning("tls.refused", why=exc.strerror)
+            self._gate.leave(self)
+            return
+        self._waiting.add(self)
+        self._task = asyncio.get_running_loop().create_task(self._shake_hands(self._socket))
 
     def evict(self) -> None:
         """Close at once: the handshake fails, and ends."""

@@ -247,7 +247,7 @@ class SoapTcpConnection(asyncio.Protocol):
             if timer is not None:
                 timer.cancel()
         self._clock = self._writing = None
-        if exc is not None or not self._held:
+        if exc is not None or not self._held or self._aborted:
             self._decoder = None  # else what came before an orderly end is still to be taken
         if self._acknowledgements is not None:
             self._acknowledgements.lose()
@@ -268,6 +268,7 @@ class SoapTcpConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """Write the answers that are due before the end (the peer may close its side first)."""
+        self.flush()  # The transport is closed when this returns, and takes nothing after that.
         self._ended = True
         if self._held:
             return self._can_half_close()

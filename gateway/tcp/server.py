@@ -76,7 +76,8 @@ class SoapTcpServer:
         self._encoder = Encoder()
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
-        self._connections: set[asyncio.Protocol] = set()
+        self._connections: set[_Inbound] = set()
+        self._handshakes: set[asyncio.Protocol] = set()
         self._idle: dict[_Inbound, None] = {}
         self._empty = asyncio.Event()
         self._closing = False
@@ -85,7 +86,7 @@ class SoapTcpServer:
     @property
     def connections(self) -> int:
         """How many there are, handshakes included."""
-        return len(self._connections)
+        return len(self._connections) + len(self._handshakes)
 
     async def start(
         self, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None = None
@@ -94,7 +95,7 @@ class SoapTcpServer:
         make: Callable[[], asyncio.Protocol] = partial(_Inbound, self, self._loop)
         if tls is not None:
             make = partial(
-                Handshaking, tls, self.gate, make, self._connections, seconds=self.limits.handshake
+                Handshaking, tls, self.gate, make, self._handshakes, seconds=self.limits.handshake
             )
         for sock in sockets:
             server = await self._loop.create_server(make, sock=sock, backlog=1024)
@@ -109,9 +110,11 @@ class SoapTcpServer:
             self._sweeping.cancel()
         for server in self._servers:
             server.close()
+        for handshake in list(self._handshakes):
+            if isinstance(handshake, Handshaking):
+                handshake.evict()
         for connection in list(self._connections):
-            if isinstance(connection, _Inbound):
-                connection.retire()
+            connection.retire()
 
     async def close(self, seconds: float) -> None:
         """`drain`, wait for what is under way for at most *seconds*, and end what is left."""
@@ -122,8 +125,7 @@ class SoapTcpServer:
                 async with asyncio.timeout(seconds):
                     await self._empty.wait()
         for connection in list(self._connections):
-            if isinstance(connection, _Inbound | Handshaking):
-                connection.evict()
+            connection.evict()
 
     # For connections.
 

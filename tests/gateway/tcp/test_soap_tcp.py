@@ -247,8 +247,8 @@ class TestConnections:
             assert await peer.ask("hello") == "hello"
             await until(lambda: not asyncio.all_tasks() - {asyncio.current_task()})
             [connection] = run.server._connections
-            assert connection._decoder is None  # type: ignore[attr-defined]
-            assert connection._clock is None  # type: ignore[attr-defined]
+            assert connection._decoder is None
+            assert connection._clock is None
 
 
 class TestAttacks:

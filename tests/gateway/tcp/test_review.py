@@ -1,0 +1,205 @@
+"""What happens between two lines: ends, losses and refusals of connections at the worst moment."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from gateway.egress import AddressPolicy, Dialer, IPAddress, parse_target
+from gateway.egress.soap_tcp import SoapTcpTransport
+from gateway.egress.transport import Request, SendFailed
+from gateway.tcp import TcpLimits
+from tests.gateway.certificates import Authority
+from tests.gateway.soap_tcp import RawPeer, listening, message, text_of, until
+from tests.gateway.tcp.test_soap_tcp_egress import Consumer, consuming, transporting
+
+SOON = 3.0
+
+
+def context(folder: Path) -> ssl.SSLContext:
+    found = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    found.load_cert_chain(*Authority(folder).issue("localhost"))
+    return found
+
+
+@contextlib.asynccontextmanager
+async def soon() -> AsyncIterator[None]:
+    async with asyncio.timeout(SOON):
+        yield
+
+
+async def test_an_answer_written_as_the_peer_ends_its_side_goes_out() -> None:
+    """Both may happen in one turn of the loop, before what was written is given to the system."""
+    async with listening() as run:
+        peer = await run.peer()
+        assert await peer.ask("one") == "one"
+        [connection] = run.server._connections
+        assert connection.write(message("late"))
+        if not connection.eof_received():  # As the event loop does it.
+            assert connection._transport is not None
+            connection._transport.close()
+        async with soon():
+            assert text_of((await peer.receive()).envelope) == "late"
+
+
+async def test_what_comes_after_an_abort_is_not_taken() -> None:
+    async with listening(TcpLimits(processing=1)) as run:
+        peer = await run.peer()
+        await peer.send(message("wait") + message("more") + message("more"))
+        await until(lambda: run.talk.has_taken(1))
+        [connection] = run.server._connections
+        connection.abort()
+        await until(lambda: not run.server.connections)
+        run.talk.release("wait")
+        await until(lambda: not run.talk.working)
+        await asyncio.sleep(0.05)
+        assert len(run.talk.arrived) == 1
+
+
+async def test_a_reset_while_much_is_waiting_ends_nothing_else() -> None:
+    async with listening(TcpLimits(processing=2)) as run:
+        peer = await run.peer()
+        await peer.send(b"".join([message("wait"), *(message("one-way") for _ in range(40))]))
+        await until(lambda: len(run.talk.arrived) >= 2)
+        await peer.reset()
+        run.talk.release("wait")
+        other = await run.peer()
+        assert await other.ask("one") == "one"
+        await until(lambda: not run.talk.working)
+
+
+async def lingering(transport: SoapTcpTransport, consumer: Consumer) -> asyncio.Task[object]:
+    """Let a connection stay only for what is on its way: the consumer ended its side, and reads
+    nothing."""
+    sending = asyncio.ensure_future(transport.send(consumer.request("1", filling=7_000_000)))
+    await until(lambda: consumer.peers and transport.connections == 1)
+    consumer.peers[0].writer.write_eof()
+    await until(lambda: transport.connections == 0)
+    return sending
+
+
+async def test_a_connection_that_ends_late_forgets_no_others() -> None:
+    async with consuming(reads=False) as consumer, transporting() as transport:
+        sending = await lingering(transport, consumer)
+        await transport.send(consumer.request("2"))
+        await consumer.peers[1].reset()
+        await until(lambda: transport.connections == 0)
+        await transport.send(consumer.request("3"))
+        assert transport.connections == 1
+        await consumer.peers[0].reset()
+        with contextlib.suppress(SendFailed):
+            await sending
+        await asyncio.sleep(0.05)
+        assert transport.connections >= 1
+        await transport.send(consumer.request("4"))
+        assert len(consumer.peers) <= 4
+
+
+async def test_closing_ends_connections_that_linger_too() -> None:
+    async with consuming(reads=False) as consumer, transporting() as transport:
+        sending = await lingering(transport, consumer)
+        await transport.close()
+        async with soon():
+            with pytest.raises(SendFailed):
+                await sending
+
+
+async def test_what_is_given_up_while_it_is_sent_again_is_not_sent() -> None:
+    async with consuming(reads=False) as consumer, transporting() as transport:
+        await transport.send(consumer.request("0"))
+        told: list[SendFailed | None] = []
+        lane = transport.lane(consumer.request("").target)
+        assert lane is not None
+        first = lane.post(consumer.request("1", filling=1_900_000), told.append)
+        second = lane.post(consumer.request("2"), told.append)
+        assert first is not None
+        assert second is not None
+        await consumer.peers[0].reset()
+        await until(lambda: len(consumer.peers) == 2)
+        second.cancel()
+        async with soon():
+            await until(lambda: len(told) == 2)
+        assert all(told)
+        consumer.reads = True
+        [_, again] = consumer.peers
+        serving = asyncio.create_task(consumer.serve(again.reader, again.writer))
+        await until(lambda: consumer.texts)
+        await asyncio.sleep(0.1)
+        assert consumer.texts == ["1"]
+        serving.cancel()
+
+
+class Breaking:
+    """A resolver that breaks in a way that nobody thought of, the second time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def resolve(self, host: str) -> Sequence[IPAddress]:
+        self.asked += 1
+        if self.asked > 1:
+            raise RuntimeError(host)
+        return [ip_address("127.0.0.1")]
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+async def test_what_cannot_be_sent_again_for_any_reason_is_told() -> None:
+    dialer = Dialer(AddressPolicy(loopback=True), resolver=Breaking())
+    transport = SoapTcpTransport(dialer)
+    async with consuming(reads=False) as consumer:
+        target = parse_target(f"soap.tcp://localhost:{consumer.port}/")
+        request = Request(target, consumer.request("1", filling=7_000_000).body, ())
+        await transport.send(Request(target, b"<e/>", ()))
+        told: list[SendFailed | None] = []
+        lane = transport.lane(target)
+        assert lane is not None
+        assert lane.post(request, told.append)
+        assert lane.post(Request(target, b"<e/>", ()), told.append)
+        await consumer.peers[0].reset()
+        async with soon():
+            await until(lambda: len(told) == 2)
+        assert all(told)
+    await transport.close()
+    dialer.close()
+
+
+async def test_stopping_does_not_wait_for_handshakes(tmp_path: Path) -> None:
+    async with listening(tls=context(tmp_path)) as run:
+        silent = await RawPeer.connect(run.port)
+        await until(lambda: run.server.connections == 1)
+        async with soon():
+            await run.server.close(60.0)
+        assert await silent.ended() == b""
+        await silent.close()
+
+
+async def test_a_handshake_without_a_descriptor_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Where there are no descriptors left, who is refused is not counted for ever."""
+    async with listening(tls=context(tmp_path)) as run:
+        sock = socket.socket()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        spare = os.dup(0)  # That of the connection which is accepted.
+        # asyncio's own loop says that it could not accept another one.
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (spare + 1, hard))
+        os.close(spare)
+        try:
+            sock.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                sock.connect(("127.0.0.1", run.port))
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await until(lambda: not run.server.gate.connections)
+        assert not run.server.connections
+        sock.close()
