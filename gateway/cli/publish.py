@@ -48,8 +48,8 @@ def publish(
     r"""Publish XML documents, each as one event.
 
     All of them are read before the first is published. An event is published once the gateway
-    says that its message system holds it; over SOAP.TCP, which has no answers to events, once
-    the gateway's machine has it.
+    says that its message system holds it; over SOAP.TCP, which has no answers to events, once it
+    has dealt with it and refused nothing (over soap.tcps: once it has read it).
 
     \b
     Examples:
@@ -65,6 +65,7 @@ def publish(
         async with Client(gateway, version, tls=tls(context)) as client:
             for name, payload in payloads:
                 message_id = await client.publish(payload, topic=topic)
+                await client.finish()
                 if output is Form.JSON:
                     json_line({"file": name, "topic": topic, "message_id": message_id})
                 else:

@@ -91,12 +91,29 @@ class Client:
         await self._caller.__aexit__(*error)
         self._soap_tcp.close()
 
+    async def finish(self) -> None:
+        """Over SOAP.TCP, where what was taken is answered by nobody: wait until the gateway has
+        dealt with all that was published. Over TLS, until it has read it.
+
+        Raises:
+            GatewayError: It refused something, or what is there does not speak SOAP.TCP.
+        """
+        if urlsplit(self._url).scheme not in SOAP_TCP:
+            return
+        # What listens there for something else closes the connection, as a gateway does at the
+        # end. A request is answered by a gateway alone, be it by the fault that this one gets.
+        wsa = self._spec.wsa or Wsa.V2005_08
+        nobody = EndpointReference(f"{self._url}/subscriptions/none", wsa)
+        _, body = write_renew(self._spec, nobody, format_duration(LEASE), message_id=_fresh_id())
+        await self._soap_tcp.call(self._url, self._spec.soap, body)
+        await self._soap_tcp.finish()
+
     async def publish(
         self, payload: bytes, *, topic: str | None = None, action: str | None = None
     ) -> str:
         """Publish one event; on return the gateway's message system holds it. Its message id.
 
-        Over SOAP.TCP, where it is answered by nobody, the gateway's machine has it on return.
+        Over SOAP.TCP the gateway's machine has it on return; `finish` says more.
 
         Args:
             payload: One XML element, as a document.

@@ -56,6 +56,28 @@ class SoapTcpCaller:
             session.close()
         self._sessions.clear()
 
+    async def finish(self) -> None:
+        """End the connections, in order: the gateway deals with what was sent before it ends them,
+        and says what it refuses. With TLS they end at once.
+
+        Raises:
+            GatewayError: It refused a one-way message, or did not end a connection in order.
+        """
+        sessions, self._sessions = self._sessions, {}
+        try:
+            async with asyncio.timeout(self._timeout):
+                for (scheme, host, port), session in sessions.items():
+                    trouble = await session.finish()
+                    if trouble:
+                        raise GatewayError(f"{scheme}://{_bracketed(host)}:{port} {trouble}")
+        except TimeoutError as error:
+            raise GatewayError(
+                f"the gateway did not end the connection within {self._timeout:g} seconds"
+            ) from error
+        finally:
+            for session in sessions.values():
+                session.close()
+
     async def call(self, url: str, soap: Soap, body: bytes, *, one_way: bool = False) -> Answer:
         """Send an envelope; the answer that relates to it.
 
@@ -115,11 +137,24 @@ class SoapTcpCaller:
 class _Session(SoapTcpConnection):
     """One connection to a gateway, and the requests on it that wait for their answers."""
 
-    __slots__ = ("_pending",)
+    __slots__ = ("_over", "_pending", "_trouble")
 
     def __init__(self, limits: TcpLimits, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(limits, loop)
         self._pending: dict[str, asyncio.Future[DimeMessage]] = {}
+        self._over: asyncio.Future[None] = loop.create_future()
+        self._trouble = ""
+        """What went wrong that no request was told."""
+
+    async def finish(self) -> str:
+        """Say that nothing more is sent, and wait for the end; what went wrong, if anything did."""
+        self.flush()
+        if self._transport is not None and self._transport.can_write_eof():
+            self._transport.write_eof()
+        else:
+            self.close()
+        await self._over
+        return self._trouble
 
     @property
     def usable(self) -> bool:
@@ -144,7 +179,14 @@ class _Session(SoapTcpConnection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        if exc is not None:
+            self._trouble = self._trouble or f"closed the connection: {_why(exc)}"
         self._fail()
+        if not self._over.done():
+            self._over.set_result(None)
+
+    def broken(self, why: str, detail: str) -> None:
+        self._trouble = self._trouble or f"does not speak SOAP.TCP as we do: {detail}"
 
     def message_received(self, message: DimeMessage) -> None:
         try:
@@ -155,6 +197,8 @@ class _Session(SoapTcpConnection):
         if answer is None:
             fault = fault_in(message.envelope)
             said = fault.reason or fault.code if fault is not None else "a message"
+            if fault is not None:
+                self._trouble = self._trouble or f"refused: {said}"
             _log.warning("from the gateway, about %s: %s", id_ or "nothing", said)
         elif not answer.done():
             answer.set_result(message)
@@ -309,11 +353,16 @@ class _Incoming(SoapTcpConnection):
         self._taking = None
 
 
-def _why(error: OSError) -> str:
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _why(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted ({error.verify_message})"
     if isinstance(error, ConnectionRefusedError):
         return "connection refused; is the gateway running there?"
     if isinstance(error, ConnectionResetError):
         return "it closed the connection without an answer"
-    return error.strerror or str(error) or type(error).__name__
+    words = error.strerror if isinstance(error, OSError) else None
+    return words or str(error) or type(error).__name__

@@ -76,3 +76,22 @@ def test_without_soap_tcp_nothing_is_said_of_it(tmp_path: Path) -> None:
     with RunningGateway(cwd=tmp_path) as gateway:
         gateway.wait_for("Stop with Ctrl-C.")
         assert not [line for line in gateway.out if "SOAP.TCP" in line]
+
+
+def test_what_is_refused_is_not_said_to_be_published(tmp_path: Path) -> None:
+    """Though SOAP.TCP answers nothing to what is taken."""
+    with RunningGateway("--mailboxes-only", "--soap-tcp-port", "0", cwd=tmp_path) as gateway:
+        arguments = ("publish", "--gateway", on_tcp(gateway), "-")
+        refused = run(*arguments, cwd=tmp_path, stdin=b"<n>1</n>")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"{on_tcp(gateway)} refused: " in refused.stderr
+
+
+def test_nothing_is_published_where_nobody_speaks_soap_tcp(
+    gateway: RunningGateway, tmp_path: Path
+) -> None:
+    """The machine acknowledges the octets all the same."""
+    url = gateway.url.replace("http:", "soap.tcp:")
+    refused = run("publish", "--gateway", url, "-", cwd=tmp_path, stdin=b"<n>1</n>")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert f"cannot reach {url}: it closed the connection" in refused.stderr
