@@ -3,6 +3,7 @@ read whatever a peer mixes, written in one version."""
 
 import re
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Literal
 
 from lxml import etree
@@ -24,6 +25,8 @@ from mediation.versions import Soap, Wsa
 
 MAX_URI = 4096
 """Octets of an address, an action or a message id."""
+LONGEST_ID = 1000
+"""Octets of a message id that are kept as they are: PostgreSQL's indexes take no thousands."""
 MAX_REFERENCE_OCTETS = 16 * 1024
 MAX_REFERENCE_ELEMENTS = 32
 
@@ -76,6 +79,14 @@ def first_message_id(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:
         if block.tag == tag and block.text and len(block.text) <= MAX_URI:
             return MessageHeaders(wsa, message_id=block.text)
     return MessageHeaders(wsa)
+
+
+def id_to_keep(message_id: str) -> str:
+    """What stands for *message_id* where ids are kept and compared: a digest, if it is long."""
+    octets = message_id.encode(errors="replace")
+    if len(octets) <= LONGEST_ID:
+        return message_id
+    return f"urn:dragoman:sha256:{sha256(octets).hexdigest()}"
 
 
 def read_headers(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:

@@ -15,7 +15,7 @@ from filters import (
     parse_topics,
 )
 from mediation import names, onvif, wsrf
-from mediation.addressing import read_epr, write_epr
+from mediation.addressing import id_to_keep, read_epr, write_epr
 from mediation.codec import Answer, Arrival
 from mediation.errors import MediationError
 from mediation.expiry import format_seconds
@@ -266,7 +266,7 @@ def numbered(
     headers: tuple[bytes, ...] = (),
 ) -> tuple[Notification, ...]:
     """Notifications whose ids are the message's, with ``#n`` where it holds several."""
-    base = (context.headers.message_id or "").strip() or arrival.fresh_id
+    base = id_to_keep((context.headers.message_id or "").strip()) or arrival.fresh_id
     return tuple(
         Notification(
             id=base if len(events) == 1 else f"{base}#{number}",

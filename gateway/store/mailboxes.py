@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, text
@@ -13,13 +12,12 @@ from gateway.store import outbox
 from gateway.store.outbox import Death, Reason
 from gateway.store.schema import dead_letters, mailbox_messages, mailboxes, messages
 from mediation import Notification
+from mediation.addressing import id_to_keep
 
 AT_A_TIME = 1000
 """Messages that one operation looks at."""
 REPLAYED, REPLAYED_OCTETS = 2000, 16 * 2**20
 """What is kept of one box that was sent over its streams: the newest, and one at least."""
-LONGEST_ID = 1000
-"""Characters of a message id that are kept; PostgreSQL's indexes have no room for thousands."""
 
 
 class Kind(Enum):
@@ -261,7 +259,7 @@ def put(
             {
                 "mailbox": key,
                 "position": position + number,
-                "id": _short(id_),
+                "id": id_to_keep(id_) if id_ else None,
                 "envelope": envelope,
                 "octets": len(envelope),
                 "since": now,
@@ -275,12 +273,6 @@ def put(
     if over > 0 or over_octets > 0:
         dropped = _make_room(connection, row, key, over, over_octets, before=position, now=now)
     return Put.KEPT, dropped
-
-
-def _short(id_: str | None) -> str | None:
-    if id_ is None or len(id_.encode()) <= LONGEST_ID:
-        return id_
-    return f"urn:dragoman:sha256:{sha256(id_.encode()).hexdigest()}"
 
 
 def _count(connection: Connection, key: str, number: int, octets: int, *, dropped: int = 0) -> None:

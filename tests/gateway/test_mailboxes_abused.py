@@ -1,12 +1,15 @@
 """Mailboxes of a running gateway, used as nobody should."""
 
+import asyncio
 import json
+import secrets
 from pathlib import Path
 
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from tests.gateway.boxes import Box, call
 from tests.gateway.envelopes import Speaker
-from tests.gateway.soap import exchange, http_request, running
+from tests.gateway.soap import DEADLINE, exchange, http_request, running
+from tests.gateway.stores import execute
 
 SPEAKER = Speaker()
 STRANGER = "127.0.0.2"
@@ -62,3 +65,14 @@ async def test_a_lease_that_no_database_takes(tmp_path: Path, postgresql_url: st
         for operation in ("acknowledge", "release", "extend"):
             await box.do(operation, lease="a\0b", status=422)
         await call(run, "GET", "/mailboxes/a%00b", status=404)
+
+
+async def test_a_long_message_id_stops_no_store(tmp_path: Path, postgresql_url: str) -> None:
+    """What cannot be delivered now waits in the store, whose indexes take no thousands of octets."""
+    async with running(tmp_path, store=postgresql_url) as run:
+        await run.subscribe(SPEAKER, SPEAKER.wse_subscribe("http://127.0.0.1:1024/nobody"))
+        await run.publish("<e/>", message_id="urn:m:" + secrets.token_urlsafe(3000)[:4000])
+        async with asyncio.timeout(DEADLINE):
+            while execute(postgresql_url, "SELECT count(*) FROM held") != [(1,)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert not [log for log in run.logs if log["event"] == "store.failed"]
