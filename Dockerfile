@@ -45,6 +45,6 @@ WORKDIR /etc/dragoman
 EXPOSE 8080
 # The first answer comes when the store is migrated and what waits is read.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=6 \
-    CMD ["python", "-c", "import http.client, os, sys; gateway = http.client.HTTPConnection('127.0.0.1', int(os.environ['DRAGOMAN_PORT']), timeout=4); gateway.request('GET', '/healthz'); sys.exit(gateway.getresponse().status != 200)"]
+    CMD ["python", "-m", "gateway.alive"]
 ENTRYPOINT ["dragoman"]
 CMD ["serve"]

@@ -110,7 +110,8 @@ def test_the_image_and_the_chart_agree() -> None:
     assert instruction("USER") == f"{user}:{values['podSecurityContext']['runAsGroup']}"
     assert f"workingDir: {instruction('WORKDIR')}\n" in deployment
     assert f"mountPath: {instruction('VOLUME')}\n" in deployment
-    assert f"containerPort: {instruction('EXPOSE')}\n" in deployment
+    ports = [port["containerPort"] for port in Rendered().container["ports"]]
+    assert ports == [int(instruction("EXPOSE"))]
     assert f"DRAGOMAN_DATA={instruction('VOLUME')}" in instruction("ENV")
 
 

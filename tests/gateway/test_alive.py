@@ -1,0 +1,30 @@
+"""What a container's health check asks."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from gateway.alive import is_alive
+from tests.gateway.certificates import Authority
+from tests.gateway.soap import running
+
+
+@pytest.mark.parametrize("kind", ["http", "https", "client certificates"])
+async def test_a_gateway_is_alive_whatever_it_speaks(tmp_path: Path, kind: str) -> None:
+    authority = Authority(tmp_path)
+    settings: dict[str, object] = {}
+    if kind != "http":
+        certificate, key = authority.issue("gateway.example")
+        settings = {"tls_certificate": certificate, "tls_key": key}
+    if kind == "client certificates":
+        settings["tls_client_ca"] = authority.certificate
+    async with running(tmp_path / "data", **settings) as run:
+        assert await asyncio.to_thread(is_alive, run.port)
+
+
+def test_nobody_is_not_alive() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    assert not is_alive(port)
