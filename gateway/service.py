@@ -232,7 +232,8 @@ class Gateway:
         self.mailboxes = Mailboxes(self.store, settings.mailbox_quotas)
         await self.mailboxes.start()
         consumers = Consumers(self._policy, self.mailboxes)
-        self.soap_tcp = tcp = SoapTcpTransport(dialer, handler=self._respond)
+        self.parsing = Parsing()
+        self.soap_tcp = tcp = SoapTcpTransport(dialer, handler=self._respond, parsing=self.parsing)
         self.transport = Transports(
             {
                 "http": http,
@@ -260,7 +261,6 @@ class Gateway:
         )
         self.mailboxes.destroyed = self.subscriptions.end_filling
         self.topics = TopicsSeen()
-        self.parsing = Parsing()
         spool = Spool(
             self.store,
             self.adapter,
@@ -597,11 +597,14 @@ class Gateway:
     def _tcp_server(self, base: str) -> SoapTcpServer:
         return SoapTcpServer(self.soap, self.parsing, gate=self.tcp_gate, base=base)
 
-    async def _respond(self, connection: SoapTcpConnection, message: DimeMessage) -> None:
+    async def _respond(
+        self, connection: SoapTcpConnection, message: DimeMessage, gone: asyncio.Event
+    ) -> None:
         """Answer what a consumer sent on a connection that we opened to it."""
         server = self.tcp[0] if self.tcp else self._tcp_server(self._base)
-        peer = Peer(connection.peer, connection.peer in self._trusted)
-        await server.respond(connection, message, peer, asyncio.Event())
+        # Behind a proxy of ours may be anybody.
+        trusted = self.settings.egress_proxy is None and connection.peer in self._trusted
+        await server.respond(connection, message, Peer(connection.peer, trusted), gone)
 
     def app(self) -> ASGIApp:
         """The ASGI application; the gateway must have started."""

@@ -27,12 +27,24 @@ class PeerFault:
 
 def fault_in(octets: bytes) -> PeerFault | None:
     """The fault in the body of an answer; None where there is none, or it cannot be read."""
-    if not any(word in octets for word in _WORDS) or len(octets) > MAX_OCTETS:
-        return None
     try:
-        root = parse_document(octets)
+        return read_fault(octets)
     except Refused:
         return None
+
+
+def read_fault(octets: bytes, *, names: set[str] | None = None) -> PeerFault | None:
+    """The same, where somebody counts what is parsed.
+
+    Args:
+        names: Collects the names in it; see `parse_document`.
+
+    Raises:
+        FilterError: What is wrong with it as a document.
+    """
+    if not any(word in octets for word in _WORDS) or len(octets) > MAX_OCTETS:
+        return None
+    root = parse_document(octets, names=names)
     namespace = namespace_of(root)
     if local_name(root) != "Envelope":
         return None

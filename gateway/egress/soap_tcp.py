@@ -14,12 +14,14 @@ from typing import TypeAlias
 
 import structlog
 
+from filters import Refused
 from gateway.egress.addresses import Target
 from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
+from gateway.parsing import Parsing
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
-from mediation.answers import fault_in
+from mediation.answers import PeerFault, read_fault
 from mediation.dime import DimeMessage, Encoder, encode_plain
 
 _CONNECTIONS = 4
@@ -29,8 +31,9 @@ _FULL = 1024 * 1024
 _SWEEP = 5.0
 _log = structlog.get_logger("dragoman.soap-tcp")
 
-Handler: TypeAlias = Callable[[SoapTcpConnection, DimeMessage], Awaitable[None]]
-"""What takes a message that a consumer sent on a connection that we opened; it may write to it."""
+Handler: TypeAlias = Callable[[SoapTcpConnection, DimeMessage, asyncio.Event], Awaitable[None]]
+"""What takes a message that a consumer sent on a connection that we opened; it may write to it.
+The event is set when the consumer has gone."""
 
 
 class SoapTcpTransport:
@@ -38,6 +41,7 @@ class SoapTcpTransport:
 
     Args:
         handler: Takes what consumers send and is no fault; without one that is thrown away.
+        parsing: Where their faults are parsed, for they are strangers; without it, here.
     """
 
     def __init__(
@@ -47,11 +51,13 @@ class SoapTcpTransport:
         limits: ClientLimits | None = None,
         tcp: TcpLimits | None = None,
         handler: Handler | None = None,
+        parsing: Parsing | None = None,
     ) -> None:
         self._dialer = dialer
         self._limits = limits or ClientLimits()
         self._tcp = tcp or TcpLimits()
         self._handler = handler
+        self._parsing = parsing
         self._loop = asyncio.get_running_loop()
         self._encoder = Encoder()
         self._destinations: dict[Hashable, _Destination] = {}
@@ -267,7 +273,7 @@ class SoapTcpTransport:
 
     async def received(self, connection: "_Outbound", message: DimeMessage) -> None:
         """Take what a consumer sent on a connection that we opened."""
-        fault = fault_in(message.envelope)
+        fault = await self._fault_in(message.envelope)
         if fault is not None:
             self.faults += 1
             _log.warning(
@@ -277,7 +283,17 @@ class SoapTcpTransport:
                 text=fault.reason,
             )
         elif self._handler is not None:
-            await self._handler(connection, message)
+            await self._handler(connection, message, connection.gone)
+
+    async def _fault_in(self, envelope: bytes) -> PeerFault | None:
+        try:
+            if self._parsing is None:
+                return read_fault(envelope)
+            return await self._parsing.run(
+                len(envelope), lambda learnt: read_fault(envelope, names=learnt), trusted=False
+            )
+        except Refused:
+            return None
 
 
 _ARRIVED = Answer(202)
@@ -361,6 +377,7 @@ class _Outbound(SoapTcpConnection):
         "again",
         "destination",
         "given_up",
+        "gone",
         "idle_since",
         "lost_posts",
         "on_their_way",
@@ -385,6 +402,7 @@ class _Outbound(SoapTcpConnection):
         self.again: asyncio.Task[None] | None = None
         """Sends by another connection what was lost on this one."""
         self.idle_since = loop.time()
+        self.gone = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def post(self, request: Request, told: Callable[[SendFailed | None], None]) -> _Post | None:
@@ -433,6 +451,7 @@ class _Outbound(SoapTcpConnection):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self.gone.set()
         self.transport_of.lost(self)
 
     def eof_received(self) -> bool:

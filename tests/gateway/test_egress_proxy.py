@@ -27,6 +27,9 @@ from gateway.settings import SettingsError, read_settings
 from gateway.tls import client_context
 from tests.gateway.certificates import Authority
 from tests.gateway.soap import running
+from tests.gateway.soap_tcp import message as message_of
+from tests.gateway.soap_tcp import until
+from tests.gateway.tcp import test_soap_tcp_egress as tcp
 from tests.gateway.test_egress import (
     ACCEPTED,
     QUICK,
@@ -338,6 +341,16 @@ class TestPolicy:
                 assert (await transport.send(message(named))).status == 202
                 assert "secret" not in repr(run.gateway.settings)
         assert len(small.seen) == 1
+
+    async def test_who_is_behind_it_is_a_stranger(self, tmp_path: Path) -> None:
+        """Though the proxy is on an address that is trusted."""
+        async with consuming(SmallProxy()) as proxy, tcp.consuming() as consumer:
+            url = f"http://127.0.0.1:{proxy.port}"
+            async with running(tmp_path / "data", egress_proxy=url, trusted="127.0.0.1") as run:
+                await run.gateway.transport.send(consumer.request("one"))
+                await until(lambda: bool(consumer.peers))
+                await consumer.peers[0].send(message_of("event"))
+                await until(lambda: bool(run.gateway.parsing._learnt))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,10 @@ import pytest
 from gateway.egress import AddressPolicy, Dialer, IPAddress, parse_target
 from gateway.egress.soap_tcp import SoapTcpTransport
 from gateway.egress.transport import Request, SendFailed
-from gateway.tcp import TcpLimits
+from gateway.parsing import Parsing
+from gateway.tcp import SoapTcpConnection, TcpLimits
+from mediation import Soap
+from mediation.dime import DimeMessage, Encoder
 from tests.gateway.certificates import Authority
 from tests.gateway.soap_tcp import RawPeer, listening, message, text_of, until
 from tests.gateway.tcp.test_soap_tcp_egress import Consumer, consuming, transporting
@@ -203,3 +206,46 @@ async def test_a_handshake_without_a_descriptor_leaves_nothing_behind(tmp_path: 
         await until(lambda: not run.server.gate.connections)
         assert not run.server.connections
         sock.close()
+
+
+def fault(names: int, salt: str) -> bytes:
+    made = "".join(f"<{salt}{number}/>" for number in range(names))
+    body = f"<f:Fault><faultcode>Server</faultcode>{made}</f:Fault>"
+    octets = f'<f:Envelope xmlns:f="{Soap.V1_1.value}"><f:Body>{body}</f:Body></f:Envelope>'
+    return Encoder().encode(DimeMessage(Soap.V1_1, octets.encode()))
+
+
+async def test_names_in_the_faults_of_consumers_are_counted() -> None:
+    """What libxml2 never forgets: of small ones by number, of large ones with their thread."""
+    parsing = Parsing()
+    dialer = Dialer(AddressPolicy(loopback=True))
+    transport = SoapTcpTransport(dialer, parsing=parsing)
+    async with consuming() as consumer:
+        await transport.send(consumer.request("0"))
+        await until(lambda: consumer.texts)
+        await consumer.peers[0].send(fault(100, "small") + fault(4000, "large"))
+        await until(lambda: transport.faults == 2)
+        assert "small99" in parsing._learnt
+        assert not any(name.startswith("large") for name in parsing._learnt)
+        await consumer.peers[0].send(fault(100, "broken").replace(b"Envelope>", b"Envelopf>"))
+        await until(lambda: parsing._unread > 0)
+    await transport.close()
+    dialer.close()
+    parsing.close()
+
+
+async def test_what_waits_for_a_consumer_ends_when_it_goes() -> None:
+    went: list[str] = []
+
+    async def wait(_: SoapTcpConnection, message: DimeMessage, gone: asyncio.Event) -> None:
+        await gone.wait()
+        went.append(text_of(message.envelope))
+
+    async with consuming() as consumer, transporting(handler=wait) as transport:
+        await transport.send(consumer.request("0"))
+        await until(lambda: consumer.texts)
+        await consumer.peers[0].send(message("poll"))
+        await asyncio.sleep(0.05)
+        assert not went
+        await consumer.peers[0].reset()
+        await until(lambda: went == ["poll"])

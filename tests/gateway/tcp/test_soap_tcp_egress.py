@@ -222,7 +222,9 @@ class TestKeptConnections:
     async def test_what_a_consumer_writes_is_read(self) -> None:
         taken: list[DimeMessage] = []
 
-        async def take(connection: SoapTcpConnection, message: DimeMessage) -> None:
+        async def take(
+            connection: SoapTcpConnection, message: DimeMessage, _: asyncio.Event
+        ) -> None:
             taken.append(message)
             connection.write(Encoder().encode(DimeMessage(Soap.V1_1, envelope("answer"))))
 
