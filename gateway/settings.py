@@ -20,6 +20,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -38,6 +39,8 @@ FILE = "dragoman.toml"
 WITHIN = ("embedded", "memory")
 """The schemes of messaging systems that live and die with the gateway."""
 _CENTURY = timedelta(days=36525)
+_CHOICE = re.compile(r"\^\(([a-z|-]+)\)\$")
+"""The pattern of a setting that is one of some words."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
 
 
@@ -293,12 +296,22 @@ def read_settings(**given: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "settings"
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise SettingsError(Reason.MESSAGE_INVALID, f"{where}: {message}") from error
+        _, text = explain(error.errors()[0])
+        raise SettingsError(Reason.MESSAGE_INVALID, text) from error
     except pydantic_settings.SettingsError as error:
         text = f'{error}: write it as {{"name": "value"}}'
         raise SettingsError(Reason.MESSAGE_INVALID, text) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(Reason.MESSAGE_INVALID, f"{FILE}: {error}") from error
+
+
+def explain(error: ErrorDetails) -> tuple[str, str]:
+    """The setting that one error of a validation is about, and a line about it that begins with
+    its name."""
+    text = str(error["msg"]).removeprefix("Value error, ")
+    if not error["loc"]:  # Of settings that do not go together: the text names one itself.
+        return text.partition(":")[0], text
+    choice = _CHOICE.fullmatch(str(error.get("ctx", {}).get("pattern", "")))
+    if choice:
+        text = f"must be {' or '.join(choice[1].split('|'))}"
+    return str(error["loc"][0]), f"{'.'.join(map(str, error['loc']))}: {text}"

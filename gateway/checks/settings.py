@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from gateway.checks.findings import Finding, fail, ok, warn
-from gateway.settings import FILE, Settings, SettingsError, read_settings
+from gateway.settings import FILE, Settings, SettingsError, explain, read_settings
 
 
 def check_settings(
@@ -36,7 +36,7 @@ def check_settings(
         if not isinstance(cause, ValidationError):
             return None, [*findings, fail("settings", f"{error}; correct it")]
         for one in cause.errors():
-            name = str(one["loc"][0]) if one["loc"] else ""
+            name, message = explain(one)
             if one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
                 meant = _meant(name, names, "{}")
                 findings.append(fail("settings", f"{FILE}: {name!r} is none; {meant}"))
@@ -46,10 +46,7 @@ def check_settings(
                 place = f"--{name.replace('_', '-')}"
             elif name in in_environment:
                 place = f"DRAGOMAN_{name.upper()}"
-            message = str(one["msg"]).removeprefix("Value error, ")
-            where = ".".join(map(str, one["loc"])) or "settings"
-            text = f"{place}: {where}: {message}; correct it there"
-            findings.append(fail("settings", text))
+            findings.append(fail("settings", f"{place}: {message}; correct it there"))
         return None, findings
     options = sum(value is not None for value in given.values())
     file = f"{FILE} is read" if Path(FILE).exists() else f"there is no {FILE} in this folder"

@@ -137,6 +137,19 @@ def test_an_option(folder: Path) -> None:
     assert "--public-url: public_url: " in only_failure("--public-url", "ftp://x")
 
 
+def test_settings_that_do_not_go_together(folder: Path) -> None:
+    """It is said of the one that asks for the other, where that was set."""
+    said = "soap_tcps_port: it needs tls_certificate; correct it there"
+    assert f"settings: --soap-tcps-port: {said}" in only_failure("--soap-tcps-port", "0")
+    line = only_failure(DRAGOMAN_SOAP_TCPS_PORT="0")
+    assert f"settings: DRAGOMAN_SOAP_TCPS_PORT: {said}" in line
+
+
+def test_words_to_choose_from(folder: Path) -> None:
+    line = only_failure(DRAGOMAN_MAILBOX_OVERFLOW="drop")
+    assert "mailbox_overflow: must be dead-letter-oldest or refuse" in line
+
+
 def test_variables_of_the_environment(folder: Path) -> None:
     """One that is none is a warning; those of other commands and of the adapter are known."""
     code, lines = doctor(
