@@ -41,6 +41,8 @@ WITHIN = ("embedded", "memory")
 _CENTURY = timedelta(days=36525)
 _CHOICE = re.compile(r"\^\(([a-z|-]+)\)\$")
 """The pattern of a setting that is one of some words."""
+_PLAIN = {"extra_forbidden": "there is no such setting", "missing": "is missing"}
+"""What pydantic says in its own terms, by its type."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
 
 
@@ -312,6 +314,8 @@ def explain(error: ErrorDetails) -> tuple[str, str]:
     if not error["loc"]:  # Of settings that do not go together: the text names one itself.
         return text.partition(":")[0], text
     choice = _CHOICE.fullmatch(str(error.get("ctx", {}).get("pattern", "")))
-    if choice:
+    if error["type"] in _PLAIN:
+        text = _PLAIN[error["type"]]
+    elif choice:
         text = f"must be {' or '.join(choice[1].split('|'))}"
     return str(error["loc"][0]), f"{'.'.join(map(str, error['loc']))}: {text}"

@@ -145,6 +145,11 @@ def test_settings_that_do_not_go_together(folder: Path) -> None:
     assert f"settings: DRAGOMAN_SOAP_TCPS_PORT: {said}" in line
 
 
+def test_a_row_with_a_setting_that_is_none(folder: Path) -> None:
+    (folder / "dragoman.toml").write_text('[[consumers]]\naddress = "x.org"\nhttps = "1.0"\n')
+    assert "dragoman.toml: consumers.0.https: there is no such setting" in only_failure()
+
+
 def test_words_to_choose_from(folder: Path) -> None:
     line = only_failure(DRAGOMAN_MAILBOX_OVERFLOW="drop")
     assert "mailbox_overflow: must be dead-letter-oldest or refuse" in line
