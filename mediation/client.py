@@ -2,8 +2,9 @@
 read. Sans-I/O, like all of this floor."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from lxml import etree
 
@@ -384,8 +385,12 @@ def read_answer(octets: bytes) -> None:
         raise AnsweredFault(fault)
 
 
-def read_received(octets: bytes) -> tuple[Received, ...] | Ended:
+def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, ...] | Ended:
     """Read what arrives at a consumer: notifications, wrapped or bare, or SubscriptionEnd.
+
+    Args:
+        room: Octets that the payloads may have together, the first in any case: each repeats the
+            namespaces of the envelope.
 
     Raises:
         Refused: It is no envelope, or a fault.
@@ -403,16 +408,26 @@ def read_received(octets: bytes) -> tuple[Received, ...] | Ended:
         word = status.replace(":", "/").rpartition("/")[2]
         return Ended(word, texts.get("Reason", ""))
     if local_name(first) == "Notify" and namespace_of(first) in TOPIC_HEADER_NAMESPACES:
-        return tuple(
-            received
-            for message in elements(first)
-            for received in _wrapped(message, action, message_id)
-        )
+        wrapped = (_wrapped(message, action, message_id) for message in elements(first))
+        return _within(room, chain.from_iterable(wrapped))
     topic = None
     for block in envelope.headers:
         if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES:
             topic = _received_topic(block)
-    return tuple(Received(topic, octets_of(child), action, message_id) for child in envelope.body)
+    bare = (Received(topic, octets_of(child), action, message_id) for child in envelope.body)
+    return _within(room, bare)
+
+
+def _within(room: int | None, events: Iterable[Received]) -> tuple[Received, ...]:
+    if room is None:
+        return tuple(events)
+    read: list[Received] = []
+    for event in events:
+        room -= len(event.payload)
+        if read and room < 0:
+            break
+        read.append(event)
+    return tuple(read)
 
 
 def _received_topic(element: etree._Element) -> Topic | None:

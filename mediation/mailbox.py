@@ -86,13 +86,18 @@ def notification_messages(envelope: bytes) -> tuple[bytes, ...]:
     """
     parts = _read(envelope)
     told: list[bytes] = []
-    room = MAX_GROWTH * max(len(envelope), SMALL)
+    room = room_for(envelope)
     for message in _messages(parts):
         room -= len(message)
         if told and room < 0:
             break
         told.append(message)
     return tuple(told)
+
+
+def room_for(envelope: bytes) -> int:
+    """Octets that the events of an envelope may have, each told by itself."""
+    return MAX_GROWTH * max(len(envelope), SMALL)
 
 
 def _messages(parts: Envelope) -> Iterator[bytes]:

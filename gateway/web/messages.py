@@ -28,7 +28,11 @@ class MessageView(BaseModel):
     topic: str | None = None
     action: str | None = None
     payload: str | None = None
-    further: list[EventView] = Field([], description="The events behind the first, if it has any.")
+    further: list[EventView] = Field(
+        [],
+        description="The events behind the first, if it has any; where they are much longer "
+        "together than the envelope, only it has all.",
+    )
     envelope: str = Field(description="All of it: a SOAP envelope.")
     since: datetime
     takes: int = Field(description="How often it was handed out, this time included.")
@@ -64,7 +68,7 @@ def _view(held: Held) -> MessageView:
 
 def _events(envelope: bytes) -> list[Received | None]:
     try:
-        received = read_received(envelope)
+        received = read_received(envelope, room=mailbox.room_for(envelope))
     except Refused:  # A fault, or deeper than a document of a stranger's may be.
         return []
     return list(received) if isinstance(received, tuple) else []

@@ -76,3 +76,20 @@ async def test_a_long_message_id_stops_no_store(tmp_path: Path, postgresql_url: 
             while execute(postgresql_url, "SELECT count(*) FROM held") != [(1,)]:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         assert not [log for log in run.logs if log["event"] == "store.failed"]
+
+
+async def test_a_short_envelope_makes_no_endless_answer(tmp_path: Path) -> None:
+    """Each of many events in an envelope with many namespaces repeats them where it is told."""
+    declared = " ".join(f'xmlns:p{number}="urn:{"x" * 110}{number}"' for number in range(58))
+    soap = SPEAKER.soap.value
+    events = "<e/>" * 2000
+    many = f'<s:Envelope xmlns:s="{soap}" {declared}><s:Body>{events}</s:Body></s:Envelope>'
+    headers = {"content_type": "application/json"}
+    async with running(tmp_path) as run:
+        box = await Box.make(run)
+        assert (await run.post(many.encode(), f"/MsgBox/{box.key}")).status == 202
+        taken = await run.request("POST", f"{box.path}/receive", b"{}", **headers)
+        assert len(taken.body) < 32 * len(many)
+        [message] = json.loads(taken.body)["messages"]
+        assert message["payload"].endswith("/>") and 0 < len(message["further"]) < 400
+        assert message["envelope"].count("<e/>") == 2000
