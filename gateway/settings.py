@@ -44,6 +44,7 @@ _CHOICE = re.compile(r"\^\(([a-z|-]+)\)\$")
 _PLAIN = {"extra_forbidden": "there is no such setting", "missing": "is missing"}
 """What pydantic says in its own terms, by its type."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
+_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 def _split(value: object) -> object:
@@ -95,6 +96,15 @@ def _is_base(value: str) -> str:
     return value
 
 
+def _is_host(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        try:
+            ip_address(value)
+        except ValueError:
+            raise ValueError(f"{value!r} must be a name or an address, and no more") from None
+    return value
+
+
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 NetworkWords = Annotated[Words, AfterValidator(_are_networks)]
 Length = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(), le=_CENTURY)]
@@ -142,7 +152,7 @@ class Settings(BaseSettings):
     soap_tcp_port: int | None = Field(None, ge=0, le=65535)
     """Where SOAP.TCP is listened for, in the clear and over TLS; nowhere without."""
     soap_tcps_port: int | None = Field(None, ge=0, le=65535)
-    soap_tcp_host: str | None = None
+    soap_tcp_host: Annotated[str, AfterValidator(_is_host)] | None = None
     """The name under which peers reach SOAP.TCP, where it is not that of ``public_url``."""
     adapter: SecretStr = SecretStr("embedded:")
     adapter_settings: dict[str, str] = {}

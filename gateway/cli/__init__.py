@@ -60,7 +60,7 @@ def _main(
         typer.Option(
             metavar="FILE",
             envvar="DRAGOMAN_CA",
-            help="The authorities that a gateway at https may have its certificate from.",
+            help="The authorities that the certificate of a gateway with TLS may be from.",
         ),
     ] = None,
     certificate: Annotated[

@@ -48,7 +48,10 @@ SpoolOption = Annotated[
     ),
 ]
 TlsCertificateOption = Annotated[
-    Path | None, typer.Option(help="Speak HTTPS with this certificate (PEM, with its chain).")
+    Path | None,
+    typer.Option(
+        help="Speak HTTPS, and soap.tcps, with this certificate (PEM, with its chain)."
+    ),
 ]
 TlsKeyOption = Annotated[
     Path | None, typer.Option(help="Its key. [in the file of the certificate]")
@@ -91,6 +94,7 @@ def serve(
       dragoman serve --host 0.0.0.0 --port 80 --public-url https://events.example.org
       dragoman serve --data /var/lib/dragoman
       dragoman serve --soap-tcp-port 8081
+      dragoman serve --host 0.0.0.0 --tls-certificate events.pem --tls-key events.key
       dragoman serve --adapter amqp://broker.example.org:5672/ --spool
       dragoman serve --mailboxes-only --host 0.0.0.0 --public-url https://boxes.example.org
     """

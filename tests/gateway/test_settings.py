@@ -30,6 +30,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.parametrize("host", ["soap.tcp://x.org", "x.org:8081", "10.1.2.3:8081", "", "x/y"])
+def test_a_host_of_soap_tcp_that_is_more(host: str) -> None:
+    with pytest.raises(SettingsError, match=r"soap_tcp_host: .* a name or an address"):
+        read_settings(soap_tcp_host=host)
+
+
+@pytest.mark.parametrize("host", ["x.org", "line-7", "10.1.2.3", "fd00::7"])
+def test_a_host_of_soap_tcp(host: str) -> None:
+    assert read_settings(soap_tcp_host=host).soap_tcp_host == host
+
+
 def test_defaults() -> None:
     settings = read_settings()
     assert (settings.host, settings.port, settings.on_loopback) == ("127.0.0.1", 8080, True)
