@@ -18,6 +18,8 @@ AT_A_TIME = 1000
 """Messages that one operation looks at."""
 REPLAYED, REPLAYED_OCTETS = 2000, 16 * 2**20
 """What is kept of one box that was sent over its streams: the newest, and one at least."""
+TRIMMED = 64
+"""Messages, or KiB of them, after which it is looked whether more is kept."""
 
 
 class Kind(Enum):
@@ -438,11 +440,12 @@ def hand(connection: Connection, key: str, lease: str, *, now: float) -> int:
         mailbox_messages.update()
         .where(mailbox_messages.c.mailbox == key, mailbox_messages.c.lease == lease)
         .values(handed=now, lease=None, until=None)
-        .returning(mailbox_messages.c.octets)
+        .returning(mailbox_messages.c.position, mailbox_messages.c.octets)
     )
-    handed = connection.execute(query).scalars().all()
-    _count(connection, key, -len(handed), -sum(handed))
-    if handed:
+    handed = connection.execute(query).all()
+    octets = sum(row.octets for row in handed)
+    _count(connection, key, -len(handed), -octets)
+    if octets > TRIMMED * 1024 or any(row.position % TRIMMED == 0 for row in handed):
         values = {"key": key, "most": REPLAYED, "octets": REPLAYED_OCTETS}
         connection.execute(_REPLAYED, values)
     return len(handed)

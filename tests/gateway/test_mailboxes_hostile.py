@@ -116,6 +116,7 @@ async def test_octets_under_leases_count(store: Store) -> None:
 async def test_what_is_kept_for_streams_that_broke_is_bounded(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rows, "TRIMMED", 1)
     monkeypatch.setattr(rows, "REPLAYED", 4)
     monkeypatch.setattr(rows, "REPLAYED_OCTETS", 100)
     mailboxes = await boxes(store)
