@@ -19,7 +19,7 @@ After an error the position in the stream is lost: nothing here looks for the ne
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 from mediation.model import Attachment
@@ -111,11 +111,13 @@ class DimeMessage:
         attachments: ``content_id`` is ID. ``media_type`` is TYPE: a media type, an
             absolute URI, or nothing where the sender did not know. Octets that are not
             ASCII are read as Latin-1, so that they go out as they came in.
+        id: ID of the first record, which refers to nothing and says nothing of the message.
     """
 
     soap: Soap | None
     envelope: bytes
     attachments: tuple[Attachment, ...] = ()
+    id: bytes = field(default=b"", compare=False)
 
     @property
     def packaged(self) -> bool:
@@ -152,7 +154,7 @@ class Encoder:
         kind, type_ = TypeFormat.UNKNOWN, b""
         if message.soap is not None:
             kind, type_ = TypeFormat.ABSOLUTE_URI, _TYPE_BY_SOAP[message.soap]
-        payloads = [(kind, b"", type_, message.envelope)]
+        payloads = [(kind, message.id, type_, message.envelope)]
         for attachment in message.attachments:
             kind, type_ = _format_of(attachment.media_type), _octets(attachment.media_type)
             payloads.append((kind, _octets(attachment.content_id), type_, attachment.content))
@@ -172,11 +174,14 @@ class Encoder:
         return b"".join(pieces)
 
 
-def encode_plain(soap: Soap, envelope: bytes) -> bytes:
-    """As `Encoder` writes an envelope without attachments: what is sent the most."""
-    size = len(envelope)
-    head = _HEADER.pack(*_PLAIN[soap], size)
-    return b"".join((head, _TYPE_PADDED[soap], envelope, _PADDING[-size & 3]))
+def encode_plain(soap: Soap, envelope: bytes, id_: bytes = b"") -> bytes:
+    """As `Encoder` writes an envelope without attachments: what is sent the most. *id_* has at
+    most 65,535 octets."""
+    size, id_size = len(envelope), len(id_)
+    octet, format_, options, type_size = _PLAIN[soap]
+    head = _HEADER.pack(octet, format_, options, id_size, type_size, size)
+    named = (head, id_, _PADDING[-id_size & 3])
+    return b"".join((*named, _TYPE_PADDED[soap], envelope, _PADDING[-size & 3]))
 
 
 class Decoder:
@@ -195,6 +200,7 @@ class Decoder:
         "_empty",
         "_envelope",
         "_error",
+        "_first_id",
         "_flags",
         "_id",
         "_ids",
@@ -231,6 +237,7 @@ class Decoder:
         self._ids: set[bytes] | None = None
         self._soap: Soap | None = None
         self._envelope: bytes | None = None
+        self._first_id = b""
         self._attachments: list[Attachment] | None = None
         self._oversize = False  # the envelope is too long, unless it is a package
         self._package = False
@@ -445,6 +452,7 @@ class Decoder:
             if self._kind == TypeFormat.ABSOLUTE_URI:
                 self._soap = _SOAP_BY_TYPE.get(self._type)
             self._envelope = _trimmed(data)
+            self._first_id = self._id
         elif self._kind != TypeFormat.NONE:
             known = self._kind in (TypeFormat.MEDIA_TYPE, TypeFormat.ABSOLUTE_URI)
             type_ = self._type.decode("latin-1") if known else ""
@@ -455,7 +463,7 @@ class Decoder:
     def _take(self) -> DimeMessage:
         """The message that is complete; begin another."""
         attachments = tuple(self._attachments) if self._attachments else ()
-        message = DimeMessage(self._soap, self._envelope or b"", attachments)
+        message = DimeMessage(self._soap, self._envelope or b"", attachments, self._first_id)
         self._begin_message()
         return message
 
@@ -486,7 +494,7 @@ def first_octets(data: bytes) -> str:
 
 _PADDING = tuple(bytes(size) for size in range(4))
 _PLAIN = {
-    soap: (_VERSION_1 | _BEGIN | _END, TypeFormat.ABSOLUTE_URI << 4, 0, 0, len(type_))
+    soap: (_VERSION_1 | _BEGIN | _END, TypeFormat.ABSOLUTE_URI << 4, 0, len(type_))
     for soap, type_ in _TYPE_BY_SOAP.items()
 }
 _TYPE_PADDED = {soap: type_ + bytes(-len(type_) & 3) for soap, type_ in _TYPE_BY_SOAP.items()}

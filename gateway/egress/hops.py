@@ -4,9 +4,14 @@ Two gateways that subscribe to each other would hand one message on for ever. Ea
 into a delivery how many gateways it has passed; the eighth goes no further.
 """
 
+from collections.abc import Sequence
+
 from filters.reasons import Reason, Refused
 
 HOPS_HEADER = "Dragoman-Hops"
+_URN = b"urn:dragoman:hops:"
+"""What begins the id of DIME's first record, where a message goes by SOAP.TCP: there is no header,
+and all readers that are known take an id, and none of them looks at it."""
 MAX_HOPS = 8
 
 
@@ -33,3 +38,16 @@ def read_hops(value: str | None) -> int:
 def hops_header(hops: int) -> tuple[str, str]:
     """The header of a delivery whose message came with *hops*."""
     return HOPS_HEADER, str(hops + 1)
+
+
+def hops_id(headers: Sequence[tuple[str, str]]) -> bytes:
+    """What `hops_header` says in *headers*, as the id of a record; empty where it says nothing."""
+    for name, value in reversed(headers):
+        if name == HOPS_HEADER:
+            return _URN + value.encode()
+    return b""
+
+
+def hops_of_id(id_: bytes) -> str | None:
+    """What `read_hops` takes, of the id of the first record of a message that came in."""
+    return id_.removeprefix(_URN).decode("latin-1") if id_.startswith(_URN) else None

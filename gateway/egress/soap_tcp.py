@@ -18,6 +18,7 @@ from filters import Refused
 from gateway.egress.addresses import Target
 from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
+from gateway.egress.hops import hops_id
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
 from gateway.parsing import Parsing
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
@@ -111,9 +112,10 @@ class SoapTcpTransport:
 
     def octets_of(self, request: Request) -> bytes:
         """*request* as DIME."""
+        hops = hops_id(request.headers)
         if not request.attachments:
-            return encode_plain(request.soap, request.body)
-        message = DimeMessage(request.soap, request.body, request.attachments)
+            return encode_plain(request.soap, request.body, hops)
+        message = DimeMessage(request.soap, request.body, request.attachments, hops)
         return self._encoder.encode(message)
 
     def arrived(self, post: "_Post", fate: Fate) -> None:

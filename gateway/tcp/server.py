@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import structlog
 
 from filters import Refused
+from gateway.egress.hops import hops_of_id
 from gateway.http import ConnectionGate, HttpLimits
 from gateway.http.handshakes import Handshaking
 from gateway.packaging import Unpacked, unpack_dime
@@ -213,12 +214,12 @@ class SoapTcpServer:
             return self.service.refuse(rejected)
         except Refused as refused:
             return self.service.refuse(Rejected(Context(soap), refused))
-        return await self.service.handle(self._arrived(unpacked, message.soap, peer, base, gone))
+        return await self.service.handle(self._arrived(unpacked, message, peer, base, gone))
 
     def _arrived(
         self,
         unpacked: Unpacked,
-        declared: Soap | None,
+        message: DimeMessage,
         peer: Peer,
         base: str,
         gone: asyncio.Event,
@@ -233,9 +234,10 @@ class SoapTcpServer:
             peer,
             base,
             hint=unpacked.soap,
-            declared=declared,
+            declared=message.soap,
             charset=unpacked.charset,
             action=unpacked.action,
+            hops=hops_of_id(message.id),
             attachments=unpacked.attachments,
             packaging=packaging,
             gone=until_gone,

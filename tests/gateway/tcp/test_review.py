@@ -12,14 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from gateway.egress import AddressPolicy, Dialer, IPAddress, parse_target
+from gateway.client import Client
+from gateway.delivery.schedule import Verdict
+from gateway.egress import MAX_HOPS, AddressPolicy, Dialer, IPAddress, parse_target
 from gateway.egress.soap_tcp import SoapTcpTransport
 from gateway.egress.transport import Request, SendFailed
 from gateway.parsing import Parsing
 from gateway.tcp import SoapTcpConnection, TcpLimits
-from mediation import Soap
+from mediation import Soap, Version
 from mediation.dime import DimeMessage, Encoder
 from tests.gateway.certificates import Authority
+from tests.gateway.soap import running
 from tests.gateway.soap_tcp import RawPeer, listening, message, text_of, until
 from tests.gateway.tcp.test_soap_tcp_egress import Consumer, consuming, transporting
 
@@ -249,3 +252,16 @@ async def test_what_waits_for_a_consumer_ends_when_it_goes() -> None:
         assert not went
         await consumer.peers[0].reset()
         await until(lambda: went == ["poll"])
+
+
+async def test_a_loop_of_gateways_ends(tmp_path: Path) -> None:
+    """What HTTP says in a header, the id of DIME's first record says."""
+    async with (
+        running(tmp_path, soap_tcp_port=0, deliver_to_self=True) as run,
+        Client(run.url, Version.WSE_2004_08) as client,
+    ):
+        await client.subscribe(f"soap.tcp://127.0.0.1:{run.soap_tcp_port}/", topic="storms")
+        await client.publish(b"<storm/>", topic="storms")
+        await until(lambda: run.gateway.soap.refusals.get("loop"))
+        assert run.gateway.courier.sender.attempts[Verdict.DELIVERED] == MAX_HOPS
+        assert run.gateway.soap.refusals["loop"] == 1
