@@ -69,6 +69,7 @@ REPLIES_AT_A_TIME = 64
 _ON_THE_CONNECTION = frozenset(
     {Reason.REPLY_ADDRESS, Reason.TOO_LARGE, Reason.RATE, Reason.UNAVAILABLE, Reason.INTERNAL}
 )
+_NEVER_ELSEWHERE = frozenset({None, Operation.PUBLISH, Operation.MAKE_CONNECTION})
 _KEPT_ALL_THE_SAME = frozenset({Reason.ACTION_UNSUPPORTED, Reason.MESSAGE_INVALID})
 """What a message may be refused for that a mailbox keeps: it need not be ours to understand."""
 _ASKED_OF_BOXES = frozenset(
@@ -427,7 +428,7 @@ class SoapService:
         """Where a fault goes, if not on the connection: what HTTP has a status for, and whether an
         event was accepted, is said there always."""
         headers, operation = context.headers, context.operation
-        if operation in (None, Operation.PUBLISH) or refused.reason in _ON_THE_CONNECTION:
+        if operation in _NEVER_ELSEWHERE or refused.reason in _ON_THE_CONNECTION:
             return None
         to = headers.fault_to
         if to is None and operation is not Operation.SUBSCRIBE:  # It may be agsh/onvif's.

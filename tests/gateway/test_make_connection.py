@@ -180,6 +180,9 @@ async def test_a_reply_address_has_no_effect(gateway: Running) -> None:
         answer = await make_connection(gateway, uri, headers=reply_to)
         assert answer.status == 200
         assert answer.message.body[0].tag == "e"
+        answer = await make_connection(gateway, None, headers=reply_to)
+        assert answer.status == 500
+        assert answer.fault.subcode == f"{{{WSMC}}}MissingSelection"
         assert consumer.waiting(url) == 0
 
 
