@@ -235,12 +235,16 @@ class TestRefusals:
         async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
             writer.close()
+            await writer.wait_closed()
+            closed.set()
 
+        closed = asyncio.Event()
         server = await asyncio.start_server(ignore, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         async with server, Client(f"soap.tcp://127.0.0.1:{port}", timeout=0.2) as client:
             with pytest.raises(GatewayError, match="no answer"):
                 await client.subscribe("http://127.0.0.1:8099/")
+        await asyncio.wait_for(closed.wait(), DEADLINE)
 
     async def test_an_end_before_the_answer(self) -> None:
         async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
