@@ -317,7 +317,7 @@ class Mailboxes:
         """Lease the oldest messages of *box*; if there are none, wait for one.
 
         Args:
-            most: Messages; about *octets* of them at most.
+            most: Messages, `AT_A_TIME` at most; about *octets* of them at most.
             wait, lease: Seconds.
             name: Of the lease; a fresh one, when None.
             gone: Returns when the reader has gone: then nothing is leased.
@@ -380,7 +380,7 @@ class Mailboxes:
                 rows.take,
                 key=box.key,
                 lease=name,
-                most=max(1, min(AT_A_TIME if most is None else most, rows.AT_A_TIME)),
+                most=max(1, min(AT_A_TIME if most is None else most, AT_A_TIME)),
                 octets=octets,
                 now=now,
                 until=now + lease,

@@ -83,6 +83,14 @@ async def test_what_was_sent_before_an_id_is_had(store: Store) -> None:
     assert await numbers(mailboxes, box) == [4, 5]
 
 
+async def test_one_answer_holds_a_bounded_number(store: Store) -> None:
+    mailboxes = await boxes(store)
+    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    await mailboxes.put(box, [(None, b"<e>%d</e>" % number) for number in range(300)])
+    assert await numbers(mailboxes, box, most=1000) == list(range(256))
+    assert await numbers(mailboxes, box) == list(range(256, 300))
+
+
 async def test_messages_under_leases_count(store: Store) -> None:
     mailboxes = await boxes(store, bounds=Bounds(messages=3))
     box = await mailboxes.make(Kind.MAILBOX, NEIGHBOUR)
