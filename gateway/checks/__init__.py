@@ -15,9 +15,10 @@ from gateway.checks.files import check_archive, check_data, check_store, is_lock
 from gateway.checks.findings import Check, Finding, Verdict, fail, first_line, warn
 from gateway.checks.machine import check_clock, check_engine, check_versions
 from gateway.checks.mailboxes import check_mailboxes
-from gateway.checks.peers import check_adapter, check_port, check_public_url
+from gateway.checks.peers import check_adapter, check_port, check_proxy, check_public_url
 from gateway.checks.settings import check_settings
 from gateway.checks.soap_tcp import check_soap_tcp
+from gateway.egress import Proxy
 
 __all__ = ["Finding", "Verdict", "examine"]
 
@@ -48,6 +49,9 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
             ("egress", partial(check_egress, settings)),
             ("mailboxes", partial(check_mailboxes, settings)),
         ]
+        if settings.egress_proxy is not None:
+            proxy = Proxy.parse(settings.egress_proxy.get_secret_value())
+            checks.append(("proxy", partial(check_proxy, proxy)))
         if settings.archive is not None:
             checks.append(("archive", partial(check_archive, settings.archive)))
     checks += [

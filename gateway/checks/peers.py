@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from adapters import AdapterError, load
 from gateway.checks.files import check_file, judge_journal
 from gateway.checks.findings import Finding, fail, first_line, ok, warn
+from gateway.egress import Proxy
 from gateway.server import ListenRefused, listen
 from gateway.settings import Settings, is_loopback
 
@@ -41,12 +42,30 @@ def check_adapter(settings: Settings) -> Iterator[Finding]:
 
 def knock(scheme: str, host: str, port: int) -> Finding:
     """Connect, no more: interests that are none would take away those of a gateway that runs."""
+    why = _unreachable(host, port)
+    if why:
+        text = f"{scheme}: {host}:{port} cannot be connected to ({why})"
+        return fail("adapter", f"{text}; see that the broker runs, and what --adapter says")
+    return ok("adapter", f"{scheme}: {host}:{port} can be connected to; a start logs in")
+
+
+def check_proxy(proxy: Proxy) -> Iterator[Finding]:
+    """What everything is sent through: without it nothing is delivered."""
+    why = _unreachable(proxy.host, proxy.port)
+    if why:
+        text = f"{proxy.host}:{proxy.port} cannot be connected to ({why})"
+        yield fail("proxy", f"{text}; see that it runs, and what egress_proxy says")
+    else:
+        yield ok("proxy", f"{proxy.host}:{proxy.port} can be connected to")
+
+
+def _unreachable(host: str, port: int) -> str:
+    """Why nobody listens there; nothing where somebody does."""
     try:
         socket.create_connection((host, port), timeout=CONNECTED).close()
     except OSError as error:
-        text = f"{scheme}: {host}:{port} cannot be connected to ({error.strerror or error})"
-        return fail("adapter", f"{text}; see that the broker runs, and what --adapter says")
-    return ok("adapter", f"{scheme}: {host}:{port} can be connected to; a start logs in")
+        return error.strerror or str(error) or "no answer"
+    return ""
 
 
 def check_port(settings: Settings, runs: bool) -> Iterator[Finding]:

@@ -331,6 +331,16 @@ def test_a_broker_is_connected_to() -> None:
     assert finding.verdict is Verdict.FAIL and "cannot be connected to" in finding.text
 
 
+def test_a_proxy_is_connected_to(folder: Path) -> None:
+    with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as proxy:
+        where = f"127.0.0.1:{proxy.getsockname()[1]}"
+        url = f"http://user:hunter2@{where}"
+        code, lines = doctor(DRAGOMAN_EGRESS_PROXY=url)
+        assert (code, of(lines, "proxy")) == (0, f"ok    proxy: {where} can be connected to")
+    line = only_failure(DRAGOMAN_EGRESS_PROXY=url)
+    assert f"proxy: {where} cannot be connected to" in line and "hunter2" not in line
+
+
 def test_a_port_that_another_program_has(folder: Path) -> None:
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as other:
         line = only_failure("--port", str(other.getsockname()[1]))
