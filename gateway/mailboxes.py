@@ -455,10 +455,15 @@ class Mailboxes:
 
     async def redrive(self, numbers: Collection[int] | None) -> int:
         """Put dead letters back into their boxes, those of *numbers* or all; how many."""
-        again = await self._store.submit(partial(rows.redrive, numbers=numbers, now=time.time()))
-        for key in again:
-            self._wake(key)
-        return sum(again.values())
+        total = 0
+        while True:
+            redrive = partial(rows.redrive, numbers=numbers, now=time.time())
+            again = await self._store.submit(redrive)
+            for key in again:
+                self._wake(key)
+            total += sum(again.values())
+            if sum(again.values()) < rows.AT_A_TIME:
+                return total
 
     async def rewind(self, box: Mailbox, after: int) -> int:
         """The reader of a stream has all up to position *after*, and wants the rest again; how

@@ -83,6 +83,17 @@ async def test_what_was_sent_before_an_id_is_had(store: Store) -> None:
     assert await numbers(mailboxes, box) == [4, 5]
 
 
+async def test_all_dead_letters_go_back_however_many(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "AT_A_TIME", 3)
+    mailboxes = await boxes(store, bounds=Bounds(messages=1))
+    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    await fill(mailboxes, box, *range(8))
+    assert await mailboxes.redrive(None) == 7
+    assert sorted(await numbers(mailboxes, box)) == list(range(8))
+
+
 async def test_one_answer_holds_a_bounded_number(store: Store) -> None:
     mailboxes = await boxes(store)
     box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
