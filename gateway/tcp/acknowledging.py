@@ -199,6 +199,8 @@ class Acknowledgements:
 
     def _reached(self) -> int:
         """Of all octets ever written, how many the peer's system has at least."""
+        if self._transport.is_closing():
+            return -1  # It may have thrown away what it could not write; its loss is told soon.
         # What the transport still has comes first: until it is written, the system knows nothing.
         left = self._transport.get_write_buffer_size() + self._unflushed
         if self._descriptor is not None:

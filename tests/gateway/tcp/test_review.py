@@ -6,6 +6,7 @@ import os
 import resource
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Sequence
 from ipaddress import ip_address
 from pathlib import Path
@@ -265,3 +266,24 @@ async def test_a_loop_of_gateways_ends(tmp_path: Path) -> None:
         await until(lambda: run.gateway.soap.refusals.get("loop"))
         assert run.gateway.courier.sender.attempts[Verdict.DELIVERED] == MAX_HOPS
         assert run.gateway.soap.refusals["loop"] == 1
+
+
+async def test_what_a_reset_connection_never_took_is_sent_again() -> None:
+    """The loop learns of the reset when it writes: the system has nothing of that, and nothing is
+    on its way."""
+    async with transporting() as transport:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            target = parse_target(f"soap.tcp://127.0.0.1:{listener.getsockname()[1]}/")
+            await transport.send(Request(target, b"<e>0</e>", ()))
+            lane = transport.lane(target)
+            assert lane is not None
+            first, _ = listener.accept()
+            first.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            first.close()
+            told: list[SendFailed | None] = []
+            assert lane.post(Request(target, b"<e>1</e>", ()), told.append)
+            await until(lambda: told)
+            assert told == [None]
+            listener.settimeout(SOON)
+            with listener.accept()[0] as second:
+                assert b"<e>1</e>" in second.recv(4096)
