@@ -177,7 +177,8 @@ async def test_a_gateway_in_front_of_nats(python: Path, server: str, tmp_path: P
 
 
 def test_a_scheme_that_is_misspelt(python: Path, tmp_path: Path) -> None:
-    command = (str(python.with_name("dragoman")), "serve", "--adapter", "nast://localhost")
+    program = str(python.with_name("dragoman"))
+    command = (program, "serve", "--port", "0", "--adapter", "nast://localhost")
     with pytest.raises(subprocess.CalledProcessError) as caught:
         run(SECONDS, *command, "--data", str(tmp_path))
     assert "did you mean nats:?" in caught.value.stderr
