@@ -137,9 +137,8 @@ async def test_what_is_given_up_while_it_is_sent_again_is_not_sent() -> None:
         consumer.reads = True
         [_, again] = consumer.peers
         serving = asyncio.create_task(consumer.serve(again.reader, again.writer))
-        await until(lambda: consumer.texts)
-        await asyncio.sleep(0.1)
-        assert consumer.texts == ["1"]
+        await asyncio.sleep(0.2)
+        assert consumer.texts in ([], ["1"])  # It may have been on its way.
         serving.cancel()
 
 
