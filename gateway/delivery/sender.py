@@ -330,7 +330,8 @@ class Sender:
             if pending:
                 await asyncio.wait(pending)
         posted = [parcel for parcel, flight in mine.items() if not isinstance(flight, asyncio.Task)]
-        self._stopping = asyncio.Event()
+        if self._stopping is None:  # Else another owner stops, and waits for the same event.
+            self._stopping = asyncio.Event()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(end):
                 while any(parcel in self._flying for parcel in posted):
