@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequ
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 import structlog
@@ -294,12 +295,18 @@ class Mailboxes:
         if dropped:
             self.dropped += dropped
             _log.warning("mailbox.overflow", mailbox=box.id, dropped=dropped)
-        self._wake(box.key)
+        self._wake(box.key, len(envelopes))
 
-    def _wake(self, key: str) -> None:
-        for waiter in self._waiting.pop(key, ()):
+    def _wake(self, key: str, number: int | None = None) -> None:
+        """Let *number* of those who wait look, or all: more than there are messages would find
+        nothing, and keep the store busy."""
+        waiting = self._waiting.get(key, set())
+        for waiter in list(islice(waiting, number)):
+            waiting.discard(waiter)
             if not waiter.done():
                 waiter.set_result(None)
+        if not waiting:
+            self._waiting.pop(key, None)
 
     # What goes out.
 
@@ -332,6 +339,7 @@ class Mailboxes:
         try:
             while True:
                 waiter = self._wait_for(box.key) if wait > 0 else None
+                looks_again = False
                 try:
                     batch = await self._take(box, most, octets, lease, name)
                     left = end - loop.time()
@@ -346,9 +354,13 @@ class Mailboxes:
                     )
                     if leaving is not None and leaving.done():
                         return batch
+                    looks_again = True
                 finally:
                     if waiter is not None:
+                        woken = waiter.done()
                         self._wait_no_more(box.key, waiter)
+                        if woken and not looks_again:  # Another may have what it was woken for.
+                            self._wake(box.key, 1)
         finally:
             if leaving is not None:
                 leaving.cancel()

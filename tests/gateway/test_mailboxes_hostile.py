@@ -1,10 +1,12 @@
 """Mailboxes whose readers and senders do what they should not, and crashes where they hurt most."""
 
+import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from sqlalchemy import create_engine
@@ -92,6 +94,31 @@ async def test_all_dead_letters_go_back_however_many(
     await fill(mailboxes, box, *range(8))
     assert await mailboxes.redrive(None) == 7
     assert sorted(await numbers(mailboxes, box)) == list(range(8))
+
+
+async def test_a_message_wakes_one_reader(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    take = rows.take
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return take(*arguments, **options)
+
+    monkeypatch.setattr(rows, "take", counted)
+    mailboxes = await boxes(store)
+    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    readers = [asyncio.create_task(mailboxes.take(box, most=1, wait=30.0)) for _ in range(40)]
+    async with asyncio.timeout(4.0):  # Before they look again by themselves.
+        while looks < 40:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        for number in range(20):
+            await fill(mailboxes, box, number)
+        await mailboxes.put(box, [(None, b"<e>%d</e>" % number) for number in range(20, 40)])
+        batches = await asyncio.gather(*readers)
+    taken = [int(one.envelope[3:-4]) for batch in batches for one in batch.messages]
+    assert sorted(taken) == list(range(40))
+    assert looks < 100
 
 
 async def test_one_answer_holds_a_bounded_number(store: Store) -> None:
