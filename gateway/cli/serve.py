@@ -49,9 +49,7 @@ SpoolOption = Annotated[
 ]
 TlsCertificateOption = Annotated[
     Path | None,
-    typer.Option(
-        help="Speak HTTPS, and soap.tcps, with this certificate (PEM, with its chain)."
-    ),
+    typer.Option(help="Speak HTTPS, and soap.tcps, with this certificate (PEM, with its chain)."),
 ]
 TlsKeyOption = Annotated[
     Path | None, typer.Option(help="Its key. [in the file of the certificate]")
