@@ -357,6 +357,8 @@ def is_outage(error: Exception) -> bool:
     """Whether the database fails, rather than what was asked of it."""
     if isinstance(error, IntegrityError | DataError | ProgrammingError | NotSupportedError):
         return False
+    if str(getattr(getattr(error, "orig", None), "sqlstate", None)).startswith(_LIMIT):
+        return False  # An index row that is too long, say.
     return isinstance(error, DBAPIError | TimeoutError | sqlite3.Error)
 
 
@@ -428,6 +430,8 @@ def _first_line(error: BaseException) -> str:
     return str(error).partition("\n")[0][:200]
 
 
+_LIMIT = "54"
+"""The class of PostgreSQL's program_limit_exceeded."""
 _CONFLICTS = frozenset({"40001", "40P01", "55P03", "23503", "23505"})
 """serialization_failure, deadlock_detected, lock_not_available; and what a row that another
 replica just made or removed leads to: foreign_key_violation, unique_violation."""

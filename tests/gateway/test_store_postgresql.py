@@ -1,6 +1,7 @@
 """The store on PostgreSQL: what a network and other replicas can do to a transaction."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from sqlalchemy import Connection, event, text
+from sqlalchemy.exc import OperationalError
 
 from gateway.store import Store, StoreUnavailable, Totals, totals
 from gateway.store import outbox as rows
@@ -172,3 +174,21 @@ async def test_durability_is_not_the_databases_choice(postgresql_url: str) -> No
         found = await store.submit(lambda c: c.execute(text("SHOW synchronous_commit")).scalar())
         await store.close()
         assert found == expected
+
+
+async def test_what_exceeds_a_limit_of_the_server_is_no_outage(stores: tuple[Store, Store]) -> None:
+    """An index takes 2,704 octets; what is longer spoils nothing but itself."""
+    store, _ = stores
+
+    def too_long(connection: Connection) -> None:
+        row = {"id": random.Random(1).randbytes(6000).hex()}
+        connection.execute(
+            text("INSERT INTO replicas (number, id, heartbeat) VALUES (900, :id, 0)"), row
+        )
+
+    refused, counted_ = store.submit(too_long), store.submit(count)
+    with pytest.raises(OperationalError):
+        await refused
+    await counted_
+    assert store.writable
+    assert await counted(store) == 1
