@@ -301,6 +301,7 @@ class Gateway:
                 self.transport,
                 prefetch=adapter.capabilities.prefetch,
                 window=window,
+                parsing=self.parsing,
                 producer=f"{self._base}/soap",
                 give_up=self._give_up,
                 schedule=schedule,

@@ -17,6 +17,7 @@ from functools import partial
 import structlog
 
 from adapters import Delivery
+from filters import Refused
 from gateway.delivery.backlogs import MOST, MOST_OCTETS, Backlogs, take_up
 from gateway.delivery.ledger import CROWD, RETRY, Law, Ledger
 from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, State
@@ -33,9 +34,11 @@ from gateway.egress import (
     Transports,
     hops_header,
 )
+from gateway.parsing import Parsing
 from gateway.store import Reason, Store, totals
 from gateway.store.outbox import Backlog
-from mediation import delivery_id, render
+from mediation import PeerFault, delivery_id, render
+from mediation.answers import read_fault
 
 PATIENCE = 1.0
 """Seconds without an answer after which a delivery is held."""
@@ -67,6 +70,7 @@ class Courier:
         share: What of the work it does, where several gateways share it.
         author: What tells its positions from those of others: see `next_position`.
         sender: The sender that it has in common with others.
+        parsing: Where consumers' answers are parsed; on the loop's own thread without.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class Courier:
         share: Share | None = None,
         author: int | None = None,
         sender: Sender | None = None,
+        parsing: Parsing | None = None,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -95,6 +100,7 @@ class Courier:
         self._producer = producer
         self._give_up = give_up
         self._schedule = schedule or Schedule()
+        self._parsing = parsing
         self._share = share
         self._author = author
         self._partition = share.partition if share else None
@@ -299,7 +305,8 @@ class Courier:
 
     async def send(self, parcel: Parcel) -> Outcome:
         answer = await self._transport.send(self._request(parcel))
-        outcome = judge(answer, now=time.time())
+        fault = await self._fault_in(answer.body) if answer.body else None
+        outcome = judge(answer, fault, now=time.time())
         if answer.dropped and outcome.verdict is Verdict.DELIVERED:
             self.sender.attachments_dropped += answer.dropped
             _log.info(
@@ -308,6 +315,17 @@ class Courier:
                 attachments=answer.dropped,
             )
         return outcome
+
+    async def _fault_in(self, body: bytes) -> PeerFault | None:
+        """The fault in an answer, parsed where the names that a stranger makes up are bounded."""
+        try:
+            if self._parsing is None:
+                return read_fault(body)
+            return await self._parsing.run(
+                len(body), lambda learnt: read_fault(body, names=learnt), trusted=False
+            )
+        except Refused:
+            return None
 
     def post(self, parcel: Parcel, told: Callable[[Parcel, Outcome], None]) -> Posted | None:
         outbox = parcel.outbox

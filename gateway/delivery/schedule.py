@@ -6,7 +6,7 @@ from enum import Enum
 
 from gateway.delivery.breaker import FIRST_PROBE
 from gateway.egress import Answer, FailureKind, SendFailed
-from mediation import fault_in
+from mediation import PeerFault
 
 DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 28800.0)
 """Seconds from one attempt to the next: eleven attempts in about a day."""
@@ -72,17 +72,16 @@ _REJECTING = frozenset({400, 401, 402, 403, 405, 406, 407, 411, 412, 413, 414, 4
 _RETRYING = frozenset({404, 408, 409, 421, 423, 424, 425, 426, 428, 429, 431})
 
 
-def judge(answer: Answer, *, now: float) -> Outcome:
+def judge(answer: Answer, fault: PeerFault | None, *, now: float) -> Outcome:
     """What *answer*, received at POSIX time *now*, means for the delivery.
 
-    A fault decides, where the body has one; else the status.
+    The *fault* in its body decides, where it has one; else the status.
     """
     status = answer.status
     if 200 <= status < 300 and not answer.body:
         return (
             DELIVERED if status in (200, 202) else Outcome(Verdict.DELIVERED, status, answered=True)
         )
-    fault = fault_in(answer.body)
     verdict = _by_status(status)
     if fault is not None and (200 <= status < 300 or status == 500):
         verdict = Verdict.REJECTED if fault.permanent else Verdict.RETRY

@@ -16,7 +16,7 @@ from gateway.egress import Answer, FailureKind, SendFailed
 from gateway.leases import LeaseRefused, LeaseTerms, grant
 from gateway.quotas import TokenBucket
 from gateway.store import Totals
-from mediation import NEVER, UNSPECIFIED, Expiry, Family
+from mediation import NEVER, UNSPECIFIED, Expiry, Family, fault_in
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOAP_12 = (
@@ -69,7 +69,8 @@ RESPONSE = (
     ],
 )
 def test_answers(status: int, body: str, verdict: Verdict) -> None:
-    outcome = judge(Answer(status, body.encode()), now=0.0)
+    answer = Answer(status, body.encode())
+    outcome = judge(answer, fault_in(answer.body), now=0.0)
     assert outcome.verdict is verdict
     assert outcome.answered
     assert not outcome.connecting
@@ -89,7 +90,7 @@ def test_answers(status: int, body: str, verdict: Verdict) -> None:
     ],
 )
 def test_retry_after(said: str, seconds: float | None) -> None:
-    outcome = judge(Answer(503, headers={"retry-after": said}), now=60.0)
+    outcome = judge(Answer(503, headers={"retry-after": said}), None, now=60.0)
     assert outcome.retry_after == seconds
 
 

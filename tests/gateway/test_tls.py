@@ -506,7 +506,7 @@ class TestProgram:
         ("row", "said"),
         [
             ('http = "2"', "consumers.0.http: Input should be '1.0' or '1.1'"),
-            ('htp = "1.0"', "consumers.0.htp: Extra inputs are not permitted"),
+            ('htp = "1.0"', "consumers.0.htp: there is no such setting"),
             ('via = "http://127.1"', "consumers.0.via: 'http://127.1' is no address"),
             ('client_key = "x"', "consumers.0: client_key: a client_certificate belongs to it"),
         ],
