@@ -338,7 +338,7 @@ async def test_a_restart(broker: RabbitMQ, name: str) -> None:
         inbox = Inbox(adapter, SECONDS)
         await adapter.publish(confirmed)
         held = await inbox.take(40, settle=False)
-        assert len({delivery.partition for delivery in held}) > 4
+        assert len({delivery.partition for delivery in held}) > 1
         await asyncio.to_thread(broker.stop)
         with pytest.raises(AdapterUnavailable):
             await adapter.publish([storm()])
