@@ -290,10 +290,11 @@ class Gateway:
         schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
         sender = Sender(slots=settings.slots, probe=schedule.probe)
 
-        # With a broker all that is unsettled may repeat after a crash; with our own system, little.
+        # Half of what the broker hands out, so that one slow consumer never has all of it. With our
+        # own system less, for that is what may repeat after a crash.
         window = WINDOW
         if settings.scheme not in WITHIN:
-            window = max(WINDOW, adapter.capabilities.prefetch)
+            window = max(WINDOW, adapter.capabilities.prefetch // 2)
 
         def make_courier(share: Share | None = None) -> Courier:
             return Courier(

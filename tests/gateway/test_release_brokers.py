@@ -127,7 +127,7 @@ async def delivered(acknowledged: set[str], those: Sequence[OneConsumer]) -> Non
     """Wait until each consumer has everything; what does not come is lost."""
     for consumer in those:
         try:
-            await consumer.have_all(acknowledged, BACK)
+            await consumer.have_all(acknowledged, 2 * BACK)
         except TimeoutError:
             lost = acknowledged - set(consumer.numbers)
             pytest.fail(f"{len(lost)} messages are lost: {sorted(lost)[:20]}")
