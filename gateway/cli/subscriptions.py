@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.errors import CommandFailed
+from gateway.cli.deleting import delete_each
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
 from gateway.cli.output import facts, json_line, line, moment, note, table
-from gateway.client import Administration, GatewayError, Record
+from gateway.client import Administration, Record
 
 subscriptions = group("subscriptions", "List, show and end subscriptions.")
 subscriptions.callback()(help_alone)
@@ -85,31 +85,7 @@ def delete(
     Example:
       dragoman subscriptions delete 5b1f0c9a3e77 90cc41d2ab05
     """
-    deleted, missed = asyncio.run(_delete(context, gateway, ids))
-    if output is Form.JSON:
-        json_line({"deleted": deleted})
-    else:
-        for id_ in deleted:
-            line(f"deleted {id_}")
-    if missed:
-        raise CommandFailed("; ".join(missed))
-
-
-async def _delete(
-    context: typer.Context, gateway: str, ids: list[str]
-) -> tuple[list[str], list[str]]:
-    """The ids that are gone now, and what is wrong with the others."""
-    deleted, missed = [], []
-    async with Administration(gateway, tls=tls(context)) as administration:
-        for id_ in dict.fromkeys(ids):
-            try:
-                await administration.delete_subscription(id_)
-                deleted.append(id_)
-            except GatewayError as error:
-                if error.status != 404:
-                    raise
-                missed.append(str(error).rstrip("."))
-    return deleted, missed
+    delete_each(context, gateway, ids, output, Administration.delete_subscription)
 
 
 def _row(record: Record) -> list[object]:

@@ -10,8 +10,6 @@ import pytest
 from filters import Reason, Refused
 from gateway.egress import Request, Target
 from gateway.mailboxes import (
-    Mailboxes,
-    MailboxQuotas,
     MailboxTransport,
     MailboxUnknown,
     mailbox_target,
@@ -21,6 +19,7 @@ from gateway.quotas import QuotaExceeded
 from gateway.store import Store, deadletters
 from gateway.store import mailboxes as rows
 from gateway.store.mailboxes import Bounds, Kind, Mailbox
+from tests.gateway.stored_boxes import boxes, fill, numbers
 from tests.gateway.stores import on_each_store
 
 STRANGER = Peer("192.0.2.1", trusted=False)
@@ -36,23 +35,6 @@ async def store(store_url: str) -> AsyncIterator[Store]:
     await store.start()
     yield store
     await store.close()
-
-
-async def boxes(store: Store, **quotas: object) -> Mailboxes:
-    mailboxes = Mailboxes(store, MailboxQuotas(**quotas))  # type: ignore[arg-type]
-    await mailboxes.start()
-    return mailboxes
-
-
-async def fill(mailboxes: Mailboxes, box: Mailbox, *numbers: int) -> None:
-    for number in numbers:
-        await mailboxes.put(box, [(f"urn:m:{number}", b"<e>%d</e>" % number)])
-
-
-async def numbers(mailboxes: Mailboxes, box: Mailbox, **options: object) -> list[int]:
-    batch = await mailboxes.take(box, **options)  # type: ignore[arg-type]
-    await mailboxes.handed_over(batch, True)
-    return [int(one.envelope[3:-4]) for one in batch.messages]
 
 
 async def test_what_is_put_in_is_taken_in_order_and_once(store: Store) -> None:

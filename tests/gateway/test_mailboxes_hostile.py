@@ -15,7 +15,6 @@ from filters import Reason, Refused
 from gateway import mailboxes as module
 from gateway.consumers import LONGEST_NAME, Consumers
 from gateway.egress import AddressPolicy, AddressRefused
-from gateway.mailboxes import Mailboxes, MailboxQuotas
 from gateway.peers import Peer
 from gateway.store import Store
 from gateway.store import mailboxes as rows
@@ -23,6 +22,7 @@ from gateway.store.mailboxes import Bounds, Kind, Mailbox
 from gateway.store.outbox import Reason as Death
 from mediation import EndpointReference, Wsa
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from tests.gateway.stored_boxes import boxes, fill, numbers
 from tests.gateway.stores import execute, on_each_store
 
 NEIGHBOUR = Peer("127.0.0.1", trusted=True)
@@ -36,23 +36,6 @@ async def store(store_url: str) -> AsyncIterator[Store]:
     await store.start()
     yield store
     await store.close()
-
-
-async def boxes(store: Store, **quotas: object) -> Mailboxes:
-    mailboxes = Mailboxes(store, MailboxQuotas(**quotas))  # type: ignore[arg-type]
-    await mailboxes.start()
-    return mailboxes
-
-
-async def fill(mailboxes: Mailboxes, box: Mailbox, *numbers: int) -> None:
-    for number in numbers:
-        await mailboxes.put(box, [(f"urn:m:{number}", b"<e>%d</e>" % number)])
-
-
-async def numbers(mailboxes: Mailboxes, box: Mailbox, **options: object) -> list[int]:
-    batch = await mailboxes.take(box, **options)  # type: ignore[arg-type]
-    await mailboxes.handed_over(batch, True)
-    return [int(one.envelope[3:-4]) for one in batch.messages]
 
 
 async def test_what_a_stream_got_late_is_not_lost_with_what_it_got_before(store: Store) -> None:

@@ -1,0 +1,23 @@
+"""Mailboxes on a store alone: made, filled and emptied."""
+
+from gateway.mailboxes import Mailboxes, MailboxQuotas
+from gateway.store import Store
+from gateway.store.mailboxes import Mailbox
+
+
+async def boxes(store: Store, **quotas: object) -> Mailboxes:
+    mailboxes = Mailboxes(store, MailboxQuotas(**quotas))  # type: ignore[arg-type]
+    await mailboxes.start()
+    return mailboxes
+
+
+async def fill(mailboxes: Mailboxes, box: Mailbox, *numbers: int) -> None:
+    for number in numbers:
+        await mailboxes.put(box, [(f"urn:m:{number}", b"<e>%d</e>" % number)])
+
+
+async def numbers(mailboxes: Mailboxes, box: Mailbox, **options: object) -> list[int]:
+    """What a taker got, and has now."""
+    batch = await mailboxes.take(box, **options)  # type: ignore[arg-type]
+    await mailboxes.handed_over(batch, True)
+    return [int(one.envelope[3:-4]) for one in batch.messages]
