@@ -11,6 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from filters import Reason, Refused
+from mediation import PeerFault
+from mediation.answers import read_fault
 
 T = TypeVar("T")
 
@@ -92,6 +94,16 @@ class Parsing:
         finally:
             if last:
                 threads.shutdown(wait=False)
+
+    async def fault_in(self, octets: bytes) -> PeerFault | None:
+        """The fault in a consumer's message, which is a stranger's; None where there is none, or it
+        cannot be read now."""
+        try:
+            return await self.run(
+                len(octets), lambda learnt: read_fault(octets, names=learnt), trusted=False
+            )
+        except Refused:
+            return None
 
     def close(self) -> None:
         self._threads.shutdown(wait=False)

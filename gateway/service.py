@@ -243,7 +243,6 @@ class Gateway:
                 SCHEME: MailboxTransport(self.mailboxes),
             },
             dialer,
-            posting={"soap.tcp": tcp, "soap.tcps": tcp},
         )
         self.farewells = Farewells(self.transport, consumers)
         self.subscriptions = Subscriptions(

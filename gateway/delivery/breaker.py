@@ -28,11 +28,6 @@ class Breaker:
     def open(self) -> bool:
         return self.until is not None
 
-    @property
-    def calm(self) -> bool:
-        """Whether it is closed and counts no failure."""
-        return self.until is None and not self._failures
-
     def blocks(self, now: float) -> bool:
         """Whether nothing, not even a probe, may start."""
         return self.until is not None and now < self.until

@@ -17,7 +17,6 @@ from functools import partial
 import structlog
 
 from adapters import Delivery
-from filters import Refused
 from gateway.delivery.backlogs import MOST, MOST_OCTETS, Backlogs, take_up
 from gateway.delivery.ledger import CROWD, RETRY, Law, Ledger
 from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, State
@@ -28,17 +27,16 @@ from gateway.egress import (
     FailureKind,
     Lane,
     Posted,
+    Posting,
     Request,
     SendFailed,
     Transport,
-    Transports,
     hops_header,
 )
 from gateway.parsing import Parsing
 from gateway.store import Reason, Store, totals
 from gateway.store.outbox import Backlog
-from mediation import PeerFault, delivery_id, render
-from mediation.answers import read_fault
+from mediation import delivery_id, render
 
 PATIENCE = 1.0
 """Seconds without an answer after which a delivery is held."""
@@ -70,7 +68,7 @@ class Courier:
         share: What of the work it does, where several gateways share it.
         author: What tells its positions from those of others: see `next_position`.
         sender: The sender that it has in common with others.
-        parsing: Where consumers' answers are parsed; on the loop's own thread without.
+        parsing: Where consumers' answers are parsed.
     """
 
     def __init__(
@@ -95,12 +93,12 @@ class Courier:
     ) -> None:
         self._store = store
         self._transport = transport
-        self._posting = transport if isinstance(transport, Transports) else None
+        self._posting = transport if isinstance(transport, Posting) else None
         self._loop = asyncio.get_running_loop()
         self._producer = producer
         self._give_up = give_up
         self._schedule = schedule or Schedule()
-        self._parsing = parsing
+        self._parsing = parsing or Parsing()
         self._share = share
         self._author = author
         self._partition = share.partition if share else None
@@ -305,7 +303,7 @@ class Courier:
 
     async def send(self, parcel: Parcel) -> Outcome:
         answer = await self._transport.send(self._request(parcel))
-        fault = await self._fault_in(answer.body) if answer.body else None
+        fault = await self._parsing.fault_in(answer.body) if answer.body else None
         outcome = judge(answer, fault, now=time.time())
         if answer.dropped and outcome.verdict is Verdict.DELIVERED:
             self.sender.attachments_dropped += answer.dropped
@@ -315,17 +313,6 @@ class Courier:
                 attachments=answer.dropped,
             )
         return outcome
-
-    async def _fault_in(self, body: bytes) -> PeerFault | None:
-        """The fault in an answer, parsed where the names that a stranger makes up are bounded."""
-        try:
-            if self._parsing is None:
-                return read_fault(body)
-            return await self._parsing.run(
-                len(body), lambda learnt: read_fault(body, names=learnt), trusted=False
-            )
-        except Refused:
-            return None
 
     def post(self, parcel: Parcel, told: Callable[[Parcel, Outcome], None]) -> Posted | None:
         outbox = parcel.outbox
@@ -363,16 +350,6 @@ class Courier:
             outbox.flying.discard(parcel)
             return
         entry = outbox.entry
-        if outcome is DELIVERED and parcel.state is State.LIVE and outbox.breaker.calm:
-            # As below, for what happens the most.
-            outbox.smooth = True
-            if entry.failing_attempts:
-                entry.failing_attempts, entry.failing_since = 0, None
-            outbox.flying.discard(parcel)
-            parcel.state = State.DONE
-            self.ledger.resolved(parcel.message, entry, "delivered")
-            self._after(outbox)
-            return
         now = self._loop.time()
         if outcome.verdict is Verdict.RETRY:
             outbox.smooth = False

@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 import structlog
 
-from filters import Refused
 from gateway.egress.addresses import Target
 from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
@@ -22,7 +21,6 @@ from gateway.egress.hops import hops_id
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
 from gateway.parsing import Parsing
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
-from mediation.answers import PeerFault, read_fault
 from mediation.dime import DimeMessage, Encoder, encode_plain
 
 _CONNECTIONS = 4
@@ -42,7 +40,7 @@ class SoapTcpTransport:
 
     Args:
         handler: Takes what consumers send and is no fault; without one that is thrown away.
-        parsing: Where their faults are parsed, for they are strangers; without it, here.
+        parsing: Where their faults are parsed, for they are strangers.
     """
 
     def __init__(
@@ -58,7 +56,7 @@ class SoapTcpTransport:
         self._limits = limits or ClientLimits()
         self._tcp = tcp or TcpLimits()
         self._handler = handler
-        self._parsing = parsing
+        self._parsing = parsing or Parsing()
         self._loop = asyncio.get_running_loop()
         self._encoder = Encoder()
         self._destinations: dict[Hashable, _Destination] = {}
@@ -127,11 +125,10 @@ class SoapTcpTransport:
         elif fate is Fate.LATE or connection.given_up or self._closed:
             connection.given_up = True  # What was posted behind it must not overtake it.
             post.told(_failure(fate))
-        elif connection.lost_posts:
-            connection.lost_posts.append(post)
         else:
             connection.lost_posts.append(post)
-            self._post_again(connection)
+            if len(connection.lost_posts) == 1:
+                self._post_again(connection)
 
     def _post_again(self, connection: "_Outbound") -> None:
         """The connection had been closed meanwhile, perhaps: send what was lost by another."""
@@ -275,7 +272,7 @@ class SoapTcpTransport:
 
     async def received(self, connection: "_Outbound", message: DimeMessage) -> None:
         """Take what a consumer sent on a connection that we opened."""
-        fault = await self._fault_in(message.envelope)
+        fault = await self._parsing.fault_in(message.envelope)
         if fault is not None:
             self.faults += 1
             _log.warning(
@@ -286,16 +283,6 @@ class SoapTcpTransport:
             )
         elif self._handler is not None:
             await self._handler(connection, message, connection.gone)
-
-    async def _fault_in(self, envelope: bytes) -> PeerFault | None:
-        try:
-            if self._parsing is None:
-                return read_fault(envelope)
-            return await self._parsing.run(
-                len(envelope), lambda learnt: read_fault(envelope, names=learnt), trusted=False
-            )
-        except Refused:
-            return None
 
 
 _ARRIVED = Answer(202)

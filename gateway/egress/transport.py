@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from gateway.egress.addresses import Target
 from mediation.model import Attachment, Packaging
@@ -125,6 +125,7 @@ class Lane(Protocol):
         of the loop. None: it cannot begin now, and was not."""
 
 
+@runtime_checkable
 class Posting(Protocol):
     """A transport that has lanes."""
 

@@ -27,17 +27,13 @@ class Transports:
     Args:
         by_scheme: One for each scheme that targets may have.
         dialer: What they share; closed with them.
-        posting: Those of them that can begin at once.
     """
 
-    def __init__(
-        self,
-        by_scheme: Mapping[str, Transport],
-        dialer: Dialer,
-        posting: Mapping[str, Posting] | None = None,
-    ) -> None:
+    def __init__(self, by_scheme: Mapping[str, Transport], dialer: Dialer) -> None:
         self._by_scheme = dict(by_scheme)
-        self._posting = dict(posting or {})
+        self._posting = {
+            scheme: one for scheme, one in by_scheme.items() if isinstance(one, Posting)
+        }
         self._dialer = dialer
 
     async def send(self, request: Request) -> Answer:

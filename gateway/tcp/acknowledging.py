@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import cast
-from weakref import WeakKeyDictionary
 
 from gateway.http.delivered import unacknowledged
+from gateway.tcp.loops import OfEachLoop
 
 _SOONEST, _LATEST = 0.001, 0.05
 _EAGER = 16
@@ -34,8 +34,7 @@ class _Eager:
     asked in each turn of the loop, for its own timers are not finer than a millisecond; of many
     some have always something to do meanwhile."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._hoping: dict[Acknowledgements, None] = {}
         self._due = False
 
@@ -50,21 +49,22 @@ class _Eager:
         if self._due:
             return
         self._due = True
+        loop = asyncio.get_running_loop()
         if len(self._hoping) <= _FEW:
-            self._loop.call_soon(self._ask)
+            loop.call_soon(self._ask)
         else:
-            self._loop.call_later(_SOONEST, self._ask)
+            loop.call_later(_SOONEST, self._ask)
 
     def _ask(self) -> None:
         self._due = False
-        now = self._loop.time()
+        now = asyncio.get_running_loop().time()
         for one in list(self._hoping):
             one.ask(now)
         if self._hoping:
             self._call()
 
 
-_EAGER_OF: WeakKeyDictionary[asyncio.AbstractEventLoop, _Eager] = WeakKeyDictionary()
+_eager_of = OfEachLoop(_Eager)
 
 
 class Acknowledgements:
@@ -105,10 +105,7 @@ class Acknowledgements:
         self._misses = 0
         self._pause = _SOONEST
         self._clear = False  # nothing was on its way, the last time
-        eager = _EAGER_OF.get(loop)
-        if eager is None:
-            eager = _EAGER_OF[loop] = _Eager(loop)
-        self._eager = eager
+        self._eager = _eager_of(loop)
 
     @property
     def waiting(self) -> int:

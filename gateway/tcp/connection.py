@@ -15,10 +15,10 @@ While we do not read, the sender is not late. What is idle has neither clock nor
 import asyncio
 from collections.abc import Callable
 from typing import cast
-from weakref import WeakKeyDictionary
 
 from gateway.tcp.acknowledging import Acknowledgements, Fate
 from gateway.tcp.limits import TcpLimits
+from gateway.tcp.loops import OfEachLoop
 from mediation.dime import Decoder, DimeError, DimeMessage, Phase
 
 
@@ -26,13 +26,12 @@ class _Flusher:
     """Writes what was given to the connections of a loop in one of its turns: of several messages
     for one connection one call of the system (uvloop makes one for each write)."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+    def __init__(self) -> None:
         self._full: list[SoapTcpConnection] = []
 
     def add(self, connection: "SoapTcpConnection") -> None:
         if not self._full:
-            self._loop.call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self._flush)
         self._full.append(connection)
 
     def _flush(self) -> None:
@@ -41,7 +40,7 @@ class _Flusher:
             connection.flush()
 
 
-_FLUSHER_OF: WeakKeyDictionary[asyncio.AbstractEventLoop, _Flusher] = WeakKeyDictionary()
+_flusher_of = OfEachLoop(_Flusher)
 
 
 class SoapTcpConnection(asyncio.Protocol):
@@ -83,10 +82,7 @@ class SoapTcpConnection(asyncio.Protocol):
         self._octets = 0  # of the message under way
         self._begun = 0.0  # when it began
         self._head: tuple[int, float] | None = None  # the record whose head is under way, since
-        flusher = _FLUSHER_OF.get(loop)
-        if flusher is None:
-            flusher = _FLUSHER_OF[loop] = _Flusher(loop)
-        self._flusher = flusher
+        self._flusher = _flusher_of(loop)
         self._full: list[bytes] | None = None  # what is to be written in this turn of the loop
         self._full_octets = 0
         self._processing = 0
