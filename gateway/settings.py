@@ -261,20 +261,24 @@ class Settings(BaseSettings):
         for name in ("tls_key", "tls_client_ca", "tls_names"):
             if getattr(self, name) and self.tls_certificate is None:
                 raise ValueError(f"{name}: needs tls_certificate, too")
+        if self.soap_tcps_port is not None and self.tls_certificate is None:
+            raise ValueError("soap_tcps_port: it needs tls_certificate")
         if self.egress_key and self.egress_certificate is None:
             raise ValueError("egress_key: needs egress_certificate, too")
+        return self
+
+    @model_validator(mode="after")
+    def _nothing_is_published_to_mailboxes_only(self) -> Self:
+        if self.mailboxes_only:
+            if "adapter" in self.model_fields_set and self.scheme != "memory":
+                raise ValueError("mailboxes_only: nothing is published then; leave the adapter out")
+            self.adapter = SecretStr("memory:")
         return self
 
     @property
     def web_scheme(self) -> str:
         """What the HTTP port speaks."""
         return "https" if self.tls_certificate else "http"
-
-    @model_validator(mode="after")
-    def _tls_needs_a_certificate(self) -> Self:
-        if self.soap_tcps_port is not None and self.tls_certificate is None:
-            raise ValueError("soap_tcps_port: it needs tls_certificate")
-        return self
 
     @property
     def scheme(self) -> str:

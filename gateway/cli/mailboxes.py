@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.deleting import delete_each
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
-from gateway.cli.output import facts, json_line, line, moment, note, table
+from gateway.cli.output import facts, json_line, line, moment
+from gateway.cli.resources import delete_each, list_all
 from gateway.client import Administration, Record
 
 mailboxes = group("mailboxes", "List, show and delete mailboxes.")
@@ -33,20 +33,15 @@ def list_(
       dragoman mailboxes list
       dragoman mailboxes list --output json | jq '.[] | select(.dropped > 0)'
     """
-
-    async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return [record async for record in administration.mailboxes()]
-
-    records = asyncio.run(run())
-    if output is Form.JSON:
-        json_line(records)
-        return
-    if not records:
-        note("There are no mailboxes.")
-        return
-    for text in table(_COLUMNS, map(_row, records)):
-        line(text)
+    list_all(
+        context,
+        gateway,
+        output,
+        Administration.mailboxes,
+        columns=_COLUMNS,
+        row=_row,
+        none="There are no mailboxes.",
+    )
 
 
 def show(

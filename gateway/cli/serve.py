@@ -10,7 +10,6 @@ from gateway.cli.errors import CommandFailed
 
 if TYPE_CHECKING:
     from gateway.service import Gateway
-    from gateway.settings import Settings
 
 
 HostOption = Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")]
@@ -118,27 +117,12 @@ def serve(
         tls_client_ca=tls_client_ca,
         mailboxes_only=mailboxes_only,
     )
-    if settings.mailboxes_only:
-        settings = _without_a_broker(settings)
     set_up_logs(settings.log, settings.log_format)
     try:
         code = run(settings, started=_greet)
     except DataInUse as error:
         raise CommandFailed(str(error), LOCK_TAKEN) from error
     raise typer.Exit(code)
-
-
-def _without_a_broker(settings: "Settings") -> "Settings":
-    """*settings* with a messaging system that keeps nothing, for nothing is published.
-
-    Raises:
-        CommandFailed: They name another.
-    """
-    from pydantic import SecretStr
-
-    if "adapter" in settings.model_fields_set and settings.scheme != "memory":
-        raise CommandFailed("mailboxes_only: nothing is published then; leave the adapter out")
-    return settings.model_copy(update={"adapter": SecretStr("memory:")})
 
 
 def _greet(gateway: "Gateway", port: int) -> None:

@@ -1,10 +1,11 @@
 """Fixtures of the gateway's tests."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
+from gateway.store import Store
 from tests.gateway.stores import sqlite_url
 from tests.postgresql import fresh_database, needs_postgresql
 
@@ -26,3 +27,12 @@ def postgresql_url() -> Iterator[str]:
     needs_postgresql()
     with fresh_database() as url:
         yield url
+
+
+@pytest.fixture
+async def store(store_url: str) -> AsyncIterator[Store]:
+    """A store on an empty database."""
+    store = Store(store_url)
+    await store.start()
+    yield store
+    await store.close()

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
@@ -27,14 +26,6 @@ NEIGHBOUR = Peer("127.0.0.1", trusted=True)
 
 
 pytestmark = on_each_store
-
-
-@pytest.fixture
-async def store(store_url: str) -> AsyncIterator[Store]:
-    store = Store(store_url)
-    await store.start()
-    yield store
-    await store.close()
 
 
 async def test_what_is_put_in_is_taken_in_order_and_once(store: Store) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -28,14 +27,6 @@ from tests.gateway.stores import execute, on_each_store
 NEIGHBOUR = Peer("127.0.0.1", trusted=True)
 
 pytestmark = on_each_store
-
-
-@pytest.fixture
-async def store(store_url: str) -> AsyncIterator[Store]:
-    store = Store(store_url)
-    await store.start()
-    yield store
-    await store.close()
 
 
 async def test_what_a_stream_got_late_is_not_lost_with_what_it_got_before(store: Store) -> None:

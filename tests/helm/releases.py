@@ -62,7 +62,7 @@ EVERYTHING: dict[str, Any] = {
     "tls": {"existingSecret": "pods-tls", "clientCaKey": "ca.crt"},
     "soapTcp": {"enabled": True, "port": 9081, "tlsPort": 9082, "host": "tcp.example.org"},
     "egress": {"ca": {"configMap": "authorities"}, "proxy": {"url": PROXY}},
-    "mailboxes": MAILBOXES["mailboxes"],
+    "mailboxes": {**MAILBOXES["mailboxes"], "only": False},
     "settings": {
         "destinations": [{"exchange": "orders", "pattern": "eu.#", "namespace": "urn:o"}],
         "tls_names": [{"name": "plant.example.org", "certificate": "/certificates/plant.pem"}],

@@ -251,7 +251,7 @@ def test_secrets_that_exist() -> None:
     [
         pytest.param({"adapter": {"url": "amqp://dragoman:new@rabbitmq/"}}, id="a credential"),
         pytest.param({"settings": {"log": "debug"}}, id="a setting"),
-        pytest.param({"mailboxes": {"only": True}}, id="what is offered"),
+        pytest.param({"mailboxes": {"messages": 7}}, id="what is offered"),
         pytest.param({"egress": {"proxy": {"url": "http://proxy:3128"}}}, id="the proxy"),
     ],
 )
@@ -543,6 +543,11 @@ def test_every_setting_can_be_given() -> None:
             {"egress": {"proxy": {"url": PROXY, "existingSecret": {"name": "proxy"}}}},
             "egress.proxy: give url or existingSecret.name, not both",
             id="two proxies",
+        ),
+        pytest.param(
+            {"mailboxes": {"only": True}, "adapter": {"url": RABBITMQ}},
+            "mailboxes.only: nothing is published",
+            id="a broker for mailboxes alone",
         ),
         pytest.param(
             {"mailboxes": {"overflow": "drop"}}, "/mailboxes/overflow", id="an unknown overflow"

@@ -47,6 +47,9 @@
 {{- if and .Values.egress.ca.secret .Values.egress.ca.configMap }}
 {{- fail "egress.ca: give secret or configMap, not both" }}
 {{- end }}
+{{- if and .Values.mailboxes.only (or (eq $system "broker") (and .Values.adapter.url (eq $system "embedded"))) }}
+{{- fail "mailboxes.only: nothing is published then; leave adapter out" }}
+{{- end }}
 {{- if and .Values.ingress.enabled (not .Values.ingress.host) }}
 {{- fail "ingress.host: an Ingress needs the name that peers use" }}
 {{- end }}

@@ -1,14 +1,41 @@
-"""What the commands share that delete things by their ids."""
+"""What the commands share that list and delete what has an id."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import typer
 
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, tls
-from gateway.cli.output import json_line, line
-from gateway.client import Administration, GatewayError
+from gateway.cli.output import json_line, line, note, table
+from gateway.client import Administration, GatewayError, Record
+
+
+def list_all(
+    context: typer.Context,
+    gateway: str,
+    output: Form,
+    records_of: Callable[[Administration], AsyncIterator[Record]],
+    *,
+    columns: Sequence[str],
+    row: Callable[[Record], list[object]],
+    none: str,
+) -> None:
+    """Print a table of all records, or *none* where there are none."""
+
+    async def run() -> list[Record]:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            return [record async for record in records_of(administration)]
+
+    records = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(records)
+        return
+    if not records:
+        note(none)
+        return
+    for text in table(columns, map(row, records)):
+        line(text)
 
 
 def delete_each(
