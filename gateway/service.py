@@ -289,11 +289,11 @@ class Gateway:
         schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
         sender = Sender(slots=settings.slots, probe=schedule.probe)
 
-        # Half of what the broker hands out, so that one slow consumer never has all of it. With our
-        # own system less, for that is what may repeat after a crash.
+        # A broker hands out few at a time, and whom they wait for too long has them in the store.
+        # Our own system hands out many, which may repeat after a crash.
         window = WINDOW
         if settings.scheme not in WITHIN:
-            window = max(WINDOW, adapter.capabilities.prefetch // 2)
+            window = max(WINDOW, adapter.capabilities.prefetch)
 
         def make_courier(share: Share | None = None) -> Courier:
             return Courier(

@@ -39,14 +39,16 @@ from gateway.store.outbox import Backlog
 from mediation import delivery_id, render
 
 PATIENCE = 1.0
-"""Seconds without an answer after which a delivery is held."""
+"""Seconds after which a delivery that is not made is held."""
 HURRY = 0.05
-"""The same, at least, for an attempt while half of the messaging system's window is unsettled, or
-half of what may lie in memory does."""
+"""The same, at least, while half of the messaging system's window is unsettled, or half of what may
+lie in memory does: whom it all waits for must not hold the others up."""
 HURRY_FACTOR = 8.0
-"""Then an attempt hangs that takes so many times as long as the answered ones do: when it is this
-process that is busy, all take long and none hangs."""
-SWEEP = 0.25
+"""Then a delivery is late that takes so many times as long as the answered attempts do: when it is
+this process that is busy, all take long and nobody is late."""
+SWEEP = 0.05
+STALLED = 0.025
+"""A sweep that is so much later than it should be says nothing: answers may lie in our sockets."""
 HOPELESS = 5 * 86400.0
 HOPELESS_ATTEMPTS = 20
 
@@ -120,6 +122,7 @@ class Courier:
         self._messages: dict[Message, None] = {}
         self._outboxes: dict[Entry, Outbox] = {}
         self._sweeping = False
+        self._sweep_at = 0.0
         self._stopped = False
         self._abandoned = False
         self._position = 0
@@ -204,6 +207,7 @@ class Courier:
 
     @property
     def patience(self) -> float:
+        """Seconds after which a delivery, or an attempt, is late."""
         crowded = self.ledger.live > CROWD // 2 and self.ledger.messages > 1
         if self.ledger.messages < self._half and not crowded:
             return PATIENCE
@@ -212,11 +216,14 @@ class Courier:
     def _sweep_later(self) -> None:
         if not self._sweeping:
             self._sweeping = True
-            self._loop.call_later(SWEEP, self._sweep)
+            self._sweep_at = self._loop.time() + SWEEP
+            self._loop.call_at(self._sweep_at, self._sweep)
 
     def _sweep(self) -> None:
-        """Messages that are not delivered within a second go to the store, for whom they wait."""
-        old = self._loop.time() - PATIENCE
+        """Messages that are late go to the store, for whom they wait."""
+        now = self._loop.time()
+        stalled = now > self._sweep_at + STALLED
+        old = now - (PATIENCE if stalled else self.patience)
         for message in list(self._messages):
             if message.pending == 0:
                 del self._messages[message]

@@ -107,6 +107,30 @@ async def test_window_overflows_into_the_store(run: Engine, sinks: Consumers) ->
     await run.at_rest(delivered=150)
 
 
+async def test_slow_consumer_has_its_messages_in_the_store_while_others_wait(
+    store_url: str, sinks: Consumers
+) -> None:
+    """It answers each attempt in time, but has all that the messaging system hands out."""
+    late, other = sinks.add(slow(0.02)), sinks.add()
+    async with engine(store_url, prefetch=64, window=64) as run:
+        for url in (late.url, other.url):
+            await run.subscribe(url)
+        entries = [run.entries[:1]] * 200 + [run.entries[1:]] * 20
+
+        async def hand_out() -> None:
+            for number, to in enumerate(entries, 1):
+                await until(lambda: sum(not letter.settled for letter in run.letters) < 64)
+                run.publish(number, to=to)
+
+        handing_out = asyncio.create_task(hand_out())
+        await other.have(20)
+        assert late.count < 40  # One after the other it would have had 150.
+        await handing_out
+        assert await late.have(200) == numbered(200)
+        assert other.numbers == numbered(20, 201)
+        await run.at_rest(delivered=220)
+
+
 @on_each_store
 async def test_hung_attempt_is_held_and_not_repeated(run: Engine, sinks: Consumers) -> None:
     """After a second its message is settled; the answer that comes at last removes the row."""
