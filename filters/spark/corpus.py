@@ -2,14 +2,19 @@
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from lxml import etree
 
 from filters.documents import parse_document
 from filters.reasons import FilterError
 
 MAX_LINE = 8 * 2**20
+"""Octets of one JSON line."""
 COLUMNS = ("xml", "payload")
 """Where a document is in a row: the first of these that there is."""
 
@@ -20,7 +25,16 @@ class CorpusError(Exception):
     """A corpus cannot be used; the text says why, in one line."""
 
 
-def read_corpus(paths: Sequence[Path], most: int) -> list[bytes]:
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Messages in UTF-8, each of which `filters.parse_document` takes."""
+
+    messages: tuple[bytes, ...]
+    left_out: int
+    """How many others were read that it does not take."""
+
+
+def read_corpus(paths: Sequence[Path], most: int) -> Corpus:
     """At most *most* documents, evenly from the whole corpus, in its order.
 
     Args:
@@ -32,19 +46,28 @@ def read_corpus(paths: Sequence[Path], most: int) -> list[bytes]:
     files = [file for path in paths for file in _files(path)]
     total = sum(1 for file in files for _ in _documents(file))
     every = max(1, -(-total // most))
-    kept = []
+    kept: list[bytes] = []
+    left_out = 0
     for number, octets in enumerate(one for file in files for one in _documents(file)):
-        if number % every == 0 and _is_document(octets):
-            kept.append(octets)
+        if number % every:
+            continue
+        document = _accepted(octets)
+        if document is None:
+            left_out += 1
+        else:
+            kept.append(document)
     if not kept:
         named = ", ".join(map(str, paths))
-        raise CorpusError(f"{named}: no XML documents ({', '.join(_SUFFIXES)})")
-    return kept
+        found = f"none of {total:,} documents can be used" if total else "no XML documents"
+        raise CorpusError(f"{named}: {found} ({', '.join(_SUFFIXES)})")
+    return Corpus(tuple(kept), left_out)
 
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(one for one in path.rglob("*") if one.name.endswith(_SUFFIXES))
+    if not path.exists():
+        raise CorpusError(f"{path}: No such file or directory")
     if not path.name.endswith(_SUFFIXES):
         raise CorpusError(f"{path}: none of {', '.join(_SUFFIXES)}")
     return [path]
@@ -58,28 +81,66 @@ def _documents(path: Path) -> Iterator[bytes]:
             yield from _parquet(path)
         else:
             yield from _json_lines(path)
-    except (OSError, EOFError, ValueError) as error:
+    except OSError as error:
+        raise CorpusError(f"{path}: {error.strerror or error}") from error
+    except ImportError as error:
+        raise CorpusError(
+            f"{path}: Parquet needs {error.name}: pip install 'dragoman[spark]'"
+        ) from error
+    except (EOFError, ValueError, zlib.error) as error:
         raise CorpusError(f"{path}: {error}") from error
 
 
 def _json_lines(path: Path) -> Iterator[bytes]:
     with path.open("rb") as raw:
         file: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-        while line := file.readline(MAX_LINE):
-            values = json.loads(line)
-            yield values[_column(list(values))].encode()
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
+            if not line.strip():
+                continue
+            if len(line) == MAX_LINE:
+                raise ValueError(f"line {number}: over {MAX_LINE:,} octets")
+            try:
+                yield _text_of(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"line {number}: {error}") from error
+
+
+def _text_of(line: bytes) -> bytes:
+    """The document in a line of JSON."""
+    try:
+        values = json.loads(line)
+    except ValueError:
+        raise ValueError("not JSON") from None
+    if not isinstance(values, dict):
+        raise ValueError("not an object")
+    column = _column(list(values))
+    if not isinstance(values[column], str):
+        raise ValueError(f"{column} is no text")
+    text: str = values[column]
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{column} has half of a surrogate pair") from None
 
 
 def _parquet(path: Path) -> Iterator[bytes]:
+    import pyarrow
     from pyarrow import parquet
 
     with path.open("rb") as raw:
         file = parquet.ParquetFile(raw)
         column = _column(file.schema_arrow.names)
+        type_ = file.schema_arrow.field(column).type
+        if not any(check(type_) for check in _texts(pyarrow.types)):
+            raise ValueError(f"{column} is no text, but {type_}")
         for batch in file.iter_batches(batch_size=1024, columns=[column]):
             for value in batch.column(0).to_pylist():
                 if value is not None:
                     yield value.encode() if isinstance(value, str) else value
+
+
+def _texts(types: Any) -> tuple[Any, ...]:
+    return types.is_string, types.is_large_string, types.is_binary, types.is_large_binary
 
 
 def _column(names: Sequence[str]) -> str:
@@ -89,9 +150,14 @@ def _column(names: Sequence[str]) -> str:
     raise ValueError(f"neither {' nor '.join(COLUMNS)} among its names")
 
 
-def _is_document(octets: bytes) -> bool:
+def _accepted(octets: bytes) -> bytes | None:
+    """A document in UTF-8; None if `filters` does not take it."""
     try:
-        parse_document(octets)
+        root = parse_document(octets)
     except FilterError:
-        return False
-    return True
+        return None
+    try:
+        octets.decode()
+    except UnicodeDecodeError:
+        return etree.tostring(root, encoding="UTF-8")
+    return octets

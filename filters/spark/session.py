@@ -49,11 +49,9 @@ def require_spark() -> None:
             f"this needs {' and '.join(missing)}: pip install 'dragoman[spark]' installs what"
             " Spark wants"
         )
-    java_home = os.environ.get("JAVA_HOME")
-    if not (shutil.which("java") or (java_home and shutil.which(f"{java_home}/bin/java"))):
-        raise SparkUnavailable(
-            "Spark needs Java 17 or later: there is no java in PATH or JAVA_HOME"
-        )
+    if _java() is None:
+        home = os.environ.get("JAVA_HOME")
+        raise _needs_java(f"there is none in {f'JAVA_HOME ({home})' if home else 'PATH'}")
 
 
 @contextmanager
@@ -93,9 +91,7 @@ def session(
         try:
             spark = builder.getOrCreate()
         except Exception as exc:
-            raise SparkUnavailable(
-                f"Spark does not start with {master}: {first_line(exc)}{log and f' (see {log})'}"
-            ) from exc
+            raise _failure(master, exc, log) from exc
     if log:
         atexit.register(Path(log).unlink, missing_ok=True)
     spark.sparkContext.setLogLevel("ERROR")
@@ -113,6 +109,34 @@ def first_line(error: Exception) -> str:
         # Of a worker's traceback, the line that it ends with.
         return f"a worker failed: {raised[-1].strip()}"
     return re.sub(r"^[\w.$]+(?:Exception|Error): ", "", lines[0])
+
+
+def _java() -> str | None:
+    """The Java machine that Spark's scripts choose."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(f"{home}/bin/java" if home else "java")
+
+
+def _needs_java(found: str) -> SparkUnavailable:
+    return SparkUnavailable(
+        f"Spark needs Java 17 or later, and {found}; on Debian, apt-get install"
+        " default-jre-headless brings it"
+    )
+
+
+def _failure(master: str | None, error: Exception, log: str) -> SparkUnavailable:
+    """Why Spark does not start. What Java said is in the file *log*, if it was started here; it is
+    kept when a person has to read it."""
+    said = Path(log).read_text(errors="replace") if log else ""
+    if "UnsupportedClassVersionError" in said:
+        known = _needs_java(f"{_java()} is older")
+    elif "All masters are unresponsive" in said:
+        known = SparkUnavailable(f"no master answers at {master}")
+    else:
+        where = f" (see {log})" if log else ""
+        return SparkUnavailable(f"Spark does not start with {master}: {first_line(error)}{where}")
+    Path(log).unlink()
+    return known
 
 
 @contextmanager

@@ -93,7 +93,7 @@ def filters(
     """
     settings = read_conf(conf)
     with failures(), _refusals():
-        octets = tuple(read_corpus(corpus, MAX_CORPUS)) if corpus else ()
+        octets = _messages(corpus) if corpus else ()
         plan = _plan(PRESETS[preset.value], octets, workload, engine)
         counts = tuple(sorted(set(count))) if count else plan.counts
         plan = replace(
@@ -114,6 +114,14 @@ def filters(
     (out / "report.html").write_text(report, encoding="utf-8")
     _print(outcome)
     note(f"Wrote {out / 'figures.parquet'} and {out / 'report.html'}")
+
+
+def _messages(paths: list[Path]) -> tuple[bytes, ...]:
+    read = read_corpus(paths, MAX_CORPUS)
+    if read.left_out:
+        total = read.left_out + len(read.messages)
+        note(f"left out: {read.left_out:,} of {total:,} messages, which are no XML or too large")
+    return read.messages
 
 
 def _plan(
