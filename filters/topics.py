@@ -6,7 +6,7 @@ namespace unless it was added from another one.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 _ESCAPES = {"%": "%25", "/": "%2F", "{": "%7B"}
@@ -21,9 +21,11 @@ class Step:
     name: str
 
     def __str__(self) -> str:
+        name = self.name
         # Only a name from a broker, or in WS-Messenger's dialect (`/WsntRoundTripTestTopic`),
         # can hold one of these; escaped, the text of every topic can be read back.
-        name = re.sub(r"[%/{]", lambda found: _ESCAPES[found[0]], self.name)
+        if "%" in name or "/" in name or "{" in name:
+            name = re.sub(r"[%/{]", lambda found: _ESCAPES[found[0]], name)
         return f"{{{self.namespace}}}{name}" if self.namespace else name
 
 
@@ -32,10 +34,18 @@ class Topic:
     """A concrete topic: ``{http://www.onvif.org/ver10/topics}RuleEngine/Cell/Motion``."""
 
     steps: tuple[Step, ...]
+    _text: str = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Every message's topic is written, and looked up in several tables; it is made once.
+        object.__setattr__(self, "_text", "/".join(map(str, self.steps)))
 
     def __str__(self) -> str:
         """Clark notation; `parse_clark` is the inverse."""
-        return "/".join(map(str, self.steps))
+        return self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
 
 
 DEFAULT_TOPIC = Topic((Step(None, "wseTopic"),))

@@ -66,4 +66,11 @@ def test_text_in_a_dialect() -> None:
 
 @given(TOPICS)
 def test_a_topic_survives_pickling(topic: Topic) -> None:
-    assert pickle.loads(pickle.dumps(topic)) == topic
+    again = pickle.loads(pickle.dumps(topic))
+    assert (again, str(again), hash(again)) == (topic, str(topic), hash(topic))
+
+
+@given(TOPICS)
+def test_equal_topics_have_one_hash(topic: Topic) -> None:
+    again = Topic(tuple(Step(step.namespace, step.name) for step in topic.steps))
+    assert again == topic and hash(again) == hash(topic)
