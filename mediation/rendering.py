@@ -1,8 +1,11 @@
 """Notifications as each subscriber reads them: rendered once for a shape, with holes that are
 filled with strings prepared at Subscribe.
 
-A rendering is octets with three holes: the message id, the consumer's headers (To and its
-reference parameters), and the subscription reference.
+Most of its octets depend on the shape, the topic and the action alone, which recur from message to
+message: they are a *frame*, made once.
+
+    frame    message id    frame    consumer's headers, event's headers
+    frame    subscription reference    frame    payload    frame
 """
 
 import re
@@ -65,25 +68,44 @@ class Recipient:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendering:
-    """A notification in one shape; ``parts`` are the octets around the holes."""
+class _Frame:
+    """What is the same in all messages of one shape, topic and action."""
 
-    action: str
     http_headers: tuple[tuple[str, str], ...]
-    parts: tuple[bytes, bytes, bytes, bytes]
+    before_id: bytes
+    before_headers: bytes
+    before_reference: bytes
+    before_payload: bytes
+    after_payload: bytes
+
+
+@dataclass(slots=True)  # Not frozen: that makes it dearer, for every message.
+class Rendering:
+    """A notification in one shape."""
+
+    frame: _Frame
+    headers: bytes
+    payload: bytes
+
+    @property
+    def http_headers(self) -> tuple[tuple[str, str], ...]:
+        return self.frame.http_headers
 
     def fill(self, recipient: Recipient, message_id: str) -> bytes:
         """The envelope for one recipient."""
-        first, second, third, last = self.parts
+        frame = self.frame
         return b"".join(
             (
-                first,
+                frame.before_id,
                 message_id.encode(),
-                second,
+                frame.before_headers,
                 recipient.headers,
-                third,
+                self.headers,
+                frame.before_reference,
                 recipient.reference,
-                last,
+                frame.before_payload,
+                self.payload,
+                frame.after_payload,
             )
         )
 
@@ -142,29 +164,52 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     whose publisher gave no producer reference."""
     action = _action(notification, shape)
     topic = notification.topic or DEFAULT_TOPIC
-    start = envelope_start(shape.soap, shape.wsa)
-    first = f"{start}<wsa:Action>{xml_text(action)}</wsa:Action><wsa:MessageID>"
-    second = "</wsa:MessageID>"
-    headers = b"".join(notification.headers).decode()
-    payload = notification.payload.decode()
-    if shape.version.family is Family.WSE:
-        headers += _topic("wsnt:Topic", topic, shape.dialect, f' xmlns:wsnt="{names.WSN_1_3}"')
     if shape.version.family is Family.WSE or shape.raw:
-        third, last = headers + ENVELOPE_MIDDLE, payload + ENVELOPE_END
+        frame = _frame(shape, topic, action, "")
     else:
-        third = (
-            f'{headers}{ENVELOPE_MIDDLE}<wsnt:Notify xmlns:wsnt="{names.WSN_1_3}">'
-            "<wsnt:NotificationMessage>"
+        named = notification.producer
+        remembered = named is None or not (named.properties or named.parameters or named.metadata)
+        frame = (_frame if remembered else _make_frame)(shape, topic, action, named or producer)
+    headers = notification.headers
+    return Rendering(frame, b"".join(headers) if headers else b"", notification.payload)
+
+
+def _make_frame(
+    shape: Shape, topic: Topic, action: str, producer: EndpointReference | str
+) -> _Frame:
+    """*producer* is a reference, or the address of one in the subscriber's version; only wrapped
+    messages have it."""
+    before_id = (
+        f"{envelope_start(shape.soap, shape.wsa)}<wsa:Action>{xml_text(action)}</wsa:Action>"
+    )
+    before_reference, before_payload, after_payload = ENVELOPE_MIDDLE, "", ENVELOPE_END
+    if shape.version.family is Family.WSE:
+        declaration = f' xmlns:wsnt="{names.WSN_1_3}"'
+        before_reference = _topic("wsnt:Topic", topic, shape.dialect, declaration) + ENVELOPE_MIDDLE
+    elif not shape.raw:
+        before_reference = (
+            f'{ENVELOPE_MIDDLE}<wsnt:Notify xmlns:wsnt="{names.WSN_1_3}"><wsnt:NotificationMessage>'
         )
-        epr = write_epr(notification.producer or EndpointReference(producer, shape.epr), shape.epr)
-        last = (
+        if isinstance(producer, str):
+            producer = EndpointReference(producer, shape.epr)
+        before_payload = (
             f"{_topic('wsnt:Topic', topic, shape.dialect)}"
-            f"<wsnt:ProducerReference>{epr}</wsnt:ProducerReference>"
-            f"<wsnt:Message>{payload}</wsnt:Message>"
-            f"</wsnt:NotificationMessage></wsnt:Notify>{ENVELOPE_END}"
+            f"<wsnt:ProducerReference>{write_epr(producer, shape.epr)}</wsnt:ProducerReference>"
+            "<wsnt:Message>"
         )
-    parts = (first.encode(), second.encode(), third.encode(), last.encode())
-    return Rendering(action, http_headers(shape.soap, action), parts)
+        after_payload = f"</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>{ENVELOPE_END}"
+    return _Frame(
+        http_headers(shape.soap, action),
+        f"{before_id}<wsa:MessageID>".encode(),
+        b"</wsa:MessageID>",
+        before_reference.encode(),
+        before_payload.encode(),
+        after_payload.encode(),
+    )
+
+
+_frame = lru_cache(maxsize=1024)(_make_frame)
+"""Topics, actions and addresses have at most a few KiB each."""
 
 
 def _action(notification: Notification, shape: Shape) -> str:
@@ -182,17 +227,27 @@ _START_TAG = re.compile(
     rb"<(?:(?P<prefix>%b):)?(?P<local>%b)"
     rb"(?P<attributes>(?:\s+[^\s=<>\"'/&]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*/?>" % (_NAME, _NAME)
 )
+_LONGEST_TAG = 512
+"""Octets of a start tag whose action is remembered."""
 _ATTRIBUTE = re.compile(rb"([^\s=<>\"'/&]+)\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
 
 
 def payload_action(payload: bytes) -> str:
     """The action of an event that came without one: its root's name as ``namespace/local``."""
-    start = _START_TAG.match(payload)
-    if start is None or b"&" in start[0]:
-        return _parsed_action(payload)
-    prefix, local = start["prefix"], start["local"].decode()
+    end = payload.find(b">") + 1
+    action = _tag_action(payload[:end]) if end <= _LONGEST_TAG else _tag_action.__wrapped__(payload)
+    return action or _parsed_action(payload)
+
+
+@lru_cache(maxsize=1024)
+def _tag_action(start: bytes) -> str | None:
+    """The action by the start tag that *start* begins with; None where that takes a parser."""
+    tag = _START_TAG.match(start)
+    if tag is None or b"&" in tag[0]:
+        return None
+    prefix, local = tag["prefix"], tag["local"].decode()
     declaration = b"xmlns:" + prefix if prefix else b"xmlns"
-    for name, double, single in _ATTRIBUTE.findall(start["attributes"]):
+    for name, double, single in _ATTRIBUTE.findall(tag["attributes"]):
         if name == declaration:
             return _named_action((double or single).decode(), local)
     return _named_action("", local)

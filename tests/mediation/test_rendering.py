@@ -5,6 +5,7 @@ import gzip
 import itertools
 import json
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from mediation import (
     Notification,
     Policy,
     Received,
+    Shape,
     Soap,
     Spec,
     Version,
@@ -32,7 +34,7 @@ from mediation import (
     write_publish,
 )
 from mediation.notification import NOTIFY_ACTION
-from mediation.rendering import payload_action
+from mediation.rendering import _frame, _tag_action, payload_action
 from tests.mediation.schemas import Validator
 from tests.mediation.support import (
     NOW,
@@ -299,6 +301,49 @@ def test_one_rendering_serves_all_of_a_shape() -> None:
         assert shape_of(one) == shape_of(subscription())
         octets = rendering.fill(prepare(one), "urn:uuid:m")
         assert text(octets, "//s:Header/wsa:To") == address
+
+
+def test_what_recurs_is_told_apart() -> None:
+    """Frames are remembered; each message gets that of its own shape, topic, action, producer."""
+    shapes = [
+        shape_of(subscription(version, policy=Policy(raw=raw, dialect=dialect)))
+        for version, raw in ((WSN, False), (WSN, True), (WSE, True))
+        for dialect in (None, dialects.TOPIC_FULL)
+    ]
+    bare = EndpointReference("http://p.example.org/", Wsa.V2004_08)
+    producers = [None, bare, replace(bare, parameters=(TENANT,)), replace(bare, wsa=Wsa.V2005_08)]
+    events = [
+        Notification("urn:1", "p", b"<a/>", NOW, topic(name), action, producer)
+        for name in (SINGLE, PATH, ONVIF)
+        for action in (None, "urn:own", "urn:other")
+        for producer in producers
+    ]
+    recipient = prepare(subscription())
+
+    def written(event: Notification, shape: Shape, gateway: str) -> tuple[bytes, object]:
+        rendering = render(event, shape, gateway)
+        return rendering.fill(recipient, "urn:uuid:m"), rendering.http_headers
+
+    cases = list(itertools.product(events, shapes, (GATEWAY, "http://other.example.org/")))
+    together = [written(*case) for case in cases]
+    for case, one in zip(reversed(cases), reversed(together), strict=True):
+        assert written(*case) == one
+    for case, one in zip(cases, together, strict=True):
+        _frame.cache_clear()
+        assert written(*case) == one
+
+
+def test_little_is_remembered_of_many_topics() -> None:
+    shape = shape_of(subscription())
+    for number in range(1500):
+        event = Notification("urn:1", "p", b"<a%d/>" % number, NOW, topic(f"t{number}"))
+        render(event, shape, GATEWAY)
+        payload_action(event.payload)
+    assert _frame.cache_info().currsize <= 1024
+    assert _tag_action.cache_info().currsize <= 1024
+    before = _tag_action.cache_info()
+    assert payload_action(b'<a b="' + b"x" * 600 + b'"/>') == "urn:dragoman:event:a"
+    assert _tag_action.cache_info() == before
 
 
 # Payloads of any kind, on all ways.
