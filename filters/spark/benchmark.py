@@ -12,29 +12,34 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from filters.documents import parse_own
 from filters.filter import Expression
+from filters.matching.engines import REFERENCE
 from filters.spark.arrow import arrow_schema
 from filters.spark.charts import Block
 from filters.spark.engines import ENGINES, NAIVE, unavailable
 from filters.spark.footprint import Footprint, measure
 from filters.spark.measuring import Case, built, compared, timed
 from filters.spark.profiling import profile
-from filters.spark.session import LOCAL, session
+from filters.spark.session import LOCAL, java_version, session
 from filters.workloads import Vocabulary, expressions, family_of, messages
 
-EVALUATIONS = 1_000_000
-"""Expressions that are evaluated one by one in one pass, at most: the naive engine, which takes
-microseconds for each, sees fewer messages instead."""
+EVALUATIONS = {NAIVE: 500_000, REFERENCE: 20_000_000}
+"""Messages times expressions of one pass, at most: an engine that takes microseconds for each
+expression, or in Python for a hundred, sees fewer messages where there are many. A pass is then a
+second or two."""
 FEWEST = 10
 """Messages, however many expressions there are."""
 LEARNT = 2000
 """Generated messages from which the values in filters are drawn."""
-SCALED_SECONDS = 2.0
-"""Work of one core that the scaling by cores shares out."""
+TASKS_A_CORE = 4
+"""Of the scaling by cores, on all cores: the last task to end then leaves little idle."""
+WARMED = 0.1
+"""Share of the work by which a session is warmed up."""
 
 
 class Disagreement(Exception):
@@ -54,6 +59,8 @@ class Plan:
     seeds: tuple[int, ...] = (1,)
     scaling: int | None = None
     """Of how many expressions the scaling by cores is measured; None leaves it out."""
+    scaled_seconds: float = 2.0
+    """Work of one core that the scaling by cores shares out, in each of its rounds."""
     corpus: tuple[bytes, ...] = ()
     """Messages of others; without any, they are generated."""
     given: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
@@ -64,11 +71,11 @@ PRESETS: Mapping[str, Plan] = {
     "smoke": Plan(("ev", "xm1"), (), (100, 1000), (1, 2), 100, 2, scaling=1000),
     "paper": Plan(
         ("xm0", "xm1", "xm3", "ev"), (), (1000, 10_000, 100_000), (1, 2, 4, 8), 500, 5,
-        scaling=10_000,
+        scaling=10_000, scaled_seconds=6,
     ),
     "full": Plan(
-        ("xm0", "xm1", "xm3", "ev"), (), (100, 1000, 10_000, 100_000), (1, 2, 4, 8, 16), 2000, 10,
-        seeds=(1, 2, 3), scaling=100_000,
+        ("xm0", "xm1", "xm3", "ev"), (), (100, 1000, 10_000, 100_000), (1, 2, 4, 8, 16), 2000, 5,
+        seeds=(1, 2, 3), scaling=100_000, scaled_seconds=12,
     ),
 }  # fmt: skip
 """Without engines: all that there are."""
@@ -78,12 +85,17 @@ PRESETS: Mapping[str, Plan] = {
 class Outcome:
     """What was measured. Rows are those of the Parquet file (`FIGURES`)."""
 
+    engines: tuple[str, ...] = ()
     rows: list[dict[str, Any]] = field(default_factory=list)
     startup: list[tuple[str, float]] = field(default_factory=list)
     """What was waited for before anything was measured: its name, and seconds."""
     verdicts: int = 0
     flames: list[tuple[str, Block]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    java: str = ""
+    """The version of the machine that Spark ran on."""
+    seconds: float = 0.0
+    """How long all of it took."""
 
 
 FIGURES = (
@@ -111,9 +123,11 @@ def run(
         MeasuringFailed: A process that measures memory fails.
         SparkUnavailable: As `session`.
     """
+    started = time.monotonic()
     outcome = Outcome()
     if not plan.engines:
         plan = replace(plan, engines=tuple(_available(outcome)))
+    outcome.engines = plan.engines
     progress = _Progress(tell, _steps(plan, master))
     cases = _Cases(plan)
     with _session(master, conf, outcome) as spark:
@@ -132,6 +146,7 @@ def run(
             few = replace(case, messages=_few(engine, case))
             name = f"{engine}, {workload}, {len(case.expressions):,} filters"
             outcome.flames.append((name, profile(engine, few)))
+    outcome.seconds = time.monotonic() - started
     return outcome
 
 
@@ -233,31 +248,37 @@ def _scale(
     outcome: Outcome,
     progress: "_Progress",
 ) -> None:
-    """Match the same messages with sessions of 1, 2, ... cores; the best engine, first workload."""
+    """Match the same messages with 1, 2, ... cores; the best engine, first workload.
+
+    Each run has a session of its own, and sessions of few and of many cores take turns, so that
+    what else the machine does, or how fast its clock is, meets all of them.
+    """
     engine = plan.engines[-1]
     cores_of = _core_counts()
     case, context = cases.case(plan.workloads[0], plan.seeds[0], plan.scaling or 1)
-    passes = _passes(case, engine)
-    context |= {"engine": engine, "partitions": 4 * cores_of[-1]}
-    for cores in cores_of:
-        with _session(f"local[{cores}]", conf, outcome) as spark:
-            shared = spark.sparkContext.broadcast(case)
-            asked = {"engine": engine, "partitions": context["partitions"]}
-            started = time.perf_counter()
-            timed(spark, case, shared, **asked, repetitions=0, passes=max(1, passes // 10))
-            warm = f"local[{cores}]: sending {len(case.expressions):,} filters, building, warm-up"
-            outcome.startup.append((warm, time.perf_counter() - started))
-            for number in range(plan.repetitions):
+    passes = _passes(case, engine, plan.scaled_seconds)
+    partitions = min(TASKS_A_CORE * cores_of[-1], len(case.messages))
+    context |= {"engine": engine, "partitions": partitions}
+    match = partial(timed, engine=engine, partitions=partitions)
+    for number in range(plan.repetitions):
+        spent = []
+        for cores in cores_of:
+            with _session(f"local[{cores}]", conf, outcome, named=not number) as spark:
+                shared = spark.sparkContext.broadcast(case)
+                started = time.perf_counter()
+                warm = max(1, round(passes * WARMED))
+                match(spark, case, shared, repetitions=0, passes=warm)
+                if not number:
+                    what = f"sending {len(case.expressions):,} filters, building, warm-up"
+                    took = time.perf_counter() - started
+                    outcome.startup.append((f"local[{cores}]: {what}", took))
                 started_ns = time.perf_counter_ns()
-                rows = timed(spark, case, shared, **asked, repetitions=1, passes=passes)
+                rows = match(spark, case, shared, repetitions=1, passes=passes)
                 job_ns = time.perf_counter_ns() - started_ns
-                outcome.rows += [
-                    {"kind": "scale", "cores": cores, "run": number, "job_ns": job_ns}
-                    | context
-                    | row.asDict()
-                    for row in rows
-                ]
-        progress.step(f"{case.name} {engine}: local[{cores}], the job took {job_ns / 1e9:.2f} s")
+            run = {"kind": "scale", "cores": cores, "run": number, "job_ns": job_ns}
+            outcome.rows += [run | context | row.asDict() for row in rows]
+            spent.append(f"{job_ns / 1e9:.2f} s with local[{cores}]")
+        progress.step(f"{case.name} {engine}, round {number + 1}: {', '.join(spent)}")
 
 
 def _build_row(context: dict[str, Any], took: Footprint) -> dict[str, Any]:
@@ -313,22 +334,22 @@ def _counts(plan: Plan, workload: str) -> Sequence[int]:
 
 
 def _few(engine: str, case: Case) -> tuple[bytes, ...]:
-    """The messages that *engine* sees of *case*, all of them but for the naive one."""
-    if engine != NAIVE:
+    """The messages that *engine* sees of *case* (`EVALUATIONS`)."""
+    if engine not in EVALUATIONS:
         return case.messages
-    most = max(FEWEST, EVALUATIONS // max(1, len(case.expressions)))
+    most = max(FEWEST, EVALUATIONS[engine] // max(1, len(case.expressions)))
     return case.messages[:most]
 
 
-def _passes(case: Case, engine: str) -> int:
-    """How often to match the messages of *case*, so that one core has `SCALED_SECONDS` of work."""
+def _passes(case: Case, engine: str, seconds: float) -> int:
+    """How often to match the messages of *case*, so that one core has work for *seconds*."""
     made, _, _ = built(engine, case.name, lambda: case)
     for _ in range(2):
         started = time.process_time()
         for octets in case.messages:
             made.find(parse_own(octets))
         took = time.process_time() - started
-    return max(1, round(SCALED_SECONDS / max(took, 1e-4)))
+    return max(1, round(seconds / max(took, 1e-4)))
 
 
 def _core_counts() -> list[int]:
@@ -350,12 +371,17 @@ def _available(outcome: Outcome) -> Iterator[str]:
 
 
 @contextmanager
-def _session(master: str | None, conf: Mapping[str, str] | None, outcome: Outcome) -> Iterator[Any]:
+def _session(
+    master: str | None, conf: Mapping[str, str] | None, outcome: Outcome, *, named: bool = True
+) -> Iterator[Any]:
+    """A session; *named* lets its start be among the outcome's."""
     started = time.perf_counter()
     with session(master, app="dragoman benchmark", conf=conf) as spark:
         spark.range(1).count()
-        name = spark.sparkContext.master
-        outcome.startup.append((f"{name}: starting the session", time.perf_counter() - started))
+        if named:
+            what = f"{spark.sparkContext.master}: starting the session"
+            outcome.startup.append((what, time.perf_counter() - started))
+        outcome.java = java_version(spark)
         yield spark
 
 
@@ -363,7 +389,7 @@ def _steps(plan: Plan, master: str | None) -> int:
     cases = sum(len(_counts(plan, workload)) for workload in plan.workloads) * len(plan.seeds)
     steps = cases * (1 + len(plan.engines) * (1 + len(plan.partitions)))
     if plan.scaling and (master or LOCAL).startswith("local"):
-        steps += len(_core_counts())
+        steps += plan.repetitions
     return steps + len(plan.workloads) * len(plan.engines)
 
 

@@ -9,8 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-WIDTH, HEIGHT = 620, 320
-LEFT, RIGHT, TOP, BOTTOM = 64, 26, 14, 46
+WIDTH, HEIGHT = 460, 290
+"""Of a line chart: two stand side by side where there is room."""
+LEFT, RIGHT, TOP, BOTTOM = 66, 26, 14, 46
+WIDE = 920
+"""Of what wants a line for itself."""
 COLOURS = 6
 """Series colours that the page has; further series begin again."""
 
@@ -60,7 +63,9 @@ class _Scale:
         elif log:
             low, high = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
             high = max(high, low + 1)
-            self.ticks = [10.0**power for power in range(low, high + 1)]
+            steps = (1, 2, 5) if high - low <= 2 else (1,)
+            self.ticks = [step * 10.0**power for power in range(low, high) for step in steps]
+            self.ticks.append(10.0**high)
         else:
             self.ticks = _round_ticks(0.0 if zero else low, high)
             low, high = self.ticks[0], self.ticks[-1]
@@ -119,7 +124,7 @@ def line_chart(
                 f'<circle class="mark {colour}" cx="{across(a):.1f}" cy="{down(b):.1f}" r="3.5">'
                 f"<title>{escape(one.name)}: {number_text(a)}, {number_text(b)}</title></circle>"
             )
-    return _svg(HEIGHT, body, f"{y} by {x}") + _legend(series)
+    return _svg(WIDTH, HEIGHT, body, f"{y} by {x}") + _legend(series)
 
 
 def bar_chart(rows: Sequence[tuple[str, float]], *, unit: str, most: int = 48) -> str:
@@ -136,7 +141,7 @@ def bar_chart(rows: Sequence[tuple[str, float]], *, unit: str, most: int = 48) -
     body = []
     for n, (name, value) in enumerate(joined):
         top = 4 + 20 * n
-        width = (WIDTH - label - 110) * value / peak
+        width = (WIDE - label - 150) * value / peak
         body.append(
             f'<text class="tick" x="{label - 8}" y="{top + 12}" text-anchor="end">'
             f"{escape(shortened(name, 36))}</text>"
@@ -144,7 +149,7 @@ def bar_chart(rows: Sequence[tuple[str, float]], *, unit: str, most: int = 48) -
             f'<text class="tick" x="{label + width + 6:.1f}" y="{top + 12}">'
             f"{number_text(value)} {escape(unit)}</text>"
         )
-    return _svg(8 + 20 * len(joined), body, unit)
+    return _svg(WIDE, 8 + 20 * len(joined), body, unit)
 
 
 def flame(root: Block, *, unit: str) -> str:
@@ -176,8 +181,8 @@ def flame(root: Block, *, unit: str) -> str:
                 draw(inner, left, depth + 1, inner_width)
             left += inner_width
 
-    draw(root, 4, 0, WIDTH - 8)
-    return _svg(10 + 21 * (deepest + 1), rows, "where the time goes")
+    draw(root, 4, 0, WIDE - 8)
+    return _svg(WIDE, 10 + 21 * (deepest + 1), rows, "where the time goes")
 
 
 def number_text(value: float) -> str:
@@ -191,8 +196,8 @@ def number_text(value: float) -> str:
 
 def _tick_text(value: float) -> str:
     """A number that has little room."""
-    for size, unit in ((1e9, "G"), (1e6, "M")):
-        if value >= size:
+    for least, size, unit in ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
+        if value >= least:
             return f"{number_text(value / size)} {unit}"
     return number_text(value)
 
@@ -260,8 +265,9 @@ def _legend(series: Sequence[Series]) -> str:
     return f'<p class="legend">{"".join(items)}</p>'
 
 
-def _svg(height: float, body: Iterable[str], label: str) -> str:
+def _svg(width: float, height: float, body: Iterable[str], label: str) -> str:
+    kind = "chart" if width == WIDTH else "wide"
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">'
-        f"{''.join(body)}</svg>"
+        f'<div class="scroll"><svg class="{kind}" viewBox="0 0 {width} {height}" role="img"'
+        f' aria-label="{escape(label)}">{"".join(body)}</svg></div>'
     )

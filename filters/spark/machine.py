@@ -2,21 +2,24 @@
 
 import os
 import platform
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
 from lxml import etree
 
 
-def describe() -> list[tuple[str, str]]:
-    """What a figure depends on: names and values."""
+def describe(*, java: str = "") -> list[tuple[str, str]]:
+    """What a figure depends on: names and values. *java* is the version of Spark's machine."""
     return [
+        ("when it ended", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
         ("processor", f"{_processor()}, {len(os.sched_getaffinity(0))} cores for this process"),
         ("memory", f"{_memory() / 2**30:.1f} GiB"),
         ("system", f"{platform.system()} {platform.release()}"),
         ("Python", platform.python_version()),
         ("lxml, libxml2", f"{etree.__version__}, {'.'.join(map(str, etree.LIBXML_VERSION))}"),
         ("Spark", _version("pyspark")),
+        ("Java", java or "unknown"),
         ("pyarrow", _version("pyarrow")),
         ("Dragoman", _version("dragoman")),
         ("load when it ended", ", ".join(f"{load:.1f}" for load in os.getloadavg())),

@@ -27,7 +27,11 @@ th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--rule); t
 th { color: var(--quiet); font-weight: 600; } td.n, th.n { text-align: right; }
 pre { background: var(--wash); border: 1px solid var(--rule); border-radius: 4px; padding: .6rem;
   overflow-x: auto; font-size: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-figure { margin: .8rem 0; } svg { width: 100%; max-width: 46rem; height: auto; display: block; }
+figure { margin: .8rem 0; } svg { width: 100%; height: auto; display: block; }
+.chart { max-width: 34rem; min-width: 19rem; } .wide { min-width: 42rem; }
+.beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr));
+  gap: .4rem 1.4rem; }
+.beside > * { min-width: 0; }
 .tick { font: 11px system-ui, sans-serif; fill: var(--quiet); }
 .title { font: 12px system-ui, sans-serif; fill: var(--ink); }
 .grid { stroke: var(--rule); stroke-width: 1; }
@@ -61,6 +65,11 @@ def section(title: str, *parts: str, note: str = "") -> str:
     said = f'<p class="quiet">{escape(note)}</p>' if note else ""
     figures = "".join(f"<figure>{part}</figure>" for part in parts)
     return f"<section><h2>{escape(title)}</h2>{said}{figures}</section>"
+
+
+def beside(*charts: str) -> str:
+    """Charts next to each other where the window has room for two, else below each other."""
+    return f'<div class="beside">{"".join(f"<div>{chart}</div>" for chart in charts)}</div>'
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:

@@ -101,6 +101,11 @@ def session(
         spark.stop()
 
 
+def java_version(spark: Any) -> str:
+    """The version of the Java machine that the driver of *spark* talks to."""
+    return str(spark.sparkContext._jvm.java.lang.System.getProperty("java.version"))
+
+
 def first_line(error: Exception) -> str:
     """What an error of Spark says; classes and traces are of no use to whoever runs a command."""
     lines = str(getattr(error, "java_exception", None) or error).strip().splitlines()

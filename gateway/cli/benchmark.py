@@ -11,7 +11,7 @@ import typer
 
 from filters.spark.backtest import translated
 from filters.spark.benchmark import PRESETS, Disagreement, Outcome, Plan, run, write_figures
-from filters.spark.benchmark_report import html, scaling, summary
+from filters.spark.benchmark_report import html, scaling, summary, times_as_fast
 from filters.spark.corpus import CorpusError, read_corpus
 from filters.spark.definitions import read_definitions
 from filters.spark.engines import ENGINES, unavailable
@@ -185,13 +185,14 @@ def _print(outcome: Outcome) -> None:
         line(text)
     found = scaling(outcome.rows)
     if len(found) > 1:
-        fewest = min(found)
         line()
-        for cores, (engine, job, _) in found.items():
-            base = found[fewest]
+        fewest, *others = found
+        for cores in others:
+            few, many = found[fewest], found[cores]
+            engine, least, most = times_as_fast(few.engine, many.engine)
             line(
-                f"local[{cores}]: {min(base[0]) / min(engine):.2f} times local[{fewest}] in engine"
-                f" work, {min(base[1]) / min(job):.2f} times in whole jobs"
+                f"local[{cores}]: {engine:.2f} times local[{fewest}] in engine work ({least:.2f} to"
+                f" {most:.2f}), {times_as_fast(few.job, many.job)[0]:.2f} times in whole jobs"
             )
     for name, seconds in outcome.startup:
         note(f"{name}: {seconds:.1f} s, not counted")

@@ -1,6 +1,7 @@
 """``dragoman benchmark filters`` as its users run it."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -35,33 +36,34 @@ echo java.lang.UnsupportedClassVersionError: only up to 55.0 >&2
 exit 1
 """
 JAVAS = [
-    pytest.param({"PATH": "/nowhere", "JAVA_HOME": ""}, "there is none in PATH", id="none"),
-    pytest.param({"JAVA_HOME": "/nowhere"}, "none in JAVA_HOME (/nowhere)", id="none in JAVA_HOME"),
-    pytest.param({"JAVA_HOME": "{home}"}, "{home}/bin/java is older", id="old"),
+    pytest.param("/nowhere", "", "there is none in PATH", id="none"),
+    pytest.param("{path}", "/nowhere", "none in JAVA_HOME (/nowhere)", id="none in JAVA_HOME"),
+    pytest.param("{path}", "{home}", "{home}/bin/java is older", id="old"),
 ]
 
 
-@pytest.mark.parametrize(("variables", "said"), JAVAS)
+@pytest.mark.parametrize(("path", "home", "said"), JAVAS)
 def test_without_java_it_says_what_to_install(
-    tmp_path: Path, variables: dict[str, str], said: str
+    tmp_path: Path, path: str, home: str, said: str
 ) -> None:
     pytest.importorskip("pyspark")
     java = tmp_path / "jre" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(OLD_JAVA)
     java.chmod(0o755)
-    home = str(tmp_path / "jre")
+    here = {"path": os.environ["PATH"], "home": str(tmp_path / "jre")}
     done = run(
         *("benchmark", "filters", "--engine", "naive"),
         cwd=tmp_path,
+        PATH=path.format(**here),
+        JAVA_HOME=home.format(**here),
         # PySpark forgets the pipe to a Java machine that has ended.
         PYTHONWARNINGS="ignore",
-        **{name: value.format(home=home) for name, value in variables.items()},
     )
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert "Spark needs Java 17 or later" in line and "default-jre-headless" in line
-    assert said.format(home=home) in line
+    assert said.format(**here) in line
 
 
 def test_a_corpus_and_filters_of_ones_own(tmp_path: Path) -> None:

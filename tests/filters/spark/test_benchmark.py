@@ -10,7 +10,7 @@ from lxml import etree
 from filters.filter import Expression
 from filters.spark import benchmark, engines, measuring
 from filters.spark.benchmark import FIGURES, Outcome, Plan, write_figures
-from filters.spark.benchmark_report import html, scaling, summary
+from filters.spark.benchmark_report import Scaled, html, scaling, summary, times_as_fast
 from filters.spark.engines import ENGINES, NAIVE, Engine, Naive, make_engine, unavailable
 from filters.spark.footprint import MeasuringFailed, measure
 from filters.spark.measuring import Case
@@ -117,7 +117,10 @@ def test_a_run(running: Any, tmp_path: Path) -> None:
     assert [row[:3] for row in summary(outcome.rows)] == [("ev", "40", name) for name in HERE]
     report = check_report(html(PLAN, outcome, "generated"))
     titles = [title.text for title in report.iter("h2")]
-    assert {"Workload ev", "Build, churn, memory", "Where the time goes"} <= set(titles)
+    shown = {"Workload ev", "Selectivity", "Build, churn, memory", "Where the time goes"}
+    assert shown <= set(titles)
+    texts = " ".join(str(text) for text in report.itertext())
+    assert all(name in texts for name in (*HERE, "libxml2", "Java", outcome.java))
     assert "Scaling by cores" not in titles
 
 
@@ -141,11 +144,18 @@ def test_what_scaling_compares() -> None:
         task(1, 1, 30, 36, 7),
         task(2, 0, 50, 54, 5),
         task(2, 0, 51, 53, 5),
+        task(2, 1, 61, 64, 4),
     ]
-    assert scaling(rows) == {1: ([8.0, 6.0], [9.0, 7.0], [4.0, 2.0]), 2: ([4.0], [5.0], [4.0])}
+    found = scaling(rows)
+    assert found == {
+        1: Scaled((8.0, 6.0), (9.0, 7.0), (4.0, 2.0)),
+        2: Scaled((4.0, 3.0), (5.0, 4.0), (4.0, 2.0)),
+    }
+    assert times_as_fast(found[1].engine, found[2].engine) == (2.0, 2.0, 2.0)
+    assert times_as_fast(found[1].job, found[2].job) == (1.775, 1.75, 1.8)
     report = html(PLAN, Outcome(rows=rows), "")
     table = " ".join(str(text) for text in check_report(report).itertext())
-    assert "1.50" in table and "1.40" in table
+    assert "2.00 (2.00 to 2.00)" in table and "1.77 (1.75 to 1.80)" in table
 
 
 def test_a_footprint_is_of_one_engine() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from lxml import etree
 
-from filters.spark.charts import WIDTH, Block, Series, bar_chart, flame, line_chart, number_text
+from filters.spark.charts import WIDE, Block, Series, bar_chart, flame, line_chart, number_text
 
 
 def drawn(markup: str) -> etree._Element:
@@ -59,8 +59,8 @@ def test_a_flame_is_as_wide_as_the_time() -> None:
         str(group.findtext("title")).split(":")[0]: float(group.find("rect").get("width", ""))  # type: ignore[union-attr]
         for group in chart.findall(".//g")
     }
-    assert widths["a"] == pytest.approx(WIDTH - 9)
-    assert widths["b<1>"] == widths["c"] == pytest.approx((WIDTH - 8) * 0.75 - 1)
+    assert widths["a"] == pytest.approx(WIDE - 9)
+    assert widths["b<1>"] == widths["c"] == pytest.approx((WIDE - 8) * 0.75 - 1)
     assert chart.findtext(".//g/title") == "a: 40 ms, 100.0%"
 
 
