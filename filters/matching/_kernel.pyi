@@ -1,9 +1,12 @@
 from lxml import etree
 
+from filters.filter import Namespaces
 from filters.matching.plan import Plan, Program
 
 BUILT_FOR: tuple[str, str]
 ELEMENT_SIZE: int
+
+def plan_of_chain(text: bytes, namespaces: Namespaces) -> Plan | None: ...
 
 class Names:
     def meet(self, root: etree._Element, limit: int) -> int: ...

@@ -63,7 +63,7 @@ class NativeIndex:
             if number >= 0:
                 self._kernel.keep(number)
                 return number
-        plan = plan_of(expression)
+        plan = _kernel.plan_of_chain(text, namespaces) or plan_of(expression)
         scope = self._keep_scope(namespaces)
         try:
             return self._kernel.add(text, scope, plan)

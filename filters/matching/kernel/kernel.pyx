@@ -15,6 +15,10 @@ from lxml import etree
 api.import_lxml__etree()
 
 
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(str text, Py_ssize_t* size) except NULL
+
+
 cdef extern from "<libxml/xmlversion.h>" nogil:
     const char* LIBXML_DOTTED_VERSION
 
@@ -102,6 +106,9 @@ cdef enum:
     SOME = 3
     FIRST_ON_NUMBERS = 5
     RANGE = 11
+
+
+include "chains.pxi"
 
 
 cdef class Names:
@@ -208,22 +215,19 @@ cdef class Kernel:
         return numbers
 
     cdef uint32_t _label(self, object ns, object local) except? 0xffffffff:
-        cdef bytes octets
         cdef const char* namespace = NULL
         cdef const char* name = NULL
-        cdef bytes name_octets
-        cdef size_t namespace_size = 0, name_size = 0
+        cdef Py_ssize_t namespace_size = 0, name_size = 0
         if ns is not None:
-            octets = (<str>ns).encode()
-            namespace, namespace_size = <const char*>octets, <size_t>len(octets)
+            namespace = PyUnicode_AsUTF8AndSize(ns, &namespace_size)
         if local is not None:
-            name_octets = (<str>local).encode()
-            name, name_size = <const char*>name_octets, <size_t>len(name_octets)
+            name = PyUnicode_AsUTF8AndSize(local, &name_size)
         return self.engine.label(namespace, namespace_size, name, name_size)
 
     cdef uint32_t _string(self, str text) except? 0xffffffff:
-        cdef bytes octets = text.encode()
-        return self.engine.string(<const char*>octets, len(octets))
+        cdef Py_ssize_t size = 0
+        cdef const char* octets = PyUnicode_AsUTF8AndSize(text, &size)
+        return self.engine.string(octets, size)
 
     cdef uint32_t _node(self, tuple path) except? 0xffffffff:
         cdef uint32_t node = ROOT
