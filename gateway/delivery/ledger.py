@@ -1,5 +1,8 @@
 """What becomes of every delivery, counted, and made durable in the order that promises ask for:
-the store commits, then the messaging system's message is settled.
+what is held is committed to the store, then the messaging system's message is settled.
+
+A message whose deliveries were all made is settled at once: nothing of it needs the store but its
+counts, which follow within `COUNTED`. A crash forgets those of both sides of the conservation law.
 
 One transaction at a time is on its way; what comes meanwhile is collected for the next. One that
 fails is tried again until it succeeds, and what came after it waits: the store sees everything in
@@ -24,6 +27,8 @@ from gateway.store.totals import ENDED
 
 RETRY = 1.0
 """Seconds after which a failed transaction is tried again."""
+COUNTED = 0.25
+"""Seconds within which counts go to the store."""
 MOST = 256
 """Operations of one transaction."""
 CROWD = 2048
@@ -57,9 +62,12 @@ class Ledger:
         self._abandoned = False
         self._retry = retry
         self._loop = asyncio.get_running_loop()
-        self._settling: list[Message] = []
+        self._changes: dict[str, Totals] = {}
+        """Counts to be committed, by subscription."""
+        self._changed = Totals()
+        """Their sum."""
+        self._counting = False
         self._removing: list[tuple[str, int]] = []
-        self._skipped: dict[str, int] = {}
         self._queue: deque[tuple[Operation, Callable[[Any], None]]] = deque()
         self._busy = False
         self._quiet = asyncio.Event()
@@ -69,7 +77,7 @@ class Ledger:
         """Deliveries in memory that have no end and no row yet."""
         self.messages = 0
         """Messages that are not settled."""
-        self.unsettled = Totals()
+        self.uncommitted = Totals()
         """Counted already, not yet in the store."""
 
     # What became of deliveries and messages.
@@ -77,23 +85,25 @@ class Ledger:
     def matched(self) -> None:
         """A delivery came into being."""
         self.live += 1
-        self.unsettled.matched += 1
+        self.uncommitted.matched += 1
 
     def skipped(self, entry: Entry) -> None:
         """A paused subscription lets a message pass; it never was matched."""
-        self._skipped[entry.id] = self._skipped.get(entry.id, 0) + 1
-        self.unsettled.skipped += 1
+        self._change(entry.id).skipped += 1
+        self._changed.skipped += 1
+        self.uncommitted.skipped += 1
+        self._count_later()
 
     def resolved(self, message: Message, entry: Entry, total: str) -> None:
         """A delivery that never was in the store came to its end: *total* is delivered, cancelled
         or expired."""
-        setattr(self.unsettled, total, getattr(self.unsettled, total) + 1)
+        setattr(self.uncommitted, total, getattr(self.uncommitted, total) + 1)
         message.resolved.append((entry, total))
         self._less(message)
 
     def stored(self, message: Message) -> None:
         """A delivery of *message* became a row or a dead letter, and is counted there."""
-        self.unsettled.matched -= 1
+        self.uncommitted.matched -= 1
         self._less(message)
 
     def _less(self, message: Message) -> None:
@@ -108,15 +118,44 @@ class Ledger:
 
     def release(self, message: Message) -> None:
         """One thing less for which *message* waits; with none left it is settled."""
+        if self._abandoned:
+            return
         message.pending -= 1
-        if message.pending == 0:
-            self.messages -= 1
-            self._settling.append(message)
-            self._next()
+        if message.pending:
+            return
+        self.messages -= 1
+        share = self._share
+        if share is not None and share.until <= self._loop.time():
+            self._loop.call_soon(share.lost)
+            return
+        if message.resolved:
+            for entry, total in message.resolved:
+                change = self._change(ENDED if entry.ended else entry.id)
+                for one in (change, self._changed):
+                    one.matched += 1
+                    setattr(one, total, getattr(one, total) + 1)
+            self._count_later()
+        if message.delivery is not None:
+            message.delivery.settle()
 
     def remove(self, entry: Entry, position: int) -> None:
         """A held delivery was delivered."""
         self._removing.append((entry.id, position))
+        self._next()
+
+    def _change(self, subscription: str) -> Totals:
+        change = self._changes.get(subscription)
+        if change is None:
+            change = self._changes[subscription] = Totals()
+        return change
+
+    def _count_later(self) -> None:
+        if not self._counting:
+            self._counting = True
+            self._loop.call_later(COUNTED, self._count)
+
+    def _count(self) -> None:
+        self._counting = False
         self._next()
 
     async def room(self) -> None:
@@ -131,11 +170,11 @@ class Ledger:
         """Commit and settle nothing more, and count nothing."""
         self._abandoned = True
         self._queue.clear()
-        self._settling.clear()
+        self._changes.clear()
+        self._changed = Totals()
         self._removing.clear()
-        self._skipped.clear()
         self.live = self.messages = 0
-        self.unsettled = Totals()
+        self.uncommitted = Totals()
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
         self._quiet.set()
@@ -145,16 +184,14 @@ class Ledger:
         everything that was asked for before."""
         if self._abandoned:
             return
-        if self._settling or self._removing:
-            self._collect()
+        self._collect()
         self._queue.append((operation, then))
         self._next()
 
     def _next(self) -> None:
         if self._busy or self._abandoned:
             return
-        if self._settling or self._removing:
-            self._collect()
+        self._collect()
         if not self._queue:
             self._quiet.set()
             return
@@ -215,21 +252,12 @@ class Ledger:
         self._next()
 
     def _collect(self) -> None:
-        """Make what was settled, removed and skipped an operation."""
-        messages, self._settling = self._settling, []
+        """Make what was counted and removed an operation."""
+        if not self._changes and not self._removing:
+            return
+        changes, self._changes = self._changes, {}
+        changed, self._changed = self._changed, Totals()
         removed, self._removing = self._removing, []
-        skipped, self._skipped = self._skipped, {}
-        changes: dict[str, Totals] = {}
-        counted = Totals(skipped=sum(skipped.values()))
-        for message in messages:
-            for entry, total in message.resolved:
-                change = changes.setdefault(ENDED if entry.ended else entry.id, Totals())
-                change.matched += 1
-                setattr(change, total, getattr(change, total) + 1)
-                counted.matched += 1
-                setattr(counted, total, getattr(counted, total) + 1)
-        for subscription, number in skipped.items():
-            changes.setdefault(subscription, Totals()).skipped += number
 
         def operation(connection: Connection) -> None:
             totals.add(connection, changes)
@@ -238,19 +266,14 @@ class Ledger:
 
         def committed(_: None) -> None:
             for name in _COUNTED:
-                left = getattr(self.unsettled, name) - getattr(counted, name)
-                setattr(self.unsettled, name, left)
-            for message in messages:
-                if message.delivery is not None:
-                    message.delivery.settle()
+                left = getattr(self.uncommitted, name) - getattr(changed, name)
+                setattr(self.uncommitted, name, left)
 
-        if changes or removed:
-            self._queue.append((operation, committed))
-        else:  # All that they matched became rows: those are committed already.
-            committed(None)
+        self._queue.append((operation, committed))
 
     async def drained(self) -> None:
-        """Wait until all that was asked for is committed."""
+        """Wait until all that was asked for, and all counts, are committed."""
+        self._next()
         await self._quiet.wait()
 
     def law(self, durable: Totals, held: int, dead_letters: int, in_flight: int) -> Law:
@@ -266,7 +289,7 @@ def add_up(
     for ledger in ledgers:
         live += ledger.live
         for name in _COUNTED:
-            setattr(sums, name, getattr(sums, name) + getattr(ledger.unsettled, name))
+            setattr(sums, name, getattr(sums, name) + getattr(ledger.uncommitted, name))
     return Law(sums, held + live - in_flight, in_flight, dead_letters)
 
 
