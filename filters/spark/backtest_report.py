@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from html import escape
 
-from filters.spark.backtest import Hour, Result, Total
+from filters.spark.backtest import Hour, Result, Sample, Total
 from filters.spark.charts import bar_chart, shortened
-from filters.spark.page import facts, page, section, table
+from filters.spark.page import facts, page, plural, section, table
 
 MOST_HOURS = 72
 """Beyond these, counts are by day."""
@@ -19,7 +19,8 @@ def html(result: Result, asked: Sequence[tuple[str, str]]) -> str:
     """The report; *asked* says what was asked for, as names and values."""
     many = len(result.totals) > 1
     said = (
-        f"<p>{result.messages:,} of {result.rows:,} notifications in {result.files:,} files match"
+        f"<p>{result.messages:,} of {result.rows:,} notifications in"
+        f" {plural(result.files, 'file')} match{'es' * (result.messages == 1)}"
         f"{' at least one filter' if many else ''}: {result.octets:,} octets of payload.</p>"
     )
     unit, rows = over_time(result.hours)
@@ -27,24 +28,15 @@ def html(result: Result, asked: Sequence[tuple[str, str]]) -> str:
         section("What was asked", facts(asked)),
         section(
             f"Messages by {unit}",
-            bar_chart([(label, float(messages)) for label, messages, _ in rows], unit="messages"),
-            note=f"By the time that the notification carries, in UTC; each once. A {unit} without"
-            " any is left out.",
+            bar_chart([(label, float(messages)) for label, messages, _ in rows]),
+            note="By the time that the notification carries, in UTC; each once."
+            f" {unit.title()}s without any are left out.",
         ),
     ]
     if many:
         sections.append(_filters(result.totals))
-    sections.append(
-        section(
-            "The first ones",
-            *(
-                f"<p>{escape(sample.id)}, {sample.time:%Y-%m-%d %H:%M:%SZ}, "
-                f"{escape(sample.topic or 'default topic')}</p>"
-                f"<pre>{escape(shortened(sample.payload, MAX_SAMPLE))}</pre>"
-                for sample in result.samples
-            ),
-        )
-    )
+    if result.samples:
+        sections.append(section("The first ones", *map(_sample, result.samples)))
     if result.damaged:
         sections.append(_damage(result))
     return page("Backtest", said, sections)
@@ -69,6 +61,12 @@ def busiest(totals: Sequence[Total]) -> list[Total]:
     return sorted((one for one in totals if one.messages), key=lambda one: -one.messages)
 
 
+def _sample(sample: Sample) -> str:
+    what = (sample.id, f"{sample.time:%Y-%m-%d %H:%M:%SZ}", sample.topic or "default topic")
+    payload = escape(shortened(sample.payload, MAX_SAMPLE))
+    return f"<p>{escape(', '.join(what))}</p><pre>{payload}</pre>"
+
+
 def _filters(totals: Sequence[Total]) -> str:
     found = busiest(totals)
     rows = [
@@ -88,7 +86,7 @@ def _damage(result: Result) -> str:
     return section(
         "Damaged files",
         table(("file", "what is wrong", "rows before it"), rows, left=2),
-        note=f"{result.damaged:,} files could not be read to their end; what stands before the"
+        note=f"Not readable to the end: {plural(result.damaged, 'file')}. What stands before the"
         " damage was matched.",
     )
 

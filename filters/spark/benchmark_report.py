@@ -10,7 +10,7 @@ from typing import Any
 from filters.spark.benchmark import Outcome, Plan
 from filters.spark.charts import Series, flame, line_chart, number_text
 from filters.spark.machine import describe
-from filters.spark.page import beside, facts, page, section, table
+from filters.spark.page import beside, facts, page, plural, section, table
 
 Row = Mapping[str, Any]
 
@@ -157,7 +157,7 @@ def _by_count(workload: str, rows: Sequence[Row], partitions: int) -> str:
         ),
         table(names, cells),
         note="Processor time to match one parsed message against N filters (median, smallest to"
-        f" largest of all repetitions and seeds; {counted(partitions, 'partition')}). Messages a"
+        f" largest of all repetitions and seeds; {plural(partitions, 'partition')}). Messages a"
         " second of one core include parsing. The last column is how many messages were matched:"
         " the naive engine, and that in Python, see fewer where there are many filters.",
     )
@@ -292,7 +292,7 @@ def _by_cores(rows: Sequence[Row]) -> str:
         table((*names, "job, times"), cells),
         note=f"The same messages against {first['filters']:,} filters ({first['workload']},"
         f" {first['engine']}) in {first['partitions']} partitions, in"
-        f" {counted(len(base.engine), 'round')} in which sessions of few and of many cores take"
+        f" {plural(len(base.engine), 'round')} in which sessions of few and of many cores take"
         " turns. Each session is warm: started, filters sent and built, caches filled; what that"
         " took is named below. Engine work is from when the first task begins to parse until the"
         " last one has matched, by the machine's clock in the workers; the job from when it is"
@@ -330,11 +330,6 @@ def _summary(rows: Sequence[Row], figure: Callable[[Row], float]) -> tuple[float
     """Median, smallest, largest."""
     values = [figure(row) for row in rows]
     return statistics.median(values), min(values), max(values)
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 partition``, ``2 partitions``."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _series(name: str, found: Sequence[tuple[int, tuple[float, float, float]]]) -> Series:

@@ -127,29 +127,25 @@ def line_chart(
     return _svg(WIDTH, HEIGHT, body, f"{y} by {x}") + _legend(series)
 
 
-def bar_chart(rows: Sequence[tuple[str, float]], *, unit: str, most: int = 48) -> str:
+def bar_chart(rows: Sequence[tuple[str, float]], *, most: int = 48) -> str:
     """One horizontal bar a row; of more than *most* rows, neighbours are added up."""
     if not rows:
         return "<p>Nothing to show.</p>"
     step = math.ceil(len(rows) / most)
-    joined = [
-        (group[0][0], sum(value for _, value in group))
-        for group in (rows[n : n + step] for n in range(0, len(rows), step))
-    ]
+    groups = [rows[n : n + step] for n in range(0, len(rows), step)]
+    joined = [(_span([name for name, _ in one]), sum(value for _, value in one)) for one in groups]
     peak = max(value for _, value in joined) or 1.0
-    label = min(260, 12 + 7 * max(len(name) for name, _ in joined))
-    body = []
-    for n, (name, value) in enumerate(joined):
-        top = 4 + 20 * n
-        width = (WIDE - label - 150) * value / peak
-        body.append(
-            f'<text class="tick" x="{label - 8}" y="{top + 12}" text-anchor="end">'
-            f"{escape(shortened(name, 36))}</text>"
-            f'<rect class="bar c0" x="{label}" y="{top}" width="{width:.1f}" height="14"/>'
-            f'<text class="tick" x="{label + width + 6:.1f}" y="{top + 12}">'
-            f"{number_text(value)} {escape(unit)}</text>"
-        )
-    return _svg(WIDE, 8 + 20 * len(joined), body, unit)
+    cells = (
+        f"<span>{escape(name)}</span>"
+        f'<span><i class="bar c0" style="width:{100 * value / peak:.1f}%"></i></span>'
+        f'<span class="n">{number_text(value)}</span>'
+        for name, value in joined
+    )
+    return f'<div class="bars">{"".join(cells)}</div>'
+
+
+def _span(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
 def flame(root: Block, *, unit: str) -> str:

@@ -28,7 +28,7 @@ th { color: var(--quiet); font-weight: 600; } td.n, th.n { text-align: right; }
 pre { background: var(--wash); border: 1px solid var(--rule); border-radius: 4px; padding: .6rem;
   overflow-x: auto; font-size: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 figure { margin: .8rem 0; } svg { width: 100%; height: auto; display: block; }
-.chart { max-width: 34rem; min-width: 19rem; } .wide { min-width: 42rem; }
+.chart { max-width: 34rem; min-width: 19rem; } .wide { min-width: 52rem; }
 .beside { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr));
   gap: .4rem 1.4rem; }
 .beside > * { min-width: 0; }
@@ -36,7 +36,11 @@ figure { margin: .8rem 0; } svg { width: 100%; height: auto; display: block; }
 .title { font: 12px system-ui, sans-serif; fill: var(--ink); }
 .grid { stroke: var(--rule); stroke-width: 1; }
 .line { fill: none; stroke: var(--c); stroke-width: 2; } .mark { fill: var(--c); }
-.spread { stroke: var(--c); stroke-width: 1.5; opacity: .6; } .bar { fill: var(--c); }
+.spread { stroke: var(--c); stroke-width: 1.5; opacity: .6; }
+.bars { display: grid; grid-template-columns: fit-content(50%) minmax(3rem, 1fr) max-content;
+  gap: .15rem .8rem; align-items: center; font-size: .85rem; font-variant-numeric: tabular-nums; }
+.bar { display: block; height: .9rem; min-width: 1px; background: var(--c); }
+.bars .n { text-align: right; }
 .ideal { fill: none; stroke: var(--quiet); stroke-width: 1.5; stroke-dasharray: 5 4; }
 .flame { fill: var(--c); opacity: .35; }
 .flame-text { font: 11px ui-monospace, monospace; fill: var(--ink); }
@@ -92,3 +96,8 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
         f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in pairs
     )
     return f'<div class="scroll"><table>{rows}</table></div>'
+
+
+def plural(number: int, noun: str) -> str:
+    """``1 file``, ``2 files``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"

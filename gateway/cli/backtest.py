@@ -100,7 +100,7 @@ def backtest(
     if out is not None:
         # The workers may have written elsewhere, by the same name.
         out.mkdir(parents=True, exist_ok=True)
-        asked = _asked(archive, filters, xpath, topic)
+        asked = _asked(archive, filters, xpath, topic, ns)
         (out / "report.html").write_text(html(result, asked), encoding="utf-8")
     for file, rows, damage in result.damage:
         note(f"damaged: {file}, after {rows:,} rows: {damage}")
@@ -127,9 +127,17 @@ def _definitions(
 
 
 def _asked(
-    archive: Path, filters: Path | None, xpath: str | None, topic: str | None
+    archive: Path,
+    filters: Path | None,
+    xpath: str | None,
+    topic: str | None,
+    namespaces: list[str] | None,
 ) -> list[tuple[str, str]]:
-    named = (("filters", filters), ("XPath", xpath), ("topic", topic), ("archive", archive))
+    named = (
+        *(("filters", filters), ("XPath", xpath), ("topic", topic)),
+        *(("prefix", pair) for pair in namespaces or ()),
+        ("archive", archive),
+    )
     return [(name, str(value)) for name, value in named if value]
 
 

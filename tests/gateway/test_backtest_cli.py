@@ -7,9 +7,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -126,6 +128,65 @@ def test_following_ends_when_it_is_told(tmp_path: Path, archive: Path) -> None:
     assert following.err[-1] == "Stopped; the same command goes on from here."
     assert not [line for line in following.err if "Traceback" in line or "ERROR" in line]
     assert list((tmp_path / "out" / "matches").glob("kind=match/part-*.parquet"))
+
+
+def _kill(process: int) -> None:
+    """End a process and all that it started, as a power loss would."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    os.kill(process, signal.SIGKILL)
+    for child in map(int, children):
+        with suppress(ProcessLookupError, FileNotFoundError):
+            _kill(child)
+
+
+def _written(out: Path) -> Counter[tuple[str, str]]:
+    """How often each match and each report of a file is in the output, by kind and name.
+
+    What is in the output is what its log names, as Spark's readers see it.
+    """
+    from pyarrow import parquet
+
+    logs = sorted((out / "matches" / "_spark_metadata").glob("[0-9]*"))
+    lines = [line for log in logs for line in log.read_text().splitlines()[1:]]
+    found: Counter[tuple[str, str]] = Counter()
+    for path in (Path(unquote(json.loads(line)["path"].removeprefix("file:"))) for line in lines):
+        kind = path.parent.name.removeprefix("kind=")
+        column = "id" if kind == "match" else "file"
+        for name in parquet.ParquetFile(path).read([column]).column(0).to_pylist():
+            found[kind, Path(name).name] += 1
+    return found
+
+
+def test_killed_in_the_middle_of_a_batch_each_match_is_written_once(tmp_path: Path) -> None:
+    require_spark_here()
+    archive, out = tmp_path / "archive", tmp_path / "out"
+    for n in range(40):
+        write(archive, [storm(10 * n + k) for k in range(10)], f"w-1-{n}.parquet")
+    # Each file is a task, one after the other, and leaves files of its own.
+    one_by_one = ("--conf", "spark.sql.files.openCostInBytes=128m", "--master", "local[1]")
+    arguments = ("--follow", "--out", "out", "--xpath", "/storm", *one_by_one, *QUICK, "archive")
+    log = out / "matches" / "_spark_metadata" / "0"
+    with Program("backtest", *arguments, cwd=tmp_path) as following:
+        deadline = time.monotonic() + SECONDS
+        while len(list(out.glob("matches/kind=match/*.parquet"))) < 3:
+            assert time.monotonic() < deadline and following.process.poll() is None, following.err
+            time.sleep(0.005)
+        _kill(following.process.pid)
+    lost = set(out.glob("matches/*/*.parquet"))
+    assert 3 <= len(lost) < 80 and not log.exists()
+
+    write(archive, [storm(n) for n in range(500, 510)], "w-2-1.jsonl.gz")
+    with Program("backtest", *arguments, cwd=tmp_path) as following:
+        deadline = time.monotonic() + SECONDS
+        while sum(_written(out).values()) < 40 * 10 + 40 + 10 + 1:
+            assert time.monotonic() < deadline and following.process.poll() is None, following.err
+            time.sleep(0.1)
+        assert following.stop(signal.SIGINT) == 0
+    numbers = (*range(400), *range(500, 510))
+    files = (*(f"w-1-{n}.parquet" for n in range(40)), "w-2-1.jsonl.gz")
+    assert _written(out) == Counter(
+        [*(("match", f"n-{n}") for n in numbers), *(("file", name) for name in files)]
+    )
 
 
 # A cluster: Spark's own master and two workers, each a process, on this machine.

@@ -45,11 +45,15 @@ def test_odd_measurements_are_no_error(points: list[tuple[float, float]]) -> Non
 
 
 def test_bars_of_many_rows_are_added_up() -> None:
-    bars = drawn(bar_chart([(f"hour {n}", 1.0) for n in range(100)], unit="messages", most=40))
-    shown = [text.text for text in bars.findall(".//text") if "messages" in str(text.text)]
-    assert shown == ["3 messages"] * 33 + ["1 messages"]
-    drawn(bar_chart([("none", 0.0)], unit="messages"))
-    drawn(bar_chart([], unit="messages"))
+    bars = drawn(bar_chart([(f"hour {n}", 1.0 + n) for n in range(100)], most=40))
+    texts = [span.text for span in bars.findall(".//span") if span.text]
+    assert texts[:2] == ["hour 0 to hour 2", "6"]
+    assert texts[-2:] == ["hour 99", "100"]
+    widths = [float(bar.get("style", "")[6:-1]) for bar in bars.findall(".//i")]
+    assert len(widths) == 34 and max(widths) == widths[-2] == 100.0
+    assert widths[0] == pytest.approx(100 * 6 / (97 + 98 + 99), abs=0.1)
+    drawn(bar_chart([("none", 0.0)]))
+    drawn(bar_chart([]))
 
 
 def test_a_flame_is_as_wide_as_the_time() -> None:
