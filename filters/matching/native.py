@@ -36,14 +36,10 @@ __all__ = ["Names", "NativeIndex", "unfit"]
 
 
 class NativeIndex:
-    """See `filters.matching.index.Index`.
+    """See `filters.matching.index.Index`."""
 
-    Args:
-        message: Messages are counted from there on, modulo 2**32.
-    """
-
-    def __init__(self, message: int = 0) -> None:
-        self._kernel = _kernel.Kernel(message)
+    def __init__(self) -> None:
+        self._kernel = _kernel.Kernel()
         self._scopes: dict[Namespaces, int] = {}
         self._namespaces: list[Namespaces] = []
         self._users: list[int] = []

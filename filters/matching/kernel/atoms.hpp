@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "containers.hpp"
+#include "facts.hpp"
 #include "tests.hpp"
 #include "trie.hpp"
 #include "vocabulary.hpp"
@@ -113,22 +114,22 @@ class Atoms {
     const Atom& operator[](uint32_t atom) const { return atoms_[atom]; }
     uint32_t bound() const { return atoms_.bound(); }
     size_t live() const { return atoms_.live(); }
+    // Nodes of which some filter asks whether there is an element.
+    size_t presences() const { return presences_; }
     Table& table(uint32_t table) { return tables_[table]; }
     const Table& table(uint32_t table) const { return tables_[table]; }
     size_t tables() const { return tables_.live(); }
     const Tests& tests(uint32_t atom) const { return tests_[atoms_[atom].tests]; }
 
     struct Placed {
-        uint32_t atom;
+        uint32_t fact;
         bool fresh;  // it was not there before, and has no user
     };
 
-    // The atom of *tests* at *node*; takes over the tests' labels and strings.
+    // The fact that *tests* are passed at *node*: without any it is the presence of an element,
+    // else an atom. Takes over the tests' labels and strings.
     Placed place(uint32_t node, Tests tests) {
-        if (tests.empty()) {
-            const uint32_t found = trie_[node].presence;
-            return found != NONE ? Placed{found, false} : Placed{add_presence(node), true};
-        }
+        if (tests.empty()) return {node | PRESENT, !trie_[node].presence};
         const Choice choice = chooser_.choose(tests);
         const uint32_t table = table_of(node, choice.aspect);
         const bool keyed = Chooser::is_keyed(choice, tests);
@@ -153,22 +154,42 @@ class Atoms {
         return {number, true};
     }
 
-    // Without users, it goes.
+    // A fact has one more user.
+    void keep(uint32_t fact) {
+        if (!is_presence(fact)) {
+            ++atoms_[fact].users;
+        } else if (!trie_[index_of(fact)].presence++) {
+            ++presences_;
+            trie_.keep(index_of(fact));
+        }
+    }
+
+    // One user less; true if it is an atom that has none any more, which is to be erased.
+    bool let_go(uint32_t fact) {
+        if (!is_presence(fact)) return !--atoms_[fact].users;
+        if (!--trie_[index_of(fact)].presence) {
+            --presences_;
+            trie_.let_go(index_of(fact));
+        }
+        return false;
+    }
+
+    // An atom that is not needed.
+    bool is_unused(uint32_t fact) const {
+        return !is_presence(fact) && atoms_[fact].node != NONE && !atoms_[fact].users;
+    }
+
+    // Without users, an atom goes.
     void erase(uint32_t number) {
         const Atom atom = atoms_[number];
-        if (atom.table == NONE) {
-            trie_[atom.node].presence = NONE;
-            trie_.touch(atom.node);
+        const bool paired = tables_[atom.table].aspect.kind == TWO;
+        unfile(number, atom);
+        if (!atom.is_keyed()) {
+            release(tests_[atom.tests]);
+            tests_.erase(atom.tests);
         } else {
-            const bool paired = tables_[atom.table].aspect.kind == TWO;
-            unfile(number, atom);
-            if (!atom.is_keyed()) {
-                release(tests_[atom.tests]);
-                tests_.erase(atom.tests);
-            } else {
-                vocabulary_.values.let_go(uint32_t(paired ? atom.key >> 32 : atom.key));
-                if (paired) vocabulary_.values.let_go(uint32_t(atom.key));
-            }
+            vocabulary_.values.let_go(uint32_t(paired ? atom.key >> 32 : atom.key));
+            if (paired) vocabulary_.values.let_go(uint32_t(atom.key));
         }
         atoms_.erase(number);
         trie_.let_go(atom.node);
@@ -187,16 +208,6 @@ class Atoms {
     bool may_have(uint32_t gram) const { return grams_[gram_bit(gram)]; }
 
   private:
-    uint32_t add_presence(uint32_t node) {
-        Atom atom;
-        atom.node = node;
-        trie_.keep(node);
-        const uint32_t number = atoms_.add(atom);
-        trie_[node].presence = number;
-        trie_.touch(node);
-        return number;
-    }
-
     void release(const Tests& tests) {
         for (const Test& test : tests) {
             vocabulary_.let_go(test.label);
@@ -339,6 +350,7 @@ class Atoms {
     Pool<Table> tables_;
     NumberMap buckets_;
     HashIndex by_tests_;  // atoms whose key does not say all
+    size_t presences_ = 0;
     std::vector<uint32_t> grams_ = std::vector<uint32_t>(1u << 16);
 };
 

@@ -3,7 +3,8 @@
 //   vocabulary, symbols    names and values that filters speak of
 //   trie, automaton        paths, and the states that elements are in
 //   atoms, firing          tests at the ends of paths, and which of them elements pass
-//   filters, watching      formulas over atoms, each under atoms that it needs
+//   facts                  what one message says of atoms, and of the presence of elements
+//   filters, watching      formulas over facts, each under facts that it needs
 //   verdicts, interpreter  what a message says of formulas, and what programs say where they do not
 #pragma once
 
@@ -16,6 +17,7 @@
 #include "automaton.hpp"
 #include "branches.hpp"
 #include "document.hpp"
+#include "facts.hpp"
 #include "filters.hpp"
 #include "firing.hpp"
 #include "interpreter.hpp"
@@ -37,13 +39,12 @@ struct Sizes {
 
 class Engine {
   public:
-    // Messages are counted from *message* on: tests cannot wait until the count begins anew.
-    explicit Engine(uint32_t message) : watches_(message) {}
+    Engine() = default;
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
 
     Sizes sizes() const {
-        return {filters_.size(),          atoms_.live(),
+        return {filters_.size(),          atoms_.live() + atoms_.presences(),
                 atoms_.tables(),          trie_.live(),
                 vocabulary_.names.size(), vocabulary_.values.size(),
                 automaton_.size(),        firing_.remembered(),
@@ -73,19 +74,20 @@ class Engine {
         return trie_.grow(parent, axis, label);
     }
 
-    // The atom of *tests* at *node*; takes over the tests' labels and strings. Filters keep it.
-    uint32_t atom(uint32_t node, Tests tests) {
-        const auto [atom, fresh] = atoms_.place(node, std::move(tests));
+    // The fact that *tests* are passed at *node*; takes over the tests' labels and strings. Filters
+    // keep it.
+    uint32_t fact(uint32_t node, Tests tests) {
+        const auto [fact, fresh] = atoms_.place(node, std::move(tests));
         if (fresh) {
-            watches_.welcome(atom);
-            firing_.unlearn(atom);
+            watches_.welcome(fact);
+            if (!is_presence(fact)) firing_.unlearn(fact);
         }
-        return atom;
+        return fact;
     }
 
-    // An atom that turned out not to be needed; it may be gone already.
-    void drop_unused(uint32_t atom) {
-        if (atoms_[atom].node != NONE && !atoms_[atom].users) drop(atom);
+    // One that turned out not to be needed; it may be gone already.
+    void drop_unused(uint32_t fact) {
+        if (atoms_.is_unused(fact)) drop(fact);
     }
 
     // ---- filters
@@ -98,11 +100,10 @@ class Engine {
                         const Words& branches) {
         const uint32_t number = filters_.add(text, scope, formula, shape);
         for (uint32_t word : formula) {
-            if (is_literal(word)) ++atoms_[number_in(word)].users;
+            if (is_literal(word)) atoms_.keep(number_in(word));
         }
         try {
             filters_[number].branches = branches_.keep(branches);
-            verdicts_.welcome(number);
             watching_.add(number);
         } catch (...) {
             erase(number);
@@ -142,6 +143,7 @@ class Engine {
             forget();
             throw;
         }
+        watches_.take_note(facts_);
         verdicts_.find(firing_.fired(), firing_.is_unsure(), found);
     }
 
@@ -163,8 +165,8 @@ class Engine {
         const Formula formula = filters_.formula_of(number);
         for (const uint32_t* at = formula.begin; at != formula.end; ++at) {
             if (!is_literal(*at)) continue;
-            const uint32_t atom = number_in(*at);
-            if (!--atoms_[atom].users) drop(atom);
+            const uint32_t fact = number_in(*at);
+            if (atoms_.let_go(fact)) drop(fact);
         }
         branches_.let_go(filters_[number].branches);
         programs_.erase(number);
@@ -178,19 +180,14 @@ class Engine {
         }
     }
 
-    // Forget what messages taught, but for how often atoms held.
+    // Forget what messages taught, but for how often facts held.
     void forget() {
         automaton_.forget();
         firing_.forget();
     }
 
     void begin(const xmlNode* root) {
-        if (watches_.begin()) {
-            verdicts_.forget_messages();
-            branches_.forget_messages();
-            firing_.forget_messages();
-        }
-        branches_.begin();
+        facts_.begin(atoms_.bound(), trie_.bound());
         firing_.begin();
         reading_.begin();
         symbols_.begin();
@@ -236,14 +233,15 @@ class Engine {
     Trie trie_{vocabulary_};
     Automaton automaton_{trie_, symbols_};
     Atoms atoms_{vocabulary_, trie_};
+    Facts facts_;
     Watches watches_;
     Branches branches_{trie_};
-    Firing firing_{vocabulary_, trie_, automaton_, atoms_, watches_, branches_, reading_};
+    Firing firing_{vocabulary_, trie_, automaton_, atoms_, facts_, watches_, reading_};
     Programs programs_{vocabulary_};
     Interpreter interpreter_{vocabulary_, symbols_, document_, reading_};
     Filters filters_;
-    Watching watching_{atoms_, filters_, watches_};
-    Verdicts verdicts_{filters_, watches_, watching_, branches_, programs_, interpreter_};
+    Watching watching_{filters_, branches_, watches_};
+    Verdicts verdicts_{filters_, facts_, watches_, watching_, branches_, programs_, interpreter_};
     Words path_;  // states of the elements around the present one
 };
 

@@ -1,7 +1,7 @@
 // Which atoms hold at the elements of one message.
 //
-// Each state of the automaton has an agenda: the atoms without tests that hold at its elements, and
-// the tables to look into. An atom fires once a message.
+// Each state of the automaton has an agenda: the tables to look into at its elements. An atom fires
+// once a message.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 #include "atoms.hpp"
 #include "automaton.hpp"
-#include "branches.hpp"
+#include "facts.hpp"
 #include "memory.hpp"
 #include "reading.hpp"
 #include "watches.hpp"
@@ -20,13 +20,13 @@ namespace dragoman {
 class Firing {
   public:
     Firing(const Vocabulary& vocabulary, Trie& trie, const Automaton& automaton, Atoms& atoms,
-           Watches& watches, Branches& branches, Reading& reading)
+           Facts& facts, const Watches& watches, Reading& reading)
         : vocabulary_(vocabulary),
           trie_(trie),
           automaton_(automaton),
           atoms_(atoms),
+          facts_(facts),
           watches_(watches),
-          branches_(branches),
           reading_(reading) {}
 
     // Another message.
@@ -38,7 +38,7 @@ class Firing {
         }
         trie_.untouch();
         fired_.clear();
-        visited_.clear();
+        leave_states();
         unsure_ = false;
     }
 
@@ -47,13 +47,10 @@ class Firing {
         if (state >= agendas_.size()) agendas_.resize(state + 1);
         Agenda& agenda = agendas_[state];
         if (agenda.stale) refresh(agenda, automaton_.active(state));
-        if (agenda.message != watches_.message()) {
-            agenda.message = watches_.message();
-            agenda.visits = 0;
+        if (!agenda.visits++) {
             visited_.push_back(state);
-            fire_present(agenda.present);
+            meet(state);
         }
-        ++agenda.visits;
         const Group *at = agenda.groups.data(), *end = at + agenda.groups.size();
         while (at != end) {
             const Group* first = at++;
@@ -67,18 +64,19 @@ class Firing {
         }
     }
 
-    // Count the elements visited, at each node that somebody wants counted. To be done at the end,
-    // and before numbers of states change.
+    // Find the nodes where several elements are. To be done at the end, and before numbers of
+    // states change.
     void count_elements() {
         for (uint32_t state : visited_) {
-            for (uint32_t node : agendas_[state].counted) {
-                // Each bound may be met by another element: tests of two bounds say nothing, then.
-                if (branches_.meet(node, agendas_[state].visits, watches_.message())) {
-                    fire_ranges(node);
-                }
+            if (agendas_[state].visits > 1) meet(state);
+        }
+        // Each bound may be met by another element: tests of two bounds say nothing, then.
+        for (uint32_t state : visited_) {
+            for (uint32_t node : agendas_[state].ranged) {
+                if (facts_.are_several(node)) fire_ranges(node);
             }
         }
-        visited_.clear();
+        leave_states();
     }
 
     // The atoms that hold, of those that somebody waits for.
@@ -89,7 +87,7 @@ class Firing {
     // An atom is new, or about to go: what was remembered of its value is wrong.
     void unlearn(uint32_t number) {
         const Atom& atom = atoms_[number];
-        if (atom.table == NONE || !memory_.size()) return;
+        if (!memory_.size()) return;
         const Table& table = atoms_.table(atom.table);
         if (!is_hashed(table.aspect.kind)) return;
         automaton_.each_at(table.node, [&](uint32_t state) {
@@ -105,11 +103,6 @@ class Firing {
         std::vector<Agenda>().swap(agendas_);
         memory_.forget();
         visited_.clear();
-    }
-
-    // Messages are counted anew.
-    void forget_messages() {
-        for (Agenda& agenda : agendas_) agenda.message = 0;
     }
 
     size_t remembered() const { return memory_.size(); }
@@ -130,24 +123,40 @@ class Firing {
     };
 
     struct Agenda {
-        Words present, counted;
         std::vector<Group> groups;
-        uint32_t message = 0, visits = 0;
+        Words ranged;  // nodes with tests of two bounds
+        Bits nodes;    // those of the state, where they are many
+        uint32_t visits = 0;
         bool stale = true;
     };
+
+    // Elements of a state are met, for the first time or again.
+    void meet(uint32_t state) {
+        const Bits& nodes = agendas_[state].nodes;
+        if (nodes.size()) facts_.meet(nodes);
+        else facts_.meet(automaton_.active(state));
+    }
+
+    void leave_states() {
+        for (uint32_t state : visited_) agendas_[state].visits = 0;
+        visited_.clear();
+    }
 
     void refresh(Agenda& agenda, const Words& nodes) {
         agenda = Agenda();
         Words tables;
         for (uint32_t number : nodes) {
             const Node& node = trie_[number];
-            if (node.presence != NONE) agenda.present.push_back(node.presence);
-            if (node.counted) agenda.counted.push_back(number);
+            if (node.counted) agenda.ranged.push_back(number);
             for (uint32_t at = node.tables; at != NONE; at = atoms_.table(at).next) {
                 if (atoms_.table(at).aspect.kind != NEVER) tables.push_back(at);
             }
         }
-        std::sort(agenda.present.begin(), agenda.present.end());
+        // Taken together where that takes not much more room than their numbers.
+        if (nodes.size() >= trie_.bound() / 64) {
+            agenda.nodes.reserve(trie_.bound());
+            for (uint32_t node : nodes) agenda.nodes.add(node);
+        }
         std::sort(tables.begin(), tables.end(), [&](uint32_t a, uint32_t b) {
             const auto one = atoms_.table(a).aspect.rank(), other = atoms_.table(b).aspect.rank();
             return one < other || (one == other && a < b);
@@ -160,13 +169,6 @@ class Firing {
             agenda.groups.back().tables.push_back(table);
         }
         agenda.stale = false;
-    }
-
-    void fire_present(const Words& present) {
-        for (size_t at = 0; at < present.size(); ++at) {
-            if (at + AHEAD < present.size()) watches_.expect(present[at + AHEAD]);
-            fire(present[at]);
-        }
     }
 
     void fire_ranges(uint32_t node) {
@@ -266,8 +268,7 @@ class Firing {
         for (uint32_t at = 0; at < found->count; ++at) {
             if (at + AHEAD < found->count) {
                 const uint32_t soon = words[at + AHEAD];
-                if (soon & Memory::CERTAIN) watches_.expect(soon & ~Memory::CERTAIN);
-                else __builtin_prefetch(&atoms_[soon]);
+                if (!(soon & Memory::CERTAIN)) __builtin_prefetch(&atoms_[soon]);
             }
             if (words[at] & Memory::CERTAIN) fire(words[at] & ~Memory::CERTAIN);
             else try_atom(words[at], element);
@@ -282,7 +283,7 @@ class Firing {
 
     // Fire the atom if *element* passes its tests, or may.
     void try_atom(uint32_t number, const xmlNode* element) {
-        if (watches_.holds(number)) return;
+        if (facts_.holds(number)) return;
         bool unsure = false;
         for (const Test& test : atoms_.tests(number)) {
             const Operand operand{
@@ -298,15 +299,15 @@ class Firing {
     }
 
     void fire(uint32_t number) {
-        if (watches_.fire(number)) fired_.push_back(number);
+        if (facts_.fire(number) && watches_.is_watched(number)) fired_.push_back(number);
     }
 
     const Vocabulary& vocabulary_;
     Trie& trie_;
     const Automaton& automaton_;
     Atoms& atoms_;
-    Watches& watches_;
-    Branches& branches_;
+    Facts& facts_;
+    const Watches& watches_;
     Reading& reading_;
     std::vector<Agenda> agendas_;  // by state
     uint64_t next_group_ = 0;

@@ -1,6 +1,8 @@
-// Formulas over atoms (see plan.py), as rows of words: in each a kind and a number, that of an atom
+// Formulas over facts (see plan.py), as rows of words: in each a kind and a number, that of a fact
 // or of the words of the operands, which follow.
 #pragma once
+
+#include <algorithm>
 
 #include "containers.hpp"
 
@@ -32,8 +34,8 @@ struct Formula {
     const uint32_t *begin, *end;
 };
 
-// Whether the formula is true, given what *holds* says of atoms; in the *loose* reading each
-// negated atom counts as true. *at* moves behind it.
+// Whether the formula is true, given what *holds* says of facts; in the *loose* reading each
+// negated fact counts as true. *at* moves behind it.
 template <typename Holds>
 bool evaluate(const uint32_t*& at, bool loose, const Holds& holds) {
     const uint32_t word = *at++;
@@ -52,7 +54,7 @@ bool evaluate(const uint32_t*& at, bool loose, const Holds& holds) {
     return all;
 }
 
-// Add to *chosen* atoms of which one must hold for the formula to hold, such that *price* finds
+// Add to *chosen* facts of which one must hold for the formula to hold, such that *price* finds
 // them cheapest, and to *cost* what they cost. False if there are none such. *at* moves behind it.
 template <typename Price>
 bool cut(const uint32_t*& at, Words& chosen, uint32_t& cost, const Price& price) {
@@ -91,13 +93,18 @@ bool cut(const uint32_t*& at, Words& chosen, uint32_t& cost, const Price& price)
     return found;
 }
 
-// Whether *atom* is one of the operands at *at*.
-inline bool has_operand(const uint32_t* at, uint32_t atom) {
+// Whether *fact* is one of the operands at *at*.
+inline bool has_operand(const uint32_t* at, uint32_t fact) {
     const uint32_t* end = behind(at);
     for (++at; at != end; at = behind(at)) {
-        if (*at == word(HOLDS, atom)) return true;
+        if (*at == word(HOLDS, fact)) return true;
     }
     return false;
+}
+
+// Whether the formula at *at* asks for one of some facts, or for one not to hold.
+inline bool is_clause(const uint32_t* at) {
+    return is_literal(*at) || (kind_of(*at) == ANY && std::all_of(at + 1, behind(at), is_literal));
 }
 
 }  // namespace dragoman

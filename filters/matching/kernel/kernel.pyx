@@ -69,13 +69,13 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
         size_t filters, atoms, tables, nodes, names, values, states, remembered, programs
 
     cdef cppclass Engine:
-        Engine(uint32_t message) except +
+        Engine() except +
         Sizes sizes()
         uint32_t label(const char* ns, size_t ns_size, const char* local, size_t local_size) except +
         uint32_t string(const char* text, size_t size) except +
         uint32_t step(uint32_t parent, uint8_t axis, uint32_t label) except +
-        uint32_t atom(uint32_t node, vector[Test] tests) except +
-        void drop_unused(uint32_t atom)
+        uint32_t fact(uint32_t node, vector[Test] tests) except +
+        void drop_unused(uint32_t fact)
         uint32_t find_filter(string_view text, uint32_t scope)
         uint32_t add_filter(string_view text, uint32_t scope, const vector[uint32_t]& formula,
                             Shape shape, const vector[uint32_t]& branches) except +
@@ -122,14 +122,14 @@ cdef class Names:
 
 
 cdef class Kernel:
-    """Plans by number. *message*: messages are counted from there on."""
+    """Plans by number."""
 
     cdef Engine* engine
     cdef list numbers
     """Each number as a Python object that is made once."""
 
-    def __cinit__(self, uint32_t message=0):
-        self.engine = new Engine(message)
+    def __cinit__(self):
+        self.engine = new Engine()
         self.numbers = []
 
     def __dealloc__(self):
@@ -185,7 +185,7 @@ cdef class Kernel:
 
     def add(self, bytes text, uint32_t scope, plan):
         """The number of a new expression, of which `find_filter` knows nothing."""
-        cdef vector[uint32_t] atoms, formula, branches
+        cdef vector[uint32_t] facts, formula, branches
         cdef Shape shape
         cdef uint32_t number
         cdef tuple path
@@ -193,16 +193,16 @@ cdef class Kernel:
         shape.programmed = plan[4] is not None
         try:
             for atom in <tuple>plan[0]:
-                atoms.push_back(
-                    self._atom(<tuple>(<tuple>atom)[0], <tuple>(<tuple>atom)[1], &shape.numeric)
+                facts.push_back(
+                    self._fact(<tuple>(<tuple>atom)[0], <tuple>(<tuple>atom)[1], &shape.numeric)
                 )
-            _put_formula(plan[1], atoms, formula)
+            _put_formula(plan[1], facts, formula)
             for path in <tuple>plan[3]:
                 branches.push_back(self._node(path))
             number = self.engine.add_filter(_view(text), scope, formula, shape, branches)
         finally:
-            for index in atoms:
-                self.engine.drop_unused(index)
+            for fact in facts:
+                self.engine.drop_unused(fact)
         while <size_t>len(self.numbers) <= number:
             self.numbers.append(len(self.numbers))
         return self.numbers[number]
@@ -236,7 +236,7 @@ cdef class Kernel:
             node = self.engine.step(node, <uint8_t>axis, self._label(ns, local))
         return node
 
-    cdef uint32_t _atom(self, tuple path, tuple tests, truth* numeric) except? 0xffffffff:
+    cdef uint32_t _fact(self, tuple path, tuple tests, truth* numeric) except? 0xffffffff:
         cdef vector[Test] rows
         cdef Test row
         for test in tests:
@@ -255,7 +255,7 @@ cdef class Kernel:
             elif operand is not None:
                 row.text = self._string(operand)
             rows.push_back(row)
-        return self.engine.atom(self._node(path), rows)
+        return self.engine.fact(self._node(path), rows)
 
     cdef int _put_program(self, tuple program, vector[uint32_t]& words) except -1:
         cdef size_t start = words.size()
@@ -295,16 +295,16 @@ cdef class Kernel:
         return 0
 
 
-cdef int _put_formula(object formula, vector[uint32_t]& atoms, vector[uint32_t]& words) except -1:
+cdef int _put_formula(object formula, vector[uint32_t]& facts, vector[uint32_t]& words) except -1:
     cdef size_t start = words.size()
     cdef long literal
     if isinstance(formula, int):
         literal = formula
-        words.push_back(word(HOLDS, atoms[literal]) if literal >= 0 else word(FAILS, atoms[~literal]))
+        words.push_back(word(HOLDS, facts[literal]) if literal >= 0 else word(FAILS, facts[~literal]))
         return 0
     words.push_back(0)
     for operand in (<tuple>formula)[1:]:
-        _put_formula(operand, atoms, words)
+        _put_formula(operand, facts, words)
     words[start] = word(
         EVERY if (<tuple>formula)[0] == AND else SOME_OF, <uint32_t>(words.size() - start - 1)
     )

@@ -11,10 +11,10 @@ enum Axis : uint8_t { CHILD, DESCENDANT };
 
 struct Node {
     uint32_t parent = NONE, label = NONE;
-    uint32_t users = 0;        // atoms, branches, children
-    uint32_t presence = NONE;  // the atom without tests
-    uint32_t tables = NONE;    // the first one, of atoms with tests
-    uint32_t counted = 0;      // users that want to know whether two elements are here
+    uint32_t users = 0;      // atoms, branches, children, presence
+    uint32_t presence = 0;   // users that ask whether there is an element, and no more
+    uint32_t tables = NONE;  // the first one, of atoms with tests
+    uint32_t counted = 0;    // users that want to know whether two elements are here
     uint8_t axis = CHILD;
     bool forks = false;    // it has DESCENDANT children
     bool touched = false;  // see Trie::touch

@@ -1,13 +1,15 @@
-// What the atoms that hold say of the filters that wait for them.
+// What the facts of a message say of the filters that wait for them.
 #pragma once
 
 #include <algorithm>
 #include <vector>
 
-#include "branches.hpp"
+#include "bits.hpp"
+#include "facts.hpp"
 #include "filters.hpp"
 #include "interpreter.hpp"
 #include "programs.hpp"
+#include "records.hpp"
 #include "watches.hpp"
 #include "watching.hpp"
 
@@ -22,103 +24,108 @@ struct Found {
 
 class Verdicts {
   public:
-    Verdicts(const Filters& filters, Watches& watches, Watching& watching, Branches& branches,
-             const Programs& programs, Interpreter& interpreter)
+    Verdicts(const Filters& filters, const Facts& facts, Watches& watches, Watching& watching,
+             const Branches& branches, const Programs& programs, Interpreter& interpreter)
         : filters_(filters),
+          facts_(facts),
           watches_(watches),
           watching_(watching),
           branches_(branches),
           programs_(programs),
           interpreter_(interpreter) {}
 
-    // A filter with this number is new.
-    void welcome(uint32_t number) {
-        if (told_.size() <= number) told_.resize(number + 1);
-        told_[number] = 0;
-    }
-
-    // Messages are counted anew.
-    void forget_messages() { std::fill(told_.begin(), told_.end(), 0); }
-
-    // Look at all that wait for one of the *fired* atoms, and at what always needs a look.
-    // *unsure*: some number was doubtful.
+    // Look at all that wait for nodes with elements, for one of the *fired* atoms, and at what
+    // always needs a look. *unsure*: some number was doubtful.
     void find(const Words& fired, bool unsure, Found& found) {
         unsure_ = unsure;
-        look_at(fired, found);
+        told_.reserve(filters_.bound());
+        misplaced_.clear();
+        look_at_all(fired, found);
         for (uint32_t number : watching_.always()) judge(number, found);
+        for (uint32_t number : told_now_) told_.erase(number);
+        told_now_.clear();
+        for (uint32_t number : misplaced_) watching_.move(number);
     }
 
   private:
     static constexpr size_t AHEAD = 8;        // of what is looked at: memory is slower than we are
-    static constexpr uint32_t PATIENCE = 32;  // looks in vain
+    static constexpr uint32_t PATIENCE = 64;  // looks in vain
 
-    struct Look {
-        uint32_t atom;
-        Watch watch;
-    };
-
-    void look_at(const Words& fired, Found& found) {
+    void look_at_all(const Words& fired, Found& found) {
         looks_.clear();
-        for (size_t at = 0; at < fired.size(); ++at) {
-            if (at + AHEAD < fired.size()) watches_.expect_watches(fired[at + AHEAD]);
-            for (uint32_t place = 0; place < watches_.count(fired[at]); ++place) {
-                looks_.push_back({fired[at], watches_.at(fired[at], place)});
-            }
-        }
-        misplaced_.clear();
+        facts_.nodes().each_in(watches_.watched_nodes(),
+                               [&](uint32_t node) { looks_.push_back(node | PRESENT); });
+        looks_.insert(looks_.end(), fired.begin(), fired.end());
         for (size_t at = 0; at < looks_.size(); ++at) {
-            expect(at);
-            const Look& look = looks_[at];
-            if (settle(look.watch, found)) continue;
+            if (at + 2 * AHEAD < looks_.size()) watches_.expect(looks_[at + 2 * AHEAD]);
+            if (at + AHEAD < looks_.size()) watches_.expect_waiting(looks_[at + AHEAD]);
+            look_at(looks_[at], found);
+        }
+    }
+
+    void look_at(uint32_t fact, Found& found) {
+        const Waiting waiting = watches_.waiting(fact);
+        if (unsure_) judge_all(waiting, found);
+        else accept_all(waiting, found);
+        for (const uint32_t* at = waiting.records; at != waiting.records_end;) {
+            const Record record(at);
+            at = record.end();
+            if (settle(record, found)) continue;
             // To ask costs more than waiting elsewhere would save, but now and then.
-            if (!(++patience_ % PATIENCE) && watching_.is_misplaced(look.watch.filter, look.atom)) {
-                misplaced_.push_back(look.watch.filter);
+            if (!(++patience_ % PATIENCE) && watching_.is_misplaced(record.filter(), fact)) {
+                misplaced_.push_back(record.filter());
             }
         }
-        for (uint32_t number : misplaced_) watching_.move(number);
     }
 
-    void expect(size_t at) const {
-        if (at + 2 * AHEAD < looks_.size()) {
-            const Watch& soon = looks_[at + 2 * AHEAD].watch;
-            __builtin_prefetch(&told_[soon.filter]);
-            if (soon.other() != Watch::NO_ATOM) watches_.expect(soon.other());
-            if (!decides(soon)) filters_.expect(soon.filter);
+    void accept_all(const Waiting& waiting, Found& found) {
+        const size_t before = found.yes.size();
+        found.yes.resize(before + size_t(waiting.decided_end - waiting.decided));
+        uint32_t* to = found.yes.data() + before;
+        for (const uint32_t* at = waiting.decided; at != waiting.decided_end; ++at) {
+            const uint32_t number = *at & ~Waiting::AGAIN;
+            *to = number;
+            to += !(*at & Waiting::AGAIN) || tell(number);
         }
-        if (at + AHEAD < looks_.size()) {
-            const Watch& soon = looks_[at + AHEAD].watch;
-            if (!decides(soon)) filters_.expect_formula(soon.filter);
+        found.yes.resize(size_t(to - found.yes.data()));
+    }
+
+    void judge_all(const Waiting& waiting, Found& found) {
+        for (const uint32_t* at = waiting.decided; at != waiting.decided_end; ++at) {
+            judge(*at & ~Waiting::AGAIN, found);
         }
     }
-
-    // Whether a watch tells the verdict of its filter on this message.
-    bool decides(const Watch& watch) const {
-        return watch.decides() && !unsure_ &&
-               branches_.are_single(watch.branches, watches_.message());
-    }
-
-    bool is_told(uint32_t number) const { return told_[number] == watches_.message(); }
 
     // False if the formula is.
-    bool settle(const Watch& watch, Found& found) {
-        if (is_told(watch.filter)) return true;
-        const uint32_t other = watch.other();
-        if (other != Watch::NO_ATOM && !watches_.holds(other)) return false;
-        if (!decides(watch)) return judge(watch.filter, found);
-        told_[watch.filter] = watches_.message();
-        found.yes.push_back(watch.filter);
+    bool settle(const Record& record, Found& found) {
+        const bool decides = record.has(Record::EXACT) &&
+                             !(unsure_ && record.has(Record::NUMERIC)) &&
+                             are_single(record.branches(), record.parts());
+        for (const uint32_t* at = record.parts(); at != record.end();) {
+            // Most parts are facts.
+            if (kind_of(*at) != HOLDS) {
+                if (!evaluate(at, !decides, holds_)) return false;
+            } else if (!facts_.holds(*at++)) {
+                return false;
+            }
+        }
+        if (!decides || !record.has(Record::COMPLETE)) return judge(record.filter(), found);
+        if (!record.has(Record::AGAIN) || tell(record.filter())) {
+            found.yes.push_back(record.filter());
+        }
         return true;
     }
 
     // False if the formula is.
     bool judge(uint32_t number, Found& found) {
-        if (is_told(number)) return true;
+        if (told_.has(number)) return true;
         const Filter& filter = filters_[number];
         if (!holds(number, true)) return false;
-        told_[number] = watches_.message();
+        tell(number);
         const Shape& shape = filter.shape;
+        const Words& branches = branches_[filter.branches];
         if (shape.exact && !(unsure_ && shape.numeric) &&
-            branches_.are_single(filter.branches, watches_.message())) {
+            are_single(branches.data(), branches.data() + branches.size())) {
             if (holds(number, false)) found.yes.push_back(number);
         } else if (!shape.programmed) {
             found.doubtful.push_back(number);
@@ -131,20 +138,38 @@ class Verdicts {
         return true;
     }
 
-    bool holds(uint32_t number, bool loose) const {
-        const uint32_t* at = filters_.formula_of(number).begin;
-        return evaluate(at, loose, [&](uint32_t atom) { return watches_.holds(atom); });
+    // False if the verdict on the filter was told already.
+    bool tell(uint32_t number) {
+        if (!told_.put(number)) return false;
+        told_now_.push_back(number);
+        return true;
     }
 
+    bool are_single(const uint32_t* nodes, const uint32_t* end) const {
+        return std::none_of(nodes, end, [&](uint32_t node) { return facts_.are_several(node); });
+    }
+
+    bool holds(uint32_t number, bool loose) const {
+        const uint32_t* at = filters_.formula_of(number).begin;
+        return evaluate(at, loose, holds_);
+    }
+
+    struct Holds {
+        const Facts& facts;
+        bool operator()(uint32_t fact) const { return facts.holds(fact); }
+    };
+
     const Filters& filters_;
+    const Facts& facts_;
     Watches& watches_;
     Watching& watching_;
-    Branches& branches_;
+    const Branches& branches_;
     const Programs& programs_;
     Interpreter& interpreter_;
-    std::vector<uint32_t> told_;  // of filters: the last message in which the verdict was found
-    std::vector<Look> looks_;
-    Words misplaced_;
+    const Holds holds_{facts_};
+    Bits told_;       // filters that may be met again, and whose verdict was found
+    Words told_now_;  // the same
+    Words looks_, misplaced_;
     uint32_t patience_ = 0;
     bool unsure_ = false;
 };

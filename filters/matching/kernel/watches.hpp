@@ -1,135 +1,189 @@
-// Atoms as messages meet them: whether each holds, how often lately, and who waits for it.
+// Facts as filters wait for them: who waits for each, and how often it held lately.
 #pragma once
 
 #include <algorithm>
 #include <vector>
 
+#include "bits.hpp"
 #include "containers.hpp"
+#include "facts.hpp"
 
 namespace dragoman {
 
-// A filter that is looked at when an atom holds.
-struct Watch {
-    static constexpr uint32_t DECIDES = 1u << 31, NO_ATOM = DECIDES - 1;
+// The filters that wait for one fact, as words that are read one after the other: first *records*
+// of those that ask for more (see records.hpp), then the numbers of those that it decides.
+struct Waiting {
+    static constexpr uint32_t AGAIN = 1u << 31;  // beside a number: it may be met elsewhere too
 
-    uint32_t filter;
-    uint32_t also;      // what Watching::also_of tells of the rest of the formula
-    uint32_t branches;  // of the filter
-
-    bool decides() const { return also & DECIDES; }
-    uint32_t other() const { return also & NO_ATOM; }
+    const uint32_t *records, *records_end;
+    const uint32_t *decided, *decided_end;
 };
 
 class Watches {
   public:
-    // Messages are counted from *message* on.
-    explicit Watches(uint32_t message) : message_(message) {}
-
-    // An atom with this number is new.
-    void welcome(uint32_t atom) {
-        if (rows_.size() <= atom) rows_.resize(atom + 1);
-        rows_[atom] = Row();
+    // A fact with this number is new.
+    void welcome(uint32_t fact) {
+        Side& side = side_of(fact);
+        const uint32_t index = index_of(fact);
+        if (side.rows.size() <= index) side.rows.resize(index + 1);
+        side.rows[index] = Row();
+        side.watched.reserve(side.rows.size());
+        side.watched.erase(index);
     }
 
-    // The message at hand.
-    uint32_t message() const { return message_; }
+    // Whether somebody waits for an atom.
+    bool is_watched(uint32_t atom) const { return sides_[0].watched.has(atom); }
 
-    // Another message. True if numbers of messages begin anew: none may look new that is old.
-    bool begin() {
-        const bool anew = !++message_;
-        if (anew) {
-            for (Row& row : rows_) row.message = 0;
-            message_ = 1;
+    // The nodes that somebody waits for to have an element.
+    const Bits& watched_nodes() const { return sides_[1].watched; }
+
+    // How often it held lately, in units that all facts share.
+    uint32_t heat(uint32_t fact) const { return row(fact).heat; }
+
+    // All facts of a message are known.
+    void take_note(const Facts& facts) {
+        ++messages_;
+        if (!(messages_ % HALF_LIFE)) {
+            for (Side& side : sides_) {
+                for (Row& row : side.rows) row.heat >>= 1;
+            }
         }
-        if (!(message_ % HALF_LIFE)) {
-            for (Row& row : rows_) row.heat >>= 1;
-        }
-        return anew;
-    }
-
-    bool holds(uint32_t atom) const { return rows_[atom].message == message_; }
-    uint32_t heat(uint32_t atom) const { return rows_[atom].heat; }
-
-    // True if somebody waits for *atom*, which was not known to hold.
-    bool fire(uint32_t atom) {
-        Row& row = rows_[atom];
-        if (row.message == message_) return false;
-        row.message = message_;
-        ++row.heat;
-        return row.count;
+        // To count each time would cost more than all else.
+        if (messages_ > LEARNING && messages_ % SAMPLE) return;
+        facts.atoms().each([&](uint32_t atom) { ++sides_[0].rows[atom].heat; });
+        facts.nodes().each([&](uint32_t node) {
+            if (node < sides_[1].rows.size()) ++sides_[1].rows[node].heat;
+        });
     }
 
     // Soon somebody will ask for these: memory is slower than we are.
-    void expect(uint32_t atom) const { __builtin_prefetch(&rows_[atom]); }
-    void expect_watches(uint32_t atom) const { __builtin_prefetch(&watches_[rows_[atom].offset]); }
-
-    uint32_t count(uint32_t atom) const { return rows_[atom].count; }
-    Watch at(uint32_t atom, uint32_t place) const { return watches_[rows_[atom].offset + place]; }
-
-    void add(uint32_t atom, Watch watch) {
-        Row& row = rows_[atom];
-        if (!row.count) {
-            row.offset = take(row.power = 0);
-        } else if (row.count == 1u << row.power) {
-            move(row, row.power + 1);
-        }
-        watches_[row.offset + row.count++] = watch;
+    void expect(uint32_t fact) const { __builtin_prefetch(&row(fact)); }
+    void expect_waiting(uint32_t fact) const {
+        const Row& row = this->row(fact);
+        if (row.power) __builtin_prefetch(&words_[row.offset]);
     }
 
-    // The last one takes the place of the one that goes.
-    void erase(uint32_t atom, uint32_t place) {
-        Row& row = rows_[atom];
-        watches_[row.offset + place] = watches_[row.offset + --row.count];
-        if (!row.count) {
-            free_[row.power].push_back(row.offset);
-        } else if (row.power > 2 && row.count <= 1u << (row.power - 2)) {
-            move(row, row.power - 1);
-        }
+    Waiting waiting(uint32_t fact) const {
+        const Row& row = this->row(fact);
+        const uint32_t* begin = block(row);
+        const uint32_t* end = begin + capacity(row.power);
+        return {begin, begin + row.records, end - row.decided, end};
     }
 
-    void erase_filter(uint32_t atom, uint32_t filter) {
-        for (uint32_t place = 0; place < rows_[atom].count; ++place) {
-            if (at(atom, place).filter == filter) return erase(atom, place);
-        }
+    // *filter*, maybe with AGAIN, is decided by *fact*.
+    void add(uint32_t fact, uint32_t filter) {
+        Row& row = make_room(fact, 1);
+        if (!row.power) row.offset = filter;
+        else words_[row.offset + capacity(row.power) - row.decided - 1] = filter;
+        ++row.decided;
     }
 
-    size_t size() const { return watches_.size(); }
+    void add_record(uint32_t fact, const Words& record) {
+        Row& row = make_room(fact, uint32_t(record.size()));
+        std::copy(record.begin(), record.end(), &words_[row.offset + row.records]);
+        row.records += uint32_t(record.size());
+    }
+
+    // Take out what *fact* has of a filter: *decided* is how it was added, a record begins with
+    // *mark*, and has the length that *length_of* says.
+    template <typename Length>
+    void erase(uint32_t fact, uint32_t decided, uint32_t mark, Length length_of) {
+        Side& side = side_of(fact);
+        Row& row = side.rows[index_of(fact)];
+        uint32_t* begin = block(row);
+        uint32_t* end = begin + capacity(row.power);
+        uint32_t* first = end - row.decided;
+        if (uint32_t* found = std::find(first, end, decided); found != end) {
+            *found = *first;
+            --row.decided;
+        } else {
+            uint32_t* records_end = begin + row.records;
+            found = std::find(begin, records_end, mark);
+            if (found == records_end) return;
+            const uint32_t length = length_of(found);
+            std::copy(found + length, records_end, found);
+            row.records -= length;
+        }
+        if (!row.decided && !row.records) side.watched.erase(index_of(fact));
+        shrink(row);
+    }
 
   private:
     static constexpr uint32_t HALF_LIFE = 4096;  // of heat, in messages
+    static constexpr uint32_t LEARNING = 64, SAMPLE = 16;
 
-    // A block of 2^power watches, of which *count* are in use.
+    // A block of 2^power words, of which the first hold *records*, the last are *decided*. One word
+    // needs no block.
     struct Row {
-        uint32_t message = 0, heat = 0, offset = 0;
-        uint32_t count : 27;
+        uint32_t heat = 0, offset = 0, decided = 0;
+        uint32_t records : 27;
         uint32_t power : 5;
-        Row() : count(0), power(0) {}
+        Row() : records(0), power(0) {}
     };
 
+    struct Side {
+        std::vector<Row> rows;
+        Bits watched;
+    };
+
+    static uint32_t capacity(uint32_t power) { return 1u << power; }
+
+    Side& side_of(uint32_t fact) { return sides_[is_presence(fact)]; }
+    const Row& row(uint32_t fact) const { return sides_[is_presence(fact)].rows[index_of(fact)]; }
+
+    uint32_t* block(Row& row) { return row.power ? &words_[row.offset] : &row.offset; }
+    const uint32_t* block(const Row& row) const {
+        return row.power ? &words_[row.offset] : &row.offset;
+    }
+
+    Row& make_room(uint32_t fact, uint32_t words) {
+        Side& side = side_of(fact);
+        Row& row = side.rows[index_of(fact)];
+        uint32_t power = row.power;
+        while (row.records + row.decided + words > capacity(power)) ++power;
+        if (power != row.power) move(row, power);
+        side.watched.add(index_of(fact));
+        return row;
+    }
+
+    void shrink(Row& row) {
+        const uint32_t used = row.records + row.decided;
+        uint32_t power = row.power;
+        while (power && used * 4 <= capacity(power)) --power;
+        // A block of one word holds no record.
+        if (!power && row.records) power = 1;
+        if (power != row.power) move(row, power);
+    }
+
     void move(Row& row, uint32_t power) {
-        uint32_t offset = take(power);
-        std::copy_n(watches_.begin() + row.offset, row.count, watches_.begin() + offset);
-        free_[row.power].push_back(row.offset);
-        row.offset = offset;
+        uint32_t place = 0;
+        const uint32_t offset = power ? take(power) : 0;
+        uint32_t* to = power ? &words_[offset] : &place;
+        const uint32_t* from = block(row);
+        std::copy_n(from, row.records, to);
+        std::copy_n(from + capacity(row.power) - row.decided, row.decided,
+                    to + capacity(power) - row.decided);
+        if (row.power) free_[row.power].push_back(row.offset);
+        row.offset = power ? offset : place;
         row.power = power;
     }
 
     uint32_t take(uint32_t power) {
         if (free_.size() <= power) free_.resize(power + 1);
         if (free_[power].empty()) {
-            uint32_t offset = uint32_t(watches_.size());
-            watches_.resize(watches_.size() + (size_t(1) << power));
+            const uint32_t offset = uint32_t(words_.size());
+            words_.resize(words_.size() + capacity(power));
             return offset;
         }
-        uint32_t offset = free_[power].back();
+        const uint32_t offset = free_[power].back();
         free_[power].pop_back();
         return offset;
     }
 
-    uint32_t message_;
-    std::vector<Row> rows_;
-    std::vector<Watch> watches_;
-    std::vector<std::vector<uint32_t>> free_;  // by power
+    Side sides_[2];  // atoms, nodes
+    Words words_;
+    std::vector<Words> free_;  // by power
+    uint32_t messages_ = 0;
 };
 
 }  // namespace dragoman

@@ -1,25 +1,26 @@
-// Under which atoms each filter waits.
+// For which facts each filter waits.
 //
-// Each is filed under atoms of which one must hold if its formula does. One that is looked at in
-// vain moves to atoms that hold less often, much as solvers of satisfiability watch literals: so it
-// ends up under what is rarely true.
+// Each waits for facts of which one must hold if its formula does. One that is looked at in vain
+// moves to facts that hold less often, much as solvers of satisfiability watch literals: so it ends
+// up under what is rarely true.
 #pragma once
 
 #include <algorithm>
 
-#include "atoms.hpp"
+#include "branches.hpp"
 #include "filters.hpp"
 #include "formulas.hpp"
+#include "records.hpp"
 #include "watches.hpp"
 
 namespace dragoman {
 
 class Watching {
   public:
-    Watching(const Atoms& atoms, Filters& filters, Watches& watches)
-        : atoms_(atoms), filters_(filters), watches_(watches) {}
+    Watching(Filters& filters, const Branches& branches, Watches& watches)
+        : filters_(filters), branches_(branches), watches_(watches) {}
 
-    // Those for which no atom need hold.
+    // Those for which no fact need hold.
     const Words& always() const { return always_; }
 
     void add(uint32_t number) {
@@ -42,36 +43,33 @@ class Watching {
         watch(number);
     }
 
-    // Whether a filter that was looked at in vain, by *atom*, should be filed elsewhere.
-    bool is_misplaced(uint32_t number, uint32_t atom) {
+    // Whether a filter that was looked at in vain, because of *fact*, should wait elsewhere.
+    bool is_misplaced(uint32_t number, uint32_t fact) {
         uint32_t cost = 0;
         choose(number, cost);
         // Not for a small gain, for others would make it move back.
-        return std::find(chosen_.begin(), chosen_.end(), atom) == chosen_.end() &&
-               cost < watches_.heat(atom) / 4 * 3;
+        return std::find(chosen_.begin(), chosen_.end(), fact) == chosen_.end() &&
+               cost < watches_.heat(fact) / 4 * 3;
     }
 
   private:
-    static constexpr uint32_t SEVERAL = NONE - 1;  // watched: more than one atom
+    static constexpr uint32_t SEVERAL = NONE - 1;  // watched: more than one fact
     // What holds wherever an element is, many wait for, and it says little.
     static constexpr uint32_t PRESENCE_COST = 64;
 
     bool choose(uint32_t number, uint32_t& cost) {
         chosen_.clear();
         const uint32_t* at = filters_.formula_of(number).begin;
-        return cut(at, chosen_, cost, [&](uint32_t atom) {
-            return 1 + watches_.heat(atom) + (atoms_[atom].table == NONE ? PRESENCE_COST : 0);
+        return cut(at, chosen_, cost, [&](uint32_t fact) {
+            return 1 + watches_.heat(fact) + (is_presence(fact) ? PRESENCE_COST : 0);
         });
     }
 
     bool watch(uint32_t number) {
         uint32_t cost = 0;
         if (!choose(number, cost)) return false;
-        Filter& filter = filters_[number];
-        filter.watched = chosen_.size() == 1 ? chosen_[0] : SEVERAL;
-        for (uint32_t atom : chosen_) {
-            watches_.add(atom, {number, also_of(number, atom), filter.branches});
-        }
+        filters_[number].watched = chosen_.size() == 1 ? chosen_[0] : SEVERAL;
+        for (uint32_t fact : chosen_) wait(number, fact);
         return true;
     }
 
@@ -80,38 +78,59 @@ class Watching {
         if (filter.watched == SEVERAL) {
             const Formula formula = filters_.formula_of(number);
             for (const uint32_t* at = formula.begin; at != formula.end; ++at) {
-                if (kind_of(*at) == HOLDS) watches_.erase_filter(number_in(*at), number);
+                if (kind_of(*at) == HOLDS) leave(number | Waiting::AGAIN, number, number_in(*at));
             }
         } else if (filter.watched != NONE) {
-            watches_.erase_filter(filter.watched, number);
+            leave(number, number, filter.watched);
         }
         filter.watched = NONE;
     }
 
-    // What a watch under *atom* says of the rest of the formula: another atom that it needs, if
-    // there is one, and whether both decide it.
-    uint32_t also_of(uint32_t number, uint32_t atom) const {
-        const uint32_t decides = filters_[number].shape.exact ? Watch::DECIDES : 0;
-        auto [at, end] = filters_.formula_of(number);
-        if (kind_of(*at) == HOLDS) return decides | Watch::NO_ATOM;
-        if (kind_of(*at) == ANY) return (has_operand(at, atom) ? decides : 0) | Watch::NO_ATOM;
-        uint32_t also = Watch::NO_ATOM, others = 0;
-        for (++at; at != end; at = behind(at)) {
-            if (*at == word(HOLDS, atom) || (kind_of(*at) == ANY && has_operand(at, atom)))
-                continue;
-            ++others;
-            if (kind_of(*at) != HOLDS) {
-                ++others;
-            } else if (also == Watch::NO_ATOM ||
-                       watches_.heat(number_in(*at)) < watches_.heat(also)) {
-                also = number_in(*at);
-            }
+    void wait(uint32_t number, uint32_t fact) {
+        const Filter& filter = filters_[number];
+        const bool again = filter.watched == SEVERAL;
+        Words parts;
+        const bool complete = rest_of(number, fact, parts);
+        if (complete && parts.empty() && filter.shape.exact && filter.branches == NONE) {
+            watches_.add(fact, again ? number | Waiting::AGAIN : number);
+            return;
         }
-        return (others <= 1 ? decides : 0) | also;
+        const uint32_t flags = (filter.shape.exact ? Record::EXACT : 0) |
+                               (filter.shape.numeric ? Record::NUMERIC : 0) |
+                               (complete ? Record::COMPLETE : 0) | (again ? Record::AGAIN : 0);
+        watches_.add_record(fact,
+                            Record::compose(number, flags, branches_[filter.branches], parts));
     }
 
-    const Atoms& atoms_;
+    void leave(uint32_t decided, uint32_t number, uint32_t fact) {
+        watches_.erase(fact, decided, Record::mark(number),
+                       [](const uint32_t* at) { return Record(at).length(); });
+    }
+
+    // Parts of the formula that must all be true beside *fact*; false if it asks for still more.
+    bool rest_of(uint32_t number, uint32_t fact, Words& parts) const {
+        auto [at, end] = filters_.formula_of(number);
+        if (kind_of(*at) == HOLDS) return true;
+        if (kind_of(*at) == ANY) return has_operand(at, fact);
+        bool complete = true;
+        Words others;
+        for (++at; at != end; at = behind(at)) {
+            if (*at == word(HOLDS, fact) || (kind_of(*at) == ANY && has_operand(at, fact)))
+                continue;
+            if (kind_of(*at) == HOLDS) parts.push_back(*at);
+            else if (is_clause(at)) others.insert(others.end(), at, behind(at));
+            else complete = false;
+        }
+        // What rarely holds is asked first.
+        std::sort(parts.begin(), parts.end(), [&](uint32_t a, uint32_t b) {
+            return watches_.heat(number_in(a)) < watches_.heat(number_in(b));
+        });
+        parts.insert(parts.end(), others.begin(), others.end());
+        return complete;
+    }
+
     Filters& filters_;
+    const Branches& branches_;
     Watches& watches_;
     Words always_, chosen_;
 };
