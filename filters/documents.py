@@ -66,7 +66,9 @@ def parse_document(
     if len(octets) > limits.octets:
         raise FilterError(Reason.TOO_LARGE, "the document is too large")
     octets, body = _as_utf_8(octets, charset)
-    if b"<!D" in octets:
+    # One octet is found far more quickly than several, and most documents have neither of these.
+    declares = b"!" in octets and b"<!D" in octets
+    if declares:
         _refuse_document_type(octets, body)
     crowded = _may_be_crowded(octets, limits)
     if crowded:
@@ -80,9 +82,9 @@ def parse_document(
         raise _not_xml() from None
     if names is not None:
         _collect(names, root, octets)
-    if root.getroottree().docinfo.internalDTD is not None:
+    if declares and root.getroottree().docinfo.internalDTD is not None:
         raise _document_type()
-    if octets.find(b"<?", body) >= 0 and _INSTRUCTIONS(root):
+    if octets.find(b"?", body) >= 0 and octets.find(b"<?", body) >= 0 and _INSTRUCTIONS(root):
         raise FilterError(Reason.PROCESSING_INSTRUCTION, "the document has an instruction")
     if crowded and _CROWDED(root, elements=limits.elements, nodes=limits.nodes):
         raise _crowded()
@@ -101,9 +103,13 @@ def parse_own(octets: bytes) -> etree._Element:
 
 
 def _collect(names: set[str], root: etree._Element, octets: bytes) -> None:
+    if b"=" not in octets:
+        names.update([element.tag for element in root.iter(etree.Element)])
+        return
     for element in root.iter(etree.Element):
         names.add(element.tag)
-        names.update(cast("list[str]", element.keys()))
+        if keys := element.keys():
+            names.update(cast("list[str]", keys))
     if b"xmlns" in octets:
         for _, (prefix, uri) in etree.iterwalk(root, events=("start-ns",)):
             names.add(f"xmlns:{prefix}")
@@ -133,6 +139,10 @@ _BYTE_ORDER_MARKS = (
 _FOREIGN_BEGINNINGS = (b"<\x00", b"\x00", b"\x4c\x6f\xa7\x94")
 """``<`` in UTF-16 and UTF-32 without a byte order mark, ``<?xm`` in EBCDIC."""
 
+_PLAIN_BEGINNING = re.compile(rb"<[^\0?]")
+_PLAIN = frozenset({None, "utf-8", "UTF-8"})
+"""UTF-8 without a byte order mark and a declaration, as nearly all send it."""
+
 _NAMES_OF = {
     "utf-8": ("utf-8", "utf8"),
     "utf-16-le": ("utf-16", "utf-16le"),
@@ -154,6 +164,8 @@ def _as_utf_8(octets: bytes, charset: str | None) -> tuple[bytes, int]:
     The byte order mark decides, then the charset, then the declaration; where two of them
     contradict each other, or it is neither UTF-8 nor UTF-16, nothing is guessed (X11).
     """
+    if charset in _PLAIN and _PLAIN_BEGINNING.match(octets):
+        return octets, 0
     codec, octets = _codec(octets, charset)
     if codec != "utf-8":
         try:
@@ -242,16 +254,21 @@ def _refuse_crowds(octets: bytes, limits: DocumentLimits) -> None:
 def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) -> None:
     """Check whatever can be too long or too many within one tag.
 
-    A piece reaches from one `<` to the next; its last `>` ends the tag, or is text. So the
-    longest such bounds every name, value and URI, and how many attributes an element has.
+    Each attribute and each declaration has a `=`. A piece reaches from one `<` to the next; its
+    last `>` ends the tag, or is text. So the longest such bounds every name, value and URI, and
+    how many attributes an element has.
     """
     if limits.depth < _PARSER_DEPTH and _TOO_DEEP(root, limit=limits.depth):
         raise _too_complex("the document is nested too deeply")
     wide = limits.attributes * _SHORTEST_ATTRIBUTE
+    short = min(wide, limits.name, limits.uri, limits.attribute_value)
+    few = octets.count(b"=") <= min(
+        limits.attributes, limits.namespaces_in_scope, limits.namespaces_declared
+    )
+    if few and len(octets) <= limits.scope_octets and not _has_stretch(octets, short):
+        return
     pieces = octets.split(b"<")
-    longest = max(map(len, pieces))
-    if longest > min(wide, limits.name, limits.uri, limits.attribute_value):
-        longest = max(piece.rfind(b">") for piece in pieces)
+    longest = max([piece.rfind(b">") for piece in pieces if len(piece) > short], default=0)
     if (
         longest > wide
         and any(piece.count(b"=") > limits.attributes for piece in pieces)
@@ -265,9 +282,11 @@ def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) ->
     if longest > limits.name:
         for element in _found(_LONG_NAMES, root, limits.name // 4):
             _check_names(element, limits)
-    declarations = octets.count(b"xmlns")
+    few = few or octets.count(b"xmlns") <= min(
+        limits.namespaces_in_scope, limits.namespaces_declared
+    )
     if (
-        declarations > min(limits.namespaces_in_scope, limits.namespaces_declared)
+        not few
         or longest > min(limits.uri, limits.name)
         or (
             len(octets) > limits.scope_octets
@@ -276,6 +295,16 @@ def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) ->
         )
     ):
         _check_namespaces(root, limits)
+
+
+def _has_stretch(octets: bytes, length: int) -> bool:
+    """False only if no more than *length* octets stand between one `<` and the next: such a
+    stretch would fill a window of half its length."""
+    window = max(1, length // 2)
+    for start in range(0, len(octets) - window + 1, window):
+        if octets.find(b"<", start, start + window) < 0:
+            return True
+    return False
 
 
 def _found(xpath: etree.XPath, root: etree._Element, limit: int) -> Any:

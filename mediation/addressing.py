@@ -11,6 +11,7 @@ from lxml import etree
 from filters import Reason
 from mediation import names
 from mediation.errors import MediationError
+from mediation.layout import WSA_BY_NAMESPACE, Layout
 from mediation.model import EndpointReference
 from mediation.soap import (
     Envelope,
@@ -19,6 +20,7 @@ from mediation.soap import (
     namespace_of,
     octets_of,
     text_of,
+    whole_text,
     xml_text,
 )
 from mediation.versions import Soap, Wsa
@@ -30,11 +32,11 @@ LONGEST_ID = 1000
 MAX_REFERENCE_OCTETS = 16 * 1024
 MAX_REFERENCE_ELEMENTS = 32
 
-_WSA_BY_NAMESPACE = {wsa.value: wsa for wsa in Wsa}
-_PREFERENCE = (Wsa.V2005_08, Wsa.V2004_08, Wsa.V2004_03, Wsa.V2003_03)
-_FORGERIES = frozenset({*(soap.value for soap in Soap), *_WSA_BY_NAMESPACE, names.WSSE, names.WSU})
+LONGEST_CHARACTER = 4
+"""Octets of one character in UTF-8, at most."""
+
+_FORGERIES = frozenset({*(soap.value for soap in Soap), *WSA_BY_NAMESPACE, names.WSSE, names.WSU})
 _ANONYMOUS = frozenset({*(wsa.anonymous for wsa in Wsa), names.WSA_ANONYMOUS_MISSPELT})
-_SINGLE = ("To", "Action", "MessageID", "ReplyTo", "FaultTo", "From")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,20 +60,8 @@ def is_anonymous(address: str) -> bool:
     return address in _ANONYMOUS
 
 
-def wsa_of(envelope: Envelope) -> Wsa | None:
-    """The version of the headers: where versions are mixed, the one that has ``Action``."""
-    present: dict[Wsa, bool] = {}
-    for block in envelope.headers:
-        wsa = _WSA_BY_NAMESPACE.get(namespace_of(block))
-        if wsa is not None:
-            present[wsa] = present.get(wsa, False) or local_name(block) == "Action"
-    if len(present) < 2:
-        return next(iter(present), None)
-    return min(present, key=lambda wsa: (not present[wsa], _PREFERENCE.index(wsa)))
-
-
 def first_message_id(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:
-    """What a fault needs of headers that may be refused: their version, and what it relates to."""
+    """What a fault needs of headers that are refused: their version, and what it relates to."""
     if wsa is None:
         return NO_HEADERS
     tag = f"{{{wsa.value}}}MessageID"
@@ -83,62 +73,57 @@ def first_message_id(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:
 
 def id_to_keep(message_id: str) -> str:
     """What stands for *message_id* where ids are kept and compared: a digest, if it is long."""
+    if len(message_id) * LONGEST_CHARACTER <= LONGEST_ID:
+        return message_id
     octets = message_id.encode(errors="replace")
     if len(octets) <= LONGEST_ID:
         return message_id
     return f"urn:dragoman:sha256:{sha256(octets).hexdigest()}"
 
 
-def read_headers(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:
-    """Read the addressing headers for our role, which are in version *wsa*.
+def read_headers(envelope: Envelope, layout: Layout) -> MessageHeaders:
+    """Read the addressing headers for our role, which *layout* says where to find.
 
     Raises:
         MediationError: ``HEADER_REPEATED`` where one that may stand once stands twice,
-            ``HEADER_INVALID`` for one beyond the limits, or an endpoint reference that is none.
+            ``HEADER_INVALID`` for one beyond the limits, an endpoint reference that is none, or
+            those of a draft.
     """
-    found: dict[str, etree._Element] = {}
-    namespace_wanted = wsa.value if wsa is not None else None
-    other_action = None
-    for block in envelope.headers:
-        name, namespace = local_name(block), namespace_of(block)
-        if namespace == namespace_wanted:
-            if name in found and name in _SINGLE:
-                raise MediationError(
-                    Reason.HEADER_REPEATED,
-                    "A message addressing header stands twice.",
-                    names=(f"wsa:{name}",),
-                )
-            found.setdefault(name, block)
-        elif name == "Action" and namespace not in _WSA_BY_NAMESPACE:
-            other_action = block  # openwsman sends wsman:Action in push mode.
-    action = found.get("Action", other_action)
+    if layout.draft:
+        raise MediationError(Reason.HEADER_INVALID, "No draft of WS-Addressing is spoken.")
+    if layout.repeated is not None:
+        raise MediationError(
+            Reason.HEADER_REPEATED,
+            "A message addressing header stands twice.",
+            names=(f"wsa:{layout.repeated}",),
+        )
+    at, blocks = layout.addressing, envelope.headers
+    if not at:
+        return NO_HEADERS if layout.wsa is None else MessageHeaders(layout.wsa)
     return MessageHeaders(
-        wsa,
-        _uri(action, "Action"),
-        _uri(found.get("To"), "To"),
-        _uri(found.get("MessageID"), "MessageID", verbatim=True),
-        _uri(found.get("RelatesTo"), "RelatesTo", verbatim=True),
-        _reply(found.get("ReplyTo"), "ReplyTo"),
-        _reply(found.get("FaultTo"), "FaultTo"),
+        layout.wsa,
+        _uri(blocks[at["Action"]], "Action") if "Action" in at else None,
+        _uri(blocks[at["To"]], "To") if "To" in at else None,
+        _uri(blocks[at["MessageID"]], "MessageID", verbatim=True) if "MessageID" in at else None,
+        _uri(blocks[at["RelatesTo"]], "RelatesTo", verbatim=True) if "RelatesTo" in at else None,
+        _reply(blocks[at["ReplyTo"]], "ReplyTo") if "ReplyTo" in at else None,
+        _reply(blocks[at["FaultTo"]], "FaultTo") if "FaultTo" in at else None,
     )
 
 
-def _uri(block: etree._Element | None, name: str, *, verbatim: bool = False) -> str | None:
-    if block is None:
-        return None
-    text = text_of(block)
-    if len(text.encode(errors="replace")) > MAX_URI:
+def _uri(block: etree._Element, name: str, *, verbatim: bool = False) -> str | None:
+    whole = whole_text(block)
+    text = whole.strip()
+    if len(text) * LONGEST_CHARACTER > MAX_URI and len(text.encode(errors="replace")) > MAX_URI:
         raise MediationError(
             Reason.HEADER_INVALID, "An addressing header is too long.", names=(f"wsa:{name}",)
         )
     if verbatim and text and not len(block):
-        return block.text  # A message id is echoed octet for octet.
+        return whole  # A message id is echoed octet for octet.
     return text or None
 
 
-def _reply(block: etree._Element | None, name: str) -> EndpointReference | None:
-    if block is None:
-        return None
+def _reply(block: etree._Element, name: str) -> EndpointReference:
     try:
         return read_epr(block, forged="drop")
     except MediationError as error:
@@ -168,7 +153,7 @@ def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> E
     groups: dict[str, list[etree._Element]] = {}
     for child in children:
         name, namespace = local_name(child), namespace_of(child)
-        version = _WSA_BY_NAMESPACE.get(namespace)
+        version = WSA_BY_NAMESPACE.get(namespace)
         if name == "Address" and not address:
             # openHAB writes the address in WS-Notification's namespace.
             if version is not None or namespace in (

@@ -11,22 +11,24 @@ from dataclasses import replace
 from lxml import etree
 
 from filters import DocumentLimits, Reason, Refused, Topic, parse_document
+from filters.documents import DEFAULT_LIMITS
 from mediation import names
 from mediation.addressing import (
     MAX_URI,
+    NO_HEADERS,
     first_message_id,
     is_anonymous,
     read_headers,
     write_headers,
-    wsa_of,
 )
 from mediation.attachments import attach
 from mediation.codec import Answer, Arrival, Codec
 from mediation.errors import MediationError
 from mediation.eventing import WsEventing200408
 from mediation.filtering import TOPIC_HEADER_NAMESPACES
+from mediation.layout import Layout, layout_of
 from mediation.make_connection import MakeConnection11
-from mediation.message_box import MessageBox2004, MessageBox2011, box_named_in
+from mediation.message_box import BOX_NAMES, MessageBox2004, MessageBox2011, box_named_in
 from mediation.model import EndpointReference
 from mediation.notification import (
     NOTIFY_ACTIONS,
@@ -47,7 +49,6 @@ from mediation.requests import (
     Subscribe,
 )
 from mediation.soap import (
-    IDENTIFIERS,
     Envelope,
     check_understood,
     elements,
@@ -92,6 +93,11 @@ _SOAP_ATTRIBUTES = frozenset(
     f"{{{soap}}}{name}" for soap in _SOAPS for name in ("mustUnderstand", "actor", "role", "relay")
 )
 
+_NAMING = frozenset({"Identifier", "SubscriptionReference", *BOX_NAMES})
+"""Local names of the elements of a request that may name what it is about."""
+
+_NO_NAMESPACES: frozenset[str] = frozenset()
+
 MAX_HEADER_OCTETS = 6 * 1024
 """Of the header blocks that travel with an event, together."""
 
@@ -102,7 +108,7 @@ def read(
     *,
     soap_hint: Soap = Soap.V1_1,
     charset: str | None = None,
-    limits: DocumentLimits | None = None,
+    limits: DocumentLimits = DEFAULT_LIMITS,
     learnt: set[str] | None = None,
 ) -> Incoming:
     """Read one message.
@@ -114,44 +120,45 @@ def read(
     Raises:
         Rejected: what is wrong, with all that is known of how to say so.
     """
-    context = Context(soap_hint)
+    soap, headers, name, namespaces = soap_hint, NO_HEADERS, "", _NO_NAMESPACES
+    version = operation = None
     try:
-        root = parse_document(
-            octets, charset=charset, limits=limits or DocumentLimits(), names=learnt
-        )
-        context = Context(soap_of(root))
+        root = parse_document(octets, charset=charset, limits=limits, names=learnt)
+        soap = soap_of(root)
         envelope = read_envelope(root)
-        soap, blocks = envelope.soap, envelope.headers
         element = envelope.body[0] if envelope.body else None
-        name = str(element.tag) if element is not None else ""
-        wsa, namespaces = wsa_of(envelope), frozenset(map(namespace_of, blocks))
-        # Said again as more is known: each step may refuse.
-        context = Context(soap, first_message_id(envelope, wsa), None, None, name, namespaces)
-        if not names.WSA_DRAFTS.isdisjoint(namespaces):
-            raise MediationError(Reason.HEADER_INVALID, "No draft of WS-Addressing is spoken.")
-        headers = read_headers(envelope, wsa) if blocks else context.headers
-        context = Context(soap, headers, None, None, name, namespaces)
-        codec, operation = _detect(element, headers.action)
+        name = element.tag if element is not None else ""
+        layout = layout_of(envelope.names)
+        namespaces = layout.namespaces
+        try:
+            headers = read_headers(envelope, layout)
+        except MediationError:
+            headers = first_message_id(envelope, layout.wsa)
+            raise
+        codec, operation = _detect(name, headers.action)
         version = codec.version if codec is not None else None
+        check_understood(envelope, layout.strange)
         context = Context(soap, headers, version, operation, name, namespaces)
-        check_understood(envelope)
         if codec is None:
-            event = _packaged(_read_event(envelope, context, arrival), arrival)
-            return Incoming(context, event, Named(_header_identifiers(envelope), headers.to))
-        if operation is Operation.PUBLISH:
-            arrival = replace(arrival, url_topic=_header_topics(envelope)[0] or arrival.url_topic)
+            event = _read_event(envelope, layout, context, arrival)
+            return Incoming(context, event, Named(_identifiers(envelope, layout), headers.to))
+        if operation is Operation.PUBLISH and layout.topic is not None:
+            topic = _header_topics(envelope, layout)[0] or arrival.url_topic
+            arrival = replace(arrival, url_topic=topic)
         if element is None:
             element = etree.Element("empty")
         request = _packaged(codec.read(operation, element, context, arrival), arrival)
-        return Incoming(context, request, _read_named(envelope, element, context))
+        return Incoming(context, request, _read_named(envelope, layout, element, headers.to))
     except Refused as refused:
+        # With all that was known by then of how to answer.
+        context = Context(soap, headers, version, operation, name, namespaces)
         raise Rejected(context, refused) from refused
 
 
 def _packaged(request: Request, arrival: Arrival) -> Request:
     """*request* with what it takes from the package that it came in."""
     match request:
-        case Publish(notifications):
+        case Publish(notifications) if arrival.attachments:
             return Publish(attach(notifications, arrival.attachments))
         case Subscribe():
             return replace(request, packaging=arrival.packaging)
@@ -185,13 +192,14 @@ def write_response(
     return answer.action, envelope
 
 
-def _detect(element: etree._Element | None, action: str | None) -> tuple[Codec | None, Operation]:
-    """The codec and the operation of a body's first child; no codec reads events.
+def _detect(name: str, action: str | None) -> tuple[Codec | None, Operation]:
+    """The codec and the operation of a body whose first child has the expanded *name*, empty where
+    there is none; no codec reads events.
 
     Raises:
         MediationError: ``ACTION_UNSUPPORTED``; ``MESSAGE_INVALID`` where nothing is said.
     """
-    if element is None:
+    if not name:
         for codec in CODECS.values():
             operation = codec.action(action or "")
             if operation is not None:
@@ -201,12 +209,12 @@ def _detect(element: etree._Element | None, action: str | None) -> tuple[Codec |
                 Reason.ACTION_UNSUPPORTED, "The body is empty, and the action is none of ours."
             )
         raise MediationError(Reason.MESSAGE_INVALID, "The body is empty.")
-    namespace = namespace_of(element)
+    namespace = name[1:].rpartition("}")[0]
     if namespace in _SOAPS:
         raise MediationError(Reason.ACTION_UNSUPPORTED, "A fault is not a request.")
     found = _BY_NAMESPACE.get(namespace)
     if found is not None:
-        operation = found.operation(str(element.tag))
+        operation = found.operation(name)
         if operation is None:
             raise MediationError(
                 Reason.ACTION_UNSUPPORTED, "The body's element is no request of its specification."
@@ -221,37 +229,39 @@ def _detect(element: etree._Element | None, action: str | None) -> tuple[Codec |
     return None, Operation.PUBLISH
 
 
-def _read_event(envelope: Envelope, context: Context, arrival: Arrival) -> Publish:
+def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: Arrival) -> Publish:
     """A bare event: each child of the body is one (WS-Eventing, Notifications; raw
     notifications of WS-BaseNotification 1.3, section 3.2)."""
     action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
     if action in NOTIFY_ACTIONS:
         action = None  # A raw notification that knows no better one.
-    kept = _kept_headers(envelope)
-    topics = _header_topics(envelope)
+    kept = _kept_headers(envelope, layout)
+    topics = _header_topics(envelope, layout)
     check_number(len(envelope.body) * len(topics))
     events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
         (topic or arrival.url_topic, octets_of(child), None)
         for child in envelope.body
         for topic in topics
     ]
-    return Publish(numbered(events, action, context, arrival, kept))
+    notifications = numbered(events, action, context, arrival, kept)
+    return Publish(attach(notifications, arrival.attachments))
 
 
-def _header_topics(envelope: Envelope) -> tuple[Topic | None, ...]:
+def _header_topics(envelope: Envelope, layout: Layout) -> tuple[Topic | None, ...]:
     """The topics that a header block names, which may be an echoed reference parameter."""
-    for block in envelope.headers:
-        if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES:
-            return read_topics(block)
-    return (None,)
+    if layout.topic is None:
+        return (None,)
+    return read_topics(envelope.headers[layout.topic])
 
 
-def _kept_headers(envelope: Envelope) -> tuple[bytes, ...]:
+def _kept_headers(envelope: Envelope, layout: Layout) -> tuple[bytes, ...]:
     """The application's own header blocks, without SOAP's attributes; they travel along.
 
     Raises:
         MediationError: ``MESSAGE_INVALID`` where they exceed `MAX_HEADER_OCTETS`.
     """
+    if layout.namespaces <= _PROTOCOLS:
+        return ()
     kept = []
     for block in envelope.headers:
         if namespace_of(block) in _PROTOCOLS or not _MARKS.isdisjoint(block.keys()):
@@ -266,15 +276,20 @@ def _kept_headers(envelope: Envelope) -> tuple[bytes, ...]:
     return tuple(kept)
 
 
-def _read_named(envelope: Envelope, element: etree._Element, context: Context) -> Named:
+def _read_named(
+    envelope: Envelope, layout: Layout, element: etree._Element, to: str | None
+) -> Named:
     """Each way in which peers name a subscription (WS-BaseNotification clients use six)."""
-    identifiers = _header_identifiers(envelope) or tuple(_child_identifiers(element))
+    identifiers = _identifiers(envelope, layout)
+    if _NAMING.isdisjoint(map(local_name, elements(element))):
+        return Named(identifiers, to)
+    identifiers = identifiers or tuple(_child_identifiers(element))
     in_body = _body_reference(element) or box_named_in(element)
-    return Named(identifiers, context.headers.to, in_body)
+    return Named(identifiers, to, in_body)
 
 
-def _header_identifiers(envelope: Envelope) -> tuple[str, ...]:
-    return tuple(text_of(block) for block in envelope.headers if local_name(block) in IDENTIFIERS)
+def _identifiers(envelope: Envelope, layout: Layout) -> tuple[str, ...]:
+    return tuple([text_of(envelope.headers[place]) for place in layout.identifiers])
 
 
 def _child_identifiers(element: etree._Element) -> Iterable[str]:

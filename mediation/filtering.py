@@ -56,8 +56,8 @@ PAYLOAD_PATHS = {
 
 def dialect_of(element: etree._Element) -> str | None:
     """The ``Dialect`` attribute in any spelling that peers use, what it means, or None."""
-    for name, value in element.attrib.items():
-        if etree.QName(name).localname.lower() == "dialect":
+    for name, value in element.items():
+        if str(name).rpartition("}")[2].lower() == "dialect":
             text = str(value).strip()
             return dialects.SPELLINGS.get(text, text) or None
     return None

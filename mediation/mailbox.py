@@ -12,9 +12,10 @@ from lxml import etree
 
 from filters import DEFAULT_TOPIC, DocumentLimits, Reason, dialects, parse_document
 from mediation import names
-from mediation.addressing import read_epr, write_epr, wsa_of
+from mediation.addressing import read_epr, write_epr
 from mediation.errors import MediationError
 from mediation.filtering import TOPIC_HEADER_NAMESPACES, WSN_NAMESPACES, dialect_of
+from mediation.layout import layout_of
 from mediation.soap import (
     Envelope,
     elements,
@@ -267,7 +268,7 @@ def _header_topic(parts: Envelope) -> str:
 
 
 def _header(parts: Envelope, name: str) -> etree._Element | None:
-    wsa = wsa_of(parts)
+    wsa = layout_of(parts.names).wsa
     wanted = f"{{{wsa.value}}}{name}" if wsa is not None else ""
     return next((block for block in parts.headers if block.tag == wanted), None)
 

@@ -26,7 +26,7 @@ from mediation.filtering import (
     read_wsn_filter,
 )
 from mediation.mailbox import notification_messages, read_most
-from mediation.model import EndpointReference, Notification, Subscription
+from mediation.model import NO_PROPERTIES, EndpointReference, Notification, Subscription
 from mediation.requests import (
     Context,
     CreateMailbox,
@@ -50,8 +50,6 @@ from mediation.requests import (
 )
 from mediation.soap import (
     elements,
-    local_name,
-    namespace_of,
     namespaces_of,
     octets_of,
     text_of,
@@ -82,6 +80,13 @@ _OPERATIONS = {
     for namespace in WSN_NAMESPACES
     for operation in (*_PORT_TYPES, Operation.PUBLISH)
 }
+_MESSAGES = frozenset(f"{{{namespace}}}NotificationMessage" for namespace in WSN_NAMESPACES)
+_PARTS = {
+    f"{{{namespace}}}{name}": name
+    for namespace in WSN_NAMESPACES
+    for name in ("Topic", "ProducerReference", "Message")
+}
+"""Of a NotificationMessage, by their expanded names."""
 NOTIFY_ACTION = names.WSN_1_3_ACTIONS + "NotificationConsumer/Notify"
 NOTIFY_ACTIONS = frozenset(
     {
@@ -215,7 +220,8 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
     if element is None or not (text := text_of(element)):
         return (None,)
     dialect = dialect_of(element) or dialects.TOPIC_SIMPLE
-    scope = namespaces_of(element)
+    # Only a prefix asks for what is in scope.
+    scope = namespaces_of(element) if ":" in text else ()
     try:
         return parse_topics(text, dialect, scope) or (None,)
     except FilterError as error:
@@ -227,22 +233,22 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
 def _read_notify(
     element: etree._Element, context: Context, arrival: Arrival
 ) -> tuple[Notification, ...]:
-    messages = [
-        child
-        for child in elements(element)
-        if local_name(child) == "NotificationMessage" and namespace_of(child) in WSN_NAMESPACES
-    ]
+    messages = [child for child in element if child.tag in _MESSAGES]
     if not messages:
         raise MediationError(Reason.MESSAGE_INVALID, "Notify has no NotificationMessage.")
     check_number(len(messages))
     events = []
     for message in messages:
-        content = child_of(message, "Message")
+        parts: dict[str, etree._Element] = {}
+        for child in message:
+            if (part := _PARTS.get(child.tag)) is not None:
+                parts.setdefault(part, child)
+        content = parts.get("Message")
         if content is None:
             raise MediationError(Reason.MESSAGE_INVALID, "A NotificationMessage has no Message.")
         payload = read_payload(content)
-        producer = _read_producer(child_of(message, "ProducerReference"))
-        for topic in read_topics(child_of(message, "Topic")):
+        producer = _read_producer(parts.get("ProducerReference"))
+        for topic in read_topics(parts.get("Topic")):
             events.append((topic or arrival.url_topic, payload, producer))
     check_number(len(events))
     return numbered(events, None, context, arrival)
@@ -267,18 +273,17 @@ def numbered(
 ) -> tuple[Notification, ...]:
     """Notifications whose ids are the message's, with ``#n`` where it holds several."""
     base = id_to_keep((context.headers.message_id or "").strip()) or arrival.fresh_id
+    source, time = arrival.source, arrival.time
+    ids = [base]
+    if len(events) != 1:
+        ids = [f"{base}#{number}" for number in range(1, len(events) + 1)]
     return tuple(
-        Notification(
-            id=base if len(events) == 1 else f"{base}#{number}",
-            source=arrival.source,
-            payload=payload,
-            time=arrival.time,
-            topic=topic,
-            action=action,
-            producer=producer,
-            headers=headers,
-        )
-        for number, (topic, payload, producer) in enumerate(events, 1)
+        [
+            Notification(
+                id, source, payload, time, topic, action, producer, None, NO_PROPERTIES, headers
+            )
+            for id, (topic, payload, producer) in zip(ids, events, strict=True)
+        ]
     )
 
 

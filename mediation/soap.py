@@ -3,7 +3,8 @@
 lxml elements stay inside this floor: what is kept of them leaves as octets.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from lxml import etree
@@ -12,8 +13,6 @@ from filters import Reason
 from mediation import names
 from mediation.errors import MediationError
 from mediation.versions import Soap, Wsa
-
-_SOAP_BY_NAMESPACE = {soap.value: soap for soap in Soap}
 
 UNDERSTOOD: frozenset[str] = frozenset(
     {
@@ -35,19 +34,42 @@ IDENTIFIERS = frozenset(
 """Local names of the header blocks by which peers name a subscription, or a message box;
 understood, too."""
 
-_ROLE = {Soap.V1_1: f"{{{Soap.V1_1.value}}}actor", Soap.V1_2: f"{{{Soap.V1_2.value}}}role"}
 _OURS = {
     Soap.V1_1: frozenset({"", names.SOAP_NEXT_1_1}),
     Soap.V1_2: frozenset({"", names.SOAP_NEXT_1_2, names.SOAP_RECEIVER_1_2}),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
-    """An envelope taken apart: the header blocks for us, and the body's child elements."""
+class _Form(NamedTuple):
+    """What a version of SOAP calls the parts of an envelope, and the roles that we play."""
+
+    soap: Soap
+    header: str
+    body: str
+    role: str
+    ours: frozenset[str]
+
+
+_FORMS = {
+    f"{{{soap.value}}}Envelope": _Form(
+        soap,
+        f"{{{soap.value}}}Header",
+        f"{{{soap.value}}}Body",
+        f"{{{soap.value}}}{'actor' if soap is Soap.V1_1 else 'role'}",
+        _OURS[soap],
+    )
+    for soap in Soap
+}
+"""By the expanded name of the envelope."""
+
+
+class Envelope(NamedTuple):
+    """An envelope taken apart: the header blocks for us, their expanded names, and the body's child
+    elements."""
 
     soap: Soap
     headers: tuple[etree._Element, ...]
+    names: tuple[str, ...]
     body: tuple[etree._Element, ...]
 
 
@@ -79,7 +101,7 @@ def local_name(element: etree._Element) -> str:
 
 
 def namespace_of(element: etree._Element) -> str:
-    # Much quicker than etree.QName, and asked for each header block several times.
+    # Much quicker than etree.QName.
     return str(element.tag)[1:].rpartition("}")[0]
 
 
@@ -95,14 +117,18 @@ def soap_of(root: etree._Element) -> Soap:
         MediationError: ``ENVELOPE`` where *root* is no envelope, ``VERSION_MISMATCH`` where it
             is one of an unknown version (SOAP 1.2 Part 1, section 5.4.7).
     """
+    return _form_of(root).soap
+
+
+def _form_of(root: etree._Element) -> _Form:
+    form = _FORMS.get(root.tag)
+    if form is not None:
+        return form
     if local_name(root) != "Envelope":
         raise MediationError(Reason.ENVELOPE, "The document is not a SOAP envelope.")
-    soap = _SOAP_BY_NAMESPACE.get(namespace_of(root))
-    if soap is None:
-        raise MediationError(
-            Reason.VERSION_MISMATCH, "The envelope's namespace is neither SOAP 1.1's nor 1.2's."
-        )
-    return soap
+    raise MediationError(
+        Reason.VERSION_MISMATCH, "The envelope's namespace is neither SOAP 1.1's nor 1.2's."
+    )
 
 
 def read_envelope(root: etree._Element) -> Envelope:
@@ -112,33 +138,38 @@ def read_envelope(root: etree._Element) -> Envelope:
         MediationError: as `soap_of`; ``ENVELOPE`` for children out of place (SOAP 1.1
             section 4, SOAP 1.2 Part 1 section 5).
     """
-    soap = soap_of(root)
+    form = _form_of(root)
     children = elements(root)
-    header_tag, body_tag = f"{{{soap.value}}}Header", f"{{{soap.value}}}Body"
-    header = children.pop(0) if children and children[0].tag == header_tag else None
-    if len(children) != 1 or children[0].tag != body_tag:
+    header = children.pop(0) if children and children[0].tag == form.header else None
+    if len(children) != 1 or children[0].tag != form.body:
         raise MediationError(
             Reason.ENVELOPE, "An envelope holds at most one Header, then exactly one Body."
         )
-    blocks = elements(header) if header is not None else []
-    role = _ROLE[soap]
-    ours = tuple(block for block in blocks if (block.get(role) or "").strip() in _OURS[soap])
-    return Envelope(soap, ours, tuple(elements(children[0])))
+    blocks = [] if header is None else elements(header)
+    if any(map(etree._Element.keys, blocks)):
+        blocks = [block for block in blocks if _stripped(block.get(form.role)) in form.ours]
+    tags = tuple([block.tag for block in blocks])
+    return Envelope(form.soap, tuple(blocks), tags, tuple(elements(children[0])))
 
 
-def check_understood(envelope: Envelope) -> None:
+def _stripped(value: str | None) -> str:
+    return (value or "").strip()
+
+
+def check_understood(envelope: Envelope, strange: Iterable[int]) -> None:
     """Refuse an envelope with a mandatory header block that nobody here understands.
+
+    Args:
+        strange: The places of those header blocks that nobody here understands.
 
     Raises:
         MediationError: ``NOT_UNDERSTOOD``, its names the blocks' (SOAP 1.2 Part 1, section 5.4.8).
     """
     attribute = f"{{{envelope.soap.value}}}mustUnderstand"
     unknown = tuple(
-        str(block.tag)
-        for block in envelope.headers
-        if (block.get(attribute) or "").strip() in ("1", "true")
-        and namespace_of(block) not in UNDERSTOOD
-        and local_name(block) not in IDENTIFIERS
+        envelope.names[place]
+        for place in strange
+        if _stripped(envelope.headers[place].get(attribute)) in ("1", "true")
     )
     if unknown:
         raise MediationError(
