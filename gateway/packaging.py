@@ -26,6 +26,7 @@ from mediation.packages import (
     read_package,
 )
 
+_SOAP_1_2 = "application/soap+xml"
 _TOO_LARGE = frozenset({DimeReason.MESSAGE_TOO_LONG, DimeReason.ENVELOPE_TOO_LONG})
 
 
@@ -56,9 +57,10 @@ def is_package(media_type: MediaType) -> bool:
 
 def soap_hint(media_type: MediaType) -> Soap:
     """The version of SOAP that *media_type* speaks of."""
+    if media_type.name == _SOAP_1_2:
+        return Soap.V1_2
     says = [media_type.parameters.get(name, "").lower() for name in ("type", "start-info")]
-    is_12 = media_type.name == "application/soap+xml" or "application/soap+xml" in "".join(says)
-    return Soap.V1_2 if is_12 else Soap.V1_1
+    return Soap.V1_2 if _SOAP_1_2 in "".join(says) else Soap.V1_1
 
 
 def unpack(

@@ -30,6 +30,11 @@ async def read_body(
     return _inflate(wire, most, limits.ratio) if gzipped else wire
 
 
+def is_coded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether the request says something about a content coding."""
+    return any(name == b"content-encoding" for name, _ in headers)
+
+
 def _declared(headers: Iterable[tuple[bytes, bytes]]) -> int:
     """The length that the request announces; 0 when it comes in chunks.
 

@@ -28,11 +28,11 @@ class LingeringTransport:
         return self._timer is not None
 
     def write(self, octets: bytes) -> None:
-        if not self.lingering:
+        if self._timer is None:
             self._transport.write(octets)
 
     def is_closing(self) -> bool:
-        return self.lingering or self._transport.is_closing()
+        return self._timer is not None or self._transport.is_closing()
 
     def close(self) -> None:
         if self.lingering or self._transport.is_closing():

@@ -1,6 +1,7 @@
 """Media types (RFC 9110, "Media Type"), as SOAP's bindings use them."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from gateway.http.refusal import HttpRefusal
 from mediation import mime
@@ -42,10 +43,14 @@ def content_type(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
     Raises:
         HttpRefusal: 415; there is none, there are two, or it cannot be read.
     """
+    return parse_media_type(_one_content_type(headers).decode("latin-1"))
+
+
+def _one_content_type(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     values = [value for name, value in headers if name == b"content-type"]
     if len(values) != 1:
         raise unsupported()
-    return parse_media_type(values[0].decode("latin-1"))
+    return values[0]
 
 
 def soap_media_type(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
@@ -55,7 +60,12 @@ def soap_media_type(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
         HttpRefusal: 415; it is none that a SOAP envelope, or a package with one, comes in, or
             in a charset other than UTF-8 and UTF-16.
     """
-    media_type = content_type(headers)
+    return _soap_media_type(_one_content_type(headers))
+
+
+@lru_cache(maxsize=256)
+def _soap_media_type(value: bytes) -> MediaType:
+    media_type = parse_media_type(value.decode("latin-1"))
     if media_type.name not in SOAP_MEDIA_TYPES:
         raise unsupported()
     if media_type.charset is not None and media_type.charset not in CHARSETS:

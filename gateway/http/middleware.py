@@ -2,6 +2,7 @@
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from gateway.http.exchange import Answering, prepare_of
 from gateway.http.forwarded import HttpSettings, from_proxy, header, host_name, public_host
 from gateway.http.refusal import HttpRefusal, send_refusal
 
@@ -19,6 +20,7 @@ class HostMiddleware:
 
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
+        self._prepare = prepare_of(app)
         self._settings = settings
         self._names = _LOOPBACK_NAMES | settings.hosts | {public_host(settings)} - {""}
 
@@ -29,6 +31,12 @@ class HostMiddleware:
                 await send_refusal(send, refusal)
                 return
         await self._app(scope, receive, send)
+
+    def prepare(self, scope: Scope) -> Answering | None:
+        """How the application answers; None where it is not to be asked."""
+        if self._prepare is None or self._refusal(scope) is not None:
+            return None
+        return self._prepare(scope)
 
     def _refusal(self, scope: Scope) -> HttpRefusal | None:
         if not self._is_ours(scope):

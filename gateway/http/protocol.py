@@ -14,6 +14,9 @@ refuse. This adds the bounds of `HttpLimits` and one clock a connection:
 
 The clock is set only when the octets that came in do not complete a request: one that
 comes in one piece costs no timer. While we do not read, the sender is not late.
+
+A request may go straight to who answers it, if the application says how
+(`gateway.http.exchange`); all others are ASGI's.
 """
 
 import asyncio
@@ -23,17 +26,22 @@ from enum import Enum
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
+from urllib.parse import unquote
 
+import httptools
+from starlette.types import ASGIApp, Scope
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from gateway.http.connections import ConnectionGate
 from gateway.http.delivered import CONNECTION
+from gateway.http.exchange import WHOLE, Answering, prepare_of
 from gateway.http.handshakes import Handshaking
 from gateway.http.heads import HeadRefused, check_head
 from gateway.http.limits import HttpLimits
 from gateway.http.lingering import LingeringTransport
+from gateway.http.straight import KnownHeads, StraightExchange
 from gateway.http.unchunked import unchunked
 
 _MAX_PIPELINE = 16
@@ -104,18 +112,22 @@ class HardenedProtocol(HttpToolsProtocol):
         self._head = 0
         self._fields = 0
         self._body = 0
-
-    @property
-    def _wrapped(self) -> LingeringTransport:
-        return cast(LingeringTransport, self.transport)
+        self._idle_since = 0.0
+        # Where uvicorn logs or limits requests, it has to see them.
+        watched = self.access_log or self.limit_concurrency is not None
+        self._prepare = None if watched else prepare_of(cast(ASGIApp, self.app))
+        self._answering: Answering | None = None
+        self._pieces: list[bytes] = []
+        self._prepared_last: Answering | None = None
+        self._known = KnownHeads()
 
     # The connection.
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        wrapped = LingeringTransport(
+        self._wrapped = LingeringTransport(
             transport, self._limits.linger_time, self._limits.linger_octets
         )
-        super().connection_made(cast(asyncio.Transport, wrapped))
+        super().connection_made(cast(asyncio.Transport, self._wrapped))
         address = self.client[0] if self.client else ""
         if not self._gate.admit(self, address):
             self.evict()
@@ -125,6 +137,7 @@ class HardenedProtocol(HttpToolsProtocol):
         self._set_clock(_Phase.HEAD, self._limits.head_time)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._end_straight_way()
         self._lost = exc is not None or self._wrapped.aborted
         self._gate.leave(self)
         self._stop_clock()
@@ -139,6 +152,10 @@ class HardenedProtocol(HttpToolsProtocol):
             self._running.message_event.set()
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
+
+    def shutdown(self) -> None:
+        self._end_straight_way()
+        super().shutdown()
 
     def evict(self) -> None:
         self._wrapped.abort()
@@ -161,10 +178,15 @@ class HardenedProtocol(HttpToolsProtocol):
         if self._wrapped.is_closing():
             self._wrapped.discard(len(data))
             return
+        if self._passes_the_parser(data):
+            return
         before, messages = self._phase, self._messages
+        self._prepared_last = None
         super().data_received(data)
         if self._wrapped.is_closing():
             return
+        self._learn(data, before)
+        self._end_straight_way()
         if self._messages == messages:
             self._wire = self._wire + len(data) if self._phase is before else 0
         else:
@@ -218,8 +240,12 @@ class HardenedProtocol(HttpToolsProtocol):
         self._fields += 1
         if self._head > self._limits.head or self._fields > self._limits.fields:
             raise self._refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
-        if self._phase is _Phase.HEAD:  # else a trailer, which nobody may take for a header
-            super().on_header(name, value)
+        if self._phase is not _Phase.HEAD:
+            return  # A trailer, which nobody may take for a header.
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         try:
@@ -229,28 +255,139 @@ class HardenedProtocol(HttpToolsProtocol):
         if self.parser.get_http_version() == "1.0":
             # RFC 9110, "Expect": such a client reads no interim answer.
             self.expect_100_continue = False
-        super().on_headers_complete()
+        self._answering = self._prepared()
+        if self._answering is None:
+            super().on_headers_complete()
+        elif self.parser.should_keep_alive():
+            self._prepared_last = self._answering
         self._phase = _Phase.BODY
         self._gate.serve(self)
 
     def on_body(self, body: bytes) -> None:
         self._body += len(body)
-        super().on_body(body)
+        if self._answering is None:
+            super().on_body(body)
+        else:
+            self._pieces.append(body)
 
     def on_message_complete(self) -> None:
         self._phase = _Phase.QUIET
         self._wrapped.receiving = False
-        super().on_message_complete()
+        if self._answering is None:
+            super().on_message_complete()
+            return
+        answering, self._answering = self._answering, None
+        self._go_straight(answering, self._take_pieces(), self.parser.should_keep_alive())
+
+    # The straight way.
+
+    def _prepared(self) -> Answering | None:
+        """Who answers this request straight, once it is whole."""
+        if (
+            self._prepare is None
+            or self._at_work()
+            or self.expect_100_continue
+            or self.parser.get_method() != b"POST"
+            or self.parser.get_http_version() != "1.1"
+        ):
+            return None
+        length = next((int(value) for name, value in self.headers if name == b"content-length"), -1)
+        if not 0 <= length <= WHOLE:
+            return None
+        # What uvicorn makes of the target.
+        target = httptools.parse_url(self.url)
+        path = target.path.decode("ascii")
+        self.scope["method"] = "POST"
+        self.scope["path"] = self.root_path + (unquote(path) if "%" in path else path)
+        self.scope["raw_path"] = self.root_path.encode("ascii") + target.path
+        self.scope["query_string"] = target.query or b""
+        return self._prepare(cast(Scope, self.scope))
+
+    def _go_straight(self, answering: Answering, body: bytes, keep_alive: bool) -> None:
+        exchange = StraightExchange(self, keep_alive)
+        self.cycle = self._running = cast(RequestResponseCycle, exchange)
+        self.tasks.add(self.loop.create_task(exchange.run(answering, body)))
+
+    def _end_straight_way(self) -> None:
+        """Hand over to ASGI what is not whole: it knows what to do when something comes between."""
+        unread = self._known.give_up()
+        if unread:
+            self._phase = _Phase.QUIET
+            super().data_received(unread)
+        if self._answering is not None:
+            self._answering = None
+            super().on_headers_complete()
+            super().on_body(self._take_pieces())
+
+    def _learn(self, octets: bytes, before: _Phase) -> None:
+        if self._prepared_last is not None and before is _Phase.QUIET:
+            self._known.learn(octets, self._body, self._prepared_last)
+
+    def _passes_the_parser(self, octets: bytes) -> bool:
+        """Whether *octets* are of a request that the parser would tell nothing new about."""
+        known = self._known
+        if known.left:
+            if not known.go_on(octets):  # There is more behind it.
+                self._phase = _Phase.QUIET
+                super().data_received(known.give_up())
+                return False
+        elif self._phase is _Phase.QUIET and not self._at_work() and known.begin(octets):
+            self._gate.serve(self)
+        else:
+            return False
+        if known.left:
+            self._phase = _Phase.BODY
+            self._body = known.body
+            self._wrapped.receiving = True
+            self._adjust_clock()
+        else:
+            self._phase = _Phase.QUIET
+            self._wrapped.receiving = False
+            self._stop_clock()
+            self._go_straight(*known.take(), keep_alive=True)
+        return True
+
+    def _take_pieces(self) -> bytes:
+        body = b"".join(self._pieces)
+        self._pieces.clear()
+        return body
+
+    # Answers.
 
     def on_response_complete(self) -> None:
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+            else:
+                self._idle_since = self.loop.time()
+                if self.timeout_keep_alive_task is None:
+                    self._await_request(self.timeout_keep_alive)
         if self._phase is _Phase.BODY and self.cycle.response_complete:
             # Answered before it was read: what follows is no request.
             self.transport.close()
         elif self.cycle.response_complete:
             self._gate.wait(self)
-        if self._wrapped.get_write_buffer_size():
+        if self._writing is None and self._wrapped.get_write_buffer_size():
             self._await_reader()
+
+    def _await_request(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close the connection, if it was quiet for long enough: the straight way leaves the timer
+        of the answer before running."""
+        self.timeout_keep_alive_task = None
+        if self._phase is not _Phase.QUIET or self._at_work():
+            return  # The answer sets it.
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self._await_request(left)
+        else:
+            super().timeout_keep_alive_handler()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -266,6 +403,7 @@ class HardenedProtocol(HttpToolsProtocol):
     def _refuse(self, status: HTTPStatus) -> None:
         """Answer with *status*, unless that would be a second answer, and close."""
         self._stop_clock()
+        self._end_straight_way()
         self._wrapped.receiving = True
         self.pipeline.clear()
         if self._at_work():

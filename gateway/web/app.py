@@ -9,10 +9,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Reason, Refused
 from gateway.doors import MESSAGE_BOXES, door_at
-from gateway.http import HostMiddleware
+from gateway.http import Answering, HostMiddleware
 from gateway.web.api import api_routes
 from gateway.web.health import health_routes
 from gateway.web.mailboxes import mailbox_routes
+from gateway.web.soap import SoapEndpoint
 
 if TYPE_CHECKING:
     from gateway.service import Gateway
@@ -34,17 +35,24 @@ API_BODY = 2**20
 class _Dispatch:
     """Hands SOAP's paths to its endpoint, all others to FastAPI."""
 
-    def __init__(self, soap: ASGIApp, rest: ASGIApp) -> None:
+    def __init__(self, soap: SoapEndpoint, rest: ASGIApp) -> None:
         self._soap = soap
         self._rest = rest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            path = scope["path"]
-            if path in _SOAP_PATHS or path.startswith(_SOAP_PREFIXES) or _is_door(scope):
-                await self._soap(scope, receive, send)
-                return
-        await self._rest(scope, receive, send)
+        if scope["type"] == "http" and _is_for_soap(scope):
+            await self._soap(scope, receive, send)
+        else:
+            await self._rest(scope, receive, send)
+
+    def prepare(self, scope: Scope) -> Answering | None:
+        """How the SOAP endpoint answers; None for what is not for it."""
+        return self._soap.prepare(scope) if _is_for_soap(scope) else None
+
+
+def _is_for_soap(scope: Scope) -> bool:
+    path = scope["path"]
+    return path in _SOAP_PATHS or path.startswith(_SOAP_PREFIXES) or _is_door(scope)
 
 
 def _is_door(scope: Scope) -> bool:

@@ -1,6 +1,7 @@
 """SOAP over HTTP: the front of the SOAP service for every path where its messages arrive."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 from starlette.types import Receive, Scope, Send
@@ -8,18 +9,23 @@ from starlette.types import Receive, Scope, Send
 from filters import Refused
 from gateway.egress import HOPS_HEADER
 from gateway.http import (
+    WHOLE,
+    Answering,
+    AsgiExchange,
+    Exchange,
     HttpLimits,
     HttpRefusal,
     HttpSettings,
+    MediaType,
     Networks,
     client_address,
+    is_coded,
     public_base,
     read_body,
     send_refusal,
     soap_media_type,
-    was_delivered,
 )
-from gateway.packaging import is_package, pack, soap_hint, unpack
+from gateway.packaging import Unpacked, is_package, pack, soap_hint, unpack
 from gateway.peers import Peer
 from gateway.soap import Arrived, Reply, SoapService
 from mediation import Context, Packaging, Rejected, Soap, http_headers
@@ -46,80 +52,127 @@ class SoapEndpoint:
         self._trusted = trusted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = AsgiExchange(scope, receive, send)
         if _asks_for_wsdl(scope):
             body = write_wsdl(f"{public_base(scope, self._settings)}/soap")
             content_type = http_headers(Soap.V1_1, "")[0][1]
-            await _respond(send, 200, [(b"content-type", content_type.encode())], body)
+            await exchange.respond(200, [(b"content-type", content_type.encode())], body)
             return
         try:
             if scope["method"] != "POST":
                 raise HttpRefusal(405, "SOAP messages are sent with POST.", {"Allow": "POST"})
-            arrived = await self._arrived(scope, receive)
+            head = self._head(scope)
+            most = self._limits.message if head.said is None else self._limits.envelope
+            octets = await read_body(receive, scope, self._limits, decoded=most)
+            unpacked = head.said
+            if unpacked is None:
+                unpacked = await self._unpacked(head, octets)
+                octets = unpacked.envelope
+            arrived = head.arrived(octets, unpacked, exchange)
         except HttpRefusal as refusal:
             self._service.count_refusal(f"http-{refusal.status}")
             await send_refusal(send, refusal)
-            return
         except Rejected as rejected:
-            await _answer(send, self._service.refuse(rejected), Packaging.NONE)
-            return
+            await _answer(exchange, self._service.refuse(rejected), Packaging.NONE)
+        else:
+            await self._handle(arrived, exchange)
+
+    def prepare(self, scope: Scope) -> Answering | None:
+        """How messages behind this head are answered; None for packages, for what is compressed,
+        and for what is refused."""
+        fits = min(self._limits.envelope, self._limits.message) >= WHOLE
+        if scope["method"] != "POST" or not fits or is_coded(scope["headers"]):
+            return None
+        try:
+            head = self._head(scope)
+        except HttpRefusal:
+            return None
+        said = head.said
+        if said is None:
+            return None
+
+        async def answer(octets: bytes, exchange: Exchange) -> None:
+            await self._handle(head.arrived(octets, said, exchange), exchange)
+
+        return answer
+
+    def _head(self, scope: Scope) -> "_Head":
+        headers = scope["headers"]
+        media_type = soap_media_type(headers)
+        address = client_address(scope, self._settings)
+        return _Head(
+            media_type,
+            None if is_package(media_type) else unpack(media_type, b"", self._limits),
+            Peer(address, address in self._trusted),
+            public_base(scope, self._settings),
+            scope["path"],
+            _header(headers, b"soapaction").strip().strip('"') or None,
+            _all(headers, HOPS_HEADER.lower().encode()),
+        )
+
+    async def _unpacked(self, head: "_Head", octets: bytes) -> Unpacked:
+        take_out = partial(unpack, head.media_type, octets, self._limits)
+        try:
+            return await self._service.parse(len(octets), take_out, head.peer)
+        except Refused as busy:
+            raise Rejected(Context(soap_hint(head.media_type)), busy) from busy
+
+    async def _handle(self, arrived: Arrived, exchange: Exchange) -> None:
         reply = await self._service.handle(arrived)
         if reply.handed_over is None:
-            await _answer(send, reply, arrived.packaging)
+            await _answer(exchange, reply, arrived.packaging)
             return
         delivered = False
         try:
-            await _answer(send, reply, arrived.packaging)
-            delivered = await was_delivered(scope, DELIVERED_WITHIN)
+            await _answer(exchange, reply, arrived.packaging)
+            delivered = await exchange.delivered(DELIVERED_WITHIN)
         finally:
             await reply.handed_over(delivered)
 
-    async def _arrived(self, scope: Scope, receive: Receive) -> Arrived:
-        headers = scope["headers"]
-        media_type = soap_media_type(headers)
-        packaged = is_package(media_type)
-        most = self._limits.message if packaged else self._limits.envelope
-        octets = await read_body(receive, scope, self._limits, decoded=most)
-        address = client_address(scope, self._settings)
-        peer = Peer(address, address in self._trusted)
-        if packaged:
-            take_out = partial(unpack, media_type, octets, self._limits)
-            try:
-                unpacked = await self._service.parse(len(octets), take_out, peer)
-            except Refused as busy:
-                raise Rejected(Context(soap_hint(media_type)), busy) from busy
-        else:
-            unpacked = unpack(media_type, octets, self._limits)
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What the head of a request says of the message behind it.
+
+    Attributes:
+        said: Of a message that is in no package; None for a package.
+        action: That of the header ``SOAPAction``.
+    """
+
+    media_type: MediaType
+    said: Unpacked | None
+    peer: Peer
+    base: str
+    path: str
+    action: str | None
+    hops: str | None
+
+    def arrived(self, envelope: bytes, unpacked: Unpacked, exchange: Exchange) -> Arrived:
         return Arrived(
-            unpacked.envelope,
-            peer,
-            public_base(scope, self._settings),
-            scope["path"],
-            hint=unpacked.soap,
-            declared=unpacked.soap if unpacked.packaging is Packaging.DIME else None,
-            charset=unpacked.charset,
-            action=unpacked.action or _header(headers, b"soapaction").strip().strip('"') or None,
-            hops=_all(headers, HOPS_HEADER.lower().encode()),
-            attachments=unpacked.attachments,
-            packaging=unpacked.packaging,
-            gone=partial(_gone, receive),
+            envelope,
+            self.peer,
+            self.base,
+            self.path,
+            unpacked.soap,
+            unpacked.charset,
+            unpacked.soap if unpacked.packaging is Packaging.DIME else None,
+            unpacked.action or self.action,
+            self.hops,
+            unpacked.attachments,
+            unpacked.packaging,
+            exchange.gone,
         )
 
 
-async def _gone(receive: Receive) -> None:
-    """Return when the peer has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _answer(send: Send, reply: Reply, packaging: Packaging) -> None:
+async def _answer(exchange: Exchange, reply: Reply, packaging: Packaging) -> None:
     if not reply.body:
-        await _respond(send, reply.status, [], b"")
+        await exchange.respond(reply.status, (), b"")
         return
     content_type, body = pack(reply.body, reply.soap, reply.action, packaging)
     headers = [(b"content-type", content_type.encode())]
     if reply.retry_after is not None:
         headers.append((b"retry-after", str(max(1, math.ceil(reply.retry_after))).encode()))
-    await _respond(send, reply.status, headers, body)
+    await exchange.respond(reply.status, headers, body)
 
 
 def _asks_for_wsdl(scope: Scope) -> bool:
@@ -128,14 +181,6 @@ def _asks_for_wsdl(scope: Scope) -> bool:
         and scope["path"] in ("/soap", "/soap/")
         and scope["query_string"].lower() == b"wsdl"
     )
-
-
-async def _respond(
-    send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
-) -> None:
-    headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
