@@ -49,6 +49,8 @@ this process that is busy, all take long and nobody is late."""
 SWEEP = 0.05
 STALLED = 0.025
 """A sweep that is so much later than it should be says nothing: answers may lie in our sockets."""
+RESTING = 256
+"""Outboxes that are kept though nothing is under way, because more is likely to come."""
 HOPELESS = 5 * 86400.0
 HOPELESS_ATTEMPTS = 20
 
@@ -121,6 +123,8 @@ class Courier:
         self._window = window
         self._messages: dict[Message, None] = {}
         self._outboxes: dict[Entry, Outbox] = {}
+        self._resting: dict[Outbox, None] = {}
+        """Those that had nothing under way when they were looked at last, the oldest first."""
         self._sweeping = False
         self._sweep_at = 0.0
         self._stopped = False
@@ -247,7 +251,8 @@ class Courier:
 
     def outbox(self, entry: Entry) -> Outbox | None:
         """The outbox of *entry*, if anything is under way."""
-        return self._outboxes.get(entry)
+        outbox = self._outboxes.get(entry)
+        return None if outbox is None or outbox.idle else outbox
 
     # What is sent, and when.
 
@@ -400,13 +405,26 @@ class Courier:
         if self._outboxes.get(outbox.entry) is not outbox:
             pass  # It was forgotten.
         elif outbox.idle:
-            self._forget(outbox)
+            self._rest(outbox)
         elif first or not outbox.ready:
             self._ready(outbox, first=first)
         if first:
             self.sender.turn(outbox.destination)
 
+    def _rest(self, outbox: Outbox) -> None:
+        """Nothing is under way for *outbox*: it goes, or stays a while with few others."""
+        if outbox.entry.ended or outbox.destination.recovering is not None:
+            self._forget(outbox)
+        elif outbox not in self._resting:
+            self._resting[outbox] = None
+            if len(self._resting) > RESTING:
+                oldest = next(iter(self._resting))
+                del self._resting[oldest]
+                if oldest.idle:
+                    self._forget(oldest)
+
     def _forget(self, outbox: Outbox) -> None:
+        self._resting.pop(outbox, None)
         if outbox.timer is not None:
             outbox.timer.cancel()
         del self._outboxes[outbox.entry]

@@ -267,7 +267,8 @@ async def test_backlog_is_bounded_by_number(store_url: str, sinks: Consumers) ->
 async def test_overflow_may_end_the_subscription(store_url: str, sinks: Consumers) -> None:
     await sinks.leave()
     consumer = sinks.add()
-    async with engine(store_url, most=5, end_on_overflow=True) as run:
+    patient = Schedule(delays=(30.0,))
+    async with engine(store_url, patient, most=5, end_on_overflow=True) as run:
         entry = await run.subscribe(consumer.url)
         run.publish(*numbered(5))
         await run.law_when(waiting=5)
@@ -523,8 +524,11 @@ async def test_store_recovers_without_being_asked(run: Engine, store_url: str) -
     await until(lambda: run.store.writable)
 
 
-async def test_memory_is_given_back(run: Engine, sinks: Consumers) -> None:
-    """When all is delivered nothing of it is kept: outboxes, destinations, messages."""
+async def test_memory_is_given_back(
+    run: Engine, sinks: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When all is delivered no message is kept, and few outboxes and destinations."""
+    monkeypatch.setattr("gateway.delivery.courier.RESTING", 1)
     consumer, failing = sinks.add(), sinks.add(status(500))
     await run.subscribe(consumer.url)
     await run.subscribe(failing.url)
@@ -542,6 +546,9 @@ async def test_memory_is_given_back(run: Engine, sinks: Consumers) -> None:
             await asyncio.sleep(0.05)
             gc.collect()
     assert all(run.courier.outbox(entry) is None for entry in run.entries)
+    assert len(run.courier._outboxes) == len(run.courier.sender._destinations) == 1
+    for entry in run.entries:
+        await run.end(entry)
     assert not run.courier._outboxes
     assert not run.courier.sender._destinations
 
