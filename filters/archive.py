@@ -41,8 +41,10 @@ SCHEMA: Mapping[str, str] = MappingProxyType(
 """The columns and their types, as Spark's DDL writes them; a timestamp is microseconds in UTC.
 
 ``topic`` is in Clark notation, null for the default topic; ``producer`` is an address; ``payload``
-is the text of one XML element. ``id``, ``time``, ``properties`` and ``payload`` are never null.
+is the text of one XML element.
 """
+
+NEVER_NULL = ("id", "time", "properties", "payload")
 
 PARQUET = ".parquet"
 JSON_LINES = ".jsonl.gz"
@@ -260,7 +262,7 @@ def _read_json_lines(path: Path) -> Iterator[Row]:
                 line = file.readline(MAX_LINE)
                 row = _row(json.loads(line)) if line else None
             except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
-                raise DamagedFile(f"{path}: {error!r:.200}") from error
+                raise _damaged(path, error) from error
             if row is None:
                 return
             yield row
@@ -274,8 +276,11 @@ def _row(values: dict[str, Any]) -> Row:
     properties = dict(values["properties"])
     if not isinstance(texts["id"], str) or not isinstance(texts["payload"], str):
         raise TypeError("no id or no payload")
-    if not all(isinstance(text, str | None) for text in (*texts.values(), *properties.values())):
-        raise TypeError("a value is no text")
+    for text in (*texts.values(), *properties.values(), *properties):
+        if not isinstance(text, str | None):
+            raise TypeError("a value is no text")
+        if text is not None:
+            text.encode()  # JSON can write half of a surrogate pair, UTF-8 cannot
     return Row(**texts, time=time, properties=properties)
 
 
@@ -286,13 +291,50 @@ def _read_parquet(path: Path) -> Iterator[Row]:
     with path.open("rb") as raw:
         try:
             file = parquet.ParquetFile(raw)
+            _check_columns(file.schema_arrow)
             for batch in file.iter_batches(batch_size=1024, columns=list(SCHEMA)):
                 for values in batch.to_pylist():
+                    if any(values[name] is None for name in NEVER_NULL):
+                        raise ValueError(f"a row without {' or '.join(NEVER_NULL)}")
                     values["properties"] = dict(values["properties"])
                     values["time"] = values["time"].astimezone(UTC)
                     yield Row(**values)
         except (pyarrow.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
-            raise DamagedFile(f"{path}: {error!r:.200}") from error
+            raise _damaged(path, error) from error
+
+
+def _check_columns(schema: Any) -> None:
+    """Check that an Arrow schema has the columns of `SCHEMA`; other tools may have written it.
+
+    Raises:
+        KeyError: One is not there.
+        ValueError: One has another type.
+    """
+    from pyarrow import types
+
+    def is_text(type: Any) -> bool:
+        return bool(types.is_string(type) or types.is_large_string(type))
+
+    for name, wanted in SCHEMA.items():
+        if name not in schema.names:
+            raise KeyError(name)
+        type = schema.field(name).type
+        if wanted == "timestamp":
+            fits = types.is_timestamp(type) and type.tz is not None
+        elif wanted == "string":
+            fits = is_text(type)
+        else:
+            fits = types.is_map(type) and is_text(type.key_type) and is_text(type.item_type)
+        if not fits:
+            raise ValueError(f"{name} is no {wanted}, but {type}")
+
+
+def _damaged(path: Path, error: Exception) -> DamagedFile:
+    what = str(error)
+    if isinstance(error, KeyError):
+        what = f"no {error.args[0]}"
+    what = " ".join(what.split()) or type(error).__name__
+    return DamagedFile(f"{path}: {what:.200}")
 
 
 # What a crash leaves.

@@ -5,7 +5,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,6 +88,9 @@ def backtest(
         if follow and out is None:
             raise typer.BadParameter("it says where the matches go", param_hint="--out")
         require_spark()
+        if out is not None:
+            # Before the work, not after it.
+            out.mkdir(parents=True, exist_ok=True)
         note("Starting Spark ...")
         with session(master, app="dragoman backtest", conf=settings) as spark:
             if follow and out is not None:
@@ -98,8 +101,6 @@ def backtest(
             target = str(out.absolute()) if out else None
             result = run_backtest(spark, archive, definitions, out=target)
     if out is not None:
-        # The workers may have written elsewhere, by the same name.
-        out.mkdir(parents=True, exist_ok=True)
         asked = _asked(archive, filters, xpath, topic, ns)
         (out / "report.html").write_text(html(result, asked), encoding="utf-8")
     for file, rows, damage in result.damage:
@@ -136,7 +137,8 @@ def _asked(
     named = (
         *(("filters", filters), ("XPath", xpath), ("topic", topic)),
         *(("prefix", pair) for pair in namespaces or ()),
-        ("archive", archive),
+        ("archive", archive.absolute()),
+        ("when", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
     )
     return [(name, str(value)) for name, value in named if value]
 

@@ -107,6 +107,7 @@ def filters(
         )
         require_spark()
         out.mkdir(parents=True, exist_ok=True)
+        note("Starting Spark ...")
         outcome = run(plan, master=master, conf=settings, tell=note)
         write_figures(outcome.rows, out / "figures.parquet")
     said = ", ".join(map(str, corpus)) if corpus else "generated"

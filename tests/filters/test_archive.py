@@ -261,6 +261,13 @@ def test_parquet_that_lacks_its_name_alone_gets_it(archive: Path) -> None:
             ),
             id="a time without Z",
         ),
+        pytest.param(
+            gzip.compress(
+                b'{"id":"1","time":"2026-11-21T12:30:01Z","topic":null,"action":null,'
+                b'"producer":null,"properties":{"\\udc00":""},"payload":"<a/>"}\n'
+            ),
+            id="half of a surrogate pair",
+        ),
     ],
 )
 def test_damage_is_said(tmp_path: Path, suffix: str, content: bytes) -> None:
@@ -271,6 +278,63 @@ def test_damage_is_said(tmp_path: Path, suffix: str, content: bytes) -> None:
         return
     with pytest.raises(DamagedFile, match="x" + suffix):
         list(read(path))
+
+
+NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+FOREIGN = [
+    pytest.param({}, None, id="as ours"),
+    pytest.param({"more": [1]}, None, id="a column more"),
+    pytest.param({"payload": None}, "x.parquet: no payload", id="a column less"),
+    pytest.param({"payload": [5]}, "payload is no string, but int64", id="another type"),
+    pytest.param({"payload": ["<a/>"], "id": [None]}, "id is no string, but null", id="null"),
+    pytest.param({"time": [NOW.replace(tzinfo=None)]}, "time is no timestamp", id="no time zone"),
+    pytest.param({"time": ["now"]}, "time is no timestamp, but string", id="no time"),
+    pytest.param({"properties": [["a"]]}, "properties is no map", id="no map"),
+]
+
+
+@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]")
+@pytest.mark.parametrize(("columns", "said"), FOREIGN)
+def test_parquet_that_others_wrote(
+    tmp_path: Path, columns: dict[str, list[object] | None], said: str | None
+) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    text, pairs = pyarrow.large_string(), pyarrow.map_(pyarrow.string(), pyarrow.string())
+    ours = {
+        "id": pyarrow.array(["1"], text),
+        "time": pyarrow.array([NOW], pyarrow.timestamp("ms", "UTC")),
+        **{name: pyarrow.array([None], text) for name in ("topic", "action", "producer")},
+        "properties": pyarrow.array([[("a", "b")]], pairs),
+        "payload": pyarrow.array(["<a/>"], text),
+    }
+    made = {name: values for name, values in (ours | columns).items() if values is not None}
+    parquet.write_table(pyarrow.table(made), tmp_path / "x.parquet")
+    if said is None:
+        assert list(read(tmp_path / "x.parquet")) == [Row("1", NOW, "<a/>", properties={"a": "b"})]
+        return
+    with pytest.raises(DamagedFile) as raised:
+        list(read(tmp_path / "x.parquet"))
+    assert said in str(raised.value)
+
+
+@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]")
+def test_a_null_where_there_is_none(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    archive = tmp_path / "a"
+    (archive / "_unfinished").mkdir(parents=True)
+    file = writer(archive, PARQUET)
+    file.append(ROWS[1])
+    file.close()
+    table = parquet.read_table(files(archive)[0], partitioning=None)
+    none = pyarrow.array([None], pyarrow.string())
+    column = table.schema.get_field_index("payload")
+    parquet.write_table(table.set_column(column, "payload", none), tmp_path / "x.parquet")
+    with pytest.raises(DamagedFile, match="a row without id or time or properties or payload"):
+        list(read(tmp_path / "x.parquet"))
 
 
 def test_rows_before_the_damage_are_read(archive: Path) -> None:

@@ -87,7 +87,8 @@ def test_a_corpus_and_filters_of_ones_own(tmp_path: Path) -> None:
         ["mine.jsonl", n, engine] for n in ("10", "30") for engine in ("naive", "reference")
     ]
     told = done.stderr.splitlines()
-    assert told[0].startswith("[1/") and "240 verdicts agree, 10 matches in 12 messages" in told[0]
+    assert told[0] == "Starting Spark ..."
+    assert told[1].startswith("[1/") and "240 verdicts agree, 10 matches in 12 messages" in told[1]
     assert "not counted" in done.stderr and "Traceback" not in done.stderr
     report = etree.parse(tmp_path / "out" / "report.html")
     assert report.findtext(".//h1") == "Matching XPath filters"
