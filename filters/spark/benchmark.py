@@ -7,6 +7,7 @@ A run is refused when two engines differ about one verdict of the sample: a figu
 is wrong means nothing.
 """
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -38,6 +39,8 @@ LEARNT = 2000
 """Generated messages from which the values in filters are drawn."""
 TASKS_A_CORE = 4
 """Of the scaling by cores, on all cores: the last task to end then leaves little idle."""
+MAX_ROUNDS = 5
+"""Of the scaling by cores: each starts a session for each number of cores."""
 WARMED = 0.1
 """Share of the work by which a session is warmed up."""
 
@@ -154,13 +157,17 @@ def write_figures(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
     """Write rows of `FIGURES` as one Parquet file.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: It cannot be written; names the file.
     """
     import pyarrow
     from pyarrow import parquet
 
     schema = arrow_schema(FIGURES)
-    parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), path)
+    try:
+        parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), path)
+    except OSError as error:
+        number = error.errno or errno.EIO
+        raise OSError(number, os.strerror(number), str(path)) from error
 
 
 # Steps.
@@ -260,7 +267,7 @@ def _scale(
     partitions = min(TASKS_A_CORE * cores_of[-1], len(case.messages))
     context |= {"engine": engine, "partitions": partitions}
     match = partial(timed, engine=engine, partitions=partitions)
-    for number in range(plan.repetitions):
+    for number in range(_rounds(plan)):
         spent = []
         for cores in cores_of:
             with _session(f"local[{cores}]", conf, outcome, named=not number) as spark:
@@ -352,6 +359,10 @@ def _passes(case: Case, engine: str, seconds: float) -> int:
     return max(1, round(seconds / max(took, 1e-4)))
 
 
+def _rounds(plan: Plan) -> int:
+    return min(plan.repetitions, MAX_ROUNDS)
+
+
 def _core_counts() -> list[int]:
     """1, 2, 4, ... and all cores that this process may use."""
     all_ = len(os.sched_getaffinity(0))
@@ -389,7 +400,7 @@ def _steps(plan: Plan, master: str | None) -> int:
     cases = sum(len(_counts(plan, workload)) for workload in plan.workloads) * len(plan.seeds)
     steps = cases * (1 + len(plan.engines) * (1 + len(plan.partitions)))
     if plan.scaling and (master or LOCAL).startswith("local"):
-        steps += plan.repetitions
+        steps += _rounds(plan)
     return steps + len(plan.workloads) * len(plan.engines)
 
 

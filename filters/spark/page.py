@@ -3,6 +3,7 @@ well-formed XML too."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from pathlib import Path
 
 _STYLE = """
 :root { color-scheme: light dark;
@@ -25,6 +26,7 @@ table { border-collapse: collapse; font-size: .9rem; margin: .6rem 0; }
 th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--rule); text-align: left;
   vertical-align: top; font-variant-numeric: tabular-nums; }
 th { color: var(--quiet); font-weight: 600; } td.n, th.n { text-align: right; }
+td.n { white-space: nowrap; }
 pre { background: var(--wash); border: 1px solid var(--rule); border-radius: 4px; padding: .6rem;
   overflow-x: auto; font-size: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
 figure { margin: .8rem 0; } svg { width: 100%; height: auto; display: block; }
@@ -44,6 +46,7 @@ figure { margin: .8rem 0; } svg { width: 100%; height: auto; display: block; }
 .ideal { fill: none; stroke: var(--quiet); stroke-width: 1.5; stroke-dasharray: 5 4; }
 .flame { fill: var(--c); opacity: .35; }
 .flame-text { font: 11px ui-monospace, monospace; fill: var(--ink); }
+@media (max-width: 36rem) { .chart .tick { font-size: 14px; } .chart .title { font-size: 15px; } }
 .legend span { margin-right: 1.2rem; white-space: nowrap; font-size: .85rem; }
 .key { display: inline-block; width: .9rem; height: .9rem; margin-right: .35rem;
   vertical-align: -.1rem; background: var(--c); border-radius: 2px; }
@@ -62,6 +65,18 @@ def page(title: str, summary: str, sections: Iterable[str]) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>"
         f"<h1>{escape(title)}</h1>{summary}{''.join(sections)}</body></html>\n"
     )
+
+
+def write(text: str, path: Path) -> None:
+    """Write a document.
+
+    Raises:
+        OSError: It cannot be written; names the file, also where the disk is full.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def section(title: str, *parts: str, note: str = "") -> str:

@@ -16,6 +16,7 @@ from filters.spark.backtest import backtest as run_backtest
 from filters.spark.backtest_report import busiest, html, over_time
 from filters.spark.definitions import Definitions, make_definition, read_definitions
 from filters.spark.following import follow as start_following
+from filters.spark.page import write as write_page
 from filters.spark.session import require_spark, session
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption, read_namespaces
@@ -102,7 +103,7 @@ def backtest(
             result = run_backtest(spark, archive, definitions, out=target)
     if out is not None:
         asked = _asked(archive, filters, xpath, topic, ns)
-        (out / "report.html").write_text(html(result, asked), encoding="utf-8")
+        write_page(html(result, asked), out / "report.html")
     for file, rows, damage in result.damage:
         note(f"damaged: {file}, after {rows:,} rows: {damage}")
     if output is Form.JSON:

@@ -16,6 +16,7 @@ from filters.spark.corpus import CorpusError, read_corpus
 from filters.spark.definitions import read_definitions
 from filters.spark.engines import ENGINES, unavailable
 from filters.spark.footprint import MeasuringFailed
+from filters.spark.page import write as write_page
 from filters.spark.session import require_spark
 from filters.workloads import STYLES, Unfit, Vocabulary, expressions
 from gateway.cli.commands import add, group, help_alone
@@ -109,11 +110,12 @@ def filters(
         out.mkdir(parents=True, exist_ok=True)
         note("Starting Spark ...")
         outcome = run(plan, master=master, conf=settings, tell=note)
-        write_figures(outcome.rows, out / "figures.parquet")
+    # What was measured is shown even where the disk does not take it.
+    _print(outcome)
+    write_figures(outcome.rows, out / "figures.parquet")
     said = ", ".join(map(str, corpus)) if corpus else "generated"
     report = html(plan, outcome, f"{said}; {plan.messages:,} of them are matched")
-    (out / "report.html").write_text(report, encoding="utf-8")
-    _print(outcome)
+    write_page(report, out / "report.html")
     note(f"Wrote {out / 'figures.parquet'} and {out / 'report.html'}")
 
 

@@ -1,9 +1,13 @@
 """Charts are SVG that says what was measured, whatever was measured."""
 
+from pathlib import Path
+
 import pytest
 from lxml import etree
 
+from filters.spark.benchmark import write_figures
 from filters.spark.charts import WIDE, Block, Series, bar_chart, flame, line_chart, number_text
+from filters.spark.page import page, write
 
 
 def drawn(markup: str) -> etree._Element:
@@ -74,3 +78,14 @@ def test_a_flame_is_as_wide_as_the_time() -> None:
 )
 def test_numbers_for_people(value: float, text: str) -> None:
     assert number_text(value) == text
+
+
+def test_a_full_disk_is_said_with_the_file(tmp_path: Path) -> None:
+    """``/dev/full`` takes nothing."""
+    for name in ("report.html", "figures.parquet"):
+        (tmp_path / name).symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: .*report\.html"):
+        write(page("A report", "", []), tmp_path / "report.html")
+    pytest.importorskip("pyarrow")
+    with pytest.raises(OSError, match=r"No space left on device: .*figures\.parquet"):
+        write_figures([{"kind": "match"}], tmp_path / "figures.parquet")
