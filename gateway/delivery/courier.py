@@ -20,10 +20,11 @@ from adapters import Delivery
 from gateway.delivery.backlogs import MOST, MOST_OCTETS, Backlogs, take_up
 from gateway.delivery.ledger import CROWD, RETRY, Law, Ledger
 from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, State
-from gateway.delivery.schedule import DELIVERED, Outcome, Schedule, Verdict, failed, judge
+from gateway.delivery.schedule import Outcome, Schedule, Verdict, failed, judge
 from gateway.delivery.sender import SLOTS, Sender
 from gateway.delivery.shares import Share, next_position
 from gateway.egress import (
+    Answer,
     FailureKind,
     Lane,
     Posted,
@@ -31,7 +32,7 @@ from gateway.egress import (
     Request,
     SendFailed,
     Transport,
-    hops_header,
+    with_hops,
 )
 from gateway.parsing import Parsing
 from gateway.store import Reason, Store, totals
@@ -127,6 +128,8 @@ class Courier:
         """Those that had nothing under way when they were looked at last, the oldest first."""
         self._sweeping = False
         self._sweep_at = 0.0
+        self._reading: set[asyncio.Task[None]] = set()
+        """Answers to what was posted that have a body."""
         self._stopped = False
         self._abandoned = False
         self._position = 0
@@ -315,8 +318,7 @@ class Courier:
 
     async def send(self, parcel: Parcel) -> Outcome:
         answer = await self._transport.send(self._request(parcel))
-        fault = await self._parsing.fault_in(answer.body) if answer.body else None
-        outcome = judge(answer, fault, now=time.time())
+        outcome = await self._judge(answer)
         if answer.dropped and outcome.verdict is Verdict.DELIVERED:
             self.sender.attachments_dropped += answer.dropped
             _log.info(
@@ -328,10 +330,41 @@ class Courier:
 
     def post(self, parcel: Parcel, told: Callable[[Parcel, Outcome], None]) -> Posted | None:
         outbox = parcel.outbox
-        outbox.lane = lane = self._lane(outbox)
+        lane = self._lane(outbox)
+        outbox.lane = lane if lane is not None and lane.in_order else None
         if lane is None:
             return None
-        return lane.post(self._request(parcel), partial(_tell, told, parcel))
+        return lane.post(self._request(parcel), partial(self._answered, told, parcel))
+
+    def _answered(
+        self,
+        told: Callable[[Parcel, Outcome], None],
+        parcel: Parcel,
+        answer: Answer | SendFailed,
+    ) -> None:
+        """What was posted is answered, or is not."""
+        if isinstance(answer, SendFailed):
+            told(parcel, failed(answer))
+        elif answer.body:
+            task = self._loop.create_task(self._read(answer, told, parcel))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+        else:
+            told(parcel, judge(answer, None, now=time.time()))
+
+    async def _read(
+        self, answer: Answer, told: Callable[[Parcel, Outcome], None], parcel: Parcel
+    ) -> None:
+        try:
+            outcome = await self._judge(answer)
+        except Exception:
+            _log.exception("delivery.error", subscription=parcel.outbox.entry.id)
+            outcome = Outcome(Verdict.RETRY)
+        told(parcel, outcome)
+
+    async def _judge(self, answer: Answer) -> Outcome:
+        fault = await self._parsing.fault_in(answer.body) if answer.body else None
+        return judge(answer, fault, now=time.time())
 
     def _lane(self, outbox: Outbox) -> Lane | None:
         return self._posting.lane(outbox.entry.target) if self._posting is not None else None
@@ -349,7 +382,7 @@ class Courier:
         return Request(
             entry.target,
             body,
-            (*rendering.http_headers, hops_header(hops)),
+            with_hops(rendering.http_headers, hops),
             soap=shape.soap,
             attachments=message.notification.attachments,
             packaging=entry.subscription.policy.packaging,
@@ -587,9 +620,3 @@ class Courier:
     def unsettled(self) -> int:
         """Messages that are not settled."""
         return self.ledger.messages
-
-
-def _tell(
-    told: Callable[[Parcel, Outcome], None], parcel: Parcel, failure: SendFailed | None
-) -> None:
-    told(parcel, DELIVERED if failure is None else failed(failure))

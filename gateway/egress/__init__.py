@@ -4,7 +4,14 @@ from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_ta
 from gateway.egress.client import HttpTransport
 from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
-from gateway.egress.hops import HOPS_HEADER, MAX_HOPS, LoopRefused, hops_header, read_hops
+from gateway.egress.hops import (
+    HOPS_HEADER,
+    MAX_HOPS,
+    LoopRefused,
+    hops_header,
+    read_hops,
+    with_hops,
+)
 from gateway.egress.options import Consumer, ConsumerOptions, Options
 from gateway.egress.policy import AddressPolicy, is_forbidden
 from gateway.egress.proxy import Proxy
@@ -17,6 +24,7 @@ from gateway.egress.transport import (
     Posting,
     Request,
     SendFailed,
+    Told,
     Transport,
 )
 from gateway.egress.transports import Transports
@@ -45,10 +53,12 @@ __all__ = [
     "SendFailed",
     "SystemResolver",
     "Target",
+    "Told",
     "Transport",
     "Transports",
     "hops_header",
     "is_forbidden",
     "parse_target",
     "read_hops",
+    "with_hops",
 ]

@@ -10,18 +10,25 @@ import re
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 
+import structlog
+
+from gateway.egress.addresses import Target
 from gateway.egress.connection import ClientLimits, Connection, Cut
 from gateway.egress.dialing import Dialer
 from gateway.egress.packaging import dress
 from gateway.egress.proxy import Proxy
-from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
+from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told
 from mediation.model import Packaging
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _SWEEP = 5.0
 """Seconds between two searches for connections that have been idle for too long."""
+_HEADS = 1024
+"""Heads of requests that are remembered; each has a few KiB at most."""
+_log = structlog.get_logger("dragoman.http")
 
 
 class HttpTransport:
@@ -38,6 +45,9 @@ class HttpTransport:
         self._destinations: dict[Hashable, _Destination] = {}
         self._idle: dict[Connection, _Destination] = {}
         self._busy: set[Connection] = set()
+        self._heads: dict[Hashable, tuple[bytes, bytes]] = {}
+        self._again: set[asyncio.Task[Answer]] = set()
+        """Posts whose connection turned out to have been closed."""
         self._closed = False
         self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
 
@@ -59,29 +69,102 @@ class HttpTransport:
             )
             return replace(await self.send(bare), dropped=dropped)
         target = request.target
-        dialer = self._dialer
-        proxy = dialer.proxy_of(target)
-        octets = _render(request, dialer.options.of(target).http, proxy)
-        route = dialer.route(target)
+        head = self._head(request)
+        route = self._dialer.route(target)
         destination = self._destinations.get(route)
         if destination is None:
-            destination = self._destinations[route] = _Destination(route)
+            destination = self._destinations[route] = _Destination(route, self)
         connection = self._take(destination)
         if connection is None and not destination.grow(self._limits.connections):
             connection = await self._wait(destination)
+        deadline = self._loop.time() + self._limits.exchange
+        answer = await self._exchange(destination, connection, target, head, request.body, deadline)
+        if (
+            answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
+            and self._dialer.proxy_of(target) is not None
+        ):  # The proxy does not know us: no consumer has said a word.
+            raise SendFailed(FailureKind.CONNECT, connecting=True)
+        return answer
+
+    def lane(self, target: Target) -> "_Destination | None":
+        """The idle connections to *target*, if there are any. What goes by a proxy has none."""
+        destination = self._destinations.get(self._dialer.route(target))
+        if destination is None or not destination.idle or self._dialer.proxy_of(target) is not None:
+            return None
+        return destination
+
+    def post(self, destination: "_Destination", request: Request, told: Told) -> "_Post | None":
+        """As `send`, over a connection that is idle, or not at all."""
+        if request.attachments or request.packaging is Packaging.DIME or self._closed:
+            return None
+        connection = self._take(destination)
+        if connection is None:
+            self._forget(destination)
+            return None
+        head = self._head(request)
+        deadline = self._loop.time() + self._limits.exchange
+        post = _Post(self, destination, connection, request, head, deadline, told)
+        self._busy.add(connection)
+        connection.send(head, request.body, deadline, post.ended)
+        return post
+
+    def ended(self, post: "_Post", outcome: Answer | SendFailed) -> None:
+        """What was posted is answered, or its connection has ended."""
+        if isinstance(outcome, Cut) and not post.over and not self._closed:
+            self._busy.discard(post.connection)
+            self._post_again(post)
+            return
+        self._give_back(post.destination, post.connection)
+        post.tell(outcome)
+
+    def _post_again(self, post: "_Post") -> None:
+        """The connection had been closed meanwhile, perhaps: use another."""
+        request = post.request
+        post.again = task = self._loop.create_task(
+            self._exchange(
+                post.destination, None, request.target, post.head, request.body, post.deadline
+            )
+        )
+        self._again.add(task)
+
+        def ended(task: asyncio.Task[Answer]) -> None:
+            """Whoever posted waits to be told, also when that was cancelled or broke."""
+            self._again.discard(task)
+            error = None if task.cancelled() else task.exception()
+            if task.cancelled():
+                post.tell(SendFailed(FailureKind.RESET))
+            elif error is None:
+                post.tell(task.result())
+            elif isinstance(error, SendFailed):
+                post.tell(error)
+            else:
+                _log.error("http.error", exc_info=error)
+                post.tell(SendFailed(FailureKind.RESET))
+
+        task.add_done_callback(ended)
+
+    async def _exchange(
+        self,
+        destination: "_Destination",
+        connection: Connection | None,
+        target: Target,
+        head: bytes,
+        body: bytes,
+        deadline: float,
+    ) -> Answer:
+        """One exchange over *connection*, or over a new one, where that is None or was closed."""
         try:
-            deadline = self._loop.time() + self._limits.exchange
             if connection is not None:
                 self._busy.add(connection)
                 try:
-                    return _judged(await connection.send(octets, deadline), proxy)
+                    return await self._answer(connection, head, body, deadline)
                 except Cut:
                     self._busy.discard(connection)
-            connection = await dialer.connect(target, deadline, self._make)
+            connection = await self._dialer.connect(target, deadline, self._make)
             if self._closed:
                 connection.close()
             self._busy.add(connection)
-            return _judged(await connection.send(octets, deadline), proxy)
+            return await self._answer(connection, head, body, deadline)
         except asyncio.CancelledError:
             if connection is not None:
                 connection.close()
@@ -89,13 +172,38 @@ class HttpTransport:
         finally:
             self._give_back(destination, connection)
 
+    def _answer(
+        self, connection: Connection, head: bytes, body: bytes, deadline: float
+    ) -> asyncio.Future[Answer]:
+        answer: asyncio.Future[Answer] = self._loop.create_future()
+        connection.send(head, body, deadline, partial(_resolve, answer))
+        return answer
+
     async def close(self) -> None:
         self._closed = True
         self._sweeping.cancel()
+        for task in self._again:
+            task.cancel()
         for connection in [*self._idle, *self._busy]:
             connection.close()
         self._idle.clear()
         self._destinations.clear()
+
+    # Heads.
+
+    def _head(self, request: Request) -> bytes:
+        """The head of *request* (RFC 9112)."""
+        key = (request.target.url, request.headers, request.method)
+        pieces = self._heads.get(key)
+        if pieces is None:
+            target = request.target
+            pieces = _write_head(
+                request, self._dialer.options.of(target).http, self._dialer.proxy_of(target)
+            )
+            if len(self._heads) >= _HEADS:
+                del self._heads[next(iter(self._heads))]
+            self._heads[key] = pieces
+        return b"%b%d%b" % (pieces[0], len(request.body), pieces[1])
 
     # The connections that are kept.
 
@@ -164,14 +272,20 @@ class HttpTransport:
 
 
 class _Destination:
-    """The connections that one route shares."""
+    """The connections that one route shares; the idle ones are a lane."""
 
-    def __init__(self, route: Hashable) -> None:
+    in_order = False
+
+    def __init__(self, route: Hashable, transport: HttpTransport) -> None:
         self.route = route
         self.connections = 0
         """Idle, busy and being made."""
         self.idle: list[Connection] = []
         self.waiting: deque[asyncio.Future[Connection | None]] = deque()
+        self._transport = transport
+
+    def post(self, request: Request, told: Told) -> "_Post | None":
+        return self._transport.post(self, request, told)
 
     def grow(self, limit: int) -> bool:
         """Count one more connection, unless there are *limit*."""
@@ -181,30 +295,83 @@ class _Destination:
         return True
 
 
-def _judged(answer: Answer, proxy: Proxy | None) -> Answer:
-    """*answer*, unless it is *proxy* that does not know us: then no consumer has said a word."""
-    if proxy is not None and answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED:
-        raise SendFailed(FailureKind.CONNECT, connecting=True)
-    return answer
+class _Post:
+    """A message that was posted."""
+
+    __slots__ = (
+        "_told", "_transport", "again", "connection", "deadline", "destination", "head", "over",
+        "request",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        transport: HttpTransport,
+        destination: _Destination,
+        connection: Connection,
+        request: Request,
+        head: bytes,
+        deadline: float,
+        told: Told,
+    ) -> None:
+        self._transport = transport
+        self.destination = destination
+        self.connection = connection
+        self.request = request
+        self.head = head
+        self.deadline = deadline
+        self._told = told
+        self.over = False
+        """It was told, or given up."""
+        self.again: asyncio.Task[Answer] | None = None
+        """Sends it once more, over another connection."""
+
+    def ended(self, outcome: Answer | SendFailed) -> None:
+        self._transport.ended(self, outcome)
+
+    def tell(self, outcome: Answer | SendFailed) -> None:
+        if not self.over:
+            self.over = True
+            self._told(outcome)
+
+    def cancel(self) -> None:
+        if self.over:
+            return
+        self.over = True
+        if self.again is not None:
+            self.again.cancel()
+        else:
+            self.connection.close()
+        asyncio.get_running_loop().call_soon(self._told, SendFailed(FailureKind.TIMEOUT))
 
 
-def _render(request: Request, version: str, proxy: Proxy | None) -> tuple[bytes, bytes]:
-    """The head and the body of *request* (RFC 9112)."""
+def _resolve(answer: asyncio.Future[Answer], outcome: Answer | SendFailed) -> None:
+    if answer.done():
+        return  # Nobody waits any more.
+    if isinstance(outcome, Answer):
+        answer.set_result(outcome)
+    else:
+        answer.set_exception(outcome)
+
+
+def _write_head(request: Request, version: str, proxy: Proxy | None) -> tuple[bytes, bytes]:
+    """What stands before and behind the length of the body."""
     target = request.target
     path = target.path if proxy is None else f"http://{target.authority}{target.path}"
-    lines = [
+    before = [
         f"{request.method} {path} HTTP/{version}",
         f"Host: {target.authority}",
         "User-Agent: Dragoman",
         "Accept-Encoding: identity",
-        f"Content-Length: {len(request.body)}",
-        *[f"{name}: {value}" for name, value in request.headers],
+        "Content-Length: ",
     ]
+    behind = [f"{name}: {value}" for name, value in request.headers]
     if version == "1.0":
-        lines.append("Connection: keep-alive")  # RFC 9112, "Keep-Alive Connections": an offer
+        behind.append("Connection: keep-alive")  # RFC 9112, "Keep-Alive Connections": an offer
     if proxy is not None and proxy.authorization:
-        lines.append(f"Proxy-Authorization: {proxy.authorization}")
-    if _CONTROLS.search("".join(lines)):
+        behind.append(f"Proxy-Authorization: {proxy.authorization}")
+    if _CONTROLS.search("".join(before + behind)):
         raise ValueError("a control character in a header")
-    lines.append("\r\n")
-    return "\r\n".join(lines).encode("latin-1"), request.body
+    return (
+        "\r\n".join(before).encode("latin-1"),
+        "\r\n".join(["", *behind, "", ""]).encode("latin-1"),
+    )

@@ -19,7 +19,7 @@ from typing import cast
 
 import httptools
 
-from gateway.egress.transport import Answer, FailureKind, SendFailed
+from gateway.egress.transport import Answer, FailureKind, SendFailed, Told
 
 KEPT_HEADERS = frozenset(
     {
@@ -30,6 +30,10 @@ KEPT_HEADERS = frozenset(
         b"webhook-allowed-rate",
     }
 )
+_KNOWN = 1024
+"""Octets of an answer that is recognised when it comes again."""
+_JOINED = 64 * 1024
+"""Octets of a body that is written together with its head: several buffers are dearer than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +75,13 @@ class Connection(asyncio.Protocol):
         self._loop = loop
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
-        self._answered: asyncio.Future[Answer] | None = None
+        self._told: Told | None = None
+        """Waits for an answer."""
+        self._deadline = 0.0
         self._clock: asyncio.TimerHandle | None = None
-        self.used = False
-        """Whether an answer has come over it."""
+        """Rings at a deadline, this or an earlier one: to set it for each answer is dear."""
+        self._known: tuple[bytes, Answer] = (b"", Answer(0))
+        """An answer that came before, and how it was read."""
         self.idle_since = 0.0
         self._reset()
 
@@ -99,24 +106,28 @@ class Connection(asyncio.Protocol):
 
     @property
     def reusable(self) -> bool:
-        return self.open and self._answered is None
+        return self._told is None and self.open
 
-    def send(self, octets: tuple[bytes, ...], deadline: float) -> asyncio.Future[Answer]:
-        """Send one request and return the coming answer.
+    def send(self, head: bytes, body: bytes, deadline: float, told: Told) -> None:
+        """Send one request; *told* hears the answer, or why there is none, in a later turn of the
+        loop, or at once where the connection is closed.
 
         Args:
-            octets: The request, head and body.
             deadline: The loop's time by which the answer must be complete.
         """
-        answered = self._loop.create_future()
         if self._transport is None or self._transport.is_closing():
-            answered.set_exception(Cut())
-            return answered
-        self._reset()
-        self._answered = answered
-        self._clock = self._loop.call_at(deadline, self._late)
-        self._transport.writelines(octets)
-        return answered
+            told(Cut())
+            return
+        if self._octets:
+            self._reset()
+        self._told = told
+        self._deadline = deadline
+        if self._clock is None or self._clock.when() > deadline:
+            self._set_clock()
+        if len(body) <= _JOINED:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines((head, body))
 
     def close(self) -> None:
         """Close it now; an exchange under way fails."""
@@ -128,8 +139,12 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
 
     def data_received(self, data: bytes) -> None:
-        if self._answered is None:
+        if self._told is None:
             self._drop()
+            return
+        if data == self._known[0] and not self._octets:
+            # The parser stands where it stood before: it would say the same.
+            self._finish(self._known[1])
             return
         limit = self._limits.head + self._limits.body
         if self._octets + len(data) > limit:
@@ -144,15 +159,18 @@ class Connection(asyncio.Protocol):
                 return
             self._last = True
         if self._whole:
-            self._finish()
+            answer = self._answer()
+            if self._octets == len(data) <= _KNOWN and not self._last:
+                self._known = (data, answer)
+            self._finish(answer)
         elif self._octets > (limit if self._headed else self._limits.head):
             self._fail(FailureKind.ANSWER)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._answered is None:
+        if self._told is None:
             self._drop()
         elif self._headed and self._until_closed and exc is None:
-            self._finish()
+            self._finish(self._answer())
         elif self._octets == 0:
             self._settle(Cut())
         else:
@@ -220,33 +238,42 @@ class Connection(asyncio.Protocol):
         if self._head_octets > self._limits.head:
             raise ValueError("the head of the answer is too long")
 
-    def _late(self) -> None:
-        self._fail(FailureKind.TIMEOUT)
+    def _set_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+        self._clock = self._loop.call_at(self._deadline, self._ring)
 
-    def _finish(self) -> None:
+    def _ring(self) -> None:
+        self._clock = None
+        if self._told is None:
+            return
+        if self._loop.time() < self._deadline:
+            self._set_clock()
+        else:
+            self._fail(FailureKind.TIMEOUT)
+
+    def _answer(self) -> Answer:
+        return Answer(self._status, b"".join(self._body), self._headers)
+
+    def _finish(self, answer: Answer) -> None:
         # An answer to half a request: the other half is still on its way out.
         if self._transport is None or self._last or self._transport.get_write_buffer_size():
             self._drop()
-        self.used = True
-        self._settle(Answer(self._status, b"".join(self._body), self._headers))
+        self._settle(answer)
 
     def _fail(self, kind: FailureKind) -> None:
         self._drop()
         self._settle(SendFailed(kind, status=self._status or None))
 
     def _settle(self, outcome: Answer | SendFailed) -> None:
-        answered, self._answered = self._answered, None
+        told, self._told = self._told, None
+        if told is not None:
+            told(outcome)
+
+    def _drop(self) -> None:
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
-        if answered is None or answered.done():
-            return
-        if isinstance(outcome, Answer):
-            answered.set_result(outcome)
-        else:
-            answered.set_exception(outcome)
-
-    def _drop(self) -> None:
         if self._transport is not None:
             self._transport.abort()
             self._transport = None

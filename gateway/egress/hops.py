@@ -5,6 +5,7 @@ into a delivery how many gateways it has passed; the eighth goes no further.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from filters.reasons import Reason, Refused
 
@@ -38,6 +39,12 @@ def read_hops(value: str | None) -> int:
 def hops_header(hops: int) -> tuple[str, str]:
     """The header of a delivery whose message came with *hops*."""
     return HOPS_HEADER, str(hops + 1)
+
+
+@lru_cache(maxsize=1024)
+def with_hops(headers: tuple[tuple[str, str], ...], hops: int) -> tuple[tuple[str, str], ...]:
+    """*headers* and `hops_header`, made once for all deliveries that have the same."""
+    return (*headers, hops_header(hops))
 
 
 def hops_id(headers: Sequence[tuple[str, str]]) -> bytes:

@@ -18,7 +18,7 @@ from gateway.egress.addresses import Target
 from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import hops_id
-from gateway.egress.transport import Answer, FailureKind, Request, SendFailed
+from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told
 from gateway.parsing import Parsing
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
 from mediation.dime import DimeMessage, Encoder, encode_plain
@@ -121,7 +121,7 @@ class SoapTcpTransport:
         connection = post.connection
         self._learn(connection, post.size, fate)
         if fate is Fate.ACKNOWLEDGED:
-            post.told(None)
+            post.told(_ARRIVED)
         elif fate is Fate.LATE or connection.given_up or self._closed:
             connection.given_up = True  # What was posted behind it must not overtake it.
             post.told(_failure(fate))
@@ -134,16 +134,16 @@ class SoapTcpTransport:
         """The connection had been closed meanwhile, perhaps: send what was lost by another."""
 
         async def again() -> None:
-            failure: SendFailed | None = None
+            outcome: Answer | SendFailed = _ARRIVED
             while connection.lost_posts:
                 post = connection.lost_posts[0]
-                if failure is None:
+                if isinstance(outcome, Answer):
                     try:
-                        await self.send(post.request)
+                        outcome = await self.send(post.request)
                     except SendFailed as error:
-                        failure = error
+                        outcome = error
                 connection.lost_posts.popleft()
-                post.told(failure)
+                post.told(outcome)
 
         def ended(task: asyncio.Task[None]) -> None:
             """Whoever posted waits to be told, also when that was cancelled or broke."""
@@ -302,7 +302,7 @@ class _Post:
         connection: "_Outbound",
         request: Request,
         size: int,
-        told: Callable[[SendFailed | None], None],
+        told: Told,
     ) -> None:
         self.connection = connection
         self.request = request
@@ -361,6 +361,8 @@ class _Destination:
 class _Outbound(SoapTcpConnection):
     """One connection to a consumer."""
 
+    in_order = True
+
     __slots__ = (
         "_tasks",
         "again",
@@ -394,7 +396,7 @@ class _Outbound(SoapTcpConnection):
         self.gone = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def post(self, request: Request, told: Callable[[SendFailed | None], None]) -> _Post | None:
+    def post(self, request: Request, told: Told) -> _Post | None:
         octets = self.transport_of.octets_of(request)
         if not self.write(octets):
             return None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from gateway.egress.addresses import Target
 from mediation.model import Attachment, Packaging
@@ -113,16 +113,23 @@ class Posted(Protocol):
     """What was posted, and is under way."""
 
     def cancel(self) -> object:
-        """Give it up: it is told as failed, or not at all."""
+        """Give it up: it is told as failed, in a later turn of the loop, or not at all."""
+
+
+Told: TypeAlias = Callable[[Answer | SendFailed], None]
+"""Hears what was answered, or why nothing was."""
 
 
 class Lane(Protocol):
-    """A connection on which a message can begin to be sent at once, so that nobody has to wait in
-    a task; that needs a transport where nothing is answered."""
+    """A way on which a message can begin to be sent at once, so that nobody has to wait in a task:
+    an open connection."""
 
-    def post(self, request: Request, told: Callable[[SendFailed | None], None]) -> Posted | None:
-        """Begin to send *request*; *told* hears how it failed, or that it did not, in a later turn
-        of the loop. None: it cannot begin now, and was not."""
+    in_order: bool
+    """What is posted arrives in order, also behind what is still under way: nothing is answered."""
+
+    def post(self, request: Request, told: Told) -> Posted | None:
+        """Begin to send *request*; *told* hears how it ended, in a later turn of the loop. None: it
+        cannot begin now, and was not."""
 
 
 @runtime_checkable

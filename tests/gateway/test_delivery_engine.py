@@ -52,6 +52,19 @@ def numbered(count: int, first: int = 1) -> list[str]:
     return [str(number) for number in range(first, first + count)]
 
 
+ON_CONNECTIONS = pytest.mark.parametrize(
+    "kept", [False, True], ids=["over a new connection", "over a kept one"]
+)
+
+
+async def keep_a_connection(run: Engine, consumer: OneConsumer) -> None:
+    """Have a message delivered, so that the next is posted over the same connection."""
+    run.publish(0)
+    await run.at_rest(delivered=1)
+    consumer.received.clear()
+    consumer.count = 0
+
+
 class Watching:
     """Answers 202 a moment later, and counts how many it owes at a time."""
 
@@ -158,14 +171,20 @@ async def test_hung_attempt_is_held_and_not_repeated(run: Engine, sinks: Consume
         pytest.param(status(302, Location="http://127.0.0.1/"), id="redirect"),
     ],
 )
-async def test_retry_then_success(run: Engine, sinks: Consumers, failing: Behaviour) -> None:
+@ON_CONNECTIONS
+async def test_retry_then_success(
+    run: Engine, sinks: Consumers, failing: Behaviour, kept: bool
+) -> None:
     """The same message id each time, and nothing overtakes."""
-    consumer = sinks.add(failing)
+    consumer = sinks.add(accept)
     entry = await run.subscribe(consumer.url)
+    if kept:
+        await keep_a_connection(run, consumer)
+    consumer.behaviour = failing
     run.publish(*numbered(3))
     await consumer.have(3)
     consumer.behaviour = accept
-    await run.at_rest(delivered=3)
+    await run.at_rest(delivered=3 + kept)
     assert set(consumer.numbers) == {"1", "2", "3"}
     assert sorted(consumer.numbers) == consumer.numbers
     ids = {receipt.id for receipt in consumer.received if receipt.number == "1"}
@@ -181,11 +200,15 @@ async def test_retry_then_success(run: Engine, sinks: Consumers, failing: Behavi
         pytest.param(status(200, FAULT % b"Sender"), 200, "Sender", id="fault in a 200"),
     ],
 )
+@ON_CONNECTIONS
 async def test_permanent_failure(
-    run: Engine, sinks: Consumers, answer: Behaviour, code: int, text: str
+    run: Engine, sinks: Consumers, answer: Behaviour, code: int, text: str, kept: bool
 ) -> None:
-    consumer = sinks.add(answer)
+    consumer = sinks.add(accept)
     entry = await run.subscribe(consumer.url)
+    if kept:
+        await keep_a_connection(run, consumer)
+    consumer.behaviour = answer
     run.publish(1)
     await run.at_rest(dead=1)
     [letter] = await run.dead()
@@ -200,7 +223,7 @@ async def test_permanent_failure(
     assert 0 <= death.died - death.since < 10
     consumer.behaviour = accept
     run.publish(2)
-    await run.at_rest(dead=1, delivered=1)
+    await run.at_rest(dead=1, delivered=1 + kept)
 
 
 async def test_gone(run: Engine, sinks: Consumers) -> None:

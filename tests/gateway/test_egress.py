@@ -171,6 +171,47 @@ class StubResolver:
         pass
 
 
+ANSWERS = [
+    pytest.param(
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: 4\r\n\r\n<a/>",
+        Answer(200, b"<a/>", {"content-type": "text/xml"}),
+        id="with a length",
+    ),
+    pytest.param(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"2;x=y\r\n<a\r\n2\r\n/>\r\n0\r\nTrailer: 1\r\n\r\n",
+        Answer(200, b"<a/>"),
+        id="in chunks",
+    ),
+    pytest.param(b"HTTP/1.1 200 OK\r\n\r\n<a/>", Answer(200, b"<a/>"), id="to the end"),
+    pytest.param(b"HTTP/1.0 200 OK\r\n\r\n<a/>", Answer(200, b"<a/>"), id="HTTP/1.0"),
+    pytest.param(
+        b"HTTP/1.0 202 Accepted\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
+        Answer(202),
+        id="HTTP/1.0, kept",
+    ),
+    pytest.param(b"HTTP/1.1 202 Accepted\r\n\r\n", Answer(202), id="202 without length"),
+    pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", Answer(204), id="204"),
+    pytest.param(b"HTTP/1.1 202\r\nContent-Length: 0\r\n\r\n", Answer(202), id="no reason"),
+    pytest.param(
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: <x>\r\n\r\n" + ACCEPTED,
+        Answer(202),
+        id="after interim answers",
+    ),
+    pytest.param(
+        b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nX-Other: 1\r\nContent-Length: 0\r\n\r\n",
+        Answer(503, b"", {"retry-after": "7"}),
+        id="asked to wait",
+    ),
+    pytest.param(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + b"x" * 65536,
+        Answer(200, b"x" * 65536),
+        id="as long as may be",
+    ),
+]
+"""What consumers say to a message, and how it is read."""
+
+
 class TestSending:
     async def test_a_request_on_the_wire(self) -> None:
         seen: list[bytes] = []
@@ -196,44 +237,7 @@ class TestSending:
 
     @pytest.mark.parametrize(
         ("wire", "answer"),
-        [
-            pytest.param(
-                b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: 4\r\n\r\n<a/>",
-                Answer(200, b"<a/>", {"content-type": "text/xml"}),
-                id="with a length",
-            ),
-            pytest.param(
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
-                b"2;x=y\r\n<a\r\n2\r\n/>\r\n0\r\nTrailer: 1\r\n\r\n",
-                Answer(200, b"<a/>"),
-                id="in chunks",
-            ),
-            pytest.param(b"HTTP/1.1 200 OK\r\n\r\n<a/>", Answer(200, b"<a/>"), id="to the end"),
-            pytest.param(b"HTTP/1.0 200 OK\r\n\r\n<a/>", Answer(200, b"<a/>"), id="HTTP/1.0"),
-            pytest.param(
-                b"HTTP/1.0 202 Accepted\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n",
-                Answer(202),
-                id="HTTP/1.0, kept",
-            ),
-            pytest.param(b"HTTP/1.1 202 Accepted\r\n\r\n", Answer(202), id="202 without length"),
-            pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", Answer(204), id="204"),
-            pytest.param(b"HTTP/1.1 202\r\nContent-Length: 0\r\n\r\n", Answer(202), id="no reason"),
-            pytest.param(
-                b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: <x>\r\n\r\n" + ACCEPTED,
-                Answer(202),
-                id="after interim answers",
-            ),
-            pytest.param(
-                b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nX-Other: 1\r\nContent-Length: 0\r\n\r\n",
-                Answer(503, b"", {"retry-after": "7"}),
-                id="asked to wait",
-            ),
-            pytest.param(
-                b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + b"x" * 65536,
-                Answer(200, b"x" * 65536),
-                id="as long as may be",
-            ),
-        ],
+        ANSWERS,
     )
     @pytest.mark.parametrize("step", [1 << 20, 1], ids=["whole", "by octets"])
     async def test_answers(self, wire: bytes, answer: Answer, step: int) -> None:
