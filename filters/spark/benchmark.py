@@ -323,7 +323,7 @@ class _Cases:
             wanted = tuple(expressions(workload, count, seed, self._vocabulary(workload, seed)))
         context = {"workload": workload, "seed": seed, "filters": len(wanted)}
         name = f"{workload} N={len(wanted):,} seed {seed}"
-        return Case(name, wanted, octets[: plan.messages]), context
+        return Case(name, wanted, _evenly(octets, plan.messages)), context
 
     def _vocabulary(self, workload: str, seed: int) -> Vocabulary:
         corpus, family = self._plan.corpus, family_of(workload)
@@ -331,6 +331,13 @@ class _Cases:
         if key not in self._vocabularies:
             self._vocabularies[key] = Vocabulary(corpus or messages(family, LEARNT, seed))
         return self._vocabularies[key]
+
+
+def _evenly(octets: tuple[bytes, ...], count: int) -> tuple[bytes, ...]:
+    """At most *count* of *octets*, from all of them, in their order: a corpus lies there sorted."""
+    if len(octets) <= count:
+        return octets
+    return tuple(octets[number * len(octets) // count] for number in range(count))
 
 
 def _counts(plan: Plan, workload: str) -> Sequence[int]:

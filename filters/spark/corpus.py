@@ -25,13 +25,23 @@ class CorpusError(Exception):
     """A corpus cannot be used; the text says why, in one line."""
 
 
+class _NoMessages(CorpusError):
+    """A file of rows without a column of messages."""
+
+
+class _NoColumn(ValueError):
+    """A row has none of `COLUMNS`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Corpus:
     """Messages in UTF-8, each of which `filters.parse_document` takes."""
 
     messages: tuple[bytes, ...]
-    left_out: int
+    left_out: int = 0
     """How many others were read that it does not take."""
+    passed_over: tuple[Path, ...] = ()
+    """Files in folders that have rows, but no column of messages."""
 
 
 def read_corpus(paths: Sequence[Path], most: int) -> Corpus:
@@ -41,10 +51,20 @@ def read_corpus(paths: Sequence[Path], most: int) -> Corpus:
         paths: Files, or folders of them (``*.jsonl``, ``*.jsonl.gz``, ``*.xml``, ``*.parquet``).
 
     Raises:
-        CorpusError: A file cannot be read, or there is no document that `filters` takes.
+        CorpusError: A file cannot be read, one of *paths* has no column of messages, or there is
+            no document that `filters` takes.
     """
-    files = [file for path in paths for file in _files(path)]
-    total = sum(1 for file in files for _ in _documents(file))
+    files: list[Path] = []
+    passed_over: list[Path] = []
+    total = 0
+    for file in (file for path in paths for file in _files(path)):
+        try:
+            total += sum(1 for _ in _documents(file))
+            files.append(file)
+        except _NoMessages:
+            if file in paths:
+                raise
+            passed_over.append(file)
     every = max(1, -(-total // most))
     kept: list[bytes] = []
     left_out = 0
@@ -59,8 +79,8 @@ def read_corpus(paths: Sequence[Path], most: int) -> Corpus:
     if not kept:
         named = ", ".join(map(str, paths))
         found = f"none of {total:,} documents can be used" if total else "no XML documents"
-        raise CorpusError(f"{named}: {found} ({', '.join(_SUFFIXES)})")
-    return Corpus(tuple(kept), left_out)
+        raise CorpusError(f"{named}: {found} ({', '.join(_SUFFIXES)}; {' or '.join(COLUMNS)})")
+    return Corpus(tuple(kept), left_out, tuple(passed_over))
 
 
 def _files(path: Path) -> list[Path]:
@@ -87,6 +107,8 @@ def _documents(path: Path) -> Iterator[bytes]:
         raise CorpusError(
             f"{path}: Parquet needs {error.name}: pip install 'dragoman[spark]'"
         ) from error
+    except _NoColumn as error:
+        raise _NoMessages(f"{path}: {error}") from error
     except (EOFError, ValueError, zlib.error) as error:
         raise CorpusError(f"{path}: {error}") from error
 
@@ -102,7 +124,9 @@ def _json_lines(path: Path) -> Iterator[bytes]:
             try:
                 yield _text_of(line)
             except (ValueError, RecursionError) as error:
-                raise ValueError(f"line {number}: {error}") from error
+                # One that begins so is about something else; further on it is a mistake.
+                kind = type(error) if isinstance(error, _NoColumn) and number == 1 else ValueError
+                raise kind(f"line {number}: {error}") from error
 
 
 def _text_of(line: bytes) -> bytes:
@@ -147,7 +171,7 @@ def _column(names: Sequence[str]) -> str:
     for column in COLUMNS:
         if column in names:
             return column
-    raise ValueError(f"neither {' nor '.join(COLUMNS)} among its names")
+    raise _NoColumn(f"neither {' nor '.join(COLUMNS)} among its names")
 
 
 def _accepted(octets: bytes) -> bytes | None:

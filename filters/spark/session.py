@@ -1,6 +1,5 @@
 """One Spark session, wherever its cores are."""
 
-import atexit
 import importlib.util
 import os
 import re
@@ -93,7 +92,8 @@ def session(
         except Exception as exc:
             raise _failure(master, exc, log) from exc
     if log:
-        atexit.register(Path(log).unlink, missing_ok=True)
+        # Java goes on writing to what has no name now, and leaves nothing however it ends.
+        Path(log).unlink()
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark

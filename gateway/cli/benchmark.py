@@ -121,6 +121,8 @@ def filters(
 
 def _messages(paths: list[Path]) -> tuple[bytes, ...]:
     read = read_corpus(paths, MAX_CORPUS)
+    for path in read.passed_over:
+        note(f"left out: {path}, which has no messages")
     if read.left_out:
         total = read.left_out + len(read.messages)
         note(f"left out: {read.left_out:,} of {total:,} messages, which are no XML or too large")

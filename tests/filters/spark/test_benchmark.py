@@ -66,6 +66,18 @@ def test_engines_agree(style: str) -> None:
     assert counts["verdicts"] == len(HERE) * 60 * 300 and counts["matches"] > 0
 
 
+@pytest.mark.parametrize("there", [3, 7, 100])
+def test_a_case_has_messages_of_the_whole_corpus(there: int) -> None:
+    corpus = tuple(f"<a n='{n}'/>".encode() for n in range(there))
+    given = {"mine": (Expression("/a"),)}
+    plan = replace(PLAN, corpus=corpus, given=given, workloads=("mine",), messages=7)
+    [(one, context)] = benchmark._Cases(plan)
+    assert len(one.messages) == min(there, 7) == len(set(one.messages))
+    at = [corpus.index(octets) for octets in one.messages]
+    assert at == sorted(at) and at[0] == 0 and at[-1] >= there - there // 7 - 1
+    assert (context["workload"], context["filters"]) == ("mine", 1)
+
+
 class _Forgetful(Naive):
     def find(self, root: etree._Element) -> list[int]:
         return [number for number in super().find(root) if number != 3]

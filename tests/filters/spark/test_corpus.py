@@ -22,7 +22,7 @@ def test_every_form_is_read(tmp_path: Path) -> None:
     expected = ("<a>ø</a>".encode(), b"<b/>", b"<?xml version='1.0'?><c/>")
     assert read_corpus([tmp_path], 10) == Corpus(expected, left_out=1)
     some = read_corpus([tmp_path / "3.xml", tmp_path / "1.jsonl"], 10)
-    assert some == Corpus(expected[::-2], left_out=0)
+    assert some == Corpus(expected[::-2])
 
 
 def test_utf_16_becomes_utf_8(tmp_path: Path) -> None:
@@ -36,6 +36,18 @@ def test_a_large_message_is_a_message(tmp_path: Path) -> None:
     large = "<a>" + "<b>x</b>" * 20_000 + "</a>"
     (tmp_path / "1.jsonl").write_text(json.dumps({"xml": large}) + "\n\n")
     assert read_corpus([tmp_path], 10).messages == (large.encode(),)
+
+
+def test_files_of_a_folder_that_are_about_something_else(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"payload": "<a/>"}\n')
+    (tmp_path / "filters.jsonl").write_text('{"id": 1, "xpath": "/a"}\n')
+    read = read_corpus([tmp_path], 10)
+    assert read == Corpus((b"<a/>",), passed_over=(tmp_path / "filters.jsonl",))
+    with pytest.raises(CorpusError, match="neither xml nor payload"):
+        read_corpus([tmp_path, tmp_path / "filters.jsonl"], 10)
+    (tmp_path / "a.jsonl").write_text('{"payload": "<a/>"}\n{"id": 1}\n')
+    with pytest.raises(CorpusError, match="line 2: neither xml nor payload"):
+        read_corpus([tmp_path], 10)
 
 
 def test_an_archive_is_a_corpus(tmp_path: Path) -> None:
@@ -59,7 +71,7 @@ def test_wrong_columns_of_parquet(tmp_path: Path, columns: dict[str, Any], said:
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table(columns), tmp_path / "a.parquet")
     with pytest.raises(CorpusError) as raised:
-        read_corpus([tmp_path], 10)
+        read_corpus([tmp_path / "a.parquet"], 10)
     assert said in str(raised.value) and "a.parquet" in str(raised.value)
 
 
@@ -67,7 +79,7 @@ def test_octets_in_parquet(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     parquet.write_table(pyarrow.table({"payload": [b"<a/>", None]}), tmp_path / "a.parquet")
-    assert read_corpus([tmp_path], 10) == Corpus((b"<a/>",), left_out=0)
+    assert read_corpus([tmp_path], 10) == Corpus((b"<a/>",))
 
 
 ERRORS = [
