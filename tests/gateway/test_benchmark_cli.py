@@ -93,3 +93,32 @@ def test_a_corpus_and_filters_of_ones_own(tmp_path: Path) -> None:
     report = etree.parse(tmp_path / "out" / "report.html")
     assert report.findtext(".//h1") == "Matching XPath filters"
     assert (tmp_path / "out" / "figures.parquet").stat().st_size > 0
+
+
+FORGETFUL = """
+from filters.spark.engines import Indexed
+
+find = Indexed.find
+Indexed.find = lambda self, root: find(self, root)[1:]
+"""
+
+
+def test_an_engine_that_is_wrong_ends_the_run(tmp_path: Path) -> None:
+    """In every process of Spark, an engine forgets what it found first."""
+    require_spark_here()
+    (tmp_path / "sitecustomize.py").write_text(FORGETFUL)
+    (tmp_path / "mine.jsonl").write_text('{"id": "right", "xpath": "/*[1]"}')
+    done = run(
+        *("benchmark", "filters", "--engine", "reference", "--workload", "mine.jsonl"),
+        *("--messages", "5", "--partitions", "1", "--master", "local[1]", "--out", "out"),
+        *(part for pair in SMALL.items() for part in ("--conf", "=".join(pair))),
+        cwd=tmp_path,
+        PYTHONPATH=str(tmp_path),
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "Starting Spark ...",
+        "dragoman: reference and libxml2 differ about '/*[1]' on message 0 of mine.jsonl with"
+        " seed 1: nothing was measured",
+    ]
+    assert done.stdout == "" and list((tmp_path / "out").iterdir()) == []
