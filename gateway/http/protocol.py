@@ -312,7 +312,6 @@ class HardenedProtocol(HttpToolsProtocol):
         """Hand over to ASGI what is not whole: it knows what to do when something comes between."""
         unread = self._known.give_up()
         if unread:
-            self._phase = _Phase.QUIET
             super().data_received(unread)
         if self._answering is not None:
             self._answering = None
@@ -320,15 +319,15 @@ class HardenedProtocol(HttpToolsProtocol):
             super().on_body(self._take_pieces())
 
     def _learn(self, octets: bytes, before: _Phase) -> None:
+        # What was prepared is the first of several: those behind it are behind one at work.
         if self._prepared_last is not None and before is _Phase.QUIET:
-            self._known.learn(octets, self._body, self._prepared_last)
+            self._known.learn(octets, self._prepared_last)
 
     def _passes_the_parser(self, octets: bytes) -> bool:
         """Whether *octets* are of a request that the parser would tell nothing new about."""
         known = self._known
         if known.left:
             if not known.go_on(octets):  # There is more behind it.
-                self._phase = _Phase.QUIET
                 super().data_received(known.give_up())
                 return False
         elif self._phase is _Phase.QUIET and not self._at_work() and known.begin(octets):

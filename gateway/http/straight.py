@@ -44,14 +44,13 @@ class KnownHeads:
         self._answering: Answering | None = None
         self.left = 0
 
-    def learn(self, octets: bytes, body: int, answering: Answering) -> None:
-        """Know the head of *octets* again, which the parser read as the begin of one request, with
-        *body* octets behind that head; *answering* serves all that have it."""
+    def learn(self, octets: bytes, answering: Answering) -> None:
+        """Know the head again that *octets* begin with, which the parser read; *answering* serves
+        all that have it."""
         end = octets.find(b"\r\n\r\n") + 4
         length = _LENGTH.search(octets, 0, end)
-        # The parser passes over line breaks in front of a request, and behind it.
-        alone = octets.startswith(b"POST ") and len(octets) == end + body
-        if length is not None and alone and end <= _LONGEST:
+        # The parser passes over line breaks in front of a request.
+        if length is not None and octets.startswith(b"POST ") and end <= _LONGEST:
             self._heads.insert(0, _Head(octets[:end], length, answering))
             del self._heads[_HEADS:]
 

@@ -66,9 +66,11 @@ class Service:
                 raise RuntimeError("on purpose")
             if said == "wait":
                 await self.release.wait()
-            if said == "gone" and arrived.gone is not None:
-                await arrived.gone()
-                self.left += 1
+            if said == "gone":
+                await self._wait_for_the_end(arrived)
+            if said == "200 watched":
+                self._watching = asyncio.ensure_future(self._wait_for_the_end(arrived))
+                await asyncio.sleep(0)
         finally:
             self.at_work -= 1
         number = re.match(r"[2-5]\d\d", said)
@@ -80,6 +82,11 @@ class Service:
             status, arrived.hint, action, body, 1.5 if status == 503 else None,
             handed_over=handed_over,
         )  # fmt: skip
+
+    async def _wait_for_the_end(self, arrived: Arrived) -> None:
+        assert arrived.gone is not None
+        await arrived.gone()
+        self.left += 1
 
     async def _handed_over(self, delivered: bool) -> None:
         self.delivered.append(delivered)
@@ -191,6 +198,7 @@ class Seen:
     arrived: list[Arrived]
     refusals: list[str]
     delivered: list[bool]
+    left: int
     served: int
 
 
@@ -222,7 +230,7 @@ async def feed(front: Front, pieces: list[tuple[bytes, bool]], peer: str = "127.
     service = front.service
     return Seen(
         wire.octets, closed, service.arrived, service.refusals, service.delivered,
-        front.state.total_requests,
+        service.left, front.state.total_requests,
     )  # fmt: skip
 
 
@@ -240,6 +248,7 @@ STRAIGHT = {
     "a fault": post(b"500 <fault/>"),
     "one to be tried again": post(b"503 <fault/>"),
     "an answer that is handed over": post(b"200 kept"),
+    "an answer that somebody watches": post(b"200 watched"),
     "no body": post(b""),
     "a long body": post(b"x" * WHOLE),
     "SOAP 1.2": post(b"200 <a/>", xml=b'Content-Type: application/soap+xml; action="urn:x"\r\n'),
@@ -295,8 +304,10 @@ def cuts(octets: bytes) -> Iterator[list[tuple[bytes, bool]]]:
     """Ways in which *octets* may come in."""
     yield [(octets, True)]
     head = octets.find(b"\r\n\r\n") + 4
+    yield [(octets, False), (octets, False), (octets, True)]
     for at in (head - 1, head, head + 1, len(octets) - 1):
         yield [(octets[:at], True), (octets[at:], True)]
+        yield [(octets[:at], True), (octets[at:] + octets, True), (octets, True)]
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -349,18 +360,42 @@ async def test_these_do_not(name: str) -> None:
 
 @settings(max_examples=300)
 @given(
-    requests=st.lists(st.sampled_from(sorted(ALL)), min_size=1, max_size=5),
+    requests=st.lists(
+        st.tuples(st.sampled_from(sorted(ALL)), st.integers(1, 3)), min_size=1, max_size=3
+    ),
     at=st.lists(st.tuples(st.integers(0, 2000), st.booleans()), max_size=8),
 )
-def test_any_requests_in_any_pieces(requests: list[str], at: list[tuple[int, bool]]) -> None:
+def test_any_requests_in_any_pieces(
+    requests: list[tuple[str, int]], at: list[tuple[int, bool]]
+) -> None:
     """On one connection, one behind the other, also before those in front are answered."""
-    octets = b"".join(ALL[name][:600] for name in requests)
+    octets = b"".join(ALL[name][:600] * times for name, times in requests)
     pieces, start = [], 0
     for end, settle in sorted(at):
         pieces.append((octets[start:end], settle))
         start = max(start, end)
     pieces.append((octets[start:], True))
     ways = [asyncio.run(feed(Front(straight=straight), pieces)) for straight in (True, False)]
+    assert ways[0] == ways[1]
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"POST /soap HTTP/1.1\r\nA: ",
+        b"POST /soap HTTP/1.1\r\n" + HOST,
+        b"POST /soap HTTP/1.1\r\n" + HOST + XML + b"Content-Length: 9999\r\n\r\n",
+        b"POST /soap HTTP/1.1\r\n" + HOST + XML + b"Transfer-Encoding: chunked\r\n\r\nffff\r\n",
+        b"PO",
+        b"\r\n",
+        b"\r",
+    ],
+)
+async def test_a_known_head_is_one_only_where_a_request_begins(begin: bytes) -> None:
+    """Elsewhere the same octets are part of something else."""
+    request = post(b"202")
+    pieces = [(request, True), (request, True), (begin, True), (request, True), (request, True)]
+    ways = [await feed(Front(straight=straight), pieces) for straight in (True, False)]
     assert ways[0] == ways[1]
 
 
@@ -437,7 +472,7 @@ def test_what_passes_the_parser_is_what_it_would_find(
     assert now.feed(first)
     now.forget()
     heads = KnownHeads()
-    heads.learn(first, len(before.body), nobody)
+    heads.learn(first, nobody)
     octets = post(body, b"A: b\r\n") if b"A: b" in first else post(body)
     for position, length, new in changes:
         octets = octets[:position] + new + octets[position + length :]
@@ -461,7 +496,7 @@ def test_what_passes_the_parser_is_what_it_would_find(
 
 def test_the_usual_passes_the_parser() -> None:
     heads = KnownHeads()
-    heads.learn(post(b"abc"), 3, nobody)
+    heads.learn(post(b"abc"), nobody)
     for body in (b"", b"x", b"\r\n\r\n", b"x" * WHOLE):
         octets = post(body)
         assert heads.begin(octets)
@@ -481,12 +516,12 @@ def test_few_heads_are_known() -> None:
     heads = KnownHeads()
     requests = [post(b"abc", b"A: %d\r\n" % n) for n in range(5)]
     for request in requests:
-        heads.learn(request, 3, nobody)
+        heads.learn(request, nobody)
     assert [heads.begin(request) and bool(heads.take()) for request in requests] == [
         False, True, True, True, True,
     ]  # fmt: skip
     heads = KnownHeads()
-    heads.learn(post(b"abc", b"A: " + b"b" * 2048 + b"\r\n"), 3, nobody)
+    heads.learn(post(b"abc", b"A: " + b"b" * 2048 + b"\r\n"), nobody)
     assert not heads.begin(post(b"abc", b"A: " + b"b" * 2048 + b"\r\n"))
 
 
