@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
+from typing import NamedTuple
 
 from adapters.protocol import AdapterError
 from filters import DEFAULT_TOPIC, Reason, Step, Topic, TopicPattern
@@ -53,8 +54,7 @@ _NO_WORD = re.compile(r"[.*#>\s]")
 Words = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Destination:
+class Destination(NamedTuple):
     """A destination, or a pattern of some. ``exchange`` None is our own, or a broker has none."""
 
     name: str
@@ -113,6 +113,7 @@ class Destinations:
             self._configure(prefix, namespace)
         self._rows = [(row, _words_of(row)) for row in rows]
         self._known: dict[Topic | None, Destination] = {}
+        self._topics: dict[Destination, Topic | None] = {}
 
     def destination(self, topic: Topic | None) -> Destination:
         """Where messages on *topic* are published; None is the default topic."""
@@ -128,16 +129,13 @@ class Destinations:
 
         A derived prefix is understood once its namespace occurred in a topic or an expression.
         """
-        if destination.exchange is None and destination.name.startswith(f"{self.root}."):
-            own = self._read(destination.name.removeprefix(f"{self.root}.").split("."))
-            if own is not None:
-                return own
-        words = tuple(destination.name.split("."))
-        for row, pattern in self._rows:
-            if row.exchange == destination.exchange and covers(pattern, words):
-                first, *others = [word or _EMPTY for word in words]
-                return Topic((Step(row.namespace, first), *(Step(None, word) for word in others)))
-        return None
+        try:
+            return self._topics[destination]
+        except KeyError:
+            if len(self._topics) >= MAX_REMEMBERED:
+                self._topics.clear()
+            topic = self._topics[destination] = self._topic(destination)
+            return topic
 
     def patterns(
         self, pattern: TopicPattern | None, wildcards: Wildcards
@@ -168,6 +166,18 @@ class Destinations:
                 kept.append((exchange, words))
         return frozenset(Destination(_join(words, wildcards), there) for there, words in kept)
 
+    def _topic(self, destination: Destination) -> Topic | None:
+        if destination.exchange is None and destination.name.startswith(f"{self.root}."):
+            own = self._read(destination.name.removeprefix(f"{self.root}.").split("."))
+            if own is not None:
+                return own
+        words = tuple(destination.name.split("."))
+        for row, pattern in self._rows:
+            if row.exchange == destination.exchange and covers(pattern, words):
+                first, *others = [word or _EMPTY for word in words]
+                return Topic((Step(row.namespace, first), *(Step(None, word) for word in others)))
+        return None
+
     def _configure(self, prefix: str, namespace: str) -> None:
         if not _PREFIX.match(prefix) or _DERIVED.match(prefix) or prefix == AD_HOC:
             raise _wrong(
@@ -189,6 +199,7 @@ class Destinations:
             if len(self._namespaces) < MAX_REMEMBERED:
                 self._prefixes[namespace] = prefix
                 self._namespaces[prefix] = namespace
+                self._topics.clear()
         return prefix
 
     def _choose(self, topic: Topic) -> Destination:

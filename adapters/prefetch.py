@@ -11,70 +11,73 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from adapters.protocol import Interest
 from mediation import Notification
 
+KeyT = TypeVar("KeyT")
+"""What a broker knows a message by, to hear that it is dealt with."""
+MessageT = TypeVar("MessageT")
+
 
 @dataclass(slots=True, eq=False)
-class Session:
+class Session(Generic[KeyT]):
     """What is consumed through one connection, or one channel of it. Its messages come again once
     it has ended."""
 
     unsettled: int = field(default=0, init=False)
     open: bool = field(default=True, init=False)
 
+    def acknowledge(self, key: KeyT) -> None:
+        """Tell the broker that a message is dealt with; must not raise."""
+        raise NotImplementedError
 
-MessageT = TypeVar("MessageT")
 
-
-@dataclass(frozen=True, slots=True)
-class Arrival(Generic[MessageT]):
-    """A message as it came.
+class Arrival(Generic[KeyT, MessageT]):
+    """A message as it came; when its turn has come, a delivery, as `SharedDelivery` and
+    `SelectedDelivery`.
 
     Args:
+        message: Let go of when it has been read.
+        arrived: When, by the event loop's clock.
         interest: The one whose selector it met, as `SelectedDelivery.interest`.
-        at: When, by the event loop's clock.
-        acknowledge: Tells the broker that it is dealt with; must not raise.
     """
 
-    session: Session
-    message: MessageT
-    partition: int
-    redelivered: bool
-    at: float
-    acknowledge: Callable[[], None]
-    interest: Interest | None = None
-
-
-class PrefetchedDelivery:
-    """A message of a queue, as `SharedDelivery` and `SelectedDelivery`."""
-
     __slots__ = (
-        "_acknowledge",
         "_notification",
         "_prefetch",
-        "_session",
         "_settled",
         "arrived",
         "interest",
+        "key",
+        "message",
         "partition",
         "redelivered",
+        "session",
     )
 
+    _notification: Notification
+    _prefetch: "Prefetch[KeyT, MessageT]"
+
     def __init__(
-        self, prefetch: "Prefetch[MessageT]", arrival: Arrival[MessageT], notification: Notification
+        self,
+        session: Session[KeyT],
+        key: KeyT,
+        message: MessageT,
+        partition: int,
+        redelivered: bool,
+        arrived: float,
+        interest: Interest | None = None,
     ) -> None:
-        self._prefetch = prefetch
-        self._session = arrival.session  # The arrival, with the octets of its body, is let go.
-        self._acknowledge = arrival.acknowledge
-        self._notification = notification
+        self.session = session
+        self.key = key
+        self.message = message
+        self.partition: int = partition
+        self.redelivered: bool = redelivered
+        self.arrived: float = arrived
+        self.interest: Interest | None = interest
         self._settled = False
-        self.arrived: float = arrival.at
-        self.interest: Interest | None = arrival.interest
-        self.partition: int = arrival.partition
-        self.redelivered: bool = arrival.redelivered
 
     @property
     def notification(self) -> Notification:
@@ -84,10 +87,18 @@ class PrefetchedDelivery:
         """Acknowledge it. After its session has ended that is void: it comes again."""
         if not self._settled:
             self._settled = True
-            self._prefetch._settle(self._session, self._acknowledge)
+            session = self.session
+            if session.open:
+                session.unsettled -= 1
+                session.acknowledge(self.key)
+                self._prefetch.changed()
 
 
-class Prefetch(Generic[MessageT]):
+PrefetchedDelivery = Arrival[Any, Any]
+"""One whose turn has come."""
+
+
+class Prefetch(Generic[KeyT, MessageT]):
     """The messages of all sessions, in the order in which they came.
 
     Args:
@@ -96,20 +107,22 @@ class Prefetch(Generic[MessageT]):
     """
 
     def __init__(
-        self, window: int, read: Callable[[Arrival[MessageT]], Notification | None]
+        self, window: int, read: Callable[[Arrival[KeyT, MessageT]], Notification | None]
     ) -> None:
         self._window = window
         self._read = read
-        self._waiting: deque[Arrival[MessageT]] = deque()
+        self._waiting: deque[Arrival[KeyT, MessageT]] = deque()
         self._changed = asyncio.Event()
+        self.changed: Callable[[], None] = self._changed.set
+        """Called when there may be something to deliver again."""
         self._closed = False
 
-    def add(self, arrival: Arrival[MessageT]) -> None:
+    def add(self, arrival: Arrival[KeyT, MessageT]) -> None:
         """*arrival* has come."""
         self._waiting.append(arrival)
-        self._changed.set()
+        self.changed()
 
-    def end(self, session: Session) -> None:
+    def end(self, session: Session[KeyT]) -> None:
         """*session* has ended."""
         session.open = False
         self._waiting = deque(one for one in self._waiting if one.session is not session)
@@ -131,21 +144,20 @@ class Prefetch(Generic[MessageT]):
     def close(self) -> None:
         """End the deliveries."""
         self._closed = True
-        self._changed.set()
+        self.changed()
 
-    def _next(self) -> PrefetchedDelivery | None:
+    def _next(self) -> Arrival[KeyT, MessageT] | None:
         """The next message that somebody wants, while the window has room."""
-        while self._waiting and self._waiting[0].session.unsettled < self._window:
-            arrival = self._waiting.popleft()
+        waiting = self._waiting
+        while waiting and waiting[0].session.unsettled < self._window:
+            arrival = waiting.popleft()
+            session = arrival.session
             notification = self._read(arrival)
+            del arrival.message  # With the octets of its body.
             if notification is not None:
-                arrival.session.unsettled += 1
-                return PrefetchedDelivery(self, arrival, notification)
-            arrival.acknowledge()
+                session.unsettled += 1
+                arrival._notification = notification
+                arrival._prefetch = self
+                return arrival
+            session.acknowledge(arrival.key)
         return None
-
-    def _settle(self, session: Session, acknowledge: Callable[[], None]) -> None:
-        if session.open:
-            session.unsettled -= 1
-            acknowledge()
-            self._changed.set()

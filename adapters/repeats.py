@@ -62,13 +62,22 @@ def hash_id(source: str, id: str) -> int:
     return int.from_bytes(digest)
 
 
+_ALL = b"\xff"
+
+
 @dataclass(slots=True, eq=False)
 class _Generation:
+    """``sieve``: bits, some of which are those of ids that are here; all while it grows. It spares
+    searching five generations for what is in none (3.2 us an id)."""
+
     number: int
     source: str
     started: float
     growing: set[int] = field(default_factory=set)
     done: "array[int]" = field(default_factory=lambda: array("Q"))
+    sieve: bytes = _ALL
+    mask: int = 0
+    """What selects the octet of an id in the sieve."""
 
     def __len__(self) -> int:
         return len(self.growing) + len(self.done)
@@ -83,6 +92,11 @@ class _Generation:
         """Nothing is added any more: take less room."""
         self.done = array("Q", sorted(self.growing))
         self.growing = set()
+        sieve = bytearray(1 << len(self.done).bit_length())
+        self.mask = len(sieve) - 1
+        for id in self.done:
+            sieve[id >> 3 & self.mask] |= 1 << (id & 7)
+        self.sieve = bytes(sieve)
 
 
 class Repeats:
@@ -117,7 +131,11 @@ class Repeats:
 
     def know(self, source: str, id: int) -> bool:
         """Whether *source* used *id* lately."""
-        return any(id in generation for generation in self._by_source.get(source, ()))
+        octet, bit = id >> 3, 1 << (id & 7)
+        for generation in self._by_source.get(source, ()):
+            if generation.sieve[octet & generation.mask] & bit and id in generation:
+                return True
+        return False
 
     def unknown(self, notifications: Sequence[Notification]) -> dict[tuple[str, int], Notification]:
         """Those of *notifications* whose ids are not known, the first of each id, by publisher and
@@ -129,11 +147,15 @@ class Repeats:
                 found.setdefault(used, each)
         return found
 
-    def add_all(self, used: Collection[tuple[str, int]], now: float) -> None:
-        """As `add`, where nothing is written and some may be known: publishers and hashes."""
+    def remember(self, used: Collection[tuple[str, int]], now: float) -> None:
+        """As `add`, where nothing is written: publishers and hashes, some of which may be known."""
+        unwritten: list[Change] = []
         for source, id in used:
-            if not self.know(source, id):
-                self.add({source: [id]}, now)
+            growing = self._growing(source, now, unwritten).growing
+            before = len(growing)
+            growing.add(id)
+            self._total += len(growing) - before
+        self._forget(len(used), now, unwritten)
 
     def add(self, used: Mapping[str, list[int]], now: float) -> list[Change]:
         """Remember ids, by source, and forget what is old. *now* is in seconds since 1970.
@@ -147,12 +169,16 @@ class Repeats:
             changes.append((USED, current.number, len(current), array("Q", ids).tobytes()))
             current.growing.update(ids)
             self._total += len(ids)
-        # A little more than was added, so that no commit has much to delete.
-        for oldest in list(islice(self._generations.values(), len(used) + 1)):
+        self._forget(len(used), now, changes)
+        return changes
+
+    def _forget(self, added: int, now: float, changes: list[Change]) -> None:
+        """Forget what is old: a little more than was added, so that no commit has much to
+        delete."""
+        for oldest in list(islice(self._generations.values(), added + 1)):
             if not self._is_needless(oldest, now):
                 break
             self._drop(oldest, changes)
-        return changes
 
     def _growing(self, source: str, now: float, changes: list[Change]) -> _Generation:
         generations = self._by_source.get(source, [])

@@ -71,7 +71,7 @@ class RabbitMQAdapter:
         fresh = self._repeats.unknown(notifications)
         if fresh:
             await self._publishing.publish([self._message(each) for each in fresh.values()])
-            self._repeats.add_all(fresh.keys(), time.time())
+            self._repeats.remember(fresh, time.time())
 
     @property
     def state(self) -> AdapterState:
@@ -116,11 +116,12 @@ class RabbitMQAdapter:
 
     def _message(self, notification: Notification) -> Message:
         there = self._setup.destinations.destination(notification.topic)
-        body, properties = write(notification)
+        properties, body = write(notification)
         return Message(
             there.exchange or self._setup.exchange,
             there.name,
-            body,
+            notification.id,
             properties,
+            body,
             self._consuming.cover(notification),
         )

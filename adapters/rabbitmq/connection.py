@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 import pika
-from pika.adapters.asyncio_connection import AsyncioConnection
+from pika import spec
 from pika.exceptions import (
     AMQPError,
     ChannelClosedByBroker,
@@ -20,6 +20,9 @@ from pika.exceptions import (
 )
 
 from adapters import keeping
+from adapters.rabbitmq.frames import Properties, write_acknowledgement, write_content
+from adapters.rabbitmq.stream import Answered, Arrived, Stream
+from adapters.rabbitmq.tags import Tags
 
 OPENING = 15.0
 ANSWER = 15.0
@@ -43,13 +46,22 @@ class Lost(keeping.Lost):
 
 
 class Channel:
-    """An open channel. ``raw`` is pika's, for what needs no answer."""
+    """An open channel. ``raw`` is pika's, for what needs an answer, or none and is rare."""
 
-    def __init__(self, raw: Any) -> None:
+    def __init__(self, stream: Stream, raw: Any) -> None:
         self.raw = raw
+        self.number: int = raw.channel_number
         self.closed: asyncio.Future[Lost] = asyncio.get_running_loop().create_future()
+        self.answered: Answered | None = None
+        self._stream = stream
+        self._consumers: dict[bytes, Arrived] = {}
         self._asked: set[asyncio.Future[Any]] = set()
+        self._tags = Tags()
         raw.add_on_close_callback(lambda _channel, reason: self._ended(_lost(reason)))
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.raw.is_open)
 
     async def ask(self, method: Callable[..., Any], **arguments: Any) -> Any:
         """Call a method of ``raw`` and wait for the broker's answer.
@@ -70,6 +82,94 @@ class Channel:
         finally:
             self._asked.discard(answer)
 
+    async def confirm(self, answered: Answered) -> None:
+        """Have the broker confirm what is published, from the first message on.
+
+        Raises:
+            Lost: As `ask`.
+        """
+
+        def of_pika(frame: Any) -> None:
+            method = frame.method
+            refused = isinstance(method, spec.Basic.Nack)
+            answered(method.delivery_tag, bool(method.multiple), refused)
+
+        await self.ask(self.raw.confirm_delivery, ack_nack_callback=of_pika)
+        self.answered = answered
+        self._stream.short_ways[self.number] = self
+
+    def publish(self, method: bytes, properties: bytes, body: bytes) -> None:
+        """Publish a message: a method frame and properties, as `adapters.rabbitmq.frames` writes
+        them.
+
+        Raises:
+            Lost: The channel is closed.
+        """
+        if not self.raw.is_open:
+            raise Lost("the channel is closed")
+        largest = self._stream.largest_body
+        self._stream.send((method, *write_content(self.number, properties, body, largest)))
+
+    async def consume(self, queue: str, tag: str, arrived: Arrived, *, exclusive: bool) -> None:
+        """Have *arrived* called with each message of *queue*.
+
+        Raises:
+            Lost: As `ask`.
+        """
+        consumer = tag.encode()
+
+        def of_pika(_channel: Any, method: Any, properties: Any, body: bytes) -> None:
+            origin = method.exchange, method.routing_key
+            found = Properties.of(properties)
+            self.deliver(consumer, method.delivery_tag, method.redelivered, *origin, found, body)
+
+        self._consumers[consumer] = arrived
+        self._stream.short_ways[self.number] = self
+        await self.ask(
+            self.raw.basic_consume,
+            queue=queue,
+            consumer_tag=tag,
+            on_message_callback=of_pika,
+            exclusive=exclusive,
+        )
+
+    def has_consumer(self, consumer: bytes) -> bool:
+        return consumer in self._consumers
+
+    def deliver(
+        self,
+        consumer: bytes,
+        tag: int,
+        redelivered: bool,
+        exchange: str,
+        key: str,
+        properties: Properties,
+        body: bytes,
+    ) -> None:
+        self._tags.deliver(tag)
+        self._consumers[consumer](tag, redelivered, exchange, key, properties, body)
+
+    def acknowledge(self, tag: int) -> None:
+        """Acknowledge what was delivered with *tag*, at the end of this turn of the event loop.
+
+        Raises:
+            Lost: The channel is closed.
+        """
+        if not self.raw.is_open:
+            raise Lost("the channel is closed")
+        if self._tags.settle(tag):
+            self._stream.flush_later(self)
+
+    def flush(self) -> None:
+        """Acknowledge now."""
+        upto, apart = self._tags.take()
+        if not self.raw.is_open:
+            return
+        pieces = [write_acknowledgement(self.number, tag, multiple=False) for tag in apart]
+        if upto is not None:
+            pieces.append(write_acknowledgement(self.number, upto, multiple=True))
+        self._stream.send(pieces)
+
     async def close(self) -> None:
         with suppress(AMQPError):
             self.raw.close()
@@ -77,39 +177,17 @@ class Channel:
                 await asyncio.wait([self.closed])
 
     def _ended(self, lost: Lost) -> None:
+        self._stream.short_ways.pop(self.number, None)
         _settle(self.closed, lost)
         for answer in self._asked:
             if not answer.done():
                 answer.set_exception(Lost(str(lost), lost.code))
 
 
-class _Gathering(AsyncioConnection):  # type: ignore[misc]  # pika has no types
-    """Gives the system in one call what is to be sent in one turn of the event loop. pika gives it
-    each frame by itself, and a message has three."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._gathered: list[bytes] = []
-        super().__init__(*arguments, **options)
-
-    def _adapter_emit_data(self, data: bytes) -> None:
-        if not self._gathered:
-            self.ioloop.call_soon(self._emit)
-        self._gathered.append(data)
-
-    def _emit(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        if gathered and self._transport is not None:
-            super()._adapter_emit_data(b"".join(gathered))
-
-    def _adapter_disconnect_stream(self) -> None:
-        self._emit()
-        super()._adapter_disconnect_stream()
-
-
 class Connection:
     """An open connection; ``closed`` is done with the reason when it has ended."""
 
-    def __init__(self, raw: AsyncioConnection, closed: asyncio.Future[Lost]) -> None:
+    def __init__(self, raw: Stream, closed: asyncio.Future[Lost]) -> None:
         self.raw = raw
         self.closed = closed
 
@@ -123,7 +201,7 @@ class Connection:
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[None] = loop.create_future()
         closed: asyncio.Future[Lost] = loop.create_future()
-        raw = _Gathering(
+        raw = Stream(
             parameters,
             on_open_callback=lambda _connection: _settle(opened, None),
             on_open_error_callback=lambda _connection, reason: (
@@ -153,7 +231,7 @@ class Connection:
             raw = self.raw.channel(on_open_callback=lambda channel: _settle(opened, channel))
         except AMQPError as exc:
             raise _lost(exc) from exc
-        channel = Channel(raw)
+        channel = Channel(self.raw, raw)
         await asyncio.wait(
             [opened, channel.closed], timeout=ANSWER, return_when=asyncio.FIRST_COMPLETED
         )
@@ -165,6 +243,7 @@ class Connection:
 
     async def close(self, seconds: float) -> None:
         """Close politely; after *seconds*, at once."""
+        self.raw.flush()
         with suppress(AMQPError):
             self.raw.close()
         await asyncio.wait([self.closed], timeout=seconds)

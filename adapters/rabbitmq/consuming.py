@@ -7,9 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-import pika
 from pika.exceptions import AMQPError
 
 from adapters.changing import Changing
@@ -21,6 +19,7 @@ from adapters.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.rabbitmq.address import Setup
 from adapters.rabbitmq.connection import ACCESS_REFUSED, Channel, Connection, Lost
+from adapters.rabbitmq.frames import Properties
 from adapters.rabbitmq.messages import read
 from adapters.rabbitmq.topology import Names, NoHashing, Topology, foreign_exchanges
 from filters import DEFAULT_TOPIC, parse_expression
@@ -33,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class _Session(Session):
+class _Session(Session[int]):
     """What is consumed through one channel."""
 
     channel: Channel
@@ -43,20 +42,15 @@ class _Session(Session):
         if not self.ended.done():
             self.ended.set_result(Lost(why))
 
-    def acknowledge(self, tag: int) -> None:
+    def acknowledge(self, key: int) -> None:
         try:
-            self.channel.raw.basic_ack(tag)
-        except AMQPError:
+            self.channel.acknowledge(key)
+        except Lost:
             self.end("a message could not be acknowledged")
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """As pika gives one."""
-
-    method: Any
-    properties: pika.BasicProperties
-    body: bytes
+_Message = tuple[str, str, Properties, bytes]
+"""Exchange, routing key, properties, body."""
 
 
 class Consuming:
@@ -71,7 +65,7 @@ class Consuming:
         self._held: dict[Interest, frozenset[Destination]] = {}
         self._changing: Changing[Topology] = Changing("rabbitmq", retry_after)
         self._session: _Session | None = None
-        self._prefetch = Prefetch(setup.prefetch, self._read)
+        self._prefetch: Prefetch[int, _Message] = Prefetch(setup.prefetch, self._read)
         self._serving: Connection | None = None
         self._taken: dict[int, asyncio.Task[None]] = {}
         self.shared = False
@@ -221,6 +215,7 @@ class Consuming:
             finally:
                 if session is not None:
                     self._prefetch.end(session)
+                    session.channel.flush()
                     with suppress(AMQPError):
                         session.channel.raw.close()
             await asyncio.sleep(AGAIN)
@@ -230,54 +225,43 @@ class Consuming:
     ) -> None:
         channel = session.channel
         clock = asyncio.get_running_loop().time
+        add = self._prefetch.add
         channel.raw.add_on_cancel_callback(lambda _frame: session.end("a queue was deleted"))
         # One topic is one queue, so each may need the whole window.
         await channel.ask(channel.raw.basic_qos, prefetch_count=self._setup.prefetch)
         for partition in partitions:
 
             def arrived(
-                _channel: Any,
-                method: Any,
-                properties: pika.BasicProperties,
+                tag: int,
+                redelivered: bool,
+                exchange: str,
+                key: str,
+                properties: Properties,
                 body: bytes,
                 partition: int = partition,
             ) -> None:
-                self._prefetch.add(
-                    Arrival(
-                        session,
-                        _Message(method, properties, body),
-                        partition,
-                        method.redelivered,
-                        clock(),
-                        partial(session.acknowledge, method.delivery_tag),
-                    )
-                )
+                message = exchange, key, properties, body
+                add(Arrival(session, tag, message, partition, redelivered, clock()))
 
-            await channel.ask(
-                channel.raw.basic_consume,
-                queue=self._names.queues[partition],
-                on_message_callback=arrived,
-                exclusive=exclusive,
-            )
+            queue = self._names.queues[partition]
+            await channel.consume(queue, queue, arrived, exclusive=exclusive)
 
-    def _read(self, arrival: Arrival[_Message]) -> Notification | None:
+    def _read(self, arrival: Arrival[int, _Message]) -> Notification | None:
         """The notification of *arrival*; None where it came from none of our destinations, or
         nobody wants it."""
-        message = arrival.message
-        exchange = message.method.exchange
+        exchange, key, properties, body = arrival.message
         own = exchange == self._names.exchange
-        there = Destination(message.method.routing_key, None if own else exchange)
-        topic = self._destinations.topic(there)
+        topic = self._destinations.topic(Destination(key, None if own else exchange))
         if topic is None and not own:
             return None
         notification, forced = read(
-            message.body,
-            message.properties,
+            body,
+            properties,
             source=self._setup.source,
             topic=None if topic == DEFAULT_TOPIC else topic,
         )
         if forced:
-            self.forced.add(message.method.routing_key)
+            self.forced.add(key)
         # Another gateway may have interests that this one has not heard of yet.
         wanted = self.shared or self._interests.cover(notification.topic)
         return notification if wanted else None

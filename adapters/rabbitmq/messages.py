@@ -12,12 +12,12 @@ import json
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
-
-import pika
 
 from adapters.native import notification_of
 from adapters.protocol import AdapterError
+from adapters.rabbitmq.frames import Properties, write_properties, write_table
 from filters import Reason, Topic
 from mediation import Notification
 from mediation.records import CONTENT_TYPE, encode
@@ -33,31 +33,34 @@ _SENDER_SELECTED = ("CC", "BCC")
 """Headers that name further routing keys (RabbitMQ, Sender-selected Distribution)."""
 
 
-def write(notification: Notification) -> tuple[bytes, pika.BasicProperties]:
-    """*notification* as body and properties.
+def write(notification: Notification) -> tuple[bytes, bytes]:
+    """*notification* as properties, as they stand in a header frame, and body.
 
     Raises:
         Refused: Its properties are too large for a message.
     """
-    long = [name for name in notification.properties if len(name.encode()) > MAX_SHORT]
-    record = encode(notification, reserved=(*_SENDER_SELECTED, *long))
+    reserved: tuple[str, ...] = _SENDER_SELECTED
+    if notification.properties:
+        long = [name for name in notification.properties if len(name.encode()) > MAX_SHORT]
+        reserved = (*_SENDER_SELECTED, *long)
+    record = encode(notification, reserved=reserved)
     headers = record.properties
     content_type = headers.pop(CONTENT_TYPE, XML)
-    if sum(len(name) + len(value.encode()) + 6 for name, value in headers.items()) > MAX_HEADERS:
+    table = write_table(headers)
+    if len(table) > MAX_HEADERS:
         raise AdapterError(
             Reason.TOO_LARGE, f"the notification's properties exceed {MAX_HEADERS} octets"
         )
-    return record.body, pika.BasicProperties(
-        content_type=content_type,
-        message_id=notification.id if len(notification.id.encode()) <= MAX_SHORT else None,
-        timestamp=max(0, int(notification.time.timestamp())),
-        delivery_mode=2,
-        headers=headers,
-    )
+    id: str | None = notification.id
+    if len(notification.id.encode()) > MAX_SHORT:
+        id = None
+    stamp = max(0, int(notification.time.timestamp()))
+    properties = write_properties(content_type, table, id, stamp)
+    return properties, record.body
 
 
 def read(
-    body: bytes, properties: pika.BasicProperties, *, source: str, topic: Topic | None
+    body: bytes, properties: Properties, *, source: str, topic: Topic | None
 ) -> tuple[Notification, bool]:
     """The notification in a message, and whether it had to be forced into one.
 
@@ -67,7 +70,7 @@ def read(
     """
     return notification_of(
         body,
-        _texts(properties.headers or {}),
+        _texts(properties.headers),
         properties.content_type,
         id=properties.message_id or f"urn:uuid:{uuid.uuid4()}",
         source=source,
@@ -86,15 +89,18 @@ def _time(stamp: int | None) -> datetime:
 def _texts(headers: Mapping[str, Any]) -> dict[str, str]:
     """The headers as texts, without those that brokers add."""
     return {
-        name: _text(value)
+        name: value if type(value) is str else _text(value)
         for name, value in headers.items()
-        if not name.startswith(_OF_THE_BROKER) and name not in _SENDER_SELECTED
+        if not _is_of_the_broker(name)
     }
 
 
+@lru_cache(maxsize=1024)
+def _is_of_the_broker(name: str) -> bool:
+    return name.startswith(_OF_THE_BROKER) or name in _SENDER_SELECTED
+
+
 def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, datetime):

@@ -6,14 +6,12 @@ publish, and what is settled must still come through.
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import pika
-from pika.exceptions import AMQPError
-
+from adapters.confirming import Deadlines, Publication
 from adapters.protocol import AdapterUnavailable
-from adapters.rabbitmq.connection import Channel, Connection
+from adapters.rabbitmq.connection import Channel, Connection, Lost
+from adapters.rabbitmq.frames import write_publish
 from adapters.rabbitmq.topology import declare_exchanges
 
 CONFIRMATION = 15.0
@@ -24,63 +22,81 @@ BLOCKED = 5.0
 WAITING_MESSAGES = 2000
 WAITING_OCTETS = 64 * 2**20
 """What may wait for a confirmation. Publications beyond are refused."""
+MAX_METHODS = 10_000
+"""Method frames that are remembered, by destination."""
 
 
-@dataclass(frozen=True, slots=True)
 class Message:
     """One message. ``wanted``: the gateway itself waits for it, so it must reach a queue."""
 
-    exchange: str
-    key: str
-    body: bytes
-    properties: pika.BasicProperties
-    wanted: bool
+    __slots__ = ("body", "exchange", "id", "key", "properties", "wanted")
+
+    def __init__(
+        self, exchange: str, key: str, id: str, properties: bytes, body: bytes, wanted: bool
+    ) -> None:
+        self.exchange = exchange
+        self.key = key
+        self.id = id
+        self.properties = properties
+        self.body = body
+        self.wanted = wanted
 
 
-@dataclass(slots=True)
-class _Publication:
+class _Publication(Publication):
     """What one publisher waits for."""
 
-    remaining: int
-    done: asyncio.Future[None]
-    ids: frozenset[str]
-    failure: str | None = None
+    __slots__ = ("failure", "remaining")
 
-    def refuse(self, text: str, retry_after: float) -> None:
-        if not self.done.done():
-            self.done.set_exception(AdapterUnavailable(text, retry_after=retry_after))
-            self.done.exception()  # Its publisher may have given up.
+    def __init__(self, remaining: int, deadline: float) -> None:
+        super().__init__(deadline)
+        self.remaining = remaining
+        self.failure: str | None = None
 
 
-@dataclass(slots=True)
 class Publishing:
     """Publishes through whatever connection there is.
 
-    ``unroutable`` is called when the broker had no queue for a message that was wanted: what
-    stands in the broker is not what should.
+    Args:
+        unroutable: Called when the broker had no queue for a message that was wanted: what stands
+            in the broker is not what should.
     """
 
-    exchange: str
-    others: Collection[str]
-    unroutable: Callable[[], None]
-    retry_after: Callable[[], float] = lambda: 1.0
-    blocked: bool = False
-    """The broker has an alarm: it takes no messages."""
-    _channel: Channel | None = None
-    _tag: int = 0
-    _waiting: dict[int, tuple[_Publication, int]] = field(default_factory=dict)
-    _octets: int = 0
+    def __init__(
+        self,
+        exchange: str,
+        others: Collection[str],
+        unroutable: Callable[[], None],
+        retry_after: Callable[[], float],
+    ) -> None:
+        self._exchange = exchange
+        self._others = others
+        self._unroutable = unroutable
+        self._retry_after = retry_after
+        self.blocked = False
+        """The broker has an alarm: it takes no messages."""
+        self._channel: Channel | None = None
+        self._methods: dict[tuple[str, str, bool], bytes] = {}
+        """Method frames of the channel, for they recur."""
+        self._tag = 0
+        self._waiting: dict[int, tuple[_Publication, str, int]] = {}
+        """By tag, and in their order: who waits, the message's id, its octets."""
+        self._octets = 0
+        self._deadlines = Deadlines(
+            lambda: [publication for publication, _id, _octets in self._waiting.values()],
+            retry_after=1.0,
+        )
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
         """Publish through *connection* until it, or its channel, ends."""
         self.blocked = False
         connection.raw.add_on_connection_blocked_callback(self._on_blocked)
         connection.raw.add_on_connection_unblocked_callback(self._on_unblocked)
-        await declare_exchanges(connection, self.exchange, self.others)
+        await declare_exchanges(connection, self._exchange, self._others)
         channel = await connection.channel()
         channel.raw.add_on_return_callback(self._on_return)
-        await channel.ask(channel.raw.confirm_delivery, ack_nack_callback=self._on_answer)
+        await channel.confirm(self._on_answer)
         self._tag = 0
+        self._methods.clear()
         self._channel = channel
         ready()
         try:
@@ -90,94 +106,102 @@ class Publishing:
             self._fail("the connection to the broker was lost")
         raise channel.closed.result()
 
-    async def publish(self, messages: Sequence[Message]) -> None:
-        """Return when the broker has confirmed all of *messages*.
+    def publish(self, messages: Sequence[Message]) -> asyncio.Future[None]:
+        """Publish *messages*; what is returned is done when the broker has confirmed them all, or
+        raises `AdapterUnavailable` when it did not.
 
         Raises:
-            AdapterUnavailable: It did not confirm; it may have none, some or all.
+            AdapterUnavailable: The broker has none of them.
         """
         channel = self._channel
         if channel is None:
             raise AdapterUnavailable(
-                "there is no connection to the broker", retry_after=self.retry_after()
+                "there is no connection to the broker", retry_after=self._retry_after()
             )
         if self.blocked:
             raise AdapterUnavailable("the broker takes no messages now", retry_after=BLOCKED)
-        octets = sum(len(message.body) for message in messages)
-        if self._waiting and (
-            len(self._waiting) + len(messages) > WAITING_MESSAGES
+        waiting = self._waiting
+        octets = 0
+        for message in messages:
+            octets += len(message.body)
+        if waiting and (
+            len(waiting) + len(messages) > WAITING_MESSAGES
             or self._octets + octets > WAITING_OCTETS
         ):
             raise AdapterUnavailable("too many messages wait for the broker")
-        publication = _Publication(
-            len(messages),
-            asyncio.get_running_loop().create_future(),
-            frozenset(_id(message.properties) for message in messages),
-        )
+        deadline = asyncio.get_running_loop().time() + CONFIRMATION
+        publication = _Publication(len(messages), deadline)
         try:
             for message in messages:
-                channel.raw.basic_publish(
-                    message.exchange,
-                    message.key,
-                    message.body,
-                    message.properties,
-                    mandatory=message.wanted,
-                )
+                channel.publish(self._method(channel, message), message.properties, message.body)
                 self._tag += 1
-                self._waiting[self._tag] = publication, len(message.body)
+                waiting[self._tag] = publication, message.id, len(message.body)
                 self._octets += len(message.body)
-        except AMQPError as exc:
+        except Lost as exc:
             raise AdapterUnavailable("the connection to the broker was lost") from exc
-        try:
-            async with asyncio.timeout(CONFIRMATION):
-                await publication.done
-        except TimeoutError:
-            raise AdapterUnavailable("the broker did not confirm in time") from None
+        self._deadlines.watch(publication)
+        return publication.done
 
-    def _on_answer(self, frame: Any) -> None:
-        """basic.ack or basic.nack: of one message, or of all up to it."""
-        tag = frame.method.delivery_tag
-        tags = [tag]
-        if frame.method.multiple:
-            tags = [each for each in self._waiting if not tag or each <= tag]
-        refused = isinstance(frame.method, pika.spec.Basic.Nack)
+    def _method(self, channel: Channel, message: Message) -> bytes:
+        which = message.exchange, message.key, message.wanted
+        found = self._methods.get(which)
+        if found is None:
+            if len(self._methods) >= MAX_METHODS:
+                self._methods.clear()
+            found = self._methods[which] = write_publish(
+                channel.number, message.exchange, message.key, mandatory=message.wanted
+            )
+        return found
+
+    def _on_answer(self, tag: int, multiple: bool, refused: bool) -> None:
+        """The broker has confirmed or refused one message, or all up to it."""
+        waiting = self._waiting
+        if not multiple:
+            self._answered(tag, refused)
+            return
+        tags = []
+        for each in waiting:
+            if tag and each > tag:
+                break
+            tags.append(each)
         for each in tags:
-            publication, octets = self._waiting.pop(each, (None, 0))
-            if publication is None:
-                continue
-            self._octets -= octets
-            publication.remaining -= 1
-            if refused:
-                publication.failure = "the broker refused a message"
-            if publication.remaining:
-                continue
-            if publication.failure is not None:
-                publication.refuse(publication.failure, 1.0)
-            elif not publication.done.done():
-                publication.done.set_result(None)
+            self._answered(each, refused)
+
+    def _answered(self, tag: int, refused: bool) -> None:
+        found = self._waiting.pop(tag, None)
+        if found is None:
+            return
+        publication, _id, octets = found
+        self._octets -= octets
+        publication.remaining -= 1
+        if refused:
+            publication.failure = "the broker refused a message"
+        if publication.remaining:
+            return
+        if publication.failure is not None:
+            publication.refuse(publication.failure, 1.0)
+        else:
+            publication.confirm()
 
     def _on_return(self, _channel: Any, _method: Any, properties: Any, _body: bytes) -> None:
         """A message that is wanted reached no queue; its basic.ack follows."""
-        id = _id(properties)
-        for publication, _octets in self._waiting.values():
-            if id in publication.ids:
+        returned = str((properties.headers or {}).get("cloudEvents_id", ""))
+        for publication, id, _octets in self._waiting.values():
+            if id == returned:
                 publication.failure = "the broker has no queue for a message"
-        self.unroutable()
+        self._unroutable()
 
     def _on_blocked(self, _connection: Any, _frame: Any) -> None:
         self.blocked = True
-        for publication, _octets in self._waiting.values():
+        for publication, _id, _octets in self._waiting.values():
             publication.refuse("the broker takes no messages now", BLOCKED)
 
     def _on_unblocked(self, _connection: Any, _frame: Any) -> None:
         self.blocked = False
 
     def _fail(self, text: str) -> None:
-        for publication, _octets in self._waiting.values():
-            publication.refuse(text, self.retry_after())
+        for publication, _id, _octets in self._waiting.values():
+            publication.refuse(text, self._retry_after())
         self._waiting.clear()
         self._octets = 0
-
-
-def _id(properties: pika.BasicProperties) -> str:
-    return str((properties.headers or {}).get("cloudEvents_id", ""))
+        self._deadlines.close()

@@ -78,7 +78,7 @@ class StompAdapter:
                 "the gateway's queue is not there yet", retry_after=self._consumer.retry_after
             )
         await self._publishing.publish([self._message(each) for each in fresh.values()])
-        self._repeats.add_all(fresh.keys(), time.time())
+        self._repeats.remember(fresh, time.time())
 
     @property
     def state(self) -> AdapterState:

@@ -45,10 +45,11 @@ class Declined(Lost):
 
 class Connection(asyncio.Protocol):
     """``closed`` is done with the reason when it has ended; ``server`` is what the broker calls
-    itself; ``on_message`` gets each MESSAGE."""
+    itself; ``on_message`` gets each MESSAGE; ``time`` is the event loop's clock."""
 
     def __init__(self, heartbeat: float) -> None:
         self._loop = asyncio.get_running_loop()
+        self.time = self._loop.time
         self._heartbeat = round(heartbeat * 1000)
         self.closed: asyncio.Future[Lost] = self._loop.create_future()
         self.server = ""

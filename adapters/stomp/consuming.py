@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from adapters.changing import Changing
@@ -32,23 +31,19 @@ MAX_SELECTORS = 64
 
 
 @dataclass(slots=True, eq=False)
-class _Session(Session):
+class _Session(Session[str]):
     """What is consumed through one connection."""
 
     connection: Connection
     subscriptions: Subscriptions
 
-    def acknowledge(self, id: str) -> None:
+    def acknowledge(self, key: str) -> None:
         """ACK, never NACK: that would put the message into the dead-letter queue for good."""
-        self.connection.send("ACK", {"id": id})
+        self.connection.send("ACK", {"id": key})
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """A MESSAGE, and where it came from."""
-
-    subscription: Subscription
-    frame: Frame
+_Message = tuple[Subscription, Frame]
+"""A MESSAGE, and where it came from."""
 
 
 class Consuming:
@@ -66,7 +61,7 @@ class Consuming:
         self._interests = Interests()
         self._selecting: set[Interest] = set()
         self._changing: Changing[_Session] = Changing("stomp", retry_after)
-        self._prefetch = Prefetch(setup.prefetch, self._read)
+        self._prefetch: Prefetch[str, _Message] = Prefetch(setup.prefetch, self._read)
         self.shared = False
         """Only partitions that are taken are consumed, by connections of their own."""
         self.established = False
@@ -184,26 +179,28 @@ class Consuming:
             self._prefetch.end(session)
 
     def _arrived(self, session: _Session, frame: Frame) -> None:
-        subscription = session.subscriptions.open.get(frame.headers.get("subscription", ""))
+        headers = frame.headers
+        key = headers.get("ack", "")
+        subscription = session.subscriptions.open.get(headers.get("subscription", ""))
         if subscription is not None and subscription.partition is not None:
             self._prefetch.add(
                 Arrival(
                     session,
-                    _Message(subscription, frame),
+                    key,
+                    (subscription, frame),
                     subscription.partition,
-                    frame.headers.get("redelivered") == "true",
-                    asyncio.get_running_loop().time(),
-                    partial(session.acknowledge, frame.headers.get("ack", "")),
+                    headers.get("redelivered") == "true",
+                    session.connection.time(),
                     subscription.interest,
                 )
             )
         else:
-            session.acknowledge(frame.headers.get("ack", ""))
+            session.acknowledge(key)
 
-    def _read(self, arrival: Arrival[_Message]) -> Notification | None:
+    def _read(self, arrival: Arrival[str, _Message]) -> Notification | None:
         """The notification of *arrival*; None where nobody wants it."""
-        frame = arrival.message.frame
-        queue = arrival.message.subscription.queue
+        subscription, frame = arrival.message
+        queue = subscription.queue
         # A wildcard consumes from narrower queues too, whose messages are copies of ours.
         if queue is not None and queue != frame.headers.get("destination"):
             return None

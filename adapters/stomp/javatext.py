@@ -19,14 +19,14 @@ def has_beyond(text: str) -> bool:
 
 def to_java(text: bytes) -> bytes:
     """UTF-8 as Java's."""
-    if not _FOUR_OCTETS.search(text):
+    if text.isascii() or not _FOUR_OCTETS.search(text):
         return text
     return _BEYOND.sub(_surrogates, text.decode()).encode(errors="surrogatepass")
 
 
 def from_java(text: bytes) -> bytes:
     """Java's as UTF-8; what is neither stays as it is."""
-    if not _THEIRS.search(text):
+    if text.isascii() or not _THEIRS.search(text):
         return text
     try:
         halves = text.replace(b"\xc0\x80", b"\0").decode(errors="surrogatepass")

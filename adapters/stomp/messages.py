@@ -16,10 +16,11 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from adapters.native import notification_of
 from adapters.protocol import AdapterError
-from adapters.stomp.frames import MAX_HEADER, Frame, escape
+from adapters.stomp.frames import MAX_HEADER, MOST_OCTETS, Frame, escape
 from adapters.stomp.javatext import from_java, has_beyond, to_java
 from adapters.stomp.systems import MESSAGE_TYPE, TEXT
 from filters import Reason, Topic
@@ -61,6 +62,8 @@ def write(notification: Notification, *, java: bool) -> tuple[dict[str, str], by
         if beyond:
             headers[UNICODE] = json.dumps(beyond)
     for name, value in headers.items():
+        if len(name) + 1 + MOST_OCTETS * len(value) < MAX_HEADER:
+            continue
         if len(name) + 1 + len(escape(value).encode()) >= MAX_HEADER:
             raise AdapterError(
                 Reason.TOO_LARGE, f"a property of the notification exceeds {MAX_HEADER} octets"
@@ -86,14 +89,11 @@ def read(
     headers: Mapping[str, str] = frame.headers
     text = CONTENT_LENGTH not in headers or headers.get(MESSAGE_TYPE) == TEXT
     body: bytes = from_java(frame.body) if java and text else frame.body
-    properties = {
-        name: value
-        for name, value in headers.items()
-        if name not in OF_STOMP and not name.startswith(_OF_BROKERS)
-    }
-    with suppress(ValueError, AttributeError):
-        beyond = json.loads(properties.pop(UNICODE, "{}"))
-        properties |= {name: value for name, value in beyond.items() if isinstance(value, str)}
+    properties = {name: value for name, value in headers.items() if _is_carried(name)}
+    if UNICODE in properties:
+        with suppress(ValueError, AttributeError):
+            beyond = json.loads(properties.pop(UNICODE))
+            properties |= {name: value for name, value in beyond.items() if isinstance(value, str)}
     return notification_of(
         body,
         properties,
@@ -103,6 +103,12 @@ def read(
         time=_time(headers.get("timestamp")),
         topic=topic,
     )
+
+
+@lru_cache(maxsize=1024)
+def _is_carried(name: str) -> bool:
+    """Whether a header of that name says something of the notification."""
+    return name not in OF_STOMP and not name.startswith(_OF_BROKERS)
 
 
 def _time(stamp: str | None) -> datetime:

@@ -11,8 +11,9 @@ publish, and what is settled must still come through.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from adapters.confirming import Deadlines, Publication
 from adapters.protocol import AdapterUnavailable
 from adapters.stomp.connection import Connection
 from adapters.stomp.systems import Headers
@@ -30,45 +31,42 @@ WAITING_OCTETS = 64 * 2**20
 """What may wait for a confirmation. Publications beyond are refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message, with the headers of its SEND."""
 
     headers: Headers
     body: bytes
 
 
-@dataclass(slots=True)
-class _Publication:
+class _Publication(Publication):
     """What one publisher waits for. It goes out whole, in one batch."""
 
-    messages: Sequence[Message]
-    octets: int
-    done: asyncio.Future[None]
+    __slots__ = ("messages", "octets")
 
-    def refuse(self, text: str, retry_after: float) -> None:
-        if not self.done.done():
-            self.done.set_exception(AdapterUnavailable(text, retry_after=retry_after))
-            self.done.exception()  # Its publisher may have given up.
-
-    def confirm(self) -> None:
-        if not self.done.done():
-            self.done.set_result(None)
+    def __init__(self, messages: Sequence[Message], octets: int, deadline: float) -> None:
+        super().__init__(deadline)
+        self.messages = messages
+        self.octets = octets
 
 
-@dataclass(slots=True)
 class Publishing:
-    """Publishes through whatever connection there is."""
+    """Publishes through whatever connection there is.
 
-    transactional: bool
-    retry_after: Callable[[], float] = lambda: 1.0
-    _open: bool = False
-    _waiting: deque[_Publication] = field(default_factory=deque)
-    _under_way: list[_Publication] = field(default_factory=list)
-    _since: float = 0.0
-    _messages: int = 0
-    _octets: int = 0
-    _come: asyncio.Event = field(default_factory=asyncio.Event)
+    Args:
+        transactional: As `System.transactional`.
+    """
+
+    def __init__(self, transactional: bool, retry_after: Callable[[], float]) -> None:
+        self._transactional = transactional
+        self._retry_after = retry_after
+        self._open = False
+        self._waiting: deque[_Publication] = deque()
+        self._under_way: list[_Publication] = []
+        self._since = 0.0
+        self._messages = 0
+        self._octets = 0
+        self._come = asyncio.Event()
+        self._deadlines = Deadlines(lambda: [*self._under_way, *self._waiting], retry_after=STALLED)
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
         """Publish through *connection* until it ends."""
@@ -88,9 +86,10 @@ class Publishing:
             self._open = False
             left = [*self._under_way, *self._waiting]
             for publication in left:
-                publication.refuse("the connection to the broker was lost", self.retry_after())
+                publication.refuse("the connection to the broker was lost", self._retry_after())
             self._forget(left)
             self._waiting.clear()
+            self._deadlines.close()
 
     @property
     def stalled(self) -> bool:
@@ -98,15 +97,16 @@ class Publishing:
         now = asyncio.get_running_loop().time()
         return bool(self._under_way) and now - self._since > STALLED
 
-    async def publish(self, messages: Sequence[Message]) -> None:
-        """Return when the broker has confirmed all of *messages*.
+    def publish(self, messages: Sequence[Message]) -> asyncio.Future[None]:
+        """Publish *messages*; what is returned is done when the broker has confirmed them all, or
+        raises `AdapterUnavailable` when it did not.
 
         Raises:
-            AdapterUnavailable: It did not confirm; it may have none, some or all.
+            AdapterUnavailable: The broker has none of them.
         """
         if not self._open:
             raise AdapterUnavailable(
-                "there is no connection to the broker", retry_after=self.retry_after()
+                "there is no connection to the broker", retry_after=self._retry_after()
             )
         if self.stalled:
             raise AdapterUnavailable("the broker takes no messages now", retry_after=STALLED)
@@ -116,19 +116,14 @@ class Publishing:
             or self._octets + octets > WAITING_OCTETS
         ):
             raise AdapterUnavailable("too many messages wait for the broker")
-        done = asyncio.get_running_loop().create_future()
-        publication = _Publication(messages, octets, done)
+        deadline = asyncio.get_running_loop().time() + CONFIRMATION
+        publication = _Publication(messages, octets, deadline)
         self._waiting.append(publication)
         self._messages += len(messages)
         self._octets += octets
         self._come.set()
-        try:
-            async with asyncio.timeout(CONFIRMATION):
-                await publication.done
-        except TimeoutError:
-            raise AdapterUnavailable(
-                "the broker did not confirm in time", retry_after=STALLED
-            ) from None
+        self._deadlines.watch(publication)
+        return publication.done
 
     async def _something(self, connection: Connection) -> None:
         """Wait until there is something to publish.
@@ -164,7 +159,7 @@ class Publishing:
         """
         messages = [each for publication in self._under_way for each in publication.messages]
         answers = []
-        if self.transactional:
+        if self._transactional:
             connection.send("BEGIN", {"transaction": transaction})
             for message in messages:
                 headers = {**message.headers, "transaction": transaction}

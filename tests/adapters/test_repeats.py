@@ -127,7 +127,7 @@ def test_what_publishers_repeat_at_the_same_time() -> None:
     one = repeats.unknown([first, second, again])
     other = repeats.unknown([again])
     assert (list(one.values()), list(other.values())) == ([first, second], [again])
-    repeats.add_all(one.keys(), 0.0)
-    repeats.add_all(other.keys(), 0.0)
+    repeats.remember(one.keys(), 0.0)
+    repeats.remember(other.keys(), 0.0)
     assert repeats.unknown([first, second, again]) == {}
     assert repeats._total == 2

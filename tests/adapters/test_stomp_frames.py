@@ -1,10 +1,11 @@
 """Frames of STOMP out of octets, however they are cut."""
 
 import pytest
-from hypothesis import given
+import stomp.utils
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adapters.stomp.frames import Frame, FrameError, FrameReader, write_frame
+from adapters.stomp.frames import Frame, FrameError, FrameReader, escape, read_frame, write_frame
 
 CASES = [
     pytest.param(
@@ -61,6 +62,30 @@ def test_what_is_written_is_read(headers: dict[str, str], body: bytes, size: int
         for frame in reader.feed(wire[start : start + size])
     ]
     assert [values(frame) for frame in found] == [("MESSAGE", headers, body)]
+
+
+@given(st.dictionaries(NAMES, TEXTS, max_size=6), st.binary(max_size=50))
+def test_frames_are_written_as_stomp_py_writes_them(headers: dict[str, str], body: bytes) -> None:
+    headers["content-length"] = str(len(body))
+    escaped = {name: escape(value) for name, value in headers.items()}
+    theirs = stomp.utils.convert_frame(stomp.utils.Frame("SEND", escaped, body))
+    assert write_frame("SEND", headers, body) == b"".join(theirs)
+
+
+LINES = st.text(st.sampled_from("ab:\\nrcx\r\t\ud800é\x85"), max_size=12)
+
+
+@given(st.lists(LINES, max_size=6), st.binary(max_size=8), st.booleans())
+@example(["a:1", "a:2", ":3", "b", "c:", "d:4:5"], b"\xff", True)
+@example(["a:\\\\c\\c\\x\\", "\\c:\\n"], b"", True)
+def test_frames_are_read_as_stomp_py_reads_them(
+    lines: list[str], body: bytes, has_body: bool
+) -> None:
+    head = "\n".join(["MESSAGE", *(line for line in lines if line)]).encode(errors="surrogatepass")
+    octets = head + b"\n\n" + (body if has_body else b"")
+    frame = stomp.utils.parse_frame(octets)
+    ended = len(octets) - len(frame.body)
+    assert read_frame(octets, ended) == (frame.cmd, frame.headers, frame.body)
 
 
 def test_a_password_is_not_escaped() -> None:

@@ -1,0 +1,36 @@
+"""Which deliveries of one channel are to be acknowledged: one frame for many, where that can be.
+
+delivered     1 2 3 4 5 6 7
+settled       1 2 3   5   7      3 with all before it, 5, 7
+"""
+
+
+class Tags:
+    """The tags of what was delivered and is not acknowledged. They grow."""
+
+    def __init__(self) -> None:
+        self._unsettled: dict[int, None] = {}
+        self._settled: list[int] = []
+
+    def deliver(self, tag: int) -> None:
+        """A message has come."""
+        self._unsettled[tag] = None
+
+    def settle(self, tag: int) -> bool:
+        """It is dealt with. Returns whether it is the first since `take`."""
+        self._settled.append(tag)
+        return len(self._settled) == 1
+
+    def take(self) -> tuple[int | None, list[int]]:
+        """What is to be acknowledged now: a tag that stands for all up to it, and those that stand
+        for themselves. None of them has been acknowledged before, for the broker would close the
+        channel (``PRECONDITION_FAILED - unknown delivery tag``)."""
+        settled, self._settled = self._settled, []
+        unsettled = self._unsettled
+        settled = [tag for tag in settled if unsettled.pop(tag, 0) is None]
+        first = next(iter(unsettled), None)
+        apart: list[int] = []
+        if first is not None:
+            apart = [tag for tag in settled if tag > first]
+            settled = [tag for tag in settled if tag < first]
+        return max(settled, default=None), apart
