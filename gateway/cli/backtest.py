@@ -13,7 +13,8 @@ import typer
 
 from filters.spark.backtest import Result, require_files, translated
 from filters.spark.backtest import backtest as run_backtest
-from filters.spark.backtest_report import busiest, html, over_time
+from filters.spark.backtest_report import MAX_SAMPLE, busiest, html, over_time
+from filters.spark.charts import shortened
 from filters.spark.definitions import Definitions, make_definition, read_definitions
 from filters.spark.following import follow as start_following
 from filters.spark.page import write as write_page
@@ -178,7 +179,7 @@ def _print(result: Result) -> None:
     for sample in result.samples:
         line()
         line(f"{sample.time:%Y-%m-%d %H:%M:%SZ}  {sample.topic or 'default topic'}  {sample.id}")
-        line(payload_text(sample.payload.encode()))
+        line(shortened(payload_text(sample.payload.encode()), MAX_SAMPLE))
 
 
 def _print_filters(result: Result) -> None:

@@ -16,6 +16,9 @@ from urllib.parse import unquote
 import pytest
 
 from filters.archive import Row
+from filters.spark.backtest import Hour, Result, Sample, Total
+from filters.spark.backtest_report import MAX_SAMPLE
+from gateway.cli.backtest import THE_FILTER, _print
 from tests.filters.spark.conftest import SMALL, START, require_spark_here, storm, write
 from tests.gateway.programs import Program, environment, run
 
@@ -115,6 +118,13 @@ def test_a_report_for_people(tmp_path: Path, archive: Path) -> None:
         "report.html",
     }
     assert "w-1-2.jsonl.gz" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_of_a_large_message_the_beginning_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    sample = Sample("m-1", START, None, f"<a>{'x' * 100_000}</a>", (THE_FILTER,))
+    total = Total(THE_FILTER, 1, 100_007, START, START)
+    _print(Result(1, 1, 0, (), (Hour(START, 1, 100_007),), (total,), (sample,)))
+    assert max(map(len, capsys.readouterr().out.splitlines())) == MAX_SAMPLE
 
 
 def test_following_ends_when_it_is_told(tmp_path: Path, archive: Path) -> None:
