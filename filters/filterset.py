@@ -140,9 +140,14 @@ class FilterSet(Generic[Key]):
         matching: Matching[Key] = Matching()
         groups = self._topics.find(event.topic)
         views: dict[View, int] = {}
+        more = False
         for group in groups:
             extend(matching.keys, group.held)
-            views |= group.views
+            if group.views or group.filed:
+                views |= group.views
+                more = True
+        if not more:  # Topics decide everything, as in front of most consumers.
+            return matching
         evaluation = Evaluation(event, self._contents, self._verifier)
         for view in views:
             root = self._read(event, view)

@@ -406,6 +406,9 @@ class Gateway:
 
     def _accept(self, matched: Matched) -> None:
         matching = self.subscriptions.matching
+        if not (matched.over_budget or matched.unevaluated):
+            self.courier.accept(matched.delivery, matching(matched.keys))
+            return
         offenders, others = matching(matched.over_budget), matching(matched.unevaluated)
         self.courier.accept(matched.delivery, matching(matched.keys), offenders + others)
         message = matched.delivery.notification.id
