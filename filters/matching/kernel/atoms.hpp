@@ -247,7 +247,6 @@ class Atoms {
         for (uint32_t label : aspect.label) vocabulary_.keep(label);
         const uint32_t number = tables_.add(std::move(table));
         trie_[node].tables = number;
-        trie_.touch(node);
         return number;
     }
 
@@ -256,7 +255,6 @@ class Atoms {
         uint32_t* at = &trie_[table.node].tables;
         while (*at != number) at = &tables_[*at].next;
         *at = table.next;
-        trie_.touch(table.node);
         for (uint32_t label : table.aspect.label) vocabulary_.let_go(label);
         tables_.erase(number);
     }

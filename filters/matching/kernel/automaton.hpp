@@ -1,8 +1,9 @@
 // The trie run over elements: made deterministic state by state, as real documents reach them.
 //
 // A state is the set of nodes that an element is at, and of those around it whose descendants
-// count. A transition says to which state an element leads, by its symbol, within an element of a
-// state.
+// count. An edge says to which state an element leads, by its symbol, within an element of a
+// state. When paths come and go the states are mended where they stand: what is known of them
+// elsewhere stays true of their other nodes.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "containers.hpp"
+#include "states.hpp"
 #include "symbols.hpp"
 #include "trie.hpp"
 
@@ -31,27 +33,25 @@ class Automaton {
         if (start_ == NONE) {
             Words active{ROOT}, below;
             if (trie_[ROOT].forks) below.push_back(ROOT);
-            start_ = state_of(std::move(active), std::move(below));
+            start_ = states_.of(std::move(active), std::move(below));
         }
         return start_;
     }
 
     // That of an element with *symbol* within one of state *from*.
     uint32_t next(uint32_t from, uint32_t symbol) {
-        const uint64_t key = uint64_t(states_[from].key) << 32 | symbol;
+        const uint64_t key = key_of(from, symbol);
         const uint32_t found = transitions_.find(key);
-        if (found != NONE && !states_[found].dead) return found;
+        if (found != NONE) return found;
         Words active, below = states_[from].below;
         enter(states_[from].active, CHILD, symbol, active);
         enter(states_[from].below, DESCENDANT, symbol, active);
         for (uint32_t node : active) {
             if (trie_[node].forks) below.push_back(node);
         }
-        for (Words* words : {&active, &below}) {
-            std::sort(words->begin(), words->end());
-            words->erase(std::unique(words->begin(), words->end()), words->end());
-        }
-        const uint32_t state = state_of(std::move(active), std::move(below));
+        const uint32_t state = states_.of(std::move(active), std::move(below));
+        states_[from].edges.push_back({symbol, state});
+        ++states_[state].entries;
         transitions_.set(key, state);
         return state;
     }
@@ -59,33 +59,121 @@ class Automaton {
     // Call *take* with each state whose elements are at *node*.
     template <typename Take>
     void each_at(uint32_t node, Take take) const {
-        each(active_, node, take);
+        states_.active().each(node, take);
     }
 
-    // *parent* is about to get a child: what states know must not deny it.
-    void expect(uint32_t parent, uint8_t axis, uint32_t label) {
-        if (axis == DESCENDANT && !trie_[parent].forks) {
-            each(active_, parent, [&](uint32_t state) { states_[state].dead = true; });
-            if (parent == ROOT) start_ = NONE;
-            return;
-        }
-        each(axis == CHILD ? active_ : below_, parent, [&](uint32_t number) {
-            State& state = states_[number];
-            if (state.dead) return;
-            if (label == symbols_.any) {
-                state.key = next_key_++;
-                return;
-            }
-            for (uint32_t symbol : symbols_.with(label)) {
-                transitions_.erase(uint64_t(state.key) << 32 | symbol);
+    // ---- between messages
+
+    // *child* is new. Call *take* with each state that it is put in.
+    template <typename Take>
+    void enter(uint32_t child, Take take) {
+        const Node& node = trie_[child];
+        struct Entry {
+            uint32_t to, from, symbol;
+        };
+        std::vector<Entry> entries;
+        const Holders& holders = node.axis == CHILD ? states_.active() : states_.below();
+        holders.each(node.parent, [&](uint32_t from) {
+            for (const Edge& edge : states_[from].edges) {
+                if (symbols_.fits(node.label, edge.symbol)) {
+                    entries.push_back({edge.to, from, edge.symbol});
+                }
             }
         });
+        std::sort(entries.begin(), entries.end(),
+                  [](const Entry& a, const Entry& b) { return a.to < b.to; });
+        for (auto at = entries.begin(); at != entries.end();) {
+            auto end = std::find_if(at, entries.end(), [&](auto& one) { return one.to != at->to; });
+            if (size_t(end - at) == states_[at->to].entries) {
+                states_.put(at->to, child, false);
+                take(at->to);
+                at = end;
+            } else {
+                // Others lead there who have not got the child: these go elsewhere from now on.
+                for (; at != end; ++at) cut(at->from, at->symbol);
+            }
+        }
     }
 
+    // *node* is about to have its first descendant: it counts below, wherever elements are within.
+    void fork(uint32_t node) {
+        std::vector<Reached> marks(states_.bound(), NOT);
+        Words reached;
+        auto reach = [&](uint32_t state, Reached how) {
+            if (marks[state] == NOT) {
+                marks[state] = how;
+                reached.push_back(state);
+            }
+        };
+        states_.active().each(node, [&](uint32_t state) { reach(state, AT_NODE); });
+        for (size_t at = 0; at < reached.size(); ++at) {
+            for (const Edge& edge : states_[reached[at]].edges) reach(edge.to, WITHIN);
+        }
+        // States to which others lead, too, stay as they are, and so do those that they lead to.
+        std::vector<uint32_t> entries(states_.bound());
+        for (uint32_t state : reached) {
+            for (const Edge& edge : states_[state].edges) ++entries[edge.to];
+        }
+        Words others;
+        auto leave = [&](uint32_t state) {
+            if (marks[state] != WITHIN) return;
+            marks[state] = NOT;
+            others.push_back(state);
+        };
+        for (uint32_t state : reached) {
+            if (entries[state] < states_[state].entries) leave(state);
+        }
+        while (!others.empty()) {
+            const uint32_t state = others.back();
+            others.pop_back();
+            for (const Edge& edge : states_[state].edges) leave(edge.to);
+        }
+        for (uint32_t state : reached) {
+            if (marks[state] == NOT) continue;
+            states_.put(state, node, true);
+            const std::vector<Edge> edges = states_[state].edges;
+            for (const Edge& edge : edges) {
+                if (marks[edge.to] == NOT) cut(state, edge.symbol);
+            }
+        }
+    }
+
+    // *node* has no descendants any more.
+    void unfork(uint32_t node) { states_.drop(node, true); }
+
+    // *node*, without children, is about to go.
+    void leave(uint32_t node) { states_.drop(node, false); }
+
+    // Drop states that nothing leads to any more, once they are many. Call *take* with each.
+    template <typename Take>
+    void tidy(Take take) {
+        if (lost_ <= MAX_LOST + states_.size() / 8) return;
+        Words lost;
+        auto look = [&](uint32_t state) {
+            if (states_[state].live && !states_[state].entries && state != start_) {
+                lost.push_back(state);
+            }
+        };
+        for (uint32_t state = 0; state < states_.bound(); ++state) look(state);
+        while (!lost.empty()) {
+            const uint32_t state = lost.back();
+            lost.pop_back();
+            for (const Edge& edge : states_[state].edges) {
+                transitions_.erase(key_of(state, edge.symbol));
+                if (!--states_[edge.to].entries) look(edge.to);
+            }
+            states_.erase(state);
+            take(state);
+        }
+        states_.relink();
+        lost_ = 0;
+    }
+
+    // ---- bounds
+
     bool is_full() const {
-        return states_.size() > MAX_STATES || links_.size() > MAX_MEMBERS + kept_ ||
-               transitions_.size() > MAX_TRANSITIONS || symbols_.size() > MAX_SYMBOLS ||
-               next_key_ > MAX_KEYS;
+        return states_.size() > MAX_STATES || states_.members() > MAX_MEMBERS + kept_ ||
+               transitions_.size() > MAX_TRANSITIONS || symbols_.size() > MAX_SYMBOLS;
     }
 
     // Forget all states but those of *path*, whose numbers change.
@@ -97,23 +185,18 @@ class Automaton {
         forget();
         path.clear();
         for (auto& [active, below] : kept) {
-            path.push_back(state_of(std::move(active), std::move(below)));
+            path.push_back(states_.of(std::move(active), std::move(below)));
         }
         start_ = path.front();
         // A path may fill the automaton by itself, and there must be room for what comes.
-        kept_ = links_.size();
+        kept_ = states_.members();
     }
 
     void forget() {
-        Words().swap(active_);
-        Words().swap(below_);
-        std::vector<Link>().swap(links_);
-        std::vector<State>().swap(states_);
-        states_by_members_ = HashIndex();
+        states_ = States();
         transitions_.clear();
         symbols_.forget();
-        kept_ = 0;
-        next_key_ = 0;
+        kept_ = lost_ = 0;
         start_ = NONE;
     }
 
@@ -122,18 +205,11 @@ class Automaton {
     static constexpr size_t MAX_MEMBERS = 4u << 20;  // of all states
     static constexpr size_t MAX_TRANSITIONS = 1u << 20;
     static constexpr size_t MAX_SYMBOLS = 1u << 16;
-    static constexpr uint32_t MAX_KEYS = 1u << 31;
+    static constexpr size_t MAX_LOST = 64;
 
-    struct State {
-        Words active, below;
-        uint32_t key;       // in transitions; another one, and they are forgotten
-        bool dead = false;  // it lacks a node that it should have below
-    };
+    enum Reached : uint8_t { NOT, AT_NODE, WITHIN };
 
-    // One of the states that hold a node.
-    struct Link {
-        uint32_t state, next;
-    };
+    static uint64_t key_of(uint32_t from, uint32_t symbol) { return uint64_t(from) << 32 | symbol; }
 
     void enter(const Words& nodes, uint8_t axis, uint32_t symbol, Words& entered) const {
         const Symbols::Labels& named = symbols_[symbol];
@@ -147,44 +223,24 @@ class Automaton {
         }
     }
 
-    uint32_t state_of(Words active, Words below) {
-        const uint32_t hash = uint32_t(hash_words(active) ^ mix(hash_words(below), SALT));
-        const uint32_t found = states_by_members_.find(hash, [&](uint32_t number) {
-            const State& state = states_[number];
-            return !state.dead && state.active == active && state.below == below;
-        });
-        if (found != NONE) return found;
-        const uint32_t number = uint32_t(states_.size());
-        link(active_, active, number);
-        link(below_, below, number);
-        states_.push_back({std::move(active), std::move(below), next_key_++});
-        states_by_members_.add(hash, number);
-        return number;
-    }
-
-    void link(Words& first, const Words& nodes, uint32_t state) {
-        if (first.size() < trie_.bound()) first.resize(trie_.bound(), NONE);
-        for (uint32_t node : nodes) {
-            links_.push_back({state, first[node]});
-            first[node] = uint32_t(links_.size() - 1);
-        }
-    }
-
-    template <typename Take>
-    void each(const Words& first, uint32_t node, Take take) const {
-        if (node >= first.size()) return;
-        for (uint32_t at = first[node]; at != NONE; at = links_[at].next) take(links_[at].state);
+    // Forget where *symbol* leads.
+    void cut(uint32_t from, uint32_t symbol) {
+        std::vector<Edge>& edges = states_[from].edges;
+        auto edge = std::find_if(edges.begin(), edges.end(),
+                                 [&](const Edge& one) { return one.symbol == symbol; });
+        if (!--states_[edge->to].entries) ++lost_;
+        *edge = edges.back();
+        edges.pop_back();
+        transitions_.erase(key_of(from, symbol));
     }
 
     const Trie& trie_;
     Symbols& symbols_;
-    std::vector<State> states_;
-    HashIndex states_by_members_;
+    States states_;
     NumberMap transitions_;
-    Words active_, below_;  // of each node: the first link
-    std::vector<Link> links_;
     size_t kept_ = 0;  // members of the states that the last new beginning kept
-    uint32_t next_key_ = 0, start_ = NONE;
+    size_t lost_ = 0;  // about how many states nothing leads to
+    uint32_t start_ = NONE;
 };
 
 }  // namespace dragoman

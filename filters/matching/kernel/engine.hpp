@@ -69,19 +69,31 @@ class Engine {
             vocabulary_.let_go(label);
             return found;
         }
+        const uint32_t child = trie_.grow(parent, axis, label);
+        try {
+            if (axis == DESCENDANT && trie_[parent].forks == 1) automaton_.fork(parent);
+            automaton_.enter(child, [&](uint32_t state) { firing_.enter(state, child); });
+        } catch (...) {
+            // What was mended by half is worth nothing.
+            forget();
+            throw;
+        }
         if (automaton_.is_full()) forget();
-        automaton_.expect(parent, axis, label);
-        return trie_.grow(parent, axis, label);
+        return child;
     }
 
     // The fact that *tests* are passed at *node*; takes over the tests' labels and strings. Filters
     // keep it.
     uint32_t fact(uint32_t node, Tests tests) {
+        const bool counted = trie_[node].counted;
         const auto [fact, fresh] = atoms_.place(node, std::move(tests));
-        if (fresh) {
-            watches_.welcome(fact);
-            if (!is_presence(fact)) firing_.unlearn(fact);
-        }
+        if (!fresh) return fact;
+        watches_.welcome(fact);
+        if (is_presence(fact)) return fact;
+        const uint32_t table = atoms_[fact].table;
+        if (atoms_.table(table).atoms == 1) firing_.add_table(table);
+        firing_.unlearn(fact);
+        if (!counted && trie_[node].counted) firing_.count(node);
         return fact;
     }
 
@@ -119,11 +131,21 @@ class Engine {
     bool let_go(uint32_t number) {
         if (--filters_[number].users) return false;
         erase(number);
-        if (trie_.is_overgrown()) {
-            forget();
-            trie_.purge();
-        }
+        tidy();
         return true;
+    }
+
+    // Drop paths that nobody uses any more. Nobody but filters may hold numbers of nodes.
+    void tidy() {
+        trie_.sweep([&](uint32_t node) {
+            automaton_.each_at(node, [&](uint32_t state) { firing_.leave(state, node); });
+            automaton_.leave(node);
+            const Node& gone = trie_[node];
+            if (gone.axis == DESCENDANT && trie_[gone.parent].forks == 1) {
+                automaton_.unfork(gone.parent);
+            }
+        });
+        automaton_.tidy([&](uint32_t state) { firing_.drop_state(state); });
     }
 
     std::string_view text_of(uint32_t number) const { return filters_.text_of(number); }
@@ -156,8 +178,12 @@ class Engine {
 
   private:
     void drop(uint32_t atom) {
+        const uint32_t node = atoms_[atom].node, table = atoms_[atom].table;
+        const bool counted = trie_[node].counted;
         firing_.unlearn(atom);
+        if (atoms_.table(table).atoms == 1) firing_.drop_table(table);
         atoms_.erase(atom);
+        if (counted && !trie_[node].counted) firing_.count(node);
     }
 
     void erase(uint32_t number) {

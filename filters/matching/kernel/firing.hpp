@@ -31,12 +31,6 @@ class Firing {
 
     // Another message.
     void begin() {
-        for (uint32_t node : trie_.touched()) {
-            automaton_.each_at(node, [&](uint32_t state) {
-                if (state < agendas_.size()) agendas_[state].stale = true;
-            });
-        }
-        trie_.untouch();
         fired_.clear();
         leave_states();
         unsure_ = false;
@@ -84,18 +78,72 @@ class Firing {
     // Whether some number was doubtful: its atoms count as holding.
     bool is_unsure() const { return unsure_; }
 
+    // ---- between messages: what agendas know is mended where it stands
+
     // An atom is new, or about to go: what was remembered of its value is wrong.
     void unlearn(uint32_t number) {
         const Atom& atom = atoms_[number];
         if (!memory_.size()) return;
         const Table& table = atoms_.table(atom.table);
         if (!is_hashed(table.aspect.kind)) return;
-        automaton_.each_at(table.node, [&](uint32_t state) {
-            if (state >= agendas_.size()) return;
-            for (const Group& group : agendas_[state].groups) {
-                if (group.aspect == table.aspect) memory_.unlearn(group.key, atom.key);
-            }
+        each_agenda_at(table.node, [&](Agenda& agenda) {
+            const auto group = agenda.find(table.aspect);
+            if (group != agenda.groups.end()) memory_.unlearn(group->key, atom.key);
         });
+    }
+
+    // A table is new.
+    void add_table(uint32_t number) {
+        const Table& table = atoms_.table(number);
+        if (table.aspect.kind == NEVER) return;
+        each_agenda_at(table.node, [&](Agenda& agenda) {
+            auto group = agenda.find(table.aspect);
+            if (group == agenda.groups.end()) {
+                group = agenda.groups.insert(agenda.place(table.aspect),
+                                             {table.aspect, next_group_++, {}});
+            }
+            group->tables.push_back(number);
+        });
+    }
+
+    // A table is about to go, without atoms.
+    void drop_table(uint32_t number) {
+        const Table& table = atoms_.table(number);
+        if (table.aspect.kind == NEVER) return;
+        each_agenda_at(table.node, [&](Agenda& agenda) {
+            const auto group = agenda.find(table.aspect);
+            Words& tables = group->tables;
+            *std::find(tables.begin(), tables.end(), number) = tables.back();
+            tables.pop_back();
+            if (tables.empty()) agenda.groups.erase(group);
+        });
+    }
+
+    // The first test of two bounds came to *node*, or the last one went.
+    void count(uint32_t node) {
+        each_agenda_at(node, [&](Agenda& agenda) {
+            const auto found = std::find(agenda.ranged.begin(), agenda.ranged.end(), node);
+            if (found != agenda.ranged.end()) agenda.ranged.erase(found);
+            if (trie_[node].counted) agenda.ranged.push_back(node);
+        });
+    }
+
+    // *node*, on which nothing hangs, was put in a state, or is about to be taken from it.
+    void enter(uint32_t state, uint32_t node) {
+        if (Agenda* agenda = agenda_of(state); agenda && agenda->nodes.size()) {
+            agenda->nodes.reserve(trie_.bound());
+            agenda->nodes.add(node);
+        }
+    }
+    void leave(uint32_t state, uint32_t node) {
+        if (Agenda* agenda = agenda_of(state); agenda && agenda->nodes.size()) {
+            agenda->nodes.erase(node);
+        }
+    }
+
+    // A state went.
+    void drop_state(uint32_t state) {
+        if (state < agendas_.size()) agendas_[state] = Agenda();
     }
 
     // States are forgotten.
@@ -127,8 +175,32 @@ class Firing {
         Words ranged;  // nodes with tests of two bounds
         Bits nodes;    // those of the state, where they are many
         uint32_t visits = 0;
-        bool stale = true;
+        bool stale = true;  // nothing is known yet
+
+        // Where a group of *aspect* is, or should be.
+        std::vector<Group>::iterator place(const Aspect& aspect) {
+            return std::lower_bound(groups.begin(), groups.end(), aspect,
+                                    [](const Group& group, const Aspect& other) {
+                                        return group.aspect.rank() < other.rank();
+                                    });
+        }
+        std::vector<Group>::iterator find(const Aspect& aspect) {
+            const auto found = place(aspect);
+            return found != groups.end() && found->aspect == aspect ? found : groups.end();
+        }
     };
+
+    // Null where nothing is known yet.
+    Agenda* agenda_of(uint32_t state) {
+        return state < agendas_.size() && !agendas_[state].stale ? &agendas_[state] : nullptr;
+    }
+
+    template <typename Mend>
+    void each_agenda_at(uint32_t node, Mend mend) {
+        automaton_.each_at(node, [&](uint32_t state) {
+            if (Agenda* agenda = agenda_of(state)) mend(*agenda);
+        });
+    }
 
     // Elements of a state are met, for the first time or again.
     void meet(uint32_t state) {

@@ -76,6 +76,7 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
         uint32_t step(uint32_t parent, uint8_t axis, uint32_t label) except +
         uint32_t fact(uint32_t node, vector[Test] tests) except +
         void drop_unused(uint32_t fact)
+        void tidy()
         uint32_t find_filter(string_view text, uint32_t scope)
         uint32_t add_filter(string_view text, uint32_t scope, const vector[uint32_t]& formula,
                             Shape shape, const vector[uint32_t]& branches) except +
@@ -203,6 +204,7 @@ cdef class Kernel:
         finally:
             for fact in facts:
                 self.engine.drop_unused(fact)
+            self.engine.tidy()
         while <size_t>len(self.numbers) <= number:
             self.numbers.append(len(self.numbers))
         return self.numbers[number]

@@ -29,40 +29,70 @@ class Memory {
     // Remember what *tell* gives to the function that it is called with.
     template <typename Tell>
     const Row* learn(uint64_t group, uint64_t value, Tell tell) {
+        if (words_.size() > 2 * used_ + SLACK) compact();
         const uint32_t offset = uint32_t(words_.size());
         tell([&](uint32_t word) { words_.push_back(word); });
-        rows_.push_back({group, value, offset, uint32_t(words_.size() - offset)});
+        const uint32_t count = uint32_t(words_.size() - offset);
+        used_ += count;
+        rows_.push_back({group, value, offset, count});
         by_hash_.set(hash_of(group, value), uint32_t(rows_.size() - 1));
         return &rows_.back();
     }
 
     const uint32_t* words(const Row& row) const { return words_.data() + row.offset; }
 
-    void unlearn(uint64_t group, uint64_t value) { by_hash_.erase(hash_of(group, value)); }
+    // The last row takes the place of the one that goes.
+    void unlearn(uint64_t group, uint64_t value) {
+        const uint64_t hash = hash_of(group, value);
+        const uint32_t found = by_hash_.find(hash);
+        if (found == NONE) return;
+        used_ -= rows_[found].count;
+        by_hash_.erase(hash);
+        if (found + 1 < rows_.size()) {
+            rows_[found] = rows_.back();
+            by_hash_.set(hash_of(rows_[found].group, rows_[found].value), found);
+        }
+        rows_.pop_back();
+    }
 
     size_t size() const { return rows_.size(); }
 
     // Whether it is more than is worth keeping, of so many *atoms*: strangers choose values.
     bool is_full(size_t atoms) const {
-        return rows_.size() > MAX_ROWS + atoms || words_.size() > 4 * (MAX_ROWS + atoms);
+        return rows_.size() > MAX_ROWS + atoms || used_ > 4 * (MAX_ROWS + atoms);
     }
 
     void forget() {
         by_hash_.clear();
         std::vector<Row>().swap(rows_);
         Words().swap(words_);
+        used_ = 0;
     }
 
   private:
     static constexpr size_t MAX_ROWS = 1u << 14;
+    static constexpr size_t SLACK = 1u << 12;
 
     static uint64_t hash_of(uint64_t group, uint64_t value) {
         return mix(hash_number(value), group + SALT);
     }
 
+    // Close the gaps that rows left.
+    void compact() {
+        Words words;
+        words.reserve(used_);
+        for (Row& row : rows_) {
+            const auto from = words_.begin() + row.offset;
+            row.offset = uint32_t(words.size());
+            words.insert(words.end(), from, from + row.count);
+        }
+        words_.swap(words);
+    }
+
     NumberMap by_hash_;
     std::vector<Row> rows_;
     Words words_;
+    size_t used_ = 0;  // words of the rows
 };
 
 }  // namespace dragoman

@@ -15,9 +15,8 @@ struct Node {
     uint32_t presence = 0;   // users that ask whether there is an element, and no more
     uint32_t tables = NONE;  // the first one, of atoms with tests
     uint32_t counted = 0;    // users that want to know whether two elements are here
+    uint32_t forks = 0;      // DESCENDANT children
     uint8_t axis = CHILD;
-    bool forks = false;    // it has DESCENDANT children
-    bool touched = false;  // see Trie::touch
 };
 
 class Trie {
@@ -40,72 +39,41 @@ class Trie {
         node.label = label;
         node.axis = axis;
         const uint32_t number = nodes_.add(node);
-        ++idle_;
+        idle_.push_back(number);
         children_.set(child_key(parent, axis, label), number);
-        if (axis == DESCENDANT) nodes_[parent].forks = true;
+        if (axis == DESCENDANT) ++nodes_[parent].forks;
         keep(parent);
         return number;
     }
 
-    void keep(uint32_t node) {
-        if (node != ROOT && !nodes_[node].users++) --idle_;
-    }
+    void keep(uint32_t node) { ++nodes_[node].users; }
 
-    // A node without users stays until the next purge: it may come back, and states hold it.
+    // A node without users goes with the next sweep.
     void let_go(uint32_t node) {
-        if (node != ROOT && !--nodes_[node].users) ++idle_;
+        if (!--nodes_[node].users) idle_.push_back(node);
     }
 
     // One more who wants to know whether two elements are at *node*, or one less.
-    void count(uint32_t node, int change) {
-        nodes_[node].counted += change;
-        if (nodes_[node].counted == uint32_t(change > 0)) touch(node);
-    }
+    void count(uint32_t node, int change) { nodes_[node].counted += change; }
 
-    // What hangs on *node* is no more what states were told of it.
-    void touch(uint32_t node) {
-        if (nodes_[node].touched) return;
-        touched_.push_back(node);
-        nodes_[node].touched = true;
-    }
-
-    const Words& touched() const { return touched_; }
-
-    void untouch() {
-        for (uint32_t node : touched_) nodes_[node].touched = false;
-        touched_.clear();
-    }
-
-    bool is_overgrown() const { return idle_ > MAX_IDLE + nodes_.live() / 8; }
-
-    // Drop the nodes without users. Nobody may hold numbers of nodes: states must be forgotten
-    // first.
-    void purge() {
-        untouch();
-        Words idle;
-        for (uint32_t number = 1; number < nodes_.bound(); ++number) {
-            if (nodes_[number].parent != NONE && !nodes_[number].users) idle.push_back(number);
-        }
-        while (!idle.empty()) {
-            const Node node = nodes_[idle.back()];
+    // Drop the nodes without users. Call *take* with each before it goes.
+    template <typename Take>
+    void sweep(Take take) {
+        while (!idle_.empty()) {
+            const uint32_t number = idle_.back();
+            idle_.pop_back();
+            const Node node = nodes_[number];
+            if (node.parent == NONE || node.users) continue;
+            take(number);
             children_.erase(child_key(node.parent, node.axis, node.label));
             vocabulary_.let_go(node.label);
-            nodes_.erase(idle.back());
-            idle.pop_back();
-            --idle_;
+            nodes_.erase(number);
+            if (node.axis == DESCENDANT) --nodes_[node.parent].forks;
             let_go(node.parent);
-            if (node.parent != ROOT && !nodes_[node.parent].users) idle.push_back(node.parent);
-        }
-        for (uint32_t number = 0; number < nodes_.bound(); ++number) nodes_[number].forks = false;
-        for (uint32_t number = 1; number < nodes_.bound(); ++number) {
-            const Node& node = nodes_[number];
-            if (node.parent != NONE && node.axis == DESCENDANT) nodes_[node.parent].forks = true;
         }
     }
 
   private:
-    static constexpr size_t MAX_IDLE = 1024;
-
     static uint64_t child_key(uint32_t parent, uint8_t axis, uint32_t label) {
         return uint64_t(parent << 1 | axis) << 32 | label;
     }
@@ -113,8 +81,7 @@ class Trie {
     Vocabulary& vocabulary_;
     Pool<Node> nodes_;
     NumberMap children_;
-    size_t idle_ = 0;  // nodes without users
-    Words touched_;
+    Words idle_;  // nodes that may have no users
 };
 
 }  // namespace dragoman
