@@ -8,7 +8,7 @@ next to nothing.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from lxml import etree
@@ -38,7 +38,20 @@ class DocumentLimits:
     """One namespace name."""
     name: int = 1024
     """One element's or attribute's name, with its prefix."""
+    few: int = field(init=False, repr=False, compare=False)
+    """So many attributes and declarations in the document break none of these limits."""
+    short: int = field(init=False, repr=False, compare=False)
+    """Nor does a tag of so many octets."""
 
+    def __post_init__(self) -> None:
+        few = min(self.attributes, self.namespaces_in_scope, self.namespaces_declared)
+        wide = self.attributes * _SHORTEST_ATTRIBUTE
+        short = min(wide, self.name, self.uri, self.attribute_value)
+        object.__setattr__(self, "few", few)
+        object.__setattr__(self, "short", short)
+
+
+_SHORTEST_ATTRIBUTE = len(' a=""')
 
 DEFAULT_LIMITS = DocumentLimits()
 
@@ -103,17 +116,21 @@ def parse_own(octets: bytes) -> etree._Element:
 
 
 def _collect(names: set[str], root: etree._Element, octets: bytes) -> None:
-    if b"=" not in octets:
-        names.update([element.tag for element in root.iter(etree.Element)])
+    declared = 0
+    signs = octets.count(b"=")
+    if signs and b"xmlns" in octets:
+        for _, (prefix, uri) in etree.iterwalk(root, events=("start-ns",)):
+            declared += 1
+            names.add(f"xmlns:{prefix}")
+            names.add(uri)
+    found = root.iter(etree.Element)
+    if signs == declared:  # There is none for an attribute.
+        names.update([element.tag for element in found])
         return
-    for element in root.iter(etree.Element):
+    for element in found:
         names.add(element.tag)
         if keys := element.keys():
             names.update(cast("list[str]", keys))
-    if b"xmlns" in octets:
-        for _, (prefix, uri) in etree.iterwalk(root, events=("start-ns",)):
-            names.add(f"xmlns:{prefix}")
-            names.add(uri)
 
 
 def _hardened() -> etree.XMLParser:
@@ -220,7 +237,6 @@ _LONG_NAMES = etree.XPath(
 )
 
 _PARSER_DEPTH = 256
-_SHORTEST_ATTRIBUTE = len(' a=""')
 
 
 def _refuse_document_type(octets: bytes, body: int) -> None:
@@ -260,17 +276,13 @@ def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) ->
     """
     if limits.depth < _PARSER_DEPTH and _TOO_DEEP(root, limit=limits.depth):
         raise _too_complex("the document is nested too deeply")
-    wide = limits.attributes * _SHORTEST_ATTRIBUTE
-    short = min(wide, limits.name, limits.uri, limits.attribute_value)
-    few = octets.count(b"=") <= min(
-        limits.attributes, limits.namespaces_in_scope, limits.namespaces_declared
-    )
+    few, short = octets.count(b"=") <= limits.few, limits.short
     if few and len(octets) <= limits.scope_octets and not _has_stretch(octets, short):
         return
     pieces = octets.split(b"<")
     longest = max([piece.rfind(b">") for piece in pieces if len(piece) > short], default=0)
     if (
-        longest > wide
+        longest > limits.attributes * _SHORTEST_ATTRIBUTE
         and any(piece.count(b"=") > limits.attributes for piece in pieces)
         and _TOO_WIDE(root, limit=limits.attributes)
     ):

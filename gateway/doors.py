@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from gateway.ids import public_id
 from mediation.message_box import boxes_named_by
@@ -64,9 +65,20 @@ _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _BARE_KEY = re.compile(rf"(?:urn:uuid:|uuid:)?({_KEY})")
 
 
+KEPT = 256
+KEPT_CHARACTERS = 256
+"""Addresses whose doors are kept, as they come again and again; of each at most."""
+
+
 def door_at(address: str | None) -> Door | None:
     """The door that an address (of any scheme) or a bare path is; None where it is none."""
-    path = _AUTHORITY.sub("", re.split(r"[?#]", (address or "").strip(), maxsplit=1)[0])
+    if not address:
+        return None
+    return _kept(address) if len(address) <= KEPT_CHARACTERS else _door_at(address)
+
+
+def _door_at(address: str) -> Door | None:
+    path = _AUTHORITY.sub("", re.split(r"[?#]", address.strip(), maxsplit=1)[0])
     if not path or "/topic/" in path:
         return None
     for kind, form in _DOORS:
@@ -75,6 +87,9 @@ def door_at(address: str | None) -> Door | None:
             key: str | None = found[1]
             return Door(kind, key.lower() if key else None)
     return None
+
+
+_kept = lru_cache(KEPT)(_door_at)
 
 
 def shown(address: str) -> str:

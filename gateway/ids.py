@@ -5,7 +5,8 @@ import secrets
 from hashlib import sha256
 
 _random = random.Random()
-_VARIANT = "89ab"
+_VARIANTS = dict(zip("0123456789abcdef", "89ab" * 4, strict=True))
+"""The digit with the variant's two bits, for each digit that may stand in its place."""
 ID_LENGTH = 12
 
 
@@ -26,8 +27,8 @@ def message_urn() -> str:
     `uuid.uuid4` asks the system each time and gives up the interpreter lock for it; that costs
     more than all the rest of an answer.
     """
-    digits = f"{_random.getrandbits(128):032x}"
+    digits = _random.getrandbits(128).to_bytes(16, "big").hex()
     return (
         f"urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}"
-        f"-{_VARIANT[int(digits[16], 16) & 3]}{digits[17:20]}-{digits[20:]}"
+        f"-{_VARIANTS[digits[16]]}{digits[17:20]}-{digits[20:]}"
     )

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from filters import Reason, Refused, topic_dialects
 from gateway.delivery import HOPS_PROPERTY, Entry
@@ -55,7 +56,7 @@ from mediation import (
     producer_properties,
     subscription_properties,
 )
-from mediation.records import encode
+from mediation.records import check_references
 
 EVENTS, EVENTS_AT_ONCE = 500.0, 1000.0
 """Events that a network address may publish: a second, and at once."""
@@ -63,8 +64,7 @@ _IN_GRACE = (Renew, SetTerminationTime, Unsubscribe, Destroy)
 """What may still be asked of a subscription whose lease has just ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A request with what its transport knows of it.
 
     ``base`` is the public URL of the gateway as the peer sees it; ``path`` that of the request.
@@ -88,6 +88,9 @@ class Outcome:
 
     response: Response | None
     batch: Batch | None = None
+
+
+_NOTHING = Outcome(None)
 
 
 class Operations:
@@ -122,6 +125,9 @@ class Operations:
             Refused: with nothing changed.
         """
         match call.incoming.request:
+            case Publish() as publish if not self._mailboxes_only:
+                await self._publish(publish, call)
+                return _NOTHING
             case Take() as take:
                 return await self._take(take, call)
             case TakeFor(address):
@@ -134,13 +140,10 @@ class Operations:
             raise Refused(Reason.ACTION_UNSUPPORTED, "Only mailboxes are offered here.")
         return Outcome(await self._execute(call))
 
-    async def _execute(self, call: Call) -> Response | None:
+    async def _execute(self, call: Call) -> Response:
         now = datetime.now(UTC)
         request = call.incoming.request
         match request:
-            case Publish():
-                await self._publish(request, call)
-                return None
             case Subscribe() | SubscribePulling():
                 subscription = await self._subscriptions.subscribe(
                     request, call.incoming.context, call.peer, base=call.base, now=now
@@ -177,7 +180,7 @@ class Operations:
             )
         for notification in notifications:
             if notification.producer is not None or notification.headers:
-                encode(notification)  # Refused at the door if the broker could not carry it.
+                check_references(notification)  # At the door, not when the broker is to carry it.
         await self._publisher.publish(notifications)
         self.accepted += len(notifications)
         self._topics.see(notifications)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -61,6 +61,8 @@ from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from mediation.notification import check_number
 
 TOPIC_PATH = "/soap/topic/"
+MAX_TOPIC_NAME = 4096
+"""Characters of the name in a path."""
 UNDECODED = "\ufffd"
 """What the server makes of octets in a path that are not UTF-8."""
 RETRY_AFTER = 2.0
@@ -137,6 +139,9 @@ class Reply:
     handed_over: Callable[[bool], Awaitable[None]] | None = None
 
 
+_ACCEPTED = {soap: Reply(202, soap) for soap in Soap}
+
+
 def topic_of_path(path: str) -> Topic | None:
     """The topic that ``/soap/topic/<name>`` names: a path in the ad hoc namespace, or Clark
     notation; decoded once already.
@@ -147,16 +152,26 @@ def topic_of_path(path: str) -> Topic | None:
     name = path.removeprefix(TOPIC_PATH).strip() if path.startswith(TOPIC_PATH) else ""
     if not name:
         return None
+    if len(name) > MAX_TOPIC_NAME:
+        raise _no_topic()
+    return _topic_named(name)
+
+
+@lru_cache(maxsize=256)
+def _topic_named(name: str) -> Topic:
     steps: tuple[Step, ...] = ()
     with contextlib.suppress(ValueError):
         if "{" in name:
             steps = parse_clark(name).steps
         else:
             steps = tuple(Step(None, step) for step in name.split("/"))
-    fits = 0 < len(steps) <= 64 and len(name) <= 4096
-    if not fits or not all(map(_is_name, steps)) or UNDECODED in name:
-        raise Refused(Reason.TOPIC_INVALID, "The URL does not name a topic.")
+    if not 0 < len(steps) <= 64 or not all(map(_is_name, steps)) or UNDECODED in name:
+        raise _no_topic()
     return Topic(steps)
+
+
+def _no_topic() -> Refused:
+    return Refused(Reason.TOPIC_INVALID, "The URL does not name a topic.")
 
 
 def _is_name(step: Step) -> bool:
@@ -189,7 +204,7 @@ class SoapService:
 
     async def handle(self, arrived: Arrived) -> Reply:
         """Do what *arrived* asks for; it raises nothing."""
-        context = Context(arrived.hint)
+        context = None
         try:
             try:
                 incoming = await self._read(arrived)
@@ -203,11 +218,11 @@ class SoapService:
         except Rejected as rejected:
             return self._fault(rejected.refused, rejected.context)
         except Refused as refused:
-            return self._fault(refused, context)
+            return self._fault(refused, context or Context(arrived.hint))
         except Exception:
             _log.exception("soap.internal-error")
             internal = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
-            return self._fault(internal, context)
+            return self._fault(internal, context or Context(arrived.hint))
 
     async def _read(self, arrived: Arrived) -> Incoming:
         topic, unreadable = None, None
@@ -216,14 +231,9 @@ class SoapService:
         except Refused as refused:
             unreadable = refused
         arrival = Arrival(
-            source=arrived.peer.source,
-            time=datetime.now(UTC),
-            fresh_id=message_urn(),
-            url_topic=topic,
-            http_action=arrived.action or None,
-            attachments=arrived.attachments,
-            packaging=arrived.packaging,
-        )
+            arrived.peer.source, datetime.now(UTC), message_urn(), topic, arrived.action or None,
+            arrived.attachments, arrived.packaging,
+        )  # fmt: skip
         incoming = await self._parsing.run(
             len(arrived.octets),
             lambda learnt: read(
@@ -269,7 +279,7 @@ class SoapService:
 
     async def _perform(self, arrived: Arrived, incoming: Incoming) -> Reply:
         context = incoming.context
-        operation = context.operation.value if context.operation else "unknown"
+        operation = context.operation.label if context.operation is not None else "unknown"
         self.requests[operation] = self.requests.get(operation, 0) + 1
         if self.draining:
             raise AdapterUnavailable("The gateway is stopping.")
@@ -280,11 +290,12 @@ class SoapService:
             incoming, arrived.peer, arrived.base, arrived.path, read_hops(arrived.hops), door,
             arrived.gone,
         )  # fmt: skip
-        fetched = isinstance(incoming.request, TakeFor)  # Answered on the connection, always.
-        elsewhere = None if fetched else self._reply_elsewhere(incoming)
+        elsewhere, headers = None, context.headers
+        if headers.reply_to is not None or headers.fault_to is not None:
+            elsewhere = self._reply_elsewhere(incoming)
         outcome = await self._operations.execute(call)
         if outcome.response is None:
-            return Reply(202, context.soap)
+            return _ACCEPTED[context.soap]
         try:
             extra = ""
             if elsewhere is not None and context.wsa is not None:
@@ -414,6 +425,8 @@ class SoapService:
             Refused: ``REPLY_ADDRESS``: the policy does not allow the address.
         """
         headers, request = incoming.context.headers, incoming.request
+        if isinstance(request, TakeFor):
+            return None  # What is fetched is always answered on the connection.
         self._elsewhere(headers.fault_to, "wsa:FaultTo")
         reply_to = headers.reply_to
         if (

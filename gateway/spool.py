@@ -19,7 +19,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -116,7 +116,7 @@ class Spool:
             StoreUnavailable: The store cannot be asked.
         """
         cause = None
-        if not await self._waits({topic_of(each) for each in notifications}):
+        if not await self._is_behind(notifications):
             try:
                 await self._adapter.publish(notifications)
             except AdapterUnavailable as error:
@@ -126,7 +126,11 @@ class Spool:
                 return
         await self._put(notifications, cause)
 
-    async def _waits(self, topics: Collection[str]) -> bool:
+    async def _is_behind(self, notifications: Sequence[Notification]) -> bool:
+        """Whether something waits on a topic of *notifications*."""
+        if not self._shared and not self._waiting:
+            return False
+        topics = {topic_of(each) for each in notifications}
         if self._shared:
             return await self._store.submit(partial(rows.waits, topics=topics))
         return any(self._waiting[topic] > 0 for topic in topics)

@@ -158,7 +158,9 @@ def read(
 def _packaged(request: Request, arrival: Arrival) -> Request:
     """*request* with what it takes from the package that it came in."""
     match request:
-        case Publish(notifications) if arrival.attachments:
+        case Publish(notifications):
+            if not arrival.attachments:
+                return request
             return Publish(attach(notifications, arrival.attachments))
         case Subscribe():
             return replace(request, packaging=arrival.packaging)
@@ -281,7 +283,7 @@ def _read_named(
 ) -> Named:
     """Each way in which peers name a subscription (WS-BaseNotification clients use six)."""
     identifiers = _identifiers(envelope, layout)
-    if _NAMING.isdisjoint(map(local_name, elements(element))):
+    if _NAMING.isdisjoint([str(child.tag).rpartition("}")[2] for child in element]):
         return Named(identifiers, to)
     identifiers = identifiers or tuple(_child_identifiers(element))
     in_body = _body_reference(element) or box_named_in(element)

@@ -119,6 +119,8 @@ class WsNotification13:
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
         match operation:
+            case Operation.PUBLISH:
+                return Publish(_read_notify(element, context, arrival))
             case Operation.SUBSCRIBE:
                 return _read_subscribe(element)
             case Operation.RENEW:
@@ -133,8 +135,6 @@ class WsNotification13:
                 return GetStatus()
             case Operation.GET_CURRENT_MESSAGE:
                 return GetCurrentMessage(_read_one_topic(element))
-            case Operation.PUBLISH:
-                return Publish(_read_notify(element, context, arrival))
             case Operation.CREATE_PULL_POINT:
                 return CreateMailbox()
             case Operation.GET_MESSAGES:
@@ -277,14 +277,14 @@ def numbered(
     ids = [base]
     if len(events) != 1:
         ids = [f"{base}#{number}" for number in range(1, len(events) + 1)]
-    return tuple(
-        [
+    numbered = []
+    for id, (topic, payload, producer) in zip(ids, events, strict=True):
+        numbered.append(
             Notification(
                 id, source, payload, time, topic, action, producer, None, NO_PROPERTIES, headers
             )
-            for id, (topic, payload, producer) in zip(ids, events, strict=True)
-        ]
-    )
+        )
+    return tuple(numbered)
 
 
 def read_payload(content: etree._Element) -> bytes:

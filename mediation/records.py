@@ -37,6 +37,10 @@ from mediation.versions import Wsa
 MAX_REFERENCES = 6 * 1024
 """Octets of ``ws_producer`` and ``ws_headers`` together: brokers bound a message's properties."""
 
+MOST_ESCAPED, AROUND = 6, 256
+"""Octets of JSON, at most, that one of text becomes, and that stand around each element of an
+array, or around the fields of a producer reference."""
+
 CONTENT_TYPE = "content-type"
 UNTYPED = "urn:dragoman:notification"
 """The ``cloudEvents_type`` of a notification without action and topic."""
@@ -161,6 +165,22 @@ def _write_time(time: datetime) -> str:
 def _read_time(text: str) -> datetime:
     time = datetime.fromisoformat(text)
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+
+
+def check_references(notification: Notification) -> None:
+    """Refuse what `encode` would refuse for its producer reference and its header blocks.
+
+    Raises:
+        MediationError: as `encode`.
+    """
+    producer, parts = notification.producer, notification.headers
+    characters = 0
+    if producer is not None:
+        characters = len(producer.address)
+        parts = (*parts, *producer.properties, *producer.parameters, *producer.metadata)
+    most = MOST_ESCAPED * (characters + sum(map(len, parts))) + AROUND * (len(parts) + 1)
+    if most > MAX_REFERENCES:
+        _add_references({}, notification)
 
 
 def _add_references(properties: dict[str, str], notification: Notification) -> None:
