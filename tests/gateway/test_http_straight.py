@@ -4,14 +4,17 @@ import asyncio
 import dataclasses
 import gzip
 import re
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import httptools
 import pytest
 import uvicorn
+import uvloop
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -32,6 +35,7 @@ from gateway.soap import Arrived, Reply, SoapService
 from gateway.web.app import _Dispatch
 from gateway.web.soap import SoapEndpoint
 from mediation import Rejected
+from tests.gateway.certificates import server_context
 
 DEADLINE = 10.0
 LIMITS = HttpLimits()
@@ -128,6 +132,7 @@ class Front:
     straight: bool
     limits: HttpLimits = LIMITS
     trusted: tuple[str, ...] = ()
+    tls: ssl.SSLContext | None = None
     service: Service = field(default_factory=Service)
     state: ServerState = field(default_factory=ServerState)
 
@@ -150,7 +155,7 @@ class Front:
         self.state.default_headers = [(b"date", b"today")]
 
     def protocol(self) -> asyncio.Protocol:
-        make = cast(Callable[..., asyncio.Protocol], hardened(self.limits, self.gate))
+        make = cast(Callable[..., asyncio.Protocol], hardened(self.limits, self.gate, self.tls))
         return make(self._config, self.state, {}, asyncio.get_running_loop())
 
 
@@ -562,8 +567,9 @@ class Client:
 
 
 @asynccontextmanager
-async def connected(port: int) -> AsyncIterator[Client]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def connected(port: int, tls: ssl.SSLContext | None = None) -> AsyncIterator[Client]:
+    name = "gateway.example" if tls is not None else None
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls, server_hostname=name)
     try:
         yield Client(reader, writer)
     finally:
@@ -702,6 +708,26 @@ async def test_whether_an_answer_was_taken_in(straight: bool) -> None:
         for _ in range(3):
             assert (await client.ask(post(b"200 kept"))).endswith(b" kept")
         await until(lambda: front.service.delivered == [True] * 3)
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_behind_tls(tmp_path: Path, loop: str) -> None:
+    context, trusting = server_context(tmp_path, "gateway.example")
+    said = (b"202", b"200 <a/>", b"x" * WHOLE, b"200 kept", b"202")
+
+    async def talk(straight: bool) -> tuple[list[bytes], Front]:
+        front = Front(straight=straight, tls=context)
+        async with served(front) as port, connected(port, trusting) as client:
+            return [await client.ask(post(body)) for body in said], front
+
+    run = uvloop.run if loop == "uvloop" else asyncio.run
+    (answers, front), (others, other) = run(talk(True)), run(talk(False))
+    assert answers == others
+    assert all(type(arrived.octets) is bytes for arrived in front.service.arrived)
+    assert [arrived.octets for arrived in front.service.arrived] == list(said)
+    assert {arrived.base for arrived in front.service.arrived} == {"https://127.0.0.1:8080"}
+    assert other.app.asgi == len(said)
+    assert front.app.asgi < len(said)  # A long one may come in pieces the first time.
 
 
 async def test_a_cancelled_one_is_answered() -> None:
