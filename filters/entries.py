@@ -1,5 +1,6 @@
 """What a filter set holds: distinct filters, and whose they are."""
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias, TypeVar
@@ -74,9 +75,18 @@ def extend(keys: list[Key], held: Held[Key]) -> None:
         keys.append(held)
 
 
-def extend_all(keys: list[Key], all_held: list[Held[Key]]) -> None:
-    """The same for many, most of which are single keys."""
-    for held in all_held:
+def extend_all(
+    keys: list[Key], all_held: list[Held[Key]], numbers: "list[int] | array[int]"
+) -> None:
+    """The same for those of *all_held* with *numbers*, most of which are single keys."""
+    if isinstance(numbers, array):
+        # Only the compiled engine packs them, so it is there.
+        from filters.matching._kernel import keys_of
+
+        keys += keys_of(numbers, all_held, Several, NOBODY)
+        return
+    for number in numbers:
+        held = all_held[number]
         if held.__class__ is Several:
             keys.extend(held)
         elif held is not NOBODY:

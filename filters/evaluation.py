@@ -70,7 +70,7 @@ class Evaluation(Generic[Key]):
         for view, seen in self._seen.items():
             alone, filed = seen.contents.alone, seen.contents.filed
             if alone:
-                extend_all(matching.keys, [alone[number] for number in seen.found.true])
+                extend_all(matching.keys, alone, seen.found.true)
                 for number in seen.found.doubtful:
                     if not isinstance(alone[number], Nobody):
                         self._settle(alone[number], ((view, number),), matching)

@@ -1,5 +1,6 @@
 """The interface of an engine: the content expressions over one view, by number."""
 
+from array import array
 from typing import NamedTuple, Protocol
 
 from lxml import etree
@@ -10,7 +11,8 @@ from filters.filter import Expression
 class Found(NamedTuple):
     """What one message says of the expressions of an index; all others are false."""
 
-    true: list[int]
+    true: "list[int] | array[int]"
+    """Packed where the engine is compiled: there may be thousands."""
     doubtful: list[int]
     """Libxml2 has to decide these (`filters.matching.verification`)."""
 

@@ -27,7 +27,7 @@ def unfit() -> str | None:
     if etree._Element.__basicsize__ == _kernel.ELEMENT_SIZE:
         root = etree.fromstring(b"<a><b xmlns='urn:p' c='1'>x</b><e><d/></e></a>")
         seen = index.find(root)
-        if seen.true == [number]:
+        if list(seen.true) == [number]:
             return None
     return "the compiled engine does not understand this build of lxml: install Dragoman again"
 

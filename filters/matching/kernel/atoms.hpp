@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "bits.hpp"
 #include "containers.hpp"
 #include "facts.hpp"
 #include "tests.hpp"
@@ -22,6 +23,22 @@ struct Atom {
     uint64_t key = 0;
 
     bool is_keyed() const { return tests == NONE; }
+};
+
+// What is left to ask once a table has found an atom by a value.
+struct Lead {
+    enum Question : uint8_t {
+        NOTHING,  // it holds
+        DIFFERS,  // whether the element's string-value is not *text*
+        PART,     // whether *text* is in the value, where the gram that was found is at *offset*
+        START,    // whether the value begins with it
+        TESTS,    // all its tests
+    };
+
+    uint32_t atom;
+    uint32_t text;  // a string among the values
+    uint16_t offset;
+    Question question;
 };
 
 struct Interval {
@@ -204,8 +221,33 @@ class Atoms {
         }
     }
 
-    // False: no table of GRAMS has it.
-    bool may_have(uint32_t gram) const { return grams_[gram_bit(gram)]; }
+    // What is left to ask of an atom that a hashed table has found.
+    Lead lead(uint32_t number) const {
+        const Atom& atom = atoms_[number];
+        if (atom.is_keyed()) return {number, NONE, 0, Lead::NOTHING};
+        const Tests& tests = tests_[atom.tests];
+        const Aspect& aspect = tables_[atom.table].aspect;
+        if (aspect.kind == ONE && tests.size() == 2) {
+            for (const Test& test : tests) {
+                if (test.subject == SELF && test.comparison == DIFFERENT) {
+                    return {number, test.text, 0, Lead::DIFFERS};
+                }
+            }
+        } else if (aspect.kind == GRAMS && tests.size() == 1u + aspect.is_paired()) {
+            const Test& test = tests[is_part(tests[0]) ? 0 : 1];
+            const std::string_view text = vocabulary_.values[test.text];
+            size_t offset = 0;
+            while (gram(text.data() + offset) != uint32_t(atom.key)) ++offset;
+            if (offset <= UINT16_MAX) {
+                return {number, test.text, uint16_t(offset),
+                        test.comparison == CONTAINS ? Lead::PART : Lead::START};
+            }
+        }
+        return {number, NONE, 0, Lead::TESTS};
+    }
+
+    // False: no table of GRAMS has *key*.
+    bool may_have(uint64_t key) const { return has_gram_.has(gram_bit(key)); }
 
   private:
     void release(const Tests& tests) {
@@ -264,7 +306,11 @@ class Atoms {
         return mix(hash_number(key), table + SALT);
     }
 
-    static uint16_t gram_bit(uint32_t gram) { return uint16_t((gram * 0x9e3779b1u) >> 16); }
+    static bool is_part(const Test& test) {
+        return test.comparison == CONTAINS || test.comparison == STARTS;
+    }
+
+    static uint16_t gram_bit(uint64_t key) { return uint16_t((key * SALT) >> 48); }
 
     static Interval interval_of(const Test& test, uint32_t atom, bool alone) {
         constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -303,7 +349,7 @@ class Atoms {
             table.rows->intervals.add(interval);
             if (interval.both) trie_.count(table.node, +1);
         } else if (kind == GRAMS) {
-            ++grams_[gram_bit(uint32_t(atom.key))];
+            if (!grams_[gram_bit(atom.key)]++) has_gram_.add(gram_bit(atom.key));
         } else if (table.rows) {
             table.rows->list.push_back(number);
         }
@@ -319,7 +365,7 @@ class Atoms {
             std::memcpy(&low, &atom.key, sizeof low);
             if (table.rows->intervals.erase(number, low).both) trie_.count(table.node, -1);
         } else if (kind == GRAMS) {
-            --grams_[gram_bit(uint32_t(atom.key))];
+            if (!--grams_[gram_bit(atom.key)]) has_gram_.erase(gram_bit(atom.key));
         } else if (table.rows) {
             Words& list = table.rows->list;
             *std::find(list.begin(), list.end(), number) = list.back();
@@ -350,6 +396,7 @@ class Atoms {
     HashIndex by_tests_;  // atoms whose key does not say all
     size_t presences_ = 0;
     std::vector<uint32_t> grams_ = std::vector<uint32_t>(1u << 16);
+    Bits has_gram_{1u << 16};  // those that are not 0
 };
 
 }  // namespace dragoman

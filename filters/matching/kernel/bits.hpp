@@ -10,6 +10,9 @@ namespace dragoman {
 
 class Bits {
   public:
+    Bits() = default;
+    explicit Bits(size_t bound) { reserve(bound); }
+
     // Make room for numbers below *bound*.
     void reserve(size_t bound) {
         const size_t size = (bound + SIZE - 1) / SIZE;
@@ -21,6 +24,8 @@ class Bits {
     void erase(uint32_t number) { words_[number / SIZE] &= ~bit(number); }
     void clear() { std::fill(words_.begin(), words_.end(), 0); }
     size_t size() const { return words_.size(); }
+    // Whether there is room for *number*.
+    bool covers(uint32_t number) const { return number / SIZE < words_.size(); }
 
     // False if it was there.
     bool put(uint32_t number) {

@@ -29,6 +29,7 @@
 #include "vocabulary.hpp"
 #include "watches.hpp"
 #include "watching.hpp"
+#include "witnesses.hpp"
 
 namespace dragoman {
 
@@ -214,6 +215,7 @@ class Engine {
 
     void begin(const xmlNode* root) {
         facts_.begin(atoms_.bound(), trie_.bound());
+        witnesses_.begin(atoms_.bound());
         firing_.begin();
         reading_.begin();
         symbols_.begin();
@@ -229,16 +231,19 @@ class Engine {
             if (is_element(node)) {
                 if (automaton_.is_full()) begin_anew();
                 state = automaton_.next(path_.back(), symbols_.of(node));
+                witnesses_.visit();
                 firing_.visit(node, state);
             }
             if (state != NONE && node->children && !automaton_.ends(state)) {
                 path_.push_back(state);
+                witnesses_.descend();
                 node = node->children;
                 continue;
             }
             while (node != root && !node->next) {
                 node = node->parent;
                 path_.pop_back();
+                witnesses_.ascend();
             }
             if (node == root) return;
             node = node->next;
@@ -249,6 +254,7 @@ class Engine {
     void begin_anew() {
         firing_.count_elements();
         firing_.forget();
+        witnesses_.forget_states();
         automaton_.begin_anew(path_);
     }
 
@@ -261,13 +267,15 @@ class Engine {
     Atoms atoms_{vocabulary_, trie_};
     Facts facts_;
     Watches watches_;
+    Witnesses witnesses_{trie_};
     Branches branches_{trie_};
-    Firing firing_{vocabulary_, trie_, automaton_, atoms_, facts_, watches_, reading_};
+    Firing firing_{vocabulary_, trie_, automaton_, atoms_, facts_, watches_, witnesses_, reading_};
     Programs programs_{vocabulary_};
     Interpreter interpreter_{vocabulary_, symbols_, document_, reading_};
     Filters filters_;
     Watching watching_{filters_, branches_, watches_};
-    Verdicts verdicts_{filters_, facts_, watches_, watching_, branches_, programs_, interpreter_};
+    Verdicts verdicts_{filters_,  atoms_,    facts_,    firing_,     watches_,
+                       watching_, branches_, programs_, interpreter_};
     Words path_;  // states of the elements around the present one
 };
 

@@ -18,6 +18,7 @@ struct Shape {
     bool exact = false;
     bool numeric = false;     // it compares numbers: a doubtful one makes it inexact
     bool programmed = false;  // there is a program that may decide it
+    bool positive = false;    // and it asks for elements alone, not for their order or absence
 };
 
 struct Filter {

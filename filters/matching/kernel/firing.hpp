@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -14,19 +15,21 @@
 #include "memory.hpp"
 #include "reading.hpp"
 #include "watches.hpp"
+#include "witnesses.hpp"
 
 namespace dragoman {
 
 class Firing {
   public:
     Firing(const Vocabulary& vocabulary, Trie& trie, const Automaton& automaton, Atoms& atoms,
-           Facts& facts, const Watches& watches, Reading& reading)
+           Facts& facts, const Watches& watches, Witnesses& witnesses, Reading& reading)
         : vocabulary_(vocabulary),
           trie_(trie),
           automaton_(automaton),
           atoms_(atoms),
           facts_(facts),
           watches_(watches),
+          witnesses_(witnesses),
           reading_(reading) {}
 
     // Another message.
@@ -34,6 +37,7 @@ class Firing {
         fired_.clear();
         leave_states();
         unsure_ = false;
+        own_element_ = nullptr;
     }
 
     // An element of a state. In a message, each is visited once.
@@ -43,8 +47,10 @@ class Firing {
         if (agenda.stale) refresh(agenda, automaton_.active(state));
         if (!agenda.visits++) {
             visited_.push_back(state);
+            agenda.noted = witnesses_.meet(state);
             meet(state);
         }
+        witnesses_.note(agenda.noted);
         const Group *at = agenda.groups.data(), *end = at + agenda.groups.size();
         while (at != end) {
             const Group* first = at++;
@@ -65,6 +71,7 @@ class Firing {
             if (agendas_[state].visits > 1) meet(state);
         }
         // Each bound may be met by another element: tests of two bounds say nothing, then.
+        witnesses_.leave();
         for (uint32_t state : visited_) {
             for (uint32_t node : agendas_[state].ranged) {
                 if (facts_.are_several(node)) fire_ranges(node);
@@ -77,6 +84,16 @@ class Firing {
     const Words& fired() const { return fired_; }
     // Whether some number was doubtful: its atoms count as holding.
     bool is_unsure() const { return unsure_; }
+
+    // Narrow *rows* to elements that a fact at *node* may speak of, see Witnesses.
+    void narrow(uint64_t& rows, uint32_t branch, uint32_t fact, uint32_t node) const {
+        witnesses_.narrow(rows, branch, fact, node, [&](uint32_t state, uint32_t other) {
+            const Bits& nodes = agendas_[state].nodes;
+            if (nodes.size()) return nodes.covers(other) && nodes.has(other);
+            const Words& active = automaton_.active(state);
+            return std::binary_search(active.begin(), active.end(), other);
+        });
+    }
 
     // ---- between messages: what agendas know is mended where it stands
 
@@ -131,7 +148,9 @@ class Firing {
     // *node*, on which nothing hangs, was put in a state, or is about to be taken from it.
     void enter(uint32_t state, uint32_t node) {
         if (Agenda* agenda = agenda_of(state); agenda && agenda->nodes.size()) {
+            words_ -= agenda->nodes.size();
             agenda->nodes.reserve(trie_.bound());
+            words_ += agenda->nodes.size();
             agenda->nodes.add(node);
         }
     }
@@ -143,7 +162,9 @@ class Firing {
 
     // A state went.
     void drop_state(uint32_t state) {
-        if (state < agendas_.size()) agendas_[state] = Agenda();
+        if (state >= agendas_.size()) return;
+        words_ -= agendas_[state].nodes.size();
+        agendas_[state] = Agenda();
     }
 
     // States are forgotten.
@@ -151,12 +172,13 @@ class Firing {
         std::vector<Agenda>().swap(agendas_);
         memory_.forget();
         visited_.clear();
+        words_ = 0;
     }
 
     size_t remembered() const { return memory_.size(); }
 
   private:
-    static constexpr size_t AHEAD = 8;  // of what fires: memory is slower than we are
+    static constexpr size_t MAX_WORDS = 1u << 20;
 
     // The tables of one aspect at all nodes of a state: one look at the value serves them.
     struct Group {
@@ -173,8 +195,8 @@ class Firing {
     struct Agenda {
         std::vector<Group> groups;
         Words ranged;  // nodes with tests of two bounds
-        Bits nodes;    // those of the state, where they are many
-        uint32_t visits = 0;
+        Bits nodes;    // those of the state, as long as there is room
+        uint32_t visits = 0, noted = 0;
         bool stale = true;  // nothing is known yet
 
         // Where a group of *aspect* is, or should be.
@@ -205,8 +227,10 @@ class Firing {
     // Elements of a state are met, for the first time or again.
     void meet(uint32_t state) {
         const Bits& nodes = agendas_[state].nodes;
-        if (nodes.size()) facts_.meet(nodes);
-        else facts_.meet(automaton_.active(state));
+        const Words& active = automaton_.active(state);
+        // A word of many costs about half as much as a number.
+        if (nodes.size() && nodes.size() < active.size() * 2) facts_.meet(nodes);
+        else facts_.meet(active);
     }
 
     void leave_states() {
@@ -215,6 +239,7 @@ class Firing {
     }
 
     void refresh(Agenda& agenda, const Words& nodes) {
+        words_ -= agenda.nodes.size();
         agenda = Agenda();
         Words tables;
         for (uint32_t number : nodes) {
@@ -224,10 +249,10 @@ class Firing {
                 if (atoms_.table(at).aspect.kind != NEVER) tables.push_back(at);
             }
         }
-        // Taken together where that takes not much more room than their numbers.
-        if (nodes.size() >= trie_.bound() / 64) {
+        if (words_ < MAX_WORDS) {
             agenda.nodes.reserve(trie_.bound());
             for (uint32_t node : nodes) agenda.nodes.add(node);
+            words_ += agenda.nodes.size();
         }
         std::sort(tables.begin(), tables.end(), [&](uint32_t a, uint32_t b) {
             const auto one = atoms_.table(a).aspect.rank(), other = atoms_.table(b).aspect.rank();
@@ -308,11 +333,8 @@ class Firing {
         auto look = [&](uint64_t other) {
             for (size_t from = 0; from + GRAM <= value.size(); ++from) {
                 const uint32_t part = gram(value.data() + from);
-                if (!atoms_.may_have(part)) continue;
-                for (uint32_t table : group.tables) {
-                    atoms_.each_with(table, other << 32 | part,
-                                     [&](uint32_t atom) { try_atom(atom, element); });
-                }
+                const uint64_t key = other << 32 | part;
+                if (atoms_.may_have(key)) recall(group, key, element, value, from);
             }
         };
         if (!group.aspect.is_paired()) return look(0);
@@ -323,28 +345,56 @@ class Firing {
                       });
     }
 
-    // Fire what a value fires in a group of hashed tables.
-    void recall(const Group& group, uint64_t value, const xmlNode* element) {
+    // Fire what a value fires in a group of hashed tables. *text* has the gram that *value* is, if
+    // it is one, at *from*.
+    void recall(const Group& group, uint64_t value, const xmlNode* element,
+                std::string_view text = {}, size_t from = 0) {
         const Memory::Row* found = memory_.find(group.key, value);
         if (!found) {
             if (memory_.is_full(atoms_.live())) memory_.forget();
             found = memory_.learn(group.key, value, [&](auto remember) {
                 for (uint32_t table : group.tables) {
-                    atoms_.each_with(table, value, [&](uint32_t atom) {
-                        remember(atoms_[atom].is_keyed() ? atom | Memory::CERTAIN : atom);
-                    });
+                    atoms_.each_with(table, value,
+                                     [&](uint32_t atom) { remember(atoms_.lead(atom)); });
                 }
             });
         }
-        const uint32_t* words = memory_.words(*found);
-        for (uint32_t at = 0; at < found->count; ++at) {
-            if (at + AHEAD < found->count) {
-                const uint32_t soon = words[at + AHEAD];
-                if (!(soon & Memory::CERTAIN)) __builtin_prefetch(&atoms_[soon]);
+        const Lead* lead = memory_.leads(*found);
+        for (const Lead* end = lead + found->count; lead != end; ++lead) {
+            switch (lead->question) {
+                case Lead::NOTHING: fire(lead->atom); break;
+                case Lead::DIFFERS:
+                    if (own_text(element) != lead->text) fire(lead->atom);
+                    break;
+                case Lead::PART:
+                    if (from >= lead->offset && has_at(text, from - lead->offset, lead->text)) {
+                        fire(lead->atom);
+                    }
+                    break;
+                case Lead::START:
+                    if (from == lead->offset && has_at(text, 0, lead->text)) fire(lead->atom);
+                    break;
+                case Lead::TESTS: try_atom(lead->atom, element);
             }
-            if (words[at] & Memory::CERTAIN) fire(words[at] & ~Memory::CERTAIN);
-            else try_atom(words[at], element);
         }
+    }
+
+    // The number of an element's string-value, NONE where no filter speaks of it.
+    uint32_t own_text(const xmlNode* element) {
+        if (own_element_ != element) {
+            own_element_ = element;
+            reading_.each(element, SELF, NONE, [&](std::string_view text) {
+                own_text_ = vocabulary_.values.find(text);
+            });
+        }
+        return own_text_;
+    }
+
+    // Whether the string with *number* is in *text* at *from*.
+    bool has_at(std::string_view text, size_t from, uint32_t number) const {
+        const std::string_view part = vocabulary_.values[number];
+        return part.size() <= text.size() - from &&
+               !std::memcmp(part.data(), text.data() + from, part.size());
     }
 
     void try_lists(const Group& group, const xmlNode* element) {
@@ -371,7 +421,9 @@ class Firing {
     }
 
     void fire(uint32_t number) {
-        if (facts_.fire(number) && watches_.is_watched(number)) fired_.push_back(number);
+        if (!facts_.fire(number)) return;
+        witnesses_.note_atom(number);
+        if (watches_.is_watched(number)) fired_.push_back(number);
     }
 
     const Vocabulary& vocabulary_;
@@ -380,12 +432,16 @@ class Firing {
     Atoms& atoms_;
     Facts& facts_;
     const Watches& watches_;
+    Witnesses& witnesses_;
     Reading& reading_;
     std::vector<Agenda> agendas_;  // by state
     uint64_t next_group_ = 0;
+    size_t words_ = 0;  // of the bits in all agendas
     Memory memory_;
     Words fired_, visited_;
     bool unsure_ = false;
+    const xmlNode* own_element_ = nullptr;  // whose text is known by number
+    uint32_t own_text_ = NONE;
 };
 
 }  // namespace dragoman

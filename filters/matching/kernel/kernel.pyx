@@ -2,8 +2,10 @@
 # distutils: language = c++
 """The compiled engine as Python sees it: plans in, numbers out. See engine.hpp, and native.py."""
 
-from cython.operator cimport dereference
+from cpython cimport array
+from cpython.object cimport PyObject
 from libc.stdint cimport uint8_t, uint32_t
+from libc.string cimport memcpy
 from libcpp cimport bool as truth
 from libcpp.string_view cimport string_view
 from libcpp.vector cimport vector
@@ -17,6 +19,11 @@ api.import_lxml__etree()
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(str text, Py_ssize_t* size) except NULL
+    PyObject* PyList_GET_ITEM(list items, Py_ssize_t at)
+
+
+cdef extern from * nogil:
+    void prefetch "__builtin_prefetch"(const void* at)
 
 
 cdef extern from "<libxml/xmlversion.h>" nogil:
@@ -63,7 +70,7 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
 
     cdef cppclass Shape:
         Shape()
-        truth exact, numeric, programmed
+        truth exact, numeric, programmed, positive
 
     cdef struct Sizes:
         size_t filters, atoms, tables, nodes, names, values, states, remembered, programs
@@ -104,6 +111,7 @@ ELEMENT_SIZE = sizeof(api._Element)
 # The numbers of plan.py that decide how a tuple is read.
 cdef enum:
     AND = 0
+    NOT = 2
     SOME = 3
     FIRST_ON_NUMBERS = 5
     RANGE = 11
@@ -166,12 +174,12 @@ cdef class Kernel:
         return self.engine.let_go(number)
 
     def find(self, api._Element root not None):
-        """The numbers of what is true of the document, of what libxml2 has to decide, and of what
-        `decide` has to."""
+        """The numbers of what is true of the document, in an array, of what libxml2 has to decide,
+        and of what `decide` has to."""
         cdef Found found
         self.engine.find(<const xmlNode*>root._c_node, found)
         return (
-            self._numbers(found.yes),
+            _packed(found.yes),
             self._numbers(found.doubtful),
             self._numbers(found.unprogrammed),
         )
@@ -192,6 +200,7 @@ cdef class Kernel:
         cdef tuple path
         shape.exact = plan[2]
         shape.programmed = plan[4] is not None
+        shape.positive = shape.programmed and _is_positive(plan[4])
         try:
             for atom in <tuple>plan[0]:
                 facts.push_back(
@@ -297,6 +306,22 @@ cdef class Kernel:
         return 0
 
 
+cdef bint _is_positive(tuple program) except -1:
+    """Whether it asks for elements alone: not for their absence, nor for the first of them."""
+    if program[0] < NOT:
+        for operand in program[1:]:
+            if not _is_positive(<tuple>operand):
+                return False
+        return True
+    if program[0] != SOME:
+        return False
+    for step in <tuple>program[2]:
+        condition = (<tuple>step)[3]
+        if condition is not None and not _is_positive(<tuple>condition):
+            return False
+    return True
+
+
 cdef int _put_formula(object formula, vector[uint32_t]& facts, vector[uint32_t]& words) except -1:
     cdef size_t start = words.size()
     cdef long literal
@@ -311,6 +336,37 @@ cdef int _put_formula(object formula, vector[uint32_t]& facts, vector[uint32_t]&
         EVERY if (<tuple>formula)[0] == AND else SOME_OF, <uint32_t>(words.size() - start - 1)
     )
     return 0
+
+
+cdef array.array _numbers_of_none = array.array("I")
+
+
+cdef array.array _packed(vector[uint32_t]& found):
+    cdef array.array numbers = array.clone(_numbers_of_none, found.size(), False)
+    if found.size():
+        memcpy(numbers.data.as_voidptr, found.data(), found.size() * sizeof(uint32_t))
+    return numbers
+
+
+def keys_of(array.array numbers, list held, type several, object nobody):
+    """What *held* has at *numbers*, but for *nobody*; of those that are *several*, each."""
+    cdef list keys = []
+    cdef Py_ssize_t at, count = len(numbers), places = len(held)
+    cdef const uint32_t* number = <const uint32_t*>numbers.data.as_uints
+    for at in range(count):
+        if number[at] >= places:
+            raise IndexError(number[at])
+        # Memory is slower than we are.
+        if at + 16 < count and number[at + 16] < places:
+            prefetch(PyList_GET_ITEM(held, number[at + 16]))
+        key = <object>PyList_GET_ITEM(held, number[at])
+        if key is nobody:
+            continue
+        if type(key) is several:
+            keys.extend(key)
+        else:
+            keys.append(key)
+    return keys
 
 
 cdef inline string_view _view(bytes text):

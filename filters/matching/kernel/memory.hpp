@@ -3,15 +3,13 @@
 
 #include <vector>
 
+#include "atoms.hpp"
 #include "containers.hpp"
 
 namespace dragoman {
 
 class Memory {
   public:
-    // In a remembered word, beside the number: the value alone says that the atom holds.
-    static constexpr uint32_t CERTAIN = 1u << 31;
-
     struct Row {
         uint64_t group, value;
         uint32_t offset, count;
@@ -26,20 +24,20 @@ class Memory {
         return &rows_[found];
     }
 
-    // Remember what *tell* gives to the function that it is called with.
+    // Remember the leads that *tell* gives to the function that it is called with.
     template <typename Tell>
     const Row* learn(uint64_t group, uint64_t value, Tell tell) {
-        if (words_.size() > 2 * used_ + SLACK) compact();
-        const uint32_t offset = uint32_t(words_.size());
-        tell([&](uint32_t word) { words_.push_back(word); });
-        const uint32_t count = uint32_t(words_.size() - offset);
+        if (leads_.size() > 2 * used_ + SLACK) compact();
+        const uint32_t offset = uint32_t(leads_.size());
+        tell([&](const Lead& lead) { leads_.push_back(lead); });
+        const uint32_t count = uint32_t(leads_.size() - offset);
         used_ += count;
         rows_.push_back({group, value, offset, count});
         by_hash_.set(hash_of(group, value), uint32_t(rows_.size() - 1));
         return &rows_.back();
     }
 
-    const uint32_t* words(const Row& row) const { return words_.data() + row.offset; }
+    const Lead* leads(const Row& row) const { return leads_.data() + row.offset; }
 
     // The last row takes the place of the one that goes.
     void unlearn(uint64_t group, uint64_t value) {
@@ -65,7 +63,7 @@ class Memory {
     void forget() {
         by_hash_.clear();
         std::vector<Row>().swap(rows_);
-        Words().swap(words_);
+        std::vector<Lead>().swap(leads_);
         used_ = 0;
     }
 
@@ -79,20 +77,20 @@ class Memory {
 
     // Close the gaps that rows left.
     void compact() {
-        Words words;
-        words.reserve(used_);
+        std::vector<Lead> leads;
+        leads.reserve(used_);
         for (Row& row : rows_) {
-            const auto from = words_.begin() + row.offset;
-            row.offset = uint32_t(words.size());
-            words.insert(words.end(), from, from + row.count);
+            const auto from = leads_.begin() + row.offset;
+            row.offset = uint32_t(leads.size());
+            leads.insert(leads.end(), from, from + row.count);
         }
-        words_.swap(words);
+        leads_.swap(leads);
     }
 
     NumberMap by_hash_;
     std::vector<Row> rows_;
-    Words words_;
-    size_t used_ = 0;  // words of the rows
+    std::vector<Lead> leads_;
+    size_t used_ = 0;  // leads of the rows
 };
 
 }  // namespace dragoman

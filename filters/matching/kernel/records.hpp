@@ -16,6 +16,7 @@ class Record {
     static constexpr uint32_t NUMERIC = 1u << 17;   // unless a number was doubtful
     static constexpr uint32_t COMPLETE = 1u << 18;  // the parts are all that the formula asks for
     static constexpr uint32_t AGAIN = 1u << 19;     // the filter may be met elsewhere too
+    static constexpr uint32_t JOINED = 1u << 20;    // facts of the same elements decide it, too
 
     explicit Record(const uint32_t* at) : at_(at) {}
 

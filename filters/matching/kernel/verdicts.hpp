@@ -7,6 +7,7 @@
 #include "bits.hpp"
 #include "facts.hpp"
 #include "filters.hpp"
+#include "firing.hpp"
 #include "interpreter.hpp"
 #include "programs.hpp"
 #include "records.hpp"
@@ -24,10 +25,13 @@ struct Found {
 
 class Verdicts {
   public:
-    Verdicts(const Filters& filters, const Facts& facts, Watches& watches, Watching& watching,
-             const Branches& branches, const Programs& programs, Interpreter& interpreter)
+    Verdicts(const Filters& filters, const Atoms& atoms, const Facts& facts, const Firing& firing,
+             Watches& watches, Watching& watching, const Branches& branches,
+             const Programs& programs, Interpreter& interpreter)
         : filters_(filters),
+          atoms_(atoms),
           facts_(facts),
+          firing_(firing),
           watches_(watches),
           watching_(watching),
           branches_(branches),
@@ -70,7 +74,7 @@ class Verdicts {
         for (const uint32_t* at = waiting.records; at != waiting.records_end;) {
             const Record record(at);
             at = record.end();
-            if (settle(record, found)) continue;
+            if (settle(record, fact, found)) continue;
             // To ask costs more than waiting elsewhere would save, but now and then.
             if (!(++patience_ % PATIENCE) && watching_.is_misplaced(record.filter(), fact)) {
                 misplaced_.push_back(record.filter());
@@ -97,7 +101,7 @@ class Verdicts {
     }
 
     // False if the formula is.
-    bool settle(const Record& record, Found& found) {
+    bool settle(const Record& record, uint32_t fact, Found& found) {
         const bool decides = record.has(Record::EXACT) &&
                              !(unsure_ && record.has(Record::NUMERIC)) &&
                              are_single(record.branches(), record.parts());
@@ -109,11 +113,38 @@ class Verdicts {
                 return false;
             }
         }
-        if (!decides || !record.has(Record::COMPLETE)) return judge(record.filter(), found);
+        if (!(decides && record.has(Record::COMPLETE)) && !are_joined(record, fact)) {
+            return judge(record.filter(), found);
+        }
         if (!record.has(Record::AGAIN) || tell(record.filter())) {
             found.yes.push_back(record.filter());
         }
         return true;
+    }
+
+    // Whether *fact* and all parts, which hold, hold of the same element at the one branch that has
+    // several. False means nothing.
+    bool are_joined(const Record& record, uint32_t fact) {
+        if (!record.has(Record::JOINED) || (unsure_ && record.has(Record::NUMERIC))) return false;
+        const auto several = [&](uint32_t node) { return facts_.are_several(node); };
+        const uint32_t* branch = std::find_if(record.branches(), record.parts(), several);
+        if (std::any_of(branch + 1, record.parts(), several)) return false;
+        uint64_t rows = ~uint64_t(0);
+        // Atoms first: they leave less to look for.
+        for (const bool presences : {false, true}) {
+            const auto narrow = [&](uint32_t one) {
+                if (is_presence(one) == presences) firing_.narrow(rows, *branch, one, node_of(one));
+            };
+            narrow(fact);
+            for (const uint32_t* at = record.parts(); rows && at != record.end(); ++at) {
+                narrow(number_in(*at));
+            }
+        }
+        return rows;
+    }
+
+    uint32_t node_of(uint32_t fact) const {
+        return is_presence(fact) ? index_of(fact) : atoms_[fact].node;
     }
 
     // False if the formula is.
@@ -160,7 +191,9 @@ class Verdicts {
     };
 
     const Filters& filters_;
+    const Atoms& atoms_;
     const Facts& facts_;
+    const Firing& firing_;
     Watches& watches_;
     Watching& watching_;
     const Branches& branches_;

@@ -95,7 +95,11 @@ class Watching {
             watches_.add(fact, again ? number | Waiting::AGAIN : number);
             return;
         }
-        const uint32_t flags = (filter.shape.exact ? Record::EXACT : 0) |
+        const bool joined = filter.shape.exact && filter.shape.positive && complete && !again &&
+                            std::all_of(parts.begin(), parts.end(),
+                                        [](uint32_t part) { return kind_of(part) == HOLDS; });
+        const uint32_t flags = (joined ? Record::JOINED : 0) |
+                               (filter.shape.exact ? Record::EXACT : 0) |
                                (filter.shape.numeric ? Record::NUMERIC : 0) |
                                (complete ? Record::COMPLETE : 0) | (again ? Record::AGAIN : 0);
         watches_.add_record(fact,
