@@ -42,6 +42,15 @@ MOST_ESCAPED, AROUND = 6, 256
 array, or around the fields of a producer reference."""
 
 CONTENT_TYPE = "content-type"
+_WITHOUT_OWN = frozenset(
+    {
+        *("cloudEvents_id", "cloudEvents_source", "cloudEvents_type", "cloudEvents_time"),
+        *("cloudEvents_subject", "ws_topic", "ws_action", "ws_producer", "ws_headers"),
+        *("ws_expires", CONTENT_TYPE),
+    }
+)
+"""Properties that hold none of the notification's own."""
+_TIME = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 UNTYPED = "urn:dragoman:notification"
 """The ``cloudEvents_type`` of a notification without action and topic."""
 
@@ -140,7 +149,7 @@ def decode(
             action=get("ws_action"),
             producer=None if producer is None else _read_producer(producer),
             expires=None if expires is None else _read_time(expires),
-            properties=_read_own(properties) or NO_PROPERTIES,
+            properties=_read_own(properties),
             headers=() if headers is None else _octets(json.loads(headers)),
             attachments=attachments,
         )
@@ -159,7 +168,12 @@ def _present(name: str, value: _Value | None) -> _Value:
 def _write_time(time: datetime) -> str:
     if time.tzinfo is None:
         raise ValueError(f"{time} has no time zone")
-    return time.astimezone(UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    if time.tzinfo is not UTC:
+        time = time.astimezone(UTC)
+    # Half the time of `isoformat`, which every message would take.
+    return _TIME % (
+        time.year, time.month, time.day, time.hour, time.minute, time.second, time.microsecond
+    )  # fmt: skip
 
 
 def _read_time(text: str) -> datetime:
@@ -231,7 +245,9 @@ def _add_own(properties: dict[str, str], own: Mapping[str, str], reserved: Colle
         properties["ws_properties"] = _write(others)
 
 
-def _read_own(properties: Mapping[str, str]) -> dict[str, str]:
+def _read_own(properties: Mapping[str, str]) -> Mapping[str, str]:
+    if properties.keys() <= _WITHOUT_OWN:
+        return NO_PROPERTIES
     own = {
         name: properties[name]
         for name in properties
@@ -239,7 +255,7 @@ def _read_own(properties: Mapping[str, str]) -> dict[str, str]:
     }
     if (others := properties.get("ws_properties")) is not None:
         own.update(_read_object(others))
-    return own
+    return own or NO_PROPERTIES
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,8 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lxml import etree
 
 from filters import DocumentLimits, FilterError, Reason, parse_document
@@ -271,6 +273,68 @@ def test_limits_are_those_of_the_caller(limits: DocumentLimits, document: str) -
     assert caught.value.reason in (Reason.TOO_COMPLEX, Reason.TOO_LARGE)
 
 
+words = st.text(st.sampled_from("abé"), min_size=1, max_size=6)
+values = st.text(st.sampled_from("x=> é"), max_size=12)
+uris = st.text(st.sampled_from("u=:"), max_size=12).map("urn:".__add__)
+scopes = st.dictionaries(st.sampled_from(["p", "pq", "pqrs"]), uris)
+
+
+@st.composite
+def documents(draw: st.DrawFn, depth: int = 3) -> str:
+    """Elements with attributes, declarations and texts of about as much as `small_limits` allow."""
+    declared = "".join(f" xmlns:{prefix}='{uri}'" for prefix, uri in draw(scopes).items())
+    attributes = "".join(
+        f" {name}='{value}'" for name, value in draw(st.dictionaries(words, values)).items()
+    )
+    children = draw(st.lists(documents(depth - 1), max_size=3)) if depth else []
+    inner = draw(values).join(["", *children, ""])
+    name = draw(words)
+    return f"<{name}{declared}{attributes}>{inner}</{name}>"
+
+
+def small_or_none(least: int, most: int) -> st.SearchStrategy[int]:
+    return st.integers(least, most) | st.just(2**16)
+
+
+small_limits = st.builds(
+    DocumentLimits,
+    attributes=small_or_none(1, 6),
+    attribute_value=small_or_none(4, 20),
+    namespaces_in_scope=small_or_none(1, 4),
+    namespaces_declared=small_or_none(1, 9),
+    scope_octets=small_or_none(10, 60),
+    uri=small_or_none(6, 20),
+    name=small_or_none(2, 12),
+)
+
+
+def breaks(element: etree._Element, limits: DocumentLimits) -> bool:
+    """Whether something about one element is too long or too many."""
+    scope = {prefix or "": uri for prefix, uri in element.nsmap.items()}
+    names = [etree.QName(name).localname for name in (element.tag, *element.attrib)]
+    return (
+        len(element.attrib) > limits.attributes
+        or any(len(str(value).encode()) > limits.attribute_value for value in element.values())
+        or any(len(name.encode()) > limits.name for name in (*names, *scope))
+        or any(len(uri) > limits.uri for uri in scope.values())
+        or len(scope) > limits.namespaces_in_scope
+        or sum(len(prefix) + len(uri) for prefix, uri in scope.items()) > limits.scope_octets
+    )
+
+
+@given(documents(), small_limits)
+def test_limits_of_a_tag(document: str, limits: DocumentLimits) -> None:
+    octets = document.encode()
+    elements = list(etree.fromstring(octets).iter(etree.Element))
+    declared = document.count("xmlns")
+    if declared > limits.namespaces_declared or any(breaks(each, limits) for each in elements):
+        with pytest.raises(FilterError) as caught:
+            parse_document(octets, limits=limits)
+        assert caught.value.reason is Reason.TOO_COMPLEX
+    else:
+        assert parse_document(octets, limits=limits) is not None
+
+
 def test_colliding_attribute_names() -> None:
     """X18: too many at once are refused; 128 on each of many elements cost what they should."""
     start = time.perf_counter()
@@ -427,6 +491,18 @@ def test_names_are_collected() -> None:
     names: set[str] = set()
     parse_document(b"<a b=''><c xmlns='u' p:d='' xmlns:p='v'/>text<!-- x --></a>", names=names)
     assert names == {"a", "b", "{u}c", "{v}d", "xmlns:", "xmlns:p", "u", "v"}
+
+
+@given(documents())
+def test_all_names_are_collected(document: str) -> None:
+    names: set[str] = set()
+    root = parse_document(document.encode(), names=names)
+    wanted: set[str] = set()
+    for element in root.iter(etree.Element):
+        wanted |= {element.tag, *map(str, element.attrib)}
+        for prefix, uri in element.nsmap.items():
+            wanted |= {f"xmlns:{prefix or ''}", uri}
+    assert names == wanted
 
 
 def test_names_of_a_refused_document_are_collected() -> None:

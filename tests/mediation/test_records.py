@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from filters import Reason, Step, Topic
 from mediation.errors import MediationError
 from mediation.model import Attachment, EndpointReference, Notification
-from mediation.records import MAX_REFERENCES, Record, decode, encode
+from mediation.records import MAX_REFERENCES, Record, check_references, decode, encode
 from mediation.versions import Wsa
 
 PLAIN = Notification(
@@ -137,6 +137,32 @@ def test_references_are_bounded(headers: tuple[bytes, ...], accepted: bool) -> N
         with pytest.raises(MediationError) as caught:
             encode(notification)
         assert caught.value.reason is Reason.MESSAGE_INVALID
+
+
+long = st.builds(
+    lambda character, count: character * count,
+    st.sampled_from(["x", '"', "\\", "\x01", "é", "\U0001f600"]),
+    st.integers(0, MAX_REFERENCES + 8) | st.just(MAX_REFERENCES // 6),
+)
+
+
+@given(st.lists(long, max_size=3), st.none() | st.tuples(long, long))
+def test_references_are_refused_at_the_door_as_when_written(
+    headers: list[str], producer: tuple[str, str] | None
+) -> None:
+    notification = replace(PLAIN, headers=tuple(header.encode() for header in headers))
+    if producer is not None:
+        address, parameter = producer
+        epr = EndpointReference(address, Wsa.V2005_08, parameters=(parameter.encode(),))
+        notification = replace(notification, producer=epr)
+    try:
+        encode(notification)
+    except MediationError as error:
+        with pytest.raises(MediationError) as caught:
+            check_references(notification)
+        assert (caught.value.reason, caught.value.text) == (error.reason, error.text)
+    else:
+        check_references(notification)
 
 
 def test_the_caller_stands_in_for_what_is_missing() -> None:
