@@ -6,7 +6,6 @@ happen, and leaving it out sends three times as many messages a second.
 """
 
 import asyncio
-import re
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import replace
@@ -18,16 +17,13 @@ import structlog
 from gateway.egress.addresses import Target
 from gateway.egress.connection import ClientLimits, Connection, Cut
 from gateway.egress.dialing import Dialer
+from gateway.egress.heads import Heads
 from gateway.egress.packaging import dress
-from gateway.egress.proxy import Proxy
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told
 from mediation.model import Packaging
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _SWEEP = 5.0
 """Seconds between two searches for connections that have been idle for too long."""
-_HEADS = 1024
-"""Heads of requests that are remembered; each has a few KiB at most."""
 _log = structlog.get_logger("dragoman.http")
 
 
@@ -45,7 +41,7 @@ class HttpTransport:
         self._destinations: dict[Hashable, _Destination] = {}
         self._idle: dict[Connection, _Destination] = {}
         self._busy: set[Connection] = set()
-        self._heads: dict[Hashable, tuple[bytes, bytes]] = {}
+        self._heads = Heads(dialer)
         self._again: set[asyncio.Task[Answer]] = set()
         """Posts whose connection turned out to have been closed."""
         self._closed = False
@@ -69,7 +65,7 @@ class HttpTransport:
             )
             return replace(await self.send(bare), dropped=dropped)
         target = request.target
-        head = self._head(request)
+        head = self._heads.head(request)
         route = self._dialer.route(target)
         destination = self._destinations.get(route)
         if destination is None:
@@ -97,28 +93,23 @@ class HttpTransport:
         """As `send`, over a connection that is idle, or not at all."""
         if request.attachments or request.packaging is Packaging.DIME or self._closed:
             return None
+        head = self._heads.head(request)
         connection = self._take(destination)
         if connection is None:
             self._forget(destination)
             return None
-        head = self._head(request)
         deadline = self._loop.time() + self._limits.exchange
         post = _Post(self, destination, connection, request, head, deadline, told)
         self._busy.add(connection)
         connection.send(head, request.body, deadline, post.ended)
         return post
 
-    def ended(self, post: "_Post", outcome: Answer | SendFailed) -> None:
-        """What was posted is answered, or its connection has ended."""
-        if isinstance(outcome, Cut) and not post.over and not self._closed:
-            self._busy.discard(post.connection)
-            self._post_again(post)
-            return
-        self._give_back(post.destination, post.connection)
-        post.tell(outcome)
-
-    def _post_again(self, post: "_Post") -> None:
-        """The connection had been closed meanwhile, perhaps: use another."""
+    def post_again(self, post: "_Post") -> bool:
+        """The connection of *post* had been closed meanwhile, perhaps: use another, unless nothing
+        is to be sent any more."""
+        if self._closed:
+            return False
+        self._busy.discard(post.connection)
         request = post.request
         post.again = task = self._loop.create_task(
             self._exchange(
@@ -142,6 +133,7 @@ class HttpTransport:
                 post.tell(SendFailed(FailureKind.RESET))
 
         task.add_done_callback(ended)
+        return True
 
     async def _exchange(
         self,
@@ -170,7 +162,7 @@ class HttpTransport:
                 connection.close()
             raise
         finally:
-            self._give_back(destination, connection)
+            self.give_back(destination, connection)
 
     def _answer(
         self, connection: Connection, head: bytes, body: bytes, deadline: float
@@ -188,22 +180,6 @@ class HttpTransport:
             connection.close()
         self._idle.clear()
         self._destinations.clear()
-
-    # Heads.
-
-    def _head(self, request: Request) -> bytes:
-        """The head of *request* (RFC 9112)."""
-        key = (request.target.url, request.headers, request.method)
-        pieces = self._heads.get(key)
-        if pieces is None:
-            target = request.target
-            pieces = _write_head(
-                request, self._dialer.options.of(target).http, self._dialer.proxy_of(target)
-            )
-            if len(self._heads) >= _HEADS:
-                del self._heads[next(iter(self._heads))]
-            self._heads[key] = pieces
-        return b"%b%d%b" % (pieces[0], len(request.body), pieces[1])
 
     # The connections that are kept.
 
@@ -228,10 +204,10 @@ class HttpTransport:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._give_back(destination, turn.result())
+                self.give_back(destination, turn.result())
             raise
 
-    def _give_back(self, destination: "_Destination", connection: Connection | None) -> None:
+    def give_back(self, destination: "_Destination", connection: Connection | None) -> None:
         reusable = connection if connection is not None and connection.reusable else None
         if connection is not None:
             self._busy.discard(connection)
@@ -326,7 +302,12 @@ class _Post:
         """Sends it once more, over another connection."""
 
     def ended(self, outcome: Answer | SendFailed) -> None:
-        self._transport.ended(self, outcome)
+        """It is answered, or its connection has ended."""
+        transport = self._transport
+        if isinstance(outcome, Cut) and not self.over and transport.post_again(self):
+            return
+        transport.give_back(self.destination, self.connection)
+        self.tell(outcome)
 
     def tell(self, outcome: Answer | SendFailed) -> None:
         if not self.over:
@@ -351,27 +332,3 @@ def _resolve(answer: asyncio.Future[Answer], outcome: Answer | SendFailed) -> No
         answer.set_result(outcome)
     else:
         answer.set_exception(outcome)
-
-
-def _write_head(request: Request, version: str, proxy: Proxy | None) -> tuple[bytes, bytes]:
-    """What stands before and behind the length of the body."""
-    target = request.target
-    path = target.path if proxy is None else f"http://{target.authority}{target.path}"
-    before = [
-        f"{request.method} {path} HTTP/{version}",
-        f"Host: {target.authority}",
-        "User-Agent: Dragoman",
-        "Accept-Encoding: identity",
-        "Content-Length: ",
-    ]
-    behind = [f"{name}: {value}" for name, value in request.headers]
-    if version == "1.0":
-        behind.append("Connection: keep-alive")  # RFC 9112, "Keep-Alive Connections": an offer
-    if proxy is not None and proxy.authorization:
-        behind.append(f"Proxy-Authorization: {proxy.authorization}")
-    if _CONTROLS.search("".join(before + behind)):
-        raise ValueError("a control character in a header")
-    return (
-        "\r\n".join(before).encode("latin-1"),
-        "\r\n".join(["", *behind, "", ""]).encode("latin-1"),
-    )

@@ -474,6 +474,15 @@ class TestWhoHasNoLane:
                 assert await transport.send(request) == Answer(202)
                 assert transport.lane(request.target) is None
 
+    async def test_a_header_with_a_control(self) -> None:
+        async with consuming(keeping) as consumer, sending() as transport:
+            plain = message(consumer.url())
+            await transport.send(plain)
+            with pytest.raises(ValueError, match="control"):
+                Mailman(transport).post(Request(plain.target, b"", (("X", "a\nb"),)))
+            assert await Mailman(transport).outcome(plain) == Answer(202)
+            assert consumer.connections == 1
+
     async def test_attachments(self) -> None:
         async with consuming(keeping) as consumer, sending() as transport:
             plain = message(consumer.url())
