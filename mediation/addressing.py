@@ -35,6 +35,15 @@ MAX_REFERENCE_ELEMENTS = 32
 LONGEST_CHARACTER = 4
 """Octets of one character in UTF-8, at most."""
 
+_ADDRESSES = {
+    **{f"{{{wsa.value}}}Address": wsa for wsa in Wsa},
+    # openHAB writes the address in WS-Notification's namespace.
+    **{
+        f"{{{namespace}}}Address": Wsa.V2005_08
+        for namespace in (names.WSN_1_3, names.WSN_1_3_SLASH, names.WSRF_BF)
+    },
+}
+"""Expanded names of the address in an endpoint reference, and the version that it is then in."""
 _FORGERIES = frozenset({*(soap.value for soap in Soap), *WSA_BY_NAMESPACE, names.WSSE, names.WSU})
 _ANONYMOUS = frozenset({*(wsa.anonymous for wsa in Wsa), names.WSA_ANONYMOUS_MISSPELT})
 
@@ -114,13 +123,19 @@ def read_headers(envelope: Envelope, layout: Layout) -> MessageHeaders:
 def _uri(block: etree._Element, name: str, *, verbatim: bool = False) -> str | None:
     whole = whole_text(block)
     text = whole.strip()
-    if len(text) * LONGEST_CHARACTER > MAX_URI and len(text.encode(errors="replace")) > MAX_URI:
+    if _is_too_long(text):
         raise MediationError(
             Reason.HEADER_INVALID, "An addressing header is too long.", names=(f"wsa:{name}",)
         )
     if verbatim and text and not len(block):
         return whole  # A message id is echoed octet for octet.
     return text or None
+
+
+def _is_too_long(text: str) -> bool:
+    if len(text) * LONGEST_CHARACTER <= MAX_URI:
+        return False
+    return len(text.encode(errors="replace")) > MAX_URI
 
 
 def _reply(block: etree._Element, name: str) -> EndpointReference:
@@ -152,24 +167,20 @@ def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> E
     address = ""
     groups: dict[str, list[etree._Element]] = {}
     for child in children:
-        name, namespace = local_name(child), namespace_of(child)
-        version = WSA_BY_NAMESPACE.get(namespace)
-        if name == "Address" and not address:
-            # openHAB writes the address in WS-Notification's namespace.
-            if version is not None or namespace in (
-                names.WSN_1_3,
-                names.WSN_1_3_SLASH,
-                names.WSRF_BF,
-            ):
-                wsa, address = version or Wsa.V2005_08, text_of(child)
-        elif version is not None:
+        version = _ADDRESSES.get(child.tag)
+        if version is not None and not address:
+            wsa, address = version, text_of(child)
+        elif namespace_of(child) in WSA_BY_NAMESPACE:
+            name = local_name(child)
             groups.setdefault(name, []).extend(
                 elements(child) if name.startswith("Reference") else [child]
             )
     if not address or wsa is None:
         raise MediationError(Reason.EPR_INVALID, "An endpoint reference has no address.")
-    if len(address.encode(errors="replace")) > MAX_URI:
+    if _is_too_long(address):
         raise MediationError(Reason.EPR_INVALID, "An address is too long.")
+    if not groups:
+        return EndpointReference(address, wsa)
     return EndpointReference(
         address,
         wsa,
