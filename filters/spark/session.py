@@ -8,8 +8,9 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,16 @@ def session(
     try:
         yield spark
     finally:
+        _stop(spark)
+
+
+def _stop(spark: Any) -> None:
+    """Stop *spark*, even if Ctrl-C came in the middle of what was being said to Java: what is wrong
+    with the connection then must not take the interrupt's place. Java ends with this process."""
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # PySpark's, of an unclean end
         spark.stop()
 
 
