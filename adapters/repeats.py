@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import islice
 
 from mediation import Notification
 
@@ -175,8 +174,9 @@ class Repeats:
     def _forget(self, added: int, now: float, changes: list[Change]) -> None:
         """Forget what is old: a little more than was added, so that no commit has much to
         delete."""
-        for oldest in list(islice(self._generations.values(), added + 1)):
-            if not self._is_needless(oldest, now):
+        for _ in range(added + 1):
+            oldest = next(iter(self._generations.values()), None)
+            if oldest is None or not self._is_needless(oldest, now):
                 break
             self._drop(oldest, changes)
 

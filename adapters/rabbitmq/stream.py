@@ -140,13 +140,12 @@ class Stream(AsyncioConnection):  # type: ignore[misc]  # pika has no types
         super()._init_connection_state()
 
     def _on_data_available(self, data_in: bytes) -> None:
-        if self._frame_buffer or not (self.short_ways or self._rest):
+        if self._frame_buffer or not (self._rest or self.short_ways):
             super()._on_data_available(data_in)
             return
         data = self._rest + data_in if self._rest else data_in
         self._rest = b""
-        at = read = 0
-        """Before *read* all is handed on; from there to *at* lie frames for pika."""
+        at = 0
         while at + START.size <= len(data):
             kind, number, size = START.unpack_from(data, at)
             if size > self._body_max_length:
@@ -155,19 +154,16 @@ class Stream(AsyncioConnection):  # type: ignore[misc]  # pika has no types
             if end > len(data):
                 break
             if kind == METHOD and (channel := self.short_ways.get(number)) is not None:
-                if read < at:
-                    super()._on_data_available(data[read:at])
-                    read = at
                 behind = self._take(channel, data, at, end)
                 if behind is None:
                     break
                 if behind:
                     self.bytes_received += behind - at
-                    at = read = behind
+                    at = behind
                     continue
+            # By itself: pika copies what is behind a frame once more for each.
+            super()._on_data_available(data[at:end])
             at = end
-        if read < at:
-            super()._on_data_available(data[read:at])
         self._rest = data[at:]
 
     def _take(self, channel: ShortWay, data: bytes, at: int, end: int) -> int | None:

@@ -30,11 +30,11 @@ MOST_OCTETS = 4
 UNESCAPED = "CONNECT"
 """Its headers have no escapes (STOMP 1.2, "CONNECT or STOMP Frame")."""
 
-_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", ":": "\\c"})
-_UNESCAPED = {"\\\\": "\\", "\\n": "\n", "\\r": "\r", "\\c": ":"}
+_ESCAPES = (("\\", "\\\\"), ("\n", "\\n"), ("\r", "\\r"), (":", "\\c"))
+"""What stands for what; the backslash first."""
+_UNESCAPED = {escaped: plain for plain, escaped in _ESCAPES}
 _ESCAPE = re.compile(r"\\.")
-_ESCAPED = re.compile(r"[\\\n\r:]")
-_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_LENGTH_LINE = b"\ncontent-length:"
 _LENGTH = re.compile(rb"^content-length:\s*([0-9]{1,10})\s*$", re.MULTILINE)
 _NUL = 0
 
@@ -67,7 +67,9 @@ class Frame(NamedTuple):
 
 def escape(value: str) -> str:
     """*value* as it stands in a header."""
-    return value.translate(_ESCAPES)
+    for plain, escaped in _ESCAPES:
+        value = value.replace(plain, escaped)
+    return value
 
 
 def write_frame(command: str, headers: Mapping[str, str], body: bytes = b"") -> bytes:
@@ -75,14 +77,18 @@ def write_frame(command: str, headers: Mapping[str, str], body: bytes = b"") -> 
 
     ``content-length`` is the caller's: ActiveMQ makes a bytes message of what has one.
     """
-    lines = [command]
-    for name in sorted(headers):
-        value = headers[name]
-        if command != UNESCAPED and _ESCAPED.search(value):
-            value = escape(value)
-        lines.append(f"{name}:{value}")
-    lines.append("\n")
+    names = sorted(headers)
+    values = [headers[name] for name in names]
+    if command != UNESCAPED:
+        values = _escape_all(values)
+    lines = [command, *map("{}:{}".format, names, values), "\n"]
     return b"".join(("\n".join(lines).encode(errors="replace"), body, b"\0"))
+
+
+def _escape_all(values: list[str]) -> list[str]:
+    """All of *values* as they stand in headers: in one go, which costs a third."""
+    escaped = escape("\0".join(values)).split("\0")
+    return escaped if len(escaped) == len(values) else [escape(value) for value in values]
 
 
 def read_frame(octets: bytes, body: int) -> Frame:
@@ -156,14 +162,15 @@ class FrameReader:
         buffer = self._buffer
         here = len(buffer) - start
         if self._body is None:
-            found = _HEAD_END.search(buffer, start + max(0, self._searched - 3))
-            if (found.start() - start if found else here) > self._max_head:
+            behind = _find_body(buffer, start + max(0, self._searched - 3))
+            if (behind - start if behind else here) > self._max_head:
                 raise FrameError(f"a frame's headers exceed {self._max_head} octets")
-            if found is None:
+            if not behind:
                 self._searched = here
                 return None
-            self._body = self._searched = found.end() - start
-            length = _LENGTH.search(buffer, start, found.end())
+            self._body = self._searched = behind - start
+            line = buffer.find(_LENGTH_LINE, start, behind)
+            length = _LENGTH.search(buffer, line + 1, behind) if line >= 0 else None
             if length is not None:
                 self._end = self._body + int(length[1])
         if (here if self._end is None else self._end) - self._body > self._max_body:
@@ -177,3 +184,12 @@ class FrameReader:
         if buffer[start + self._end] != _NUL:
             raise FrameError("a frame does not end where it says")
         return start + self._end
+
+
+def _find_body(buffer: bytearray, start: int) -> int:
+    """Where the body begins: behind the first empty line from *start* on. 0: there is none."""
+    plain = buffer.find(b"\n\n", start)
+    carriage = buffer.find(b"\n\r\n", start, plain if plain >= 0 else len(buffer))
+    if carriage >= 0:
+        return carriage + 3
+    return plain + 2 if plain >= 0 else 0

@@ -194,6 +194,37 @@ async def test_what_no_message_can_carry_is_refused(broker: RabbitMQ, name: str)
         assert (await Inbox(adapter, SECONDS).take(1))[0].notification == large
 
 
+async def test_messages_of_any_size_keep_their_order(broker: RabbitMQ, name: str) -> None:
+    """A frame carries 128 KiB, less its eight octets."""
+    sizes = [131_064 + around for around in (-1, 0, 1, 8)] + [9, 300_000, 1_900_000, 10]
+    sent = [
+        replace(storm(number), payload=b"<n>" + b"x" * (size - 7) + b"</n>")
+        for number, size in enumerate(sizes)
+    ]
+    async with running(broker.url, name) as adapter:
+        await adapter.publish(sent)
+        taken = await Inbox(adapter, SECONDS).take(len(sent))
+    assert [one.notification for one in taken] == sent
+
+
+async def test_headers_of_any_type_change_no_order(
+    broker: RabbitMQ, name: str, channel: Any
+) -> None:
+    """Messages with other than texts are read by pika, the others past it."""
+    kinds: list[dict[str, Any]] = [{"n": 1}, {"n": "1"}, {}, {"list": [1]}, {"x-death": []}]
+    async with running(broker.url, name) as adapter:
+        for number in range(100):
+            channel.basic_publish(
+                name,
+                "dragoman.adhoc.storm",
+                f"<n>{number}</n>".encode(),
+                pika.BasicProperties(headers=kinds[number % len(kinds)]),
+            )
+        taken = await Inbox(adapter, SECONDS).take(100)
+    bodies = [one.notification.payload for one in taken]
+    assert bodies == [f"<n>{number}</n>".encode() for number in range(100)]
+
+
 async def test_hundreds_of_interests(broker: RabbitMQ, name: str) -> None:
     interests = [Interest(Expression(f"storm{number}", TOPIC_FULL)) for number in range(300)]
     async with asyncio.timeout(SECONDS), running(broker.url, name, *interests) as adapter:
