@@ -21,7 +21,7 @@ from gateway.delivery.backlogs import MOST, MOST_OCTETS, Backlogs, take_up
 from gateway.delivery.ledger import CROWD, RETRY, Law, Ledger
 from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Schedule, Verdict, failed, judge
-from gateway.delivery.sender import SLOTS, Sender
+from gateway.delivery.sender import SLOTS, STALLED, Sender
 from gateway.delivery.shares import Share, next_position
 from gateway.egress import (
     Answer,
@@ -41,15 +41,13 @@ from mediation import delivery_id, render
 
 PATIENCE = 1.0
 """Seconds after which a delivery that is not made is held."""
-HURRY = 0.05
-"""The same, at least, while half of the messaging system's window is unsettled, or half of what may
-lie in memory does: whom it all waits for must not hold the others up."""
+HURRY, LATE = 0.05, 0.1
+"""The same, at least, for an attempt and for a message, while half of the messaging system's window
+is unsettled or half of what may lie in memory does: whom it waits for must not hold up others."""
 HURRY_FACTOR = 8.0
-"""Then a delivery is late that takes so many times as long as the answered attempts do: when it is
-this process that is busy, all take long and nobody is late."""
+"""Then an attempt hangs that takes so many times as long as the answered ones do: when it is this
+process that is busy, all take long and none hangs."""
 SWEEP = 0.05
-STALLED = 0.025
-"""A sweep that is so much later than it should be says nothing: answers may lie in our sockets."""
 RESTING = 256
 """Outboxes that are kept though nothing is under way, because more is likely to come."""
 HOPELESS = 5 * 86400.0
@@ -192,7 +190,7 @@ class Courier:
             self._sweep_later()
         if waiting:
             for outbox in waiting:
-                if not outbox.stored:
+                if outbox.live or not outbox.stored:
                     self._backlogs.hold_outbox(outbox)
             self._backlogs.hold_message(message, waiting, position, wall)
         self.ledger.release(message)
@@ -205,7 +203,7 @@ class Courier:
     def _must_wait(self, outbox: Outbox) -> bool:
         """Whether what comes for *outbox* goes to the store at once."""
         return (
-            outbox.stored
+            (outbox.stored and not outbox.catches_up)
             or len(outbox.live) + len(outbox.flying) >= self._window
             or outbox.breaker.open
             or outbox.destination.congested
@@ -214,7 +212,7 @@ class Courier:
 
     @property
     def patience(self) -> float:
-        """Seconds after which a delivery, or an attempt, is late."""
+        """Seconds after which an attempt hangs."""
         crowded = self.ledger.live > CROWD // 2 and self.ledger.messages > 1
         if self.ledger.messages < self._half and not crowded:
             return PATIENCE
@@ -230,7 +228,7 @@ class Courier:
         """Messages that are late go to the store, for whom they wait."""
         now = self._loop.time()
         stalled = now > self._sweep_at + STALLED
-        old = now - (PATIENCE if stalled else self.patience)
+        old = now - (PATIENCE if stalled else max(LATE, self.patience))
         for message in list(self._messages):
             if message.pending == 0:
                 del self._messages[message]
@@ -407,6 +405,7 @@ class Courier:
                     waiting.owner.hangs(waiting)
         else:
             outbox.smooth = True
+            outbox.pace += 0.2 * (now - parcel.started - outbox.pace)
             entry.failing_attempts, entry.failing_since = 0, None
             outbox.breaker.succeeded()
         if parcel.state is State.HOLDING:
@@ -439,10 +438,24 @@ class Courier:
             pass  # It was forgotten.
         elif outbox.idle:
             self._rest(outbox)
-        elif first or not outbox.ready:
+        elif first or not (outbox.ready or self._goes_on(outbox)):
             self._ready(outbox, first=first)
         if first:
             self.sender.turn(outbox.destination)
+
+    def _goes_on(self, outbox: Outbox) -> bool:
+        """Start what *outbox* has in memory, where that stands behind nothing and nobody, as
+        `accept` does; whether it was."""
+        if (
+            not outbox.live or outbox.stored or outbox.loaded or outbox.loading or outbox.queued
+            or outbox.breaker.until is not None or outbox.entry.silent or not self._may_go(outbox)
+        ):  # fmt: skip
+            return False
+        parcel = outbox.live.popleft()
+        if not self.sender.start(parcel):
+            outbox.live.appendleft(parcel)
+            return False
+        return True
 
     def _rest(self, outbox: Outbox) -> None:
         """Nothing is under way for *outbox*: it goes, or stays a while with few others."""
@@ -502,6 +515,7 @@ class Courier:
                 outbox.until = self._loop.time() + parcel.due - wall
             if parcel.state is State.HELD:
                 self._backlogs.postpone(parcel)
+                self._backlogs.hold_outbox(outbox)  # What stands behind it in memory.
             else:
                 self._backlogs.hold_outbox(outbox, first=parcel)
         self._check_hopeless(outbox.entry)

@@ -109,15 +109,15 @@ class Parcel:
 
 
 class Outbox:
-    """What is under way for one subscription, in order. It exists only while something is.
+    """What is under way for one subscription, in order.
 
-    Either all waits in ``live``, or there are rows in the store (``held``, ``holding``), and then
-    everything new goes there too, and what is sent was loaded from it.
+    Rows of the store (``held``, ``holding``) come first, by way of ``loaded``; then what is in
+    ``live``. While many rows wait, or their consumer is in trouble, what is new becomes rows too.
     """
 
     __slots__ = (
         "breaker", "destination", "entry", "flying", "held", "holding", "lane", "live", "loaded",
-        "loading", "octets", "owner", "queued", "smooth", "timer", "until", "wake_at",
+        "loading", "octets", "owner", "pace", "queued", "smooth", "timer", "until", "wake_at",
     )  # fmt: skip
 
     def __init__(
@@ -150,11 +150,20 @@ class Outbox:
         self.queued = False
         self.smooth = False
         """The last attempt succeeded: more than one is loaded at a time."""
+        self.pace = 0.0
+        """Seconds that an attempt takes, on a moving average."""
 
     @property
     def stored(self) -> bool:
         """Whether something of it waits in the store, or is about to."""
         return bool(self.held or self.holding)
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether what waits in the store will soon be gone, so that what is new may stay in memory
+        behind it: a consumer that was late once shall not have all of a broker's queue moved into
+        the store."""
+        return self.smooth and self.width == 1 and (self.held + self.holding) * self.pace <= SOON
 
     @property
     def ready(self) -> bool:
@@ -185,6 +194,8 @@ class Outbox:
         )  # fmt: skip
 
 
+SOON = 1.0
+"""Seconds within which what waits in the store can be sent."""
 UNORDERED_WIDTH = 8
 LANE_WIDTH = 8
 WINDOW = 32

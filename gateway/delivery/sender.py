@@ -25,6 +25,9 @@ CUT_AFTER = 3.0
 """Seconds after which an attempt that hangs is given up, when there is too much under way."""
 TICK = 0.05
 """Seconds; no patience is shorter."""
+STALLED = 0.025
+"""When a timer rings so much too late, it is this process that hung: answers may lie in its sockets
+that it has not read."""
 
 _NOT_POSTED = failed(SendFailed(FailureKind.RESET))
 _log = structlog.get_logger("dragoman.delivery")
@@ -80,6 +83,9 @@ class Sender:
         self._octets = 0
         self._cut: set[Parcel] = set()
         self._ticking = False
+        self._tick_at = 0.0
+        self._stalled = False
+        """The last tick was too late to tell anything; the next one counts, however late."""
         self._pumping = False
         self.stopped = False
         self.attempts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
@@ -216,8 +222,7 @@ class Sender:
             outbox.queued = True
             outbox.destination.queue.append(outbox)
         if not self._ticking:
-            self._ticking = True
-            self._loop.call_later(TICK, self._tick)
+            self._tick_later()
 
     def _post(self, parcel: Parcel) -> Posted | None:
         try:
@@ -270,9 +275,19 @@ class Sender:
             self._slots += 1
         parcel.outbox.destination.active -= 1
 
+    def _tick_later(self) -> None:
+        self._ticking = True
+        self._tick_at = self._loop.time() + TICK
+        self._loop.call_at(self._tick_at, self._tick)
+
     def _tick(self) -> None:
         """Attempts that hang give their slots back, and tell their owner."""
         now = self._loop.time()
+        stalled = now > self._tick_at + STALLED and not self._stalled
+        self._stalled = stalled
+        if stalled:
+            self._tick_later()
+            return
         patiences: dict[Owner, float] = {}
         freed = False
         for parcel in list(self._flying):
@@ -294,9 +309,9 @@ class Sender:
                     waiting.owner.hangs(waiting)
         if self._octets >= self._max_octets:
             self._make_place(now)
-        self._ticking = bool(self._flying)
-        if self._ticking:
-            self._loop.call_later(TICK, self._tick)
+        self._ticking = False
+        if self._flying:
+            self._tick_later()
         if freed:
             self._pump()
 

@@ -145,6 +145,37 @@ async def test_slow_consumer_has_its_messages_in_the_store_while_others_wait(
 
 
 @on_each_store
+async def test_consumer_that_was_late_once_catches_up(store_url: str, sinks: Consumers) -> None:
+    """What it could not take goes to the store; what comes when it takes messages again does not."""
+    consumer = sinks.add()
+    async with engine(store_url, prefetch=16, window=16) as run:
+        await run.subscribe(consumer.url)
+        held: list[int] = []
+
+        def late_once(connection: Connection, receipt: Receipt) -> None:
+            number = int(receipt.number)
+            if run.letters[number - 1].settled:  # Before it was answered.
+                held.append(number)
+            if number == 100:
+                asyncio.get_running_loop().call_later(0.5, connection.answer, 202)
+            else:
+                connection.answer(202)
+
+        def has_room() -> bool:
+            unsettled = sum(not letter.settled for letter in run.letters[-64:])
+            return unsettled < 16 and len(run.letters) - consumer.count < 40
+
+        consumer.behaviour = late_once
+        for number in range(1, 801):
+            await until(has_room)
+            run.publish(number)
+        assert await consumer.have(800) == numbered(800)
+        await run.at_rest(delivered=800)
+        assert 101 in held
+        assert len(held) < 400
+
+
+@on_each_store
 async def test_hung_attempt_is_held_and_not_repeated(run: Engine, sinks: Consumers) -> None:
     """After a second its message is settled; the answer that comes at last removes the row."""
     consumer = sinks.add(hang)
