@@ -69,8 +69,9 @@ class ShortWay(Protocol):
 class Stream(AsyncioConnection):  # type: ignore[misc]  # pika has no types
     """A connection of pika's that runs in the event loop.
 
-    pika gives its transport each frame by itself, and takes one apart through six layers: a
-    message published and confirmed took 55 us of processor time, 30 of them here.
+    pika gives its transport each frame by itself, and takes one apart through six layers. Past it
+    a message of 1 KiB is published and confirmed in 20 us of processor time, and consumed and
+    acknowledged in 30; through it that took 55 each.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:

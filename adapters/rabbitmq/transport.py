@@ -1,7 +1,7 @@
 """The event loop's own transports under pika.
 
-pika brings one that reads 4 KiB at a time, and waits for the socket to be writable before each
-write: four system calls a message, and one more turn of the loop.
+pika brings one that reads 4 KiB at a time, which are three messages, and waits for the socket to be
+writable before each write: two more system calls, and one more turn of the loop.
 """
 
 import asyncio
