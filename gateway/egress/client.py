@@ -304,7 +304,7 @@ class _Post:
     def ended(self, outcome: Answer | SendFailed) -> None:
         """It is answered, or its connection has ended."""
         transport = self._transport
-        if isinstance(outcome, Cut) and not self.over and transport.post_again(self):
+        if isinstance(outcome, Cut) and transport.post_again(self):
             return
         transport.give_back(self.destination, self.connection)
         self.tell(outcome)

@@ -160,7 +160,7 @@ class Connection(asyncio.Protocol):
             self._last = True
         if self._whole:
             answer = self._answer()
-            if self._octets == len(data) <= _KNOWN and not self._last:
+            if self._octets == len(data) <= _KNOWN:
                 self._known = (data, answer)
             self._finish(answer)
         elif self._octets > (limit if self._headed else self._limits.head):

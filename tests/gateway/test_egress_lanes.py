@@ -432,6 +432,19 @@ class TestAnswersThatComeAgain:
                     assert outcome == Answer(202)
                 assert consumer.connections == connections
 
+    async def test_a_body_that_looks_like_one(self) -> None:
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await saying(ACCEPTED, ACCEPTED)(reader, writer)
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(ACCEPTED))
+            await asyncio.sleep(0.05)  # So that the body comes alone.
+            writer.write(ACCEPTED)
+            await reader.read()
+
+        async with consuming(handler) as consumer, sending() as transport:
+            for expected in (Answer(202), Answer(202), Answer(200, ACCEPTED)):
+                assert await sent(transport, message(consumer.url())) == expected
+
     async def test_octets_behind_one_are_out_of_turn(self) -> None:
         handler = saying(ACCEPTED, ACCEPTED, ACCEPTED + BUSY)
         async with consuming(handler) as consumer, sending() as transport:
