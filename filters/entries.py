@@ -34,8 +34,20 @@ class Matching(Generic[Key]):
     deferred: list[Deferred[Key]] = field(default_factory=list)
 
 
-class Several(dict[Key, None]):
-    """The keys of one filter where they are several; a single one is kept as it is."""
+class Several(dict[Key, Key]):
+    """The keys of one filter where they are many, each by itself."""
+
+    __slots__ = ()
+
+
+class Few(list[Key]):
+    """The keys of one filter where they are more than one, and not many: a dictionary would take
+    three times the memory. A single one is kept as it is."""
+
+    __slots__ = ()
+
+
+MANY = 8
 
 
 class Nobody:
@@ -44,7 +56,7 @@ class Nobody:
 
 NOBODY: Final = Nobody()
 
-Held: TypeAlias = Key | Several[Key] | Nobody
+Held: TypeAlias = Key | Few[Key] | Several[Key] | Nobody
 
 
 def join(held: Held[Key], key: Key) -> Held[Key]:
@@ -52,24 +64,37 @@ def join(held: Held[Key], key: Key) -> Held[Key]:
     if isinstance(held, Nobody):
         return key
     if isinstance(held, Several):
-        held[key] = None
+        held[key] = key
         return held
-    both: Several[Key] = Several()
-    both[held] = both[key] = None
-    return both
+    if not isinstance(held, Few):
+        return Few((held, key))
+    held.append(key)
+    return held if len(held) < MANY else Several(zip(held, held, strict=True))
+
+
+def object_of(held: Held[Key], key: Key) -> Key:
+    """The object in *held* that equals *key*, which is in it."""
+    if isinstance(held, Several):
+        return held[key]
+    if isinstance(held, Few):
+        return held[held.index(key)]
+    return key if isinstance(held, Nobody) else held
 
 
 def leave(held: Held[Key], key: Key) -> Held[Key]:
     """*held* without *key*, which is in it."""
     if isinstance(held, Several):
         del held[key]
-        return held if len(held) > 1 else next(iter(held))
+        return held if len(held) >= MANY // 2 else Few(held)
+    if isinstance(held, Few):
+        held.remove(key)
+        return held if len(held) > 1 else held[0]
     return NOBODY
 
 
 def extend(keys: list[Key], held: Held[Key]) -> None:
     """Add those of *held* to *keys*."""
-    if isinstance(held, Several):
+    if isinstance(held, Few | Several):
         keys.extend(held)
     elif not isinstance(held, Nobody):
         keys.append(held)
@@ -83,11 +108,11 @@ def extend_all(
         # Only the compiled engine packs them, so it is there.
         from filters.matching._kernel import keys_of
 
-        keys += keys_of(numbers, all_held, Several, NOBODY)
+        keys += keys_of(numbers, all_held, Few, Several, NOBODY)
         return
     for number in numbers:
         held = all_held[number]
-        if held.__class__ is Several:
+        if held.__class__ is Few or held.__class__ is Several:
             keys.extend(held)
         elif held is not NOBODY:
             keys.append(held)  # type: ignore[arg-type]

@@ -18,12 +18,14 @@ from filters.entries import (
     Contents,
     Entry,
     Group,
+    Held,
     Matching,
     Nobody,
     Number,
     extend,
     join,
     leave,
+    object_of,
 )
 from filters.evaluation import Evaluation
 from filters.events import PAYLOAD, Event, View
@@ -86,8 +88,12 @@ class FilterSet(Generic[Key]):
         contents, others = contents_of(filter)
         conditions = conditions_of(others, self._compilers)
         numbers = self._number(contents)
-        if key in self._places:
-            self.remove(key)
+        former = self._places.get(key)
+        if former is not None:
+            # Not out of the dictionary and in again, which would make it grow. It keeps the key
+            # that it has, and so do we.
+            key = object_of(self._held(former), key)
+            self._leave(key, former)
         group = self._groups.get(filter.topics)
         if group is None:
             group = self._groups[filter.topics] = Group(filter.topics, patterns)
@@ -106,21 +112,7 @@ class FilterSet(Generic[Key]):
         Raises:
             KeyError: It has none.
         """
-        place = self._places.pop(key)
-        if isinstance(place, Group):
-            group = place
-            group.held = leave(group.held, key)
-        elif isinstance(place, Entry):
-            group = place.group
-            place.held = leave(place.held, key)
-            if isinstance(place.held, Nobody):
-                self._displace(place)
-        else:
-            group = self._groups[()]
-            self._remove_alone(key, group, place)
-        if isinstance(group.held, Nobody) and not group.views and not group.entries:
-            del self._groups[group.topics]
-            self._topics.remove(group)
+        self._leave(key, self._places.pop(key))
 
     def match(self, event: Event) -> list[Key]:
         """The keys of all filters that *event* matches, each once, in no particular order.
@@ -167,6 +159,26 @@ class FilterSet(Generic[Key]):
             all(pattern.overlaps(wanted) for pattern in group.patterns)
             for group in self._groups.values()
         )
+
+    def _held(self, place: Entry[Key] | Group[Key] | int) -> Held[Key]:
+        return self._contents[PAYLOAD].alone[place] if isinstance(place, int) else place.held
+
+    def _leave(self, key: Key, place: Entry[Key] | Group[Key] | int) -> None:
+        """Take *key* from where it is held."""
+        if isinstance(place, Group):
+            group = place
+            group.held = leave(group.held, key)
+        elif isinstance(place, Entry):
+            group = place.group
+            place.held = leave(place.held, key)
+            if isinstance(place.held, Nobody):
+                self._displace(place)
+        else:
+            group = self._groups[()]
+            self._remove_alone(key, group, place)
+        if isinstance(group.held, Nobody) and not group.views and not group.entries:
+            del self._groups[group.topics]
+            self._topics.remove(group)
 
     def _read(self, event: Event, view: View) -> etree._Element | None:
         """The root element of *view*, or None where the view is none."""

@@ -1,3 +1,5 @@
+import random
+import sys
 import time
 from pathlib import Path
 
@@ -319,3 +321,34 @@ def test_published_filters_over_real_messages(shared: Path) -> None:
         assert sorted(set_.match(Event(octets))) == expected
         hits += len(expected)
     assert hits > 5_000
+
+
+@pytest.mark.parametrize("engine", [None, "reference"])
+def test_keys_of_one_filter_come_and_go(engine: str | None) -> None:
+    chance = random.Random("keys")
+    filters: FilterSet[int] = FilterSet(engine=engine)
+    event = Event(b"<a><b>x</b></a>")
+    texts = ["/a[b='x']", "/a", "/a[b='y']"]
+    held: dict[int, str] = {}
+    for number in range(600):
+        key = chance.randrange(40 if number < 300 else 12)
+        if key in held and chance.random() < 0.4:
+            filters.remove(key)
+            del held[key]
+        else:
+            held[key] = chance.choice(texts)
+            filters.add(key, Filter(contents=(Expression(held[key]),)))
+        assert sorted(filters.match(event)) == sorted(
+            key for key, text in held.items() if text != texts[2]
+        )
+        assert len(filters) == len(held)
+
+
+def test_replacing_filters_takes_no_memory() -> None:
+    filters: FilterSet[int] = FilterSet()
+    for key in range(2_000):
+        filters.add(key, Filter(contents=(Expression(f"/a[b='{key}']"),)))
+    before = sys.getsizeof(filters._places)
+    for number in range(5_000):
+        filters.add(number % 2_000, Filter(contents=(Expression(f"/a[b='{number}']"),)))
+    assert sys.getsizeof(filters._places) == before

@@ -2,6 +2,7 @@
 // slots.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -59,21 +60,55 @@ inline uint64_t hash_words(const Words& words) {
                        words.size() * sizeof(uint32_t));
 }
 
+// Make room for some *more*. Vectors grow by a quarter: with a hundred thousand filters, what lies
+// idle counts more than how often things move.
+template <typename T>
+void reserve_for(std::vector<T>& vector, size_t more) {
+    const size_t wanted = vector.size() + more;
+    if (wanted > vector.capacity()) vector.reserve(std::max(wanted, vector.size() / 4 * 5 + 16));
+}
+
+// The slots of a hash table with linear probing, whose number grows by a quarter, too.
+class Slots {
+  public:
+    // Where the search for a hash begins: its upper bits say so.
+    size_t home(uint64_t hash) const { return size_t(__uint128_t(hash) * size_ >> 64); }
+    size_t after(size_t at) const { return at + 1 == size_ ? 0 : at + 1; }
+
+    // Whether what is at *next*, whose search begins at *home*, may move back to *at*.
+    bool may_move(size_t at, size_t next, size_t home) const {
+        return at <= next ? home <= at || home > next : home <= at && home > next;
+    }
+
+    size_t size() const { return size_; }
+    void resize(size_t size) { size_ = size; }
+
+    // How many there should be for one more than *count*; at least as many as there are.
+    size_t wanted(size_t count) const {
+        return (count + 1) * 4 > size_ * 3 ? std::max<size_t>(16, size_ / 4 * 5) : size_;
+    }
+    bool is_sparse(size_t count) const { return size_ > 64 && count * 3 < size_; }
+    size_t reduced() const { return size_ / 3 * 2; }
+
+  private:
+    size_t size_ = 0;
+};
+
 // 64-bit keys to 32-bit values; linear probing, deletion by moving back.
 class NumberMap {
   public:
     uint32_t find(uint64_t key) const {
         if (!count_) return NONE;
-        for (size_t at = hash_number(key) & mask_;; at = (at + 1) & mask_) {
+        for (size_t at = slots_.home(hash_number(key));; at = slots_.after(at)) {
             if (values_[at] == NONE) return NONE;
             if (keys_[at] == key) return values_[at];
         }
     }
 
     void set(uint64_t key, uint32_t value) {
-        if ((count_ + 1) * 4 > keys_.size() * 3) resize(keys_.empty() ? 16 : keys_.size() * 2);
-        size_t at = hash_number(key) & mask_;
-        while (values_[at] != NONE && keys_[at] != key) at = (at + 1) & mask_;
+        if (const size_t size = slots_.wanted(count_); size != slots_.size()) resize(size);
+        size_t at = slots_.home(hash_number(key));
+        while (values_[at] != NONE && keys_[at] != key) at = slots_.after(at);
         if (values_[at] == NONE) ++count_;
         keys_[at] = key;
         values_[at] = value;
@@ -81,12 +116,11 @@ class NumberMap {
 
     void erase(uint64_t key) {
         if (!count_) return;
-        size_t at = hash_number(key) & mask_;
-        while (values_[at] != NONE && keys_[at] != key) at = (at + 1) & mask_;
+        size_t at = slots_.home(hash_number(key));
+        while (values_[at] != NONE && keys_[at] != key) at = slots_.after(at);
         if (values_[at] == NONE) return;
-        for (size_t next = (at + 1) & mask_; values_[next] != NONE; next = (next + 1) & mask_) {
-            size_t home = hash_number(keys_[next]) & mask_;
-            if (((next - home) & mask_) >= ((next - at) & mask_)) {
+        for (size_t next = slots_.after(at); values_[next] != NONE; next = slots_.after(next)) {
+            if (slots_.may_move(at, next, slots_.home(hash_number(keys_[next])))) {
                 keys_[at] = keys_[next];
                 values_[at] = values_[next];
                 at = next;
@@ -94,7 +128,7 @@ class NumberMap {
         }
         values_[at] = NONE;
         --count_;
-        if (keys_.size() > 64 && count_ * 8 < keys_.size()) resize(keys_.size() / 2);
+        if (slots_.is_sparse(count_)) resize(slots_.reduced());
     }
 
     size_t size() const { return count_; }
@@ -102,7 +136,8 @@ class NumberMap {
     void clear() noexcept {
         std::vector<uint64_t>().swap(keys_);
         std::vector<uint32_t>().swap(values_);
-        count_ = mask_ = 0;
+        slots_ = Slots();
+        count_ = 0;
     }
 
   private:
@@ -111,11 +146,11 @@ class NumberMap {
         std::vector<uint32_t> values(size, NONE);
         keys.swap(keys_);
         values.swap(values_);
-        mask_ = size - 1;
+        slots_.resize(size);
         for (size_t from = 0; from < keys.size(); ++from) {
             if (values[from] == NONE) continue;
-            size_t at = hash_number(keys[from]) & mask_;
-            while (values_[at] != NONE) at = (at + 1) & mask_;
+            size_t at = slots_.home(hash_number(keys[from]));
+            while (values_[at] != NONE) at = slots_.after(at);
             keys_[at] = keys[from];
             values_[at] = values[from];
         }
@@ -123,7 +158,8 @@ class NumberMap {
 
     std::vector<uint64_t> keys_;
     std::vector<uint32_t> values_;
-    size_t count_ = 0, mask_ = 0;
+    Slots slots_;
+    size_t count_ = 0;
 };
 
 // Hashes to numbers whose equality the caller judges (the keys lie elsewhere).
@@ -132,56 +168,58 @@ class HashIndex {
     template <typename Same>
     uint32_t find(uint32_t hash, Same same) const {
         if (!count_) return NONE;
-        for (size_t at = hash & mask_;; at = (at + 1) & mask_) {
-            const Slot& slot = slots_[at];
-            if (slot.number == NONE) return NONE;
-            if (slot.hash == hash && same(slot.number)) return slot.number;
+        for (size_t at = home(hash);; at = slots_.after(at)) {
+            const Row& row = rows_[at];
+            if (row.number == NONE) return NONE;
+            if (row.hash == hash && same(row.number)) return row.number;
         }
     }
 
     void add(uint32_t hash, uint32_t number) {
-        if ((count_ + 1) * 4 > slots_.size() * 3) resize(slots_.empty() ? 16 : slots_.size() * 2);
-        size_t at = hash & mask_;
-        while (slots_[at].number != NONE) at = (at + 1) & mask_;
-        slots_[at] = {hash, number};
+        if (const size_t size = slots_.wanted(count_); size != slots_.size()) resize(size);
+        size_t at = home(hash);
+        while (rows_[at].number != NONE) at = slots_.after(at);
+        rows_[at] = {hash, number};
         ++count_;
     }
 
     void erase(uint32_t hash, uint32_t number) {
-        size_t at = hash & mask_;
-        while (slots_[at].number != number) at = (at + 1) & mask_;
-        for (size_t next = (at + 1) & mask_; slots_[next].number != NONE;
-             next = (next + 1) & mask_) {
-            size_t home = slots_[next].hash & mask_;
-            if (((next - home) & mask_) >= ((next - at) & mask_)) {
-                slots_[at] = slots_[next];
+        size_t at = home(hash);
+        while (rows_[at].number != number) at = slots_.after(at);
+        for (size_t next = slots_.after(at); rows_[next].number != NONE;
+             next = slots_.after(next)) {
+            if (slots_.may_move(at, next, home(rows_[next].hash))) {
+                rows_[at] = rows_[next];
                 at = next;
             }
         }
-        slots_[at].number = NONE;
+        rows_[at].number = NONE;
         --count_;
-        if (slots_.size() > 64 && count_ * 8 < slots_.size()) resize(slots_.size() / 2);
+        if (slots_.is_sparse(count_)) resize(slots_.reduced());
     }
 
   private:
-    struct Slot {
+    struct Row {
         uint32_t hash, number;
     };
 
+    size_t home(uint32_t hash) const { return slots_.home(uint64_t(hash) << 32); }
+
     void resize(size_t size) {
-        std::vector<Slot> slots(size, Slot{0, NONE});
-        slots.swap(slots_);
-        mask_ = size - 1;
-        for (const Slot& slot : slots) {
-            if (slot.number == NONE) continue;
-            size_t at = slot.hash & mask_;
-            while (slots_[at].number != NONE) at = (at + 1) & mask_;
-            slots_[at] = slot;
+        std::vector<Row> rows(size, Row{0, NONE});
+        rows.swap(rows_);
+        slots_.resize(size);
+        for (const Row& row : rows) {
+            if (row.number == NONE) continue;
+            size_t at = home(row.hash);
+            while (rows_[at].number != NONE) at = slots_.after(at);
+            rows_[at] = row;
         }
     }
 
-    std::vector<Slot> slots_;
-    size_t count_ = 0, mask_ = 0;
+    std::vector<Row> rows_;
+    Slots slots_;
+    size_t count_ = 0;
 };
 
 // Numbered slots; a number that was let go of is used again, the lowest ones are not preferred.
@@ -190,6 +228,7 @@ class Pool {
   public:
     uint32_t add(T value) {
         if (free_.empty()) {
+            reserve_for(slots_, 1);
             slots_.push_back(std::move(value));
             return uint32_t(slots_.size() - 1);
         }

@@ -348,8 +348,8 @@ cdef array.array _packed(vector[uint32_t]& found):
     return numbers
 
 
-def keys_of(array.array numbers, list held, type several, object nobody):
-    """What *held* has at *numbers*, but for *nobody*; of those that are *several*, each."""
+def keys_of(array.array numbers, list held, type few, type several, object nobody):
+    """What *held* has at *numbers*, but for *nobody*; of those that are *few* or *several*, each."""
     cdef list keys = []
     cdef Py_ssize_t at, count = len(numbers), places = len(held)
     cdef const uint32_t* number = <const uint32_t*>numbers.data.as_uints
@@ -362,7 +362,7 @@ def keys_of(array.array numbers, list held, type several, object nobody):
         key = <object>PyList_GET_ITEM(held, number[at])
         if key is nobody:
             continue
-        if type(key) is several:
+        if type(key) is few or type(key) is several:
             keys.extend(key)
         else:
             keys.append(key)

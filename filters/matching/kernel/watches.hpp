@@ -25,7 +25,10 @@ class Watches {
     void welcome(uint32_t fact) {
         Side& side = side_of(fact);
         const uint32_t index = index_of(fact);
-        if (side.rows.size() <= index) side.rows.resize(index + 1);
+        if (side.rows.size() <= index) {
+            reserve_for(side.rows, index + 1 - side.rows.size());
+            side.rows.resize(index + 1);
+        }
         side.rows[index] = Row();
         side.watched.reserve(side.rows.size());
         side.watched.erase(index);
@@ -172,6 +175,7 @@ class Watches {
         if (free_.size() <= power) free_.resize(power + 1);
         if (free_[power].empty()) {
             const uint32_t offset = uint32_t(words_.size());
+            reserve_for(words_, capacity(power));
             words_.resize(words_.size() + capacity(power));
             return offset;
         }
