@@ -596,6 +596,10 @@ class Courier:
             if outbox.held:
                 self._backlogs.bound(outbox, by_age=True)
 
+    async def counted(self) -> None:
+        """Have the store know the counts of this moment, if it can in one."""
+        await self.ledger.counted()
+
     async def law(self) -> Law:
         """The conservation law, now."""
         durable, held, dead_letters = await self._store.submit(totals.overall)

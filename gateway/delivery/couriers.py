@@ -73,6 +73,10 @@ class Couriers:
         for courier in self._of.values():
             courier.clear_old()
 
+    async def counted(self) -> None:
+        """As `Courier.counted`."""
+        await asyncio.gather(*(courier.counted() for courier in self._of.values()))
+
     async def law(self) -> Law:
         """The conservation law over the store and what is in this gateway's memory."""
         durable, held, dead_letters = await self._store.submit(totals.overall)

@@ -10,6 +10,7 @@ the order in which it happened, whatever happens to the store.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -270,6 +271,15 @@ class Ledger:
                 setattr(self.uncommitted, name, left)
 
         self._queue.append((operation, committed))
+
+    async def counted(self, seconds: float = COUNTED) -> None:
+        """Wait until what is counted by now is committed, or for *seconds*."""
+        done = asyncio.Event()
+        self.submit(lambda _: None, lambda _: done.set())
+        if not self._abandoned:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await done.wait()
 
     async def drained(self) -> None:
         """Wait until all that was asked for, and all counts, are committed."""

@@ -129,6 +129,7 @@ def api_routes(gateway: "Gateway") -> APIRouter:
         """One subscription, with what became of its deliveries."""
         entry = found(id)
         view = _view(entry)
+        await gateway.courier.counted()
         counted = await gateway.store.submit(partial(totals.read, subscription=id))
         view.counts = Counts(
             matched=counted.matched,
