@@ -93,7 +93,7 @@ class Engine {
         if (is_presence(fact)) return fact;
         const uint32_t table = atoms_[fact].table;
         if (atoms_.table(table).atoms == 1) firing_.add_table(table);
-        firing_.unlearn(fact);
+        firing_.add_atom(fact);
         if (!counted && trie_[node].counted) firing_.count(node);
         return fact;
     }
@@ -181,7 +181,7 @@ class Engine {
     void drop(uint32_t atom) {
         const uint32_t node = atoms_[atom].node, table = atoms_[atom].table;
         const bool counted = trie_[node].counted;
-        firing_.unlearn(atom);
+        firing_.drop_atom(atom);
         if (atoms_.table(table).atoms == 1) firing_.drop_table(table);
         atoms_.erase(atom);
         if (counted && !trie_[node].counted) firing_.count(node);

@@ -97,15 +97,17 @@ class Firing {
 
     // ---- between messages: what agendas know is mended where it stands
 
-    // An atom is new, or about to go: what was remembered of its value is wrong.
-    void unlearn(uint32_t number) {
-        const Atom& atom = atoms_[number];
-        if (!memory_.size()) return;
-        const Table& table = atoms_.table(atom.table);
-        if (!is_hashed(table.aspect.kind)) return;
-        each_agenda_at(table.node, [&](Agenda& agenda) {
-            const auto group = agenda.find(table.aspect);
-            if (group != agenda.groups.end()) memory_.unlearn(group->key, atom.key);
+    // An atom is new, in a table that agendas have: values that are known lead to it.
+    void add_atom(uint32_t number) {
+        each_memory_of(number, [&](uint64_t group, uint64_t value) {
+            memory_.add(group, value, atoms_.lead(number));
+        });
+    }
+
+    // An atom is about to go.
+    void drop_atom(uint32_t number) {
+        each_memory_of(number, [&](uint64_t group, uint64_t value) {
+            memory_.erase(group, value, number);
         });
     }
 
@@ -215,6 +217,18 @@ class Firing {
     // Null where nothing is known yet.
     Agenda* agenda_of(uint32_t state) {
         return state < agendas_.size() && !agendas_[state].stale ? &agendas_[state] : nullptr;
+    }
+
+    // Call *mend* with the group and the value of all that may be remembered of an atom.
+    template <typename Mend>
+    void each_memory_of(uint32_t number, Mend mend) {
+        const Atom& atom = atoms_[number];
+        const Table& table = atoms_.table(atom.table);
+        if (!memory_.size() || !is_hashed(table.aspect.kind)) return;
+        each_agenda_at(table.node, [&](Agenda& agenda) {
+            const auto group = agenda.find(table.aspect);
+            if (group != agenda.groups.end()) mend(group->key, atom.key);
+        });
     }
 
     template <typename Mend>

@@ -1,6 +1,7 @@
 // The atoms that a value fires in a group of tables: real values come again.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "atoms.hpp"
@@ -17,11 +18,8 @@ class Memory {
 
     // What *value* fires in *group*, or null if that is not known.
     const Row* find(uint64_t group, uint64_t value) const {
-        const uint32_t found = by_hash_.find(hash_of(group, value));
-        if (found == NONE || rows_[found].group != group || rows_[found].value != value) {
-            return nullptr;
-        }
-        return &rows_[found];
+        const uint32_t found = known(group, value);
+        return found == NONE ? nullptr : &rows_[found];
     }
 
     // Remember the leads that *tell* gives to the function that it is called with.
@@ -39,18 +37,34 @@ class Memory {
 
     const Lead* leads(const Row& row) const { return leads_.data() + row.offset; }
 
-    // The last row takes the place of the one that goes.
-    void unlearn(uint64_t group, uint64_t value) {
-        const uint64_t hash = hash_of(group, value);
-        const uint32_t found = by_hash_.find(hash);
+    // A value that may be known has one more lead.
+    void add(uint64_t group, uint64_t value, const Lead& lead) {
+        const uint32_t found = known(group, value);
         if (found == NONE) return;
-        used_ -= rows_[found].count;
-        by_hash_.erase(hash);
-        if (found + 1 < rows_.size()) {
-            rows_[found] = rows_.back();
-            by_hash_.set(hash_of(rows_[found].group, rows_[found].value), found);
+        if (leads_.size() > 2 * used_ + SLACK) compact();
+        Row& row = rows_[found];
+        reserve_for(leads_, row.count + 1);
+        if (row.offset + row.count < leads_.size()) {
+            const uint32_t from = row.offset;
+            row.offset = uint32_t(leads_.size());
+            for (uint32_t at = 0; at < row.count; ++at) leads_.push_back(leads_[from + at]);
         }
-        rows_.pop_back();
+        leads_.push_back(lead);
+        ++row.count;
+        ++used_;
+    }
+
+    // And one less, that to *atom*.
+    void erase(uint64_t group, uint64_t value, uint32_t atom) {
+        const uint32_t found = known(group, value);
+        if (found == NONE) return;
+        Row& row = rows_[found];
+        Lead *begin = leads_.data() + row.offset, *end = begin + row.count;
+        Lead* lead = std::find_if(begin, end, [&](const Lead& one) { return one.atom == atom; });
+        if (lead == end) return;
+        *lead = *(end - 1);
+        --row.count;
+        --used_;
     }
 
     size_t size() const { return rows_.size(); }
@@ -75,7 +89,15 @@ class Memory {
         return mix(hash_number(value), group + SALT);
     }
 
-    // Close the gaps that rows left.
+    uint32_t known(uint64_t group, uint64_t value) const {
+        const uint32_t found = by_hash_.find(hash_of(group, value));
+        if (found == NONE || rows_[found].group != group || rows_[found].value != value) {
+            return NONE;
+        }
+        return found;
+    }
+
+    // Close the gaps between rows.
     void compact() {
         std::vector<Lead> leads;
         leads.reserve(used_);
