@@ -36,8 +36,8 @@ import aiohttp
 import pika
 import stomp
 import uvloop
+from pika.adapters.asyncio_connection import AsyncioConnection
 
-from adapters.rabbitmq.connection import Channel, Connection
 from benchmarks.fanout import check_law, connect, subscribe
 from benchmarks.machine import describe, pin, spread
 from benchmarks.rig import TOPIC, Poster, Running, Sinks, envelope, gateway, subscribe_request
@@ -123,12 +123,10 @@ class BareRabbitMQ:
 
     async def prepare(self, name: str) -> None:
         async with self._channel() as channel:
-            raw, queue = channel.raw, f"{name}.bare"
-            await channel.ask(
-                raw.exchange_declare, exchange=name, exchange_type="topic", durable=True
-            )
-            await channel.ask(raw.queue_declare, queue=queue, durable=True)
-            await channel.ask(raw.queue_bind, queue=queue, exchange=name, routing_key="#")
+            queue = f"{name}.bare"
+            await _ask(channel.exchange_declare, exchange=name, exchange_type="topic", durable=True)
+            await _ask(channel.queue_declare, queue=queue, durable=True)
+            await _ask(channel.queue_bind, queue=queue, exchange=name, routing_key="#")
 
     async def publish(self, name: str, count: int) -> float:
         return await self._publish(name, [TOPIC], count, IN_FLIGHT)
@@ -150,7 +148,7 @@ class BareRabbitMQ:
                 properties = pika.BasicProperties(
                     content_type="application/xml", delivery_mode=2, message_id=f"{name}-{sent}"
                 )
-                channel.raw.basic_publish(name, key, PAYLOAD, properties)
+                channel.basic_publish(name, key, PAYLOAD, properties)
             if not waiting:
                 done.set()
 
@@ -164,7 +162,7 @@ class BareRabbitMQ:
             publish_more()
 
         async with self._channel() as channel, asyncio.timeout(SECONDS):
-            await channel.ask(channel.raw.confirm_delivery, ack_nack_callback=answered)
+            await _ask(channel.confirm_delivery, ack_nack_callback=answered)
             started = time.perf_counter()
             publish_more()
             await done.wait()
@@ -175,14 +173,12 @@ class BareRabbitMQ:
         watch.begin(count)
 
         def arrived(_channel: Any, method: Any, _properties: Any, body: bytes) -> None:
-            channel.raw.basic_ack(method.delivery_tag)
+            channel.basic_ack(method.delivery_tag)
             watch.received(body)
 
         async with self._channel() as channel:
-            await channel.ask(channel.raw.basic_qos, prefetch_count=self.prefetch)
-            await channel.ask(
-                channel.raw.basic_consume, queue=f"{name}.bare", on_message_callback=arrived
-            )
+            await _ask(channel.basic_qos, prefetch_count=self.prefetch)
+            await _ask(channel.basic_consume, queue=f"{name}.bare", on_message_callback=arrived)
             return await watch.rate()
 
     async def queues(self, name: str) -> int:
@@ -190,12 +186,32 @@ class BareRabbitMQ:
         return sum(each.startswith(f"{name}.") for each in names.split())
 
     @asynccontextmanager
-    async def _channel(self) -> AsyncIterator[Channel]:
-        connection = await Connection.open(pika.URLParameters(self.node.url))
-        try:
-            yield await connection.channel()
-        finally:
-            await connection.close(5.0)
+    async def _channel(self) -> AsyncIterator[pika.channel.Channel]:
+        """As pika alone opens one, over its own transport."""
+        loop = asyncio.get_running_loop()
+        opened, closed = loop.create_future(), loop.create_future()
+        connection = AsyncioConnection(
+            pika.URLParameters(self.node.url),
+            on_open_callback=opened.set_result,
+            on_close_callback=lambda _connection, reason: closed.set_result(reason),
+        )
+        async with asyncio.timeout(SECONDS):
+            await opened
+            try:
+                channel = loop.create_future()
+                connection.channel(on_open_callback=channel.set_result)
+                yield await channel
+            finally:
+                connection.close()
+                await closed
+
+
+async def _ask(method: Callable[..., Any], **arguments: Any) -> None:
+    """Call a method of a channel, and wait for the broker's answer."""
+    answer = asyncio.get_running_loop().create_future()
+    method(callback=answer.set_result, **arguments)
+    async with asyncio.timeout(SECONDS):
+        await answer
 
 
 @dataclass(frozen=True)

@@ -419,7 +419,10 @@ class Courier:
         if parcel.state is State.DONE:
             pass
         elif outcome.verdict is Verdict.DELIVERED:
+            going = self._goes_on(outbox)  # The consumer works while we count.
             self._delivered(parcel)
+            if going:
+                return
         elif outbox.entry.ended:
             self._cancel(parcel, "cancelled")
         elif outcome.verdict is Verdict.RETRY:
