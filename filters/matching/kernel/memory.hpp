@@ -63,8 +63,8 @@ class Memory {
         Lead* lead = std::find_if(begin, end, [&](const Lead& one) { return one.atom == atom; });
         if (lead == end) return;
         *lead = *(end - 1);
-        --row.count;
         --used_;
+        if (!--row.count) forget(found);
     }
 
     size_t size() const { return rows_.size(); }
@@ -95,6 +95,16 @@ class Memory {
             return NONE;
         }
         return found;
+    }
+
+    // The last row takes the place of the one that goes.
+    void forget(uint32_t row) {
+        by_hash_.erase(hash_of(rows_[row].group, rows_[row].value));
+        if (row + 1 < rows_.size()) {
+            rows_[row] = rows_.back();
+            by_hash_.set(hash_of(rows_[row].group, rows_[row].value), row);
+        }
+        rows_.pop_back();
     }
 
     // Close the gaps between rows.
