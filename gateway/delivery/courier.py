@@ -232,6 +232,7 @@ class Courier:
         for message in list(self._messages):
             if message.pending == 0:
                 del self._messages[message]
+                message.parcels.clear()  # They name it, too: else only the collector frees them.
             elif message.arrived <= old:
                 del self._messages[message]
                 for parcel in message.parcels:

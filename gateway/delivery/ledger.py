@@ -192,7 +192,8 @@ class Ledger:
     def _next(self) -> None:
         if self._busy or self._abandoned:
             return
-        self._collect()
+        if self._removing or not self._counting:
+            self._collect()
         if not self._queue:
             self._quiet.set()
             return
@@ -283,6 +284,7 @@ class Ledger:
 
     async def drained(self) -> None:
         """Wait until all that was asked for, and all counts, are committed."""
+        self._collect()
         self._next()
         await self._quiet.wait()
 
