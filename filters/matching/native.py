@@ -6,6 +6,7 @@ from filters.filter import Expression, Namespaces
 from filters.matching import _kernel
 from filters.matching._kernel import Names
 from filters.matching.index import Found
+from filters.matching.plan import Plan
 from filters.matching.shapes import plan_of
 from filters.reasons import FilterError, Reason
 
@@ -59,7 +60,7 @@ class NativeIndex:
             if number >= 0:
                 self._kernel.keep(number)
                 return number
-        plan = _kernel.plan_of_chain(text, namespaces) or plan_of(expression)
+        plan = _plan(text, expression)
         scope = self._keep_scope(namespaces)
         try:
             return self._kernel.add(text, scope, plan)
@@ -79,7 +80,7 @@ class NativeIndex:
     def find(self, root: etree._Element) -> Found:
         true, doubtful, unprogrammed = self._kernel.find(root)
         for number in unprogrammed:
-            program = plan_of(self.expression(number)).program
+            program = _plan(self._kernel.text(number), self.expression(number)).program
             verdict = None if program is None else self._kernel.decide(number, program)
             if verdict is None:
                 doubtful.append(number)
@@ -117,6 +118,15 @@ class NativeIndex:
     def sizes(self) -> dict[str, int]:
         """How much there is of everything that expressions or messages make grow."""
         return {"scopes": len(self._scopes), **self._kernel.sizes()}
+
+
+def _plan(text: bytes, expression: Expression) -> Plan:
+    """The plan of *expression*, whose text in UTF-8 is *text*.
+
+    Raises:
+        FilterError: As `plan_of`.
+    """
+    return _kernel.plan_of_chain(text, expression.namespaces) or plan_of(expression)
 
 
 def used_namespaces(expression: Expression) -> Namespaces:
