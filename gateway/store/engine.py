@@ -272,7 +272,7 @@ class Store:
                 return self._commit_all(engine, batch)
             except Exception as error:
                 if _is_passing(error) and attempt < ATTEMPTS - 1:
-                    time.sleep(random.uniform(0.0, 0.02 * attempt))
+                    time.sleep(random.uniform(0.0, 0.02 * 4**attempt))
                     continue
                 if len(batch) == 1 or _is_locked_out(error):
                     return self._refuse(batch, error)
