@@ -150,7 +150,7 @@ class Channel:
         self._consumers[consumer](tag, redelivered, exchange, key, properties, body)
 
     def acknowledge(self, tag: int) -> None:
-        """Acknowledge what was delivered with *tag*, at the end of this turn of the event loop.
+        """Acknowledge what was delivered with *tag*, in a moment: with others, in one frame.
 
         Raises:
             Lost: The channel is closed.
@@ -159,6 +159,8 @@ class Channel:
             raise Lost("the channel is closed")
         if self._tags.settle(tag):
             self._stream.flush_later(self)
+        if self._tags.are_many:
+            self._stream.flush_soon()
 
     def flush(self) -> None:
         """Acknowledge now."""

@@ -8,7 +8,8 @@
 
 Each frame is handed on before the next one is looked at, so the two ways never change the order.
 What the short way has no words for (`adapters.rabbitmq.frames`) goes pika's way, and arrives all
-the same.
+the same. Acknowledgements may wait a moment for others: one frame for sixteen messages, and sixteen
+messages in answer, cost both sides less than one for one.
 """
 
 from collections.abc import Callable, Iterable
@@ -38,6 +39,10 @@ Arrived = Callable[[int, bool, str, str, Properties, bytes], None]
 """Takes delivery tag, whether it was delivered before, exchange, routing key, properties, body."""
 
 
+HELD = 0.005
+"""Seconds that acknowledgements may wait for others."""
+
+
 class ShortWay(Protocol):
     """A channel that can be reached past pika."""
 
@@ -63,7 +68,7 @@ class ShortWay(Protocol):
         """A message has come for *consumer*."""
 
     def flush(self) -> None:
-        """Write what was put off until the end of this turn."""
+        """Write what was put off."""
 
 
 class Stream(AsyncioConnection):  # type: ignore[misc]  # pika has no types
@@ -79,6 +84,8 @@ class Stream(AsyncioConnection):  # type: ignore[misc]  # pika has no types
         self._scheduled = False
         """`_emit` is about to be called."""
         self._late: list[ShortWay] = []
+        self._timer: Any = None
+        """Ends the wait of those."""
         self._rest = b""
         """Octets of what has not come whole, and was not handed on."""
         self.short_ways: dict[int, ShortWay] = {}
@@ -99,10 +106,20 @@ class Stream(AsyncioConnection):  # type: ignore[misc]  # pika has no types
             self._schedule()
 
     def flush_later(self, channel: ShortWay) -> None:
-        """Call its `flush` at the end of this turn."""
+        """Call its `flush` with the next write, or within `HELD`."""
         self._late.append(channel)
+        if self._timer is None:
+            self._timer = self.ioloop.call_later(HELD, self._on_timer)
+
+    def flush_soon(self) -> None:
+        """Flush those that wait at the end of this turn."""
         if not self._scheduled:
             self._schedule()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._late:
+            self._emit()
 
     def flush(self) -> None:
         """Have all channels write what they put off: before what may close them."""

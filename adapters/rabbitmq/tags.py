@@ -21,6 +21,11 @@ class Tags:
         self._settled.append(tag)
         return len(self._settled) == 1
 
+    @property
+    def are_many(self) -> bool:
+        """Whether a quarter of what was delivered is dealt with: the broker should send more."""
+        return 4 * len(self._settled) >= len(self._unsettled)
+
     def take(self) -> tuple[int | None, list[int]]:
         """What is to be acknowledged now: a tag that stands for all up to it, and those that stand
         for themselves. None of them has been acknowledged before, for the broker would close the

@@ -1,5 +1,6 @@
 """The frames of AMQP that go past pika, against pika."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -398,3 +399,43 @@ def test_one_frame_for_many(settled: list[int], upto: int | None, apart: list[in
         tags.deliver(tag)
     assert [tags.settle(tag) for tag in settled] == [True] + [False] * (len(settled) - 1)
     assert tags.take() == (upto, apart)
+
+
+def test_acknowledgements_wait_until_they_are_a_quarter() -> None:
+    tags = Tags()
+    for tag in range(1, 65):
+        tags.deliver(tag)
+    for tag in range(1, 16):
+        tags.settle(tag)
+        assert not tags.are_many, tag
+    tags.settle(16)
+    assert tags.are_many
+    assert tags.take() == (16, [])
+    assert not tags.are_many
+
+
+def test_one_alone_is_acknowledged_at_once() -> None:
+    tags = Tags()
+    tags.deliver(1)
+    tags.settle(1)
+    assert tags.are_many
+
+
+class Late:
+    """A channel that has something to acknowledge."""
+
+    def __init__(self) -> None:
+        self.flushed = asyncio.Event()
+
+    def flush(self) -> None:
+        self.flushed.set()
+
+
+async def test_acknowledgements_do_not_wait_for_ever() -> None:
+    """The last ones before a silence: too few for a frame of their own, and nothing comes."""
+    stream = Stream(pika.ConnectionParameters(), internal_connection_workflow=False)
+    late = Late()
+    stream.flush_later(late)  # type: ignore[arg-type]  # as much of a channel as this needs
+    assert not late.flushed.is_set()
+    async with asyncio.timeout(5):
+        await late.flushed.wait()
