@@ -40,7 +40,7 @@ class Preset(Enum):
 def filters(
     preset: Annotated[
         Preset,
-        typer.Option(help="How much: about a minute, ten minutes, half an hour on two cores."),
+        typer.Option(help="How much: about a minute, a quarter of an hour, an hour on two cores."),
     ] = Preset.SMOKE,
     corpus: Annotated[
         list[Path] | None,
