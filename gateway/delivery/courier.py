@@ -21,8 +21,9 @@ from gateway.delivery.backlogs import MOST, MOST_OCTETS, Backlogs, take_up
 from gateway.delivery.ledger import CROWD, RETRY, Law, Ledger
 from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Schedule, Verdict, failed, judge
-from gateway.delivery.sender import SLOTS, STALLED, Sender
+from gateway.delivery.sender import SLOTS, Sender
 from gateway.delivery.shares import Share, next_position
+from gateway.delivery.ticks import Ticks
 from gateway.egress import (
     Answer,
     FailureKind,
@@ -47,7 +48,6 @@ is unsettled or half of what may lie in memory does: whom it waits for must not 
 HURRY_FACTOR = 8.0
 """Then an attempt hangs that takes so many times as long as the answered ones do: when it is this
 process that is busy, all take long and none hangs."""
-SWEEP = 0.05
 RESTING = 256
 """Outboxes that are kept though nothing is under way, because more is likely to come."""
 HOPELESS = 5 * 86400.0
@@ -124,8 +124,7 @@ class Courier:
         self._outboxes: dict[Entry, Outbox] = {}
         self._resting: dict[Outbox, None] = {}
         """Those that had nothing under way when they were looked at last, the oldest first."""
-        self._sweeping = False
-        self._sweep_at = 0.0
+        self._sweeps = Ticks(self._sweep)
         self._reading: set[asyncio.Task[None]] = set()
         """Answers to what was posted that have a body."""
         self._stopped = False
@@ -187,7 +186,7 @@ class Courier:
             self._backlogs.bury_unsent(message, entry, position, wall)
         if message.parcels:
             self._messages[message] = None
-            self._sweep_later()
+            self._sweeps.start()
         if waiting:
             for outbox in waiting:
                 if outbox.live or not outbox.stored:
@@ -218,17 +217,9 @@ class Courier:
             return PATIENCE
         return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.sender.answer_time))
 
-    def _sweep_later(self) -> None:
-        if not self._sweeping:
-            self._sweeping = True
-            self._sweep_at = self._loop.time() + SWEEP
-            self._loop.call_at(self._sweep_at, self._sweep)
-
-    def _sweep(self) -> None:
+    def _sweep(self, stalled: bool) -> None:
         """Messages that are late go to the store, for whom they wait."""
-        now = self._loop.time()
-        stalled = now > self._sweep_at + STALLED
-        old = now - (PATIENCE if stalled else max(LATE, self.patience))
+        old = self._loop.time() - (PATIENCE if stalled else max(LATE, self.patience))
         for message in list(self._messages):
             if message.pending == 0:
                 del self._messages[message]
@@ -239,9 +230,8 @@ class Courier:
                     if parcel.state is State.LIVE:
                         self.hangs(parcel.outbox)
                 message.parcels.clear()
-        self._sweeping = False
         if self._messages:
-            self._sweep_later()
+            self._sweeps.start()
 
     def _outbox(self, entry: Entry) -> Outbox:
         outbox = self._outboxes.get(entry)

@@ -12,6 +12,7 @@ from gateway.delivery.breaker import FIRST_PROBE
 from gateway.delivery.destinations import Destination
 from gateway.delivery.parcels import Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome, Verdict, failed
+from gateway.delivery.ticks import TICK, Ticks
 from gateway.egress import FailureKind, Posted, SendFailed, Target
 
 SLOTS = 512
@@ -23,11 +24,6 @@ MAX_OCTETS = 128 * 2**20
 """Payloads of the attempts under way: what hangs must not take all memory, nor stop the others."""
 CUT_AFTER = 3.0
 """Seconds after which an attempt that hangs is given up, when there is too much under way."""
-TICK = 0.05
-"""Seconds; no patience is shorter."""
-STALLED = 0.025
-"""When a timer rings so much too late, it is this process that hung: answers may lie in its sockets
-that it has not read."""
 
 _NOT_POSTED = failed(SendFailed(FailureKind.RESET))
 _log = structlog.get_logger("dragoman.delivery")
@@ -82,8 +78,7 @@ class Sender:
         """While a stop waits for what was posted: set when something has come to its end."""
         self._octets = 0
         self._cut: set[Parcel] = set()
-        self._ticking = False
-        self._tick_at = 0.0
+        self._ticks = Ticks(self._tick)
         self._stalled = False
         """The last tick was too late to tell anything; the next one counts, however late."""
         self._pumping = False
@@ -221,8 +216,7 @@ class Sender:
         ):
             outbox.queued = True
             outbox.destination.queue.append(outbox)
-        if not self._ticking:
-            self._tick_later()
+        self._ticks.start()
 
     def _post(self, parcel: Parcel) -> Posted | None:
         try:
@@ -275,19 +269,13 @@ class Sender:
             self._slots += 1
         parcel.outbox.destination.active -= 1
 
-    def _tick_later(self) -> None:
-        self._ticking = True
-        self._tick_at = self._loop.time() + TICK
-        self._loop.call_at(self._tick_at, self._tick)
-
-    def _tick(self) -> None:
+    def _tick(self, late: bool) -> None:
         """Attempts that hang give their slots back, and tell their owner."""
-        now = self._loop.time()
-        stalled = now > self._tick_at + STALLED and not self._stalled
-        self._stalled = stalled
-        if stalled:
-            self._tick_later()
+        self._stalled = late and not self._stalled
+        if self._stalled:
+            self._ticks.start()
             return
+        now = self._loop.time()
         patiences: dict[Owner, float] = {}
         freed = False
         for parcel in list(self._flying):
@@ -309,9 +297,8 @@ class Sender:
                     waiting.owner.hangs(waiting)
         if self._octets >= self._max_octets:
             self._make_place(now)
-        self._ticking = False
         if self._flying:
-            self._tick_later()
+            self._ticks.start()
         if freed:
             self._pump()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 import weakref
 from collections.abc import AsyncIterator
 
@@ -10,6 +11,7 @@ import pytest_asyncio
 
 from gateway.delivery import Schedule
 from gateway.delivery.breaker import FAILURES
+from gateway.delivery.courier import LATE
 from gateway.store import Reason, StoreUnavailable
 from mediation import delivery_id
 from tests.gateway.consumers import (
@@ -90,6 +92,33 @@ async def test_order_with_one_in_flight(run: Engine, sinks: Consumers) -> None:
     assert await consumer.have(30) == numbered(30)
     assert watching.most == 1
     await run.at_rest(delivered=30)
+
+
+async def test_process_that_hung_does_not_take_its_messages_for_late(
+    store_url: str, sinks: Consumers
+) -> None:
+    """Their answers may lie in its sockets: they go to the store after a second, not a tenth."""
+    stored: list[bool] = []
+
+    def hang_with_the_gateway(connection: Connection, _: Receipt) -> None:
+        time.sleep(2 * LATE)
+        loop.call_soon(answer, connection)  # All timers ring before it is read.
+
+    def answer(connection: Connection) -> None:
+        connection.answer(202)
+        loop.call_soon(look)
+
+    def look() -> None:
+        outbox = run.courier.outbox(entry)
+        stored.append(outbox is not None and outbox.stored)
+
+    loop = asyncio.get_running_loop()
+    consumer = sinks.add(hang_with_the_gateway)
+    async with engine(store_url, prefetch=2) as run:
+        entry = await run.subscribe(consumer.url)
+        run.publish(1)
+        await run.at_rest(delivered=1)
+    assert stored == [False]
 
 
 async def test_parallel_where_order_is_not_asked_for(run: Engine, sinks: Consumers) -> None:

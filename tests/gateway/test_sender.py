@@ -1,12 +1,14 @@
 """What the sender does for several owners at a time."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from gateway.delivery.parcels import Message, Outbox, Parcel
 from gateway.delivery.schedule import DELIVERED, Outcome
 from gateway.delivery.sender import Sender
+from gateway.delivery.ticks import STALLED, TICK
 from gateway.egress import Posted
 from tests.gateway.engine import engine, notification
 
@@ -56,3 +58,22 @@ async def test_owners_that_stop_at_the_same_time_wait_for_their_own(tmp_path: Pa
         for owner, stop in zip(owners, stopping, strict=True):
             owner.end()
             await asyncio.wait_for(stop, 3.0)
+
+
+async def test_one_late_tick_tells_nothing_and_the_next_one_counts(tmp_path: Path) -> None:
+    """Answers may lie in the sockets of a process that hung; not for ever, if it goes on so."""
+    async with engine(tmp_path) as e:
+        entry = await e.subscribe("soap.tcp://127.0.0.1/")
+        sender, owner = Sender(), Posting()
+        owner.patience = TICK
+        outbox = Outbox(entry, sender.destination(entry.target), owner)
+        parcel = Parcel(Message(notification("1"), None), outbox, 1, 0.0)
+        assert sender.start(parcel)
+        hung = []
+        for _ in range(2):
+            time.sleep(TICK + 2 * STALLED)  # noqa: ASYNC251 - the event loop is to hang
+            for _ in range(2):
+                await asyncio.sleep(0)
+            hung.append(parcel.hung)
+        assert hung == [False, True]
+        owner.end()
