@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gateway.checks.findings import Finding, ok, warn
 from gateway.http import HttpLimits
-from gateway.settings import WITHIN, Settings
+from gateway.settings import Settings
 
 
 def check_mailboxes(settings: Settings) -> Iterator[Finding]:
@@ -32,15 +32,8 @@ def _doubts(settings: Settings) -> Iterator[str]:
             f"one stranger may have all {settings.max_mailboxes} of them; lower "
             "max_mailboxes_per_owner"
         )
-    if not settings.mailboxes_only:
-        return
-    unused = {
-        "adapter": settings.scheme not in WITHIN,
-        "spool": settings.spool,
-        "archive": settings.archive is not None,
-    }
-    for name in (name for name, given in unused.items() if given):
+    if settings.mailboxes_only and settings.archive is not None:
         yield (
-            f"{name} is set, but nothing is published where mailboxes_only is; remove one of the "
+            "archive is set, but nothing is published where mailboxes_only is; remove one of the "
             "two"
         )
