@@ -48,6 +48,10 @@ CACHE = 32 * 2**20
 """Octets of an SQLite database that are kept in memory."""
 ATTEMPTS = 5
 """Of a batch that fails by no fault of its own, while the database goes on."""
+PAUSE, LONGER = 0.02, 4
+"""Seconds before the second of them, at most, and how many times as long before each further one.
+Chance says how much of it, so that replicas that were in each other's way do not meet again; it
+grows, for they may be many."""
 PROBE = 1.0
 """Seconds from one try to write to the next, while the database does not take what is written."""
 _log = structlog.get_logger("dragoman.store")
@@ -272,7 +276,7 @@ class Store:
                 return self._commit_all(engine, batch)
             except Exception as error:
                 if _is_passing(error) and attempt < ATTEMPTS - 1:
-                    time.sleep(random.uniform(0.0, 0.02 * 4**attempt))
+                    time.sleep(random.uniform(0.0, PAUSE * LONGER**attempt))
                     continue
                 if len(batch) == 1 or _is_locked_out(error):
                     return self._refuse(batch, error)
