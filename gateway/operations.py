@@ -125,9 +125,6 @@ class Operations:
             Refused: with nothing changed.
         """
         match call.incoming.request:
-            case Publish() as publish if not self._mailboxes_only:
-                await self._publish(publish, call)
-                return _NOTHING
             case Take() as take:
                 return await self._take(take, call)
             case TakeFor(address):
@@ -136,9 +133,13 @@ class Operations:
                 return Outcome(await self._make_mailbox(call))
             case DestroyMailbox():
                 return Outcome(await self._destroy_mailbox(call))
-        if self._mailboxes_only:
-            raise Refused(Reason.ACTION_UNSUPPORTED, "Only mailboxes are offered here.")
-        return Outcome(await self._execute(call))
+            case _ if self._mailboxes_only:
+                raise Refused(Reason.ACTION_UNSUPPORTED, "Only mailboxes are offered here.")
+            case Publish() as publish:
+                await self._publish(publish, call)
+                return _NOTHING
+            case _:
+                return Outcome(await self._execute(call))
 
     async def _execute(self, call: Call) -> Response:
         now = datetime.now(UTC)
