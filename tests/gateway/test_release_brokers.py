@@ -28,6 +28,8 @@ SLOW = 0.003
 """Seconds that one of the consumers takes to answer, so that there is always something under way."""
 BACK = 60.0
 """Seconds after a restart within which every publisher is accepted and every consumer hears it."""
+TOLD = 10
+"""Restarts after which a campaign says how far it is, each time."""
 
 Broker = RabbitMQ | ActiveMQ
 
@@ -85,6 +87,13 @@ async def restart_often(broker: Broker, data: Path, restarts: int) -> Outcome:
                 there = clock()
                 await all_is_well(publishers, those, f"after restart {number + 1}, {how.name}")
                 longest = max(longest, clock() - there)
+                if (number + 1) % TOLD == 0:
+                    accepted = sum(len(one.acknowledged) for one in publishers)
+                    print(
+                        f"restart {number + 1} of {restarts}: {accepted} acknowledged, "
+                        f"longest {longest:.1f} s",
+                        flush=True,
+                    )
         acknowledged = {number for one in publishers for number in one.acknowledged}
         await delivered(acknowledged, those)
         await gateway.at_rest()
