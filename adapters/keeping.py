@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from adapters.links import Link
 
-SHORTEST, LONGEST = 0.25, 30.0
+SHORTEST, LONGEST = 0.25, 10.0
 """Seconds between attempts: doubled each time, and somewhere between half of it and all."""
 
 POLITE = 0.8
