@@ -165,6 +165,11 @@ class NumberMap {
 // Hashes to numbers whose equality the caller judges (the keys lie elsewhere).
 class HashIndex {
   public:
+    // Soon somebody will ask for this one.
+    void expect(uint32_t hash) const {
+        if (count_) __builtin_prefetch(&rows_[home(hash)]);
+    }
+
     template <typename Same>
     uint32_t find(uint32_t hash, Same same) const {
         if (!count_) return NONE;
@@ -262,12 +267,28 @@ class Strings {
     }
 
     uint32_t find(std::string_view text) const {
-        if (text.size() > longest_) return NONE;
-        return find(text, uint32_t(hash_octets(text.data(), text.size())));
+        return may_be(text) ? find(text, hash_of(text)) : NONE;
+    }
+
+    // The same in steps, for memory is slower than we are: somebody else is looked for between
+    // them. A text that may be one; whose number is like, if there is any; and is it.
+    bool may_be(std::string_view text) const { return text.size() <= longest_; }
+    static uint32_t hash_of(std::string_view text) {
+        return uint32_t(hash_octets(text.data(), text.size()));
+    }
+    void expect(uint32_t hash) const { index_.expect(hash); }
+    uint32_t like(uint32_t hash) const {
+        const uint32_t number = index_.find(hash, [](uint32_t) { return true; });
+        if (number != NONE) __builtin_prefetch(&strings_[number]);
+        return number;
+    }
+    void expect_text(uint32_t number) const { __builtin_prefetch(strings_[number].data); }
+    uint32_t find(std::string_view text, uint32_t hash, uint32_t like) const {
+        return like == NONE || (*this)[like] == text ? like : find(text, hash);
     }
 
     uint32_t keep(std::string_view text) {
-        uint32_t hash = uint32_t(hash_octets(text.data(), text.size()));
+        const uint32_t hash = hash_of(text);
         uint32_t number = find(text, hash);
         if (number == NONE) {
             char* data = static_cast<char*>(std::malloc(text.size() + 1));
@@ -286,7 +307,7 @@ class Strings {
     void let_go(uint32_t number) {
         String& string = strings_[number];
         if (--string.users) return;
-        index_.erase(uint32_t(hash_octets(string.data, string.size)), number);
+        index_.erase(hash_of({string.data, string.size}), number);
         std::free(string.data);
         strings_.erase(number);
     }

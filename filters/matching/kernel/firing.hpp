@@ -35,6 +35,7 @@ class Firing {
     // Another message.
     void begin() {
         fired_.clear();
+        probes_.clear();
         leave_states();
         unsure_ = false;
         own_element_ = nullptr;
@@ -51,6 +52,7 @@ class Firing {
             meet(state);
         }
         witnesses_.note(agenda.noted);
+        row_ = witnesses_.row();
         const Group *at = agenda.groups.data(), *end = at + agenda.groups.size();
         while (at != end) {
             const Group* first = at++;
@@ -60,18 +62,19 @@ class Firing {
             }
             while (at != end && first->shares_subject(*at)) ++at;
             reading_.each(element, first->aspect.subject[0], first->aspect.label[0],
-                          [&](std::string_view value) { probe(element, value, first, at); });
+                          [&](std::string_view value) { put_off(element, value, first, at); });
         }
     }
 
     // Find the nodes where several elements are. To be done at the end, and before numbers of
     // states change.
     void count_elements() {
+        probe_all();
         for (uint32_t state : visited_) {
             if (agendas_[state].visits > 1) meet(state);
         }
         // Each bound may be met by another element: tests of two bounds say nothing, then.
-        witnesses_.leave();
+        row_ = Witnesses::MOST;
         for (uint32_t state : visited_) {
             for (uint32_t node : agendas_[state].ranged) {
                 if (facts_.are_several(node)) fire_ranges(node);
@@ -181,6 +184,7 @@ class Firing {
 
   private:
     static constexpr size_t MAX_WORDS = 1u << 20;
+    static constexpr size_t TOGETHER = 64;  // values that are looked for together
 
     // The tables of one aspect at all nodes of a state: one look at the value serves them.
     struct Group {
@@ -192,6 +196,16 @@ class Firing {
             return other.aspect.kind != SCAN && aspect.subject[0] == other.aspect.subject[0] &&
                    aspect.label[0] == other.aspect.label[0];
         }
+    };
+
+    // A value of an element, whose row this is, that groups look for.
+    struct Probe {
+        const xmlNode* element;
+        std::string_view value;
+        const Group *at, *end;
+        uint32_t row, hash;
+        uint32_t known;  // the number of a string that is like it
+        bool is_hashed = false;
     };
 
     struct Agenda {
@@ -292,10 +306,61 @@ class Firing {
         }
     }
 
-    // One value of an element in groups that look at it.
-    void probe(const xmlNode* element, std::string_view value, const Group* at, const Group* end) {
+    // One value of an element is to be looked for in groups: soon, with others, for memory is
+    // slower than we are.
+    void put_off(const xmlNode* element, std::string_view value, const Group* at,
+                 const Group* end) {
+        const Strings& values = vocabulary_.values;
+        const bool lasting = reading_.is_lasting();
+        if (!lasting) value = copy_.assign(value);
+        Probe probe{element, value, at, end, row_, 0, NONE};
+        probe.is_hashed = at->aspect.kind <= TWO && values.may_be(value);
+        if (probe.is_hashed) {
+            probe.hash = Strings::hash_of(value);
+            values.expect(probe.hash);
+        }
+        probes_.push_back(probe);
+        if (!lasting || probes_.size() == TOGETHER) probe_all();
+    }
+
+    void probe_all() {
+        const Strings& values = vocabulary_.values;
+        for (Probe& probe : probes_) {
+            if (probe.is_hashed) probe.known = values.like(probe.hash);
+        }
+        for (const Probe& probe : probes_) {
+            if (probe.known == NONE) continue;
+            values.expect_text(probe.known);
+            each_with_one(probe, [&](uint64_t key) { memory_.expect(key, probe.known); });
+        }
+        for (const Probe& probe : probes_) {
+            if (probe.known == NONE) continue;
+            each_with_one(probe, [&](uint64_t key) { memory_.expect_leads(key, probe.known); });
+        }
+        const uint32_t row = row_;
+        for (const Probe& probe : probes_) {
+            row_ = probe.row;
+            const uint32_t known = probe.known == NONE
+                                       ? NONE
+                                       : values.find(probe.value, probe.hash, probe.known);
+            this->probe(probe.element, probe.value, known, probe.at, probe.end);
+        }
+        row_ = row;
+        probes_.clear();
+    }
+
+    // Call *take* with the key of each group that looks for a probe's value alone.
+    template <typename Take>
+    static void each_with_one(const Probe& probe, Take take) {
+        for (const Group* at = probe.at; at != probe.end && at->aspect.kind == ONE; ++at) {
+            take(at->key);
+        }
+    }
+
+    // One value of an element in groups that look at it; *known* is its number.
+    void probe(const xmlNode* element, std::string_view value, uint32_t known, const Group* at,
+               const Group* end) {
         if (at->aspect.kind <= TWO) {
-            const uint32_t known = vocabulary_.values.find(value);
             for (; at != end && at->aspect.kind <= TWO; ++at) {
                 if (known == NONE) continue;
                 if (at->aspect.kind == ONE) {
@@ -436,8 +501,10 @@ class Firing {
 
     void fire(uint32_t number) {
         if (!facts_.fire(number)) return;
-        witnesses_.note_atom(number);
-        if (watches_.is_watched(number)) fired_.push_back(number);
+        witnesses_.note_atom(number, row_);
+        if (!watches_.is_watched(number)) return;
+        fired_.push_back(number);
+        watches_.expect(number);
     }
 
     const Vocabulary& vocabulary_;
@@ -453,6 +520,9 @@ class Firing {
     size_t words_ = 0;  // of the bits in all agendas
     Memory memory_;
     Words fired_, visited_;
+    std::vector<Probe> probes_;       // put off
+    std::string copy_;                // of the last one's value, where that does not last
+    uint32_t row_ = Witnesses::MOST;  // of the element that is looked at, see Witnesses
     bool unsure_ = false;
     const xmlNode* own_element_ = nullptr;  // whose text is known by number
     uint32_t own_text_ = NONE;

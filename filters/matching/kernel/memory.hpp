@@ -13,36 +13,46 @@ class Memory {
   public:
     struct Row {
         uint64_t group, value;
-        uint32_t offset, count;
+        uint32_t offset = NONE, count;  // of its leads; NONE: there is no row
     };
 
     // What *value* fires in *group*, or null if that is not known.
     const Row* find(uint64_t group, uint64_t value) const {
-        const uint32_t found = known(group, value);
-        return found == NONE ? nullptr : &rows_[found];
+        if (!count_) return nullptr;
+        const Row& row = rows_[place(group, value)];
+        return row.offset == NONE ? nullptr : &row;
+    }
+
+    // Soon somebody will ask for it, and then for the leads.
+    void expect(uint64_t group, uint64_t value) const {
+        if (count_) __builtin_prefetch(&rows_[slots_.home(hash_of(group, value))]);
+    }
+    void expect_leads(uint64_t group, uint64_t value) const {
+        if (const Row* row = find(group, value)) __builtin_prefetch(leads(*row));
     }
 
     // Remember the leads that *tell* gives to the function that it is called with.
     template <typename Tell>
     const Row* learn(uint64_t group, uint64_t value, Tell tell) {
         if (leads_.size() > 2 * used_ + SLACK) compact();
+        if (const size_t size = slots_.wanted(count_); size != slots_.size()) resize(size);
         const uint32_t offset = uint32_t(leads_.size());
         tell([&](const Lead& lead) { leads_.push_back(lead); });
         const uint32_t count = uint32_t(leads_.size() - offset);
         used_ += count;
-        rows_.push_back({group, value, offset, count});
-        by_hash_.set(hash_of(group, value), uint32_t(rows_.size() - 1));
-        return &rows_.back();
+        ++count_;
+        Row& row = rows_[place(group, value)];
+        row = {group, value, offset, count};
+        return &row;
     }
 
     const Lead* leads(const Row& row) const { return leads_.data() + row.offset; }
 
     // A value that may be known has one more lead.
     void add(uint64_t group, uint64_t value, const Lead& lead) {
-        const uint32_t found = known(group, value);
-        if (found == NONE) return;
+        if (!find(group, value)) return;
         if (leads_.size() > 2 * used_ + SLACK) compact();
-        Row& row = rows_[found];
+        Row& row = rows_[place(group, value)];
         reserve_for(leads_, row.count + 1);
         if (row.offset + row.count < leads_.size()) {
             const uint32_t from = row.offset;
@@ -56,8 +66,8 @@ class Memory {
 
     // And one less, that to *atom*.
     void erase(uint64_t group, uint64_t value, uint32_t atom) {
-        const uint32_t found = known(group, value);
-        if (found == NONE) return;
+        if (!find(group, value)) return;
+        const size_t found = place(group, value);
         Row& row = rows_[found];
         Lead *begin = leads_.data() + row.offset, *end = begin + row.count;
         Lead* lead = std::find_if(begin, end, [&](const Lead& one) { return one.atom == atom; });
@@ -67,18 +77,18 @@ class Memory {
         if (!--row.count) forget(found);
     }
 
-    size_t size() const { return rows_.size(); }
+    size_t size() const { return count_; }
 
     // Whether it is more than is worth keeping, of so many *atoms*: strangers choose values.
     bool is_full(size_t atoms) const {
-        return rows_.size() > MAX_ROWS + atoms || used_ > 4 * (MAX_ROWS + atoms);
+        return count_ > MAX_ROWS + atoms || used_ > 4 * (MAX_ROWS + atoms);
     }
 
     void forget() {
-        by_hash_.clear();
         std::vector<Row>().swap(rows_);
         std::vector<Lead>().swap(leads_);
-        used_ = 0;
+        slots_ = Slots();
+        count_ = used_ = 0;
     }
 
   private:
@@ -88,23 +98,39 @@ class Memory {
     static uint64_t hash_of(uint64_t group, uint64_t value) {
         return mix(hash_number(value), group + SALT);
     }
+    static uint64_t hash_of(const Row& row) { return hash_of(row.group, row.value); }
 
-    uint32_t known(uint64_t group, uint64_t value) const {
-        const uint32_t found = by_hash_.find(hash_of(group, value));
-        if (found == NONE || rows_[found].group != group || rows_[found].value != value) {
-            return NONE;
+    // Where the row of *value* is, or would be.
+    size_t place(uint64_t group, uint64_t value) const {
+        size_t at = slots_.home(hash_of(group, value));
+        while (rows_[at].offset != NONE &&
+               (rows_[at].group != group || rows_[at].value != value)) {
+            at = slots_.after(at);
         }
-        return found;
+        return at;
     }
 
-    // The last row takes the place of the one that goes.
-    void forget(uint32_t row) {
-        by_hash_.erase(hash_of(rows_[row].group, rows_[row].value));
-        if (row + 1 < rows_.size()) {
-            rows_[row] = rows_.back();
-            by_hash_.set(hash_of(rows_[row].group, rows_[row].value), row);
+    // Rows behind it move back.
+    void forget(size_t at) {
+        for (size_t next = slots_.after(at); rows_[next].offset != NONE;
+             next = slots_.after(next)) {
+            if (slots_.may_move(at, next, slots_.home(hash_of(rows_[next])))) {
+                rows_[at] = rows_[next];
+                at = next;
+            }
         }
-        rows_.pop_back();
+        rows_[at] = Row();
+        --count_;
+        if (slots_.is_sparse(count_)) resize(slots_.reduced());
+    }
+
+    void resize(size_t size) {
+        std::vector<Row> rows(size);
+        rows.swap(rows_);
+        slots_.resize(size);
+        for (const Row& row : rows) {
+            if (row.offset != NONE) rows_[place(row.group, row.value)] = row;
+        }
     }
 
     // Close the gaps between rows.
@@ -112,6 +138,7 @@ class Memory {
         std::vector<Lead> leads;
         leads.reserve(used_);
         for (Row& row : rows_) {
+            if (row.offset == NONE) continue;
             const auto from = leads_.begin() + row.offset;
             row.offset = uint32_t(leads.size());
             leads.insert(leads.end(), from, from + row.count);
@@ -119,10 +146,10 @@ class Memory {
         leads_.swap(leads);
     }
 
-    NumberMap by_hash_;
-    std::vector<Row> rows_;
+    std::vector<Row> rows_;  // a hash table
+    Slots slots_;
     std::vector<Lead> leads_;
-    size_t used_ = 0;  // leads of the rows
+    size_t count_ = 0, used_ = 0;  // rows, and their leads
 };
 
 }  // namespace dragoman

@@ -16,14 +16,19 @@ class Reading {
 
     void begin() { element_ = nullptr; }
 
+    // Whether the value handed out last is there as long as the message, not in a copy.
+    bool is_lasting() const { return lasting_; }
+
     // Call *take* with each value of a subject at *node*. What it gets lives until it returns.
     template <typename Take>
     void each(const xmlNode* node, uint8_t subject, uint32_t label, Take take) {
+        lasting_ = true;
         if (subject == SELF) {
             if (element_ != node) {
                 element_ = node;
                 text_ = string_of(node, scratch_);
             }
+            lasting_ = text_.data() != scratch_.data();
             take(text_);
         } else if (subject == TEXT) {
             for (const xmlNode* child = node->children; child; child = child->next) {
@@ -39,6 +44,7 @@ class Reading {
                     take(view_of(child->content));
                 } else {
                     std::string pieces;
+                    lasting_ = false;
                     take(string_of(reinterpret_cast<const xmlNode*>(attr), pieces));
                 }
                 if (vocabulary_.is_single(subject, label)) return;
@@ -63,6 +69,7 @@ class Reading {
     const xmlNode* element_ = nullptr;  // whose text is at hand
     std::string_view text_;
     std::string scratch_;
+    bool lasting_ = true;
 };
 
 }  // namespace dragoman

@@ -39,6 +39,7 @@ class Symbols {
         std::vector<Labels>().swap(labels_);
         std::vector<std::vector<uint32_t>>().swap(with_);
         by_labels_ = HashIndex();
+        by_name_.clear();
         for (Cached& cached : cache_) cached.message = 0;
     }
 
@@ -58,6 +59,8 @@ class Symbols {
     }
 
   private:
+    static constexpr size_t MAX_NAMES = 1u << 16;
+
     struct Cached {
         const xmlChar* name = nullptr;
         const xmlNs* ns = nullptr;
@@ -65,8 +68,20 @@ class Symbols {
     };
 
     uint32_t find(const xmlNode* node) {
-        uint32_t ns = vocabulary_.names.find(namespace_of(node->ns));
-        uint32_t local = vocabulary_.names.find(view_of(node->name));
+        const uint32_t ns = vocabulary_.names.find(namespace_of(node->ns));
+        const uint32_t local = vocabulary_.names.find(view_of(node->name));
+        if (made_ != vocabulary_.made() || by_name_.size() > MAX_NAMES) {
+            // With other labels, numbers of names and labels may mean others.
+            by_name_.clear();
+            made_ = vocabulary_.made();
+        }
+        const uint64_t name = uint64_t(ns) << 32 | local;
+        uint32_t symbol = by_name_.find(name);
+        if (symbol == NONE) by_name_.set(name, symbol = find(ns, local));
+        return symbol;
+    }
+
+    uint32_t find(uint32_t ns, uint32_t local) {
         Labels labels{NONE, NONE, NONE};
         if (ns != NONE && local != NONE) labels[0] = vocabulary_.find_label(ns, local);
         if (ns != NONE) labels[1] = vocabulary_.find_label(ns, NONE);
@@ -91,6 +106,8 @@ class Symbols {
     std::vector<Labels> labels_;
     std::vector<std::vector<uint32_t>> with_;
     HashIndex by_labels_;
+    NumberMap by_name_;  // as long as there are no other labels
+    uint64_t made_ = 0;
     std::array<Cached, 256> cache_;
     uint32_t message_ = 0;
 };

@@ -62,7 +62,10 @@ class Verdicts {
         looks_.insert(looks_.end(), fired.begin(), fired.end());
         for (size_t at = 0; at < looks_.size(); ++at) {
             if (at + 2 * AHEAD < looks_.size()) watches_.expect(looks_[at + 2 * AHEAD]);
-            if (at + AHEAD < looks_.size()) watches_.expect_waiting(looks_[at + AHEAD]);
+            if (at + AHEAD < looks_.size()) {
+                watches_.expect_waiting(looks_[at + AHEAD]);
+                if (!is_presence(looks_[at + AHEAD])) atoms_.expect(looks_[at + AHEAD]);
+            }
             look_at(looks_[at], found);
         }
     }
@@ -106,12 +109,7 @@ class Verdicts {
                              !(unsure_ && record.has(Record::NUMERIC)) &&
                              are_single(record.branches(), record.parts());
         for (const uint32_t* at = record.parts(); at != record.end();) {
-            // Most parts are facts.
-            if (kind_of(*at) != HOLDS) {
-                if (!evaluate(at, !decides, holds_)) return false;
-            } else if (!facts_.holds(*at++)) {
-                return false;
-            }
+            if (!is_true(at, !decides)) return false;
         }
         if (!(decides && record.has(Record::COMPLETE)) && !are_joined(record, fact)) {
             return judge(record.filter(), found);
@@ -120,6 +118,20 @@ class Verdicts {
             found.yes.push_back(record.filter());
         }
         return true;
+    }
+
+    // Whether a part of a record is, as by `evaluate`: of some facts, all are asked, for to guess
+    // where to stop costs more. *at* moves behind it.
+    bool is_true(const uint32_t*& at, bool loose) const {
+        const uint32_t word = *at++;
+        if (kind_of(word) == HOLDS) return facts_.holds(number_in(word));
+        if (kind_of(word) == FAILS) return loose || !facts_.holds(number_in(word));
+        bool found = false;
+        for (const uint32_t* end = at + number_in(word); at != end; ++at) {
+            const bool fails = kind_of(*at) == FAILS;
+            found |= facts_.holds(number_in(*at)) != fails || (loose && fails);
+        }
+        return found;
     }
 
     // Whether *fact* and all parts, which hold, hold of the same element at the one branch that has
@@ -177,7 +189,10 @@ class Verdicts {
     }
 
     bool are_single(const uint32_t* nodes, const uint32_t* end) const {
-        return std::none_of(nodes, end, [&](uint32_t node) { return facts_.are_several(node); });
+        for (; nodes != end; ++nodes) {
+            if (facts_.are_several(*nodes)) return false;
+        }
+        return true;
     }
 
     bool holds(uint32_t number, bool loose) const {

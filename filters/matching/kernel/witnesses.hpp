@@ -48,9 +48,11 @@ class Witnesses {
     // The last element is in the state noted at *place*.
     void note(uint32_t place) { states_[place].rows |= bit(last_); }
 
-    // An atom holds because of the last element; or, for all that is known, of none.
-    void note_atom(uint32_t atom) { first_[atom] = uint8_t(last_); }
-    void leave() { last_ = MOST; }
+    // The row of the last element; MOST stands for none that is known.
+    uint32_t row() const { return last_; }
+
+    // An atom holds because of the element with that row.
+    void note_atom(uint32_t atom, uint32_t row) { first_[atom] = uint8_t(row); }
 
     // Numbers of states change: the states of elements are not known any more.
     void forget_states() { states_.clear(); }
@@ -107,7 +109,7 @@ class Witnesses {
     uint32_t elements_ = 0, last_ = MOST;
     uint64_t parents_[MOST], ancestors_[MOST], within_[MOST];
     std::vector<State> states_;   // that the elements are in
-    std::vector<uint8_t> first_;  // of atoms: the first element because of which it holds
+    std::vector<uint8_t> first_;  // of atoms: an element because of which it holds
 };
 
 }  // namespace dragoman
