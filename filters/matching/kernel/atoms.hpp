@@ -39,6 +39,8 @@ struct Lead {
     uint32_t text;  // a string among the values
     uint16_t offset;
     Question question;
+
+    bool asks_for_text() const { return question == PART || question == START; }
 };
 
 struct Interval {

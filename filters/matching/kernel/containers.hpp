@@ -276,12 +276,13 @@ class Strings {
     static uint32_t hash_of(std::string_view text) {
         return uint32_t(hash_octets(text.data(), text.size()));
     }
-    void expect(uint32_t hash) const { index_.expect(hash); }
+    void expect_like(uint32_t hash) const { index_.expect(hash); }
     uint32_t like(uint32_t hash) const {
         const uint32_t number = index_.find(hash, [](uint32_t) { return true; });
-        if (number != NONE) __builtin_prefetch(&strings_[number]);
+        if (number != NONE) expect(number);
         return number;
     }
+    void expect(uint32_t number) const { __builtin_prefetch(&strings_[number]); }
     void expect_text(uint32_t number) const { __builtin_prefetch(strings_[number].data); }
     uint32_t find(std::string_view text, uint32_t hash, uint32_t like) const {
         return like == NONE || (*this)[like] == text ? like : find(text, hash);

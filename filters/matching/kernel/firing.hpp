@@ -185,6 +185,7 @@ class Firing {
   private:
     static constexpr size_t MAX_WORDS = 1u << 20;
     static constexpr size_t TOGETHER = 64;  // values that are looked for together
+    static constexpr ptrdiff_t AHEAD = 8;   // leads
 
     // The tables of one aspect at all nodes of a state: one look at the value serves them.
     struct Group {
@@ -317,7 +318,7 @@ class Firing {
         probe.is_hashed = at->aspect.kind <= TWO && values.may_be(value);
         if (probe.is_hashed) {
             probe.hash = Strings::hash_of(value);
-            values.expect(probe.hash);
+            values.expect_like(probe.hash);
         }
         probes_.push_back(probe);
         if (!lasting || probes_.size() == TOGETHER) probe_all();
@@ -440,6 +441,11 @@ class Firing {
         }
         const Lead* lead = memory_.leads(*found);
         for (const Lead* end = lead + found->count; lead != end; ++lead) {
+            if (end - lead > AHEAD) {
+                if (lead[AHEAD].asks_for_text()) vocabulary_.values.expect(lead[AHEAD].text);
+                const Lead& next = lead[AHEAD / 2];
+                if (next.asks_for_text()) vocabulary_.values.expect_text(next.text);
+            }
             switch (lead->question) {
                 case Lead::NOTHING: fire(lead->atom); break;
                 case Lead::DIFFERS:
@@ -472,7 +478,8 @@ class Firing {
     // Whether the string with *number* is in *text* at *from*.
     bool has_at(std::string_view text, size_t from, uint32_t number) const {
         const std::string_view part = vocabulary_.values[number];
-        return part.size() <= text.size() - from &&
+        // Parts that begin alike end differently.
+        return part.size() <= text.size() - from && part.back() == text[from + part.size() - 1] &&
                !std::memcmp(part.data(), text.data() + from, part.size());
     }
 

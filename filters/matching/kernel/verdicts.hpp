@@ -42,18 +42,20 @@ class Verdicts {
     // always needs a look. *unsure*: some number was doubtful.
     void find(const Words& fired, bool unsure, Found& found) {
         unsure_ = unsure;
+        forget_told();
         told_.reserve(filters_.bound());
+        found.yes.reserve(usual_);
         misplaced_.clear();
         look_at_all(fired, found);
         for (uint32_t number : watching_.always()) judge(number, found);
-        for (uint32_t number : told_now_) told_.erase(number);
-        told_now_.clear();
         for (uint32_t number : misplaced_) watching_.move(number);
+        usual_ = found.yes.size();
     }
 
   private:
     static constexpr size_t AHEAD = 8;        // of what is looked at: memory is slower than we are
-    static constexpr uint32_t PATIENCE = 64;  // looks in vain
+    static constexpr uint32_t LEAST_PATIENCE = 64, MOST_PATIENCE = 1024;  // looks in vain
+    static constexpr size_t MANY_TOLD = 256;
 
     void look_at_all(const Words& fired, Found& found) {
         looks_.clear();
@@ -78,14 +80,24 @@ class Verdicts {
             const Record record(at);
             at = record.end();
             if (settle(record, fact, found)) continue;
-            // To ask costs more than waiting elsewhere would save, but now and then.
-            if (!(++patience_ % PATIENCE) && watching_.is_misplaced(record.filter(), fact)) {
-                misplaced_.push_back(record.filter());
-            }
+            if (!--patience_) ask_whether_misplaced(record.filter(), fact);
         }
     }
 
+    // To ask costs more than waiting elsewhere would save, but now and then: the less often, the
+    // more filters were asked that stay.
+    void ask_whether_misplaced(uint32_t number, uint32_t fact) {
+        if (watching_.is_misplaced(number, fact)) {
+            misplaced_.push_back(number);
+            looks_in_vain_ = std::max(looks_in_vain_ / 2, LEAST_PATIENCE);
+        } else {
+            looks_in_vain_ = std::min(looks_in_vain_ * 2, MOST_PATIENCE);
+        }
+        patience_ = looks_in_vain_;
+    }
+
     void accept_all(const Waiting& waiting, Found& found) {
+        if (waiting.decided == waiting.decided_end) return;
         const size_t before = found.yes.size();
         found.yes.resize(before + size_t(waiting.decided_end - waiting.decided));
         uint32_t* to = found.yes.data() + before;
@@ -184,8 +196,17 @@ class Verdicts {
     // False if the verdict on the filter was told already.
     bool tell(uint32_t number) {
         if (!told_.put(number)) return false;
-        told_now_.push_back(number);
+        if (told_now_.size() <= MANY_TOLD) told_now_.push_back(number);
         return true;
+    }
+
+    void forget_told() {
+        if (told_now_.size() > MANY_TOLD) {
+            told_.clear();
+        } else {
+            for (uint32_t number : told_now_) told_.erase(number);
+        }
+        told_now_.clear();
     }
 
     bool are_single(const uint32_t* nodes, const uint32_t* end) const {
@@ -216,9 +237,11 @@ class Verdicts {
     Interpreter& interpreter_;
     const Holds holds_{facts_};
     Bits told_;       // filters that may be met again, and whose verdict was found
-    Words told_now_;  // the same
+    size_t usual_ = 0;  // how many were true of the last message
+    Words told_now_;  // the same, unless they are too many
     Words looks_, misplaced_;
-    uint32_t patience_ = 0;
+    uint32_t looks_in_vain_ = LEAST_PATIENCE;  // until a filter is asked whether to move
+    uint32_t patience_ = LEAST_PATIENCE;       // what is left of them
     bool unsure_ = false;
 };
 
