@@ -54,7 +54,7 @@ class Verdicts {
 
   private:
     static constexpr size_t AHEAD = 8;        // of what is looked at: memory is slower than we are
-    static constexpr uint32_t LEAST_PATIENCE = 64, MOST_PATIENCE = 1024;  // looks in vain
+    static constexpr uint32_t LEAST_PATIENCE = 8, MOST_PATIENCE = 1024;  // looks in vain
     static constexpr size_t MANY_TOLD = 256;
 
     void look_at_all(const Words& fired, Found& found) {
