@@ -557,6 +557,8 @@ async def repeat(bare: Bare, name: str, count: int, figures: Figures) -> None:
     sample = await bare.sample(f"{name}-in")
     await bare.prepare(f"{name}-like")
     figures.like_publish.append(await bare.publish(f"{name}-like", count, sample))
+    for queue in ("in", "like"):  # A broker that is full takes no more.
+        await bare.consume(f"{name}-{queue}", count)
     with gateway(adapter=bare.adapter(f"{name}-out")) as running:
         for consumers in CONSUMERS:
             rate, body = await deliver(bare, f"{name}-out", running, consumers, count)
