@@ -16,6 +16,9 @@ from typing import Any, Generic, TypeVar
 from adapters.protocol import Interest
 from mediation import Notification
 
+HELD = 0.005
+"""Seconds that an acknowledgement may wait for others, to go out with them."""
+
 KeyT = TypeVar("KeyT")
 """What a broker knows a message by, to hear that it is dealt with."""
 MessageT = TypeVar("MessageT")

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.exceptions import InvalidFrameError
 
+from adapters.prefetch import HELD
 from adapters.rabbitmq.frames import (
     ACK,
     AROUND,
@@ -37,10 +38,6 @@ Answered = Callable[[int, bool, bool], None]
 """Takes the tag that the broker answered for, whether all up to it, and whether it refused."""
 Arrived = Callable[[int, bool, str, str, Properties, bytes], None]
 """Takes delivery tag, whether it was delivered before, exchange, routing key, properties, body."""
-
-
-HELD = 0.005
-"""Seconds that acknowledgements may wait for others."""
 
 
 class ShortWay(Protocol):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Self, cast
 
 from adapters.keeping import Lost
+from adapters.prefetch import HELD
 from adapters.stomp.frames import Frame, FrameError, FrameReader, write_frame
 
 OPENING = 15.0
@@ -58,6 +59,10 @@ class Connection(asyncio.Protocol):
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._reader = FrameReader()
         self._out: list[bytes] = []
+        self._flushing = False
+        self._held = 0
+        """Frames that may wait, since the last that went out."""
+        self._holding: asyncio.TimerHandle | None = None
         self._asked: dict[str, asyncio.Future[None]] = {}
         self._number = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -87,9 +92,18 @@ class Connection(asyncio.Protocol):
 
     def send(self, command: str, headers: Mapping[str, str], body: bytes = b"") -> None:
         """Send a frame. All of one turn of the event loop go out together."""
-        if not self._out:
-            self._loop.call_soon(self._flush)
         self._out.append(write_frame(command, headers, body))
+        self._flush_soon()
+
+    def send_later(self, command: str, headers: Mapping[str, str], many: int) -> None:
+        """Send a frame with the next one that `send` gets, or when *many* wait, or within `HELD`:
+        a write and a wake-up for each would cost both sides more than the frame."""
+        self._out.append(write_frame(command, headers))
+        self._held += 1
+        if self._held >= many:
+            self._flush_soon()
+        elif self._holding is None:
+            self._holding = self._loop.call_later(HELD, self._flush_held)
 
     def expect(self) -> tuple[str, asyncio.Future[None]]:
         """A receipt to ask for, and what is done when it comes; else it raises `Lost`."""
@@ -184,9 +198,21 @@ class Connection(asyncio.Protocol):
             case command:
                 self._end(f"the broker sent a frame {command[:20]!r}")
 
+    def _flush_soon(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def _flush_held(self) -> None:
+        self._holding = None
+        if self._held:
+            self._flush()
+
     def _flush(self) -> None:
+        self._flushing = False
+        self._held = 0
         out, self._out = self._out, []
-        if self._transport is not None and not self._transport.is_closing():
+        if out and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(out))
 
     # ------------------------------------------------------------------------------- heart-beats
@@ -223,8 +249,9 @@ class Connection(asyncio.Protocol):
             return
         lost = Lost(why)
         self.closed.set_result(lost)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._holding):
+            if timer is not None:
+                timer.cancel()
         if self._transport is not None:
             self._transport.abort()
         for answer in (self._connected, *self._asked.values()):

@@ -36,10 +36,12 @@ class _Session(Session[str]):
 
     connection: Connection
     subscriptions: Subscriptions
+    many: int
+    """Acknowledgements that may wait for each other: the broker sends as many messages for them."""
 
     def acknowledge(self, key: str) -> None:
         """ACK, never NACK: that would put the message into the dead-letter queue for good."""
-        self.connection.send("ACK", {"id": key})
+        self.connection.send_later("ACK", {"id": key}, self.many)
 
 
 _Message = tuple[Subscription, Frame]
@@ -169,7 +171,10 @@ class Consuming:
     @asynccontextmanager
     async def _consumed(self, connection: Connection) -> AsyncIterator[_Session]:
         """A session of *connection*, which is over in the end."""
-        session = _Session(connection, Subscriptions(self._setup, connection, self._standing))
+        setup = self._setup
+        session = _Session(
+            connection, Subscriptions(setup, connection, self._standing), setup.prefetch // 4
+        )
         connection.on_message = lambda frame: self._arrived(session, frame)
         try:
             yield session
