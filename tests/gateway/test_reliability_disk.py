@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.consumers import consumers, until
+from tests.gateway.consumers import accept, consumers, status, until
 from tests.gateway.processes import GatewayProcess, Publisher, gateway_process
 from tests.gateway.test_reliability_kill import judge
 
@@ -40,8 +40,8 @@ async def test_disk_full(small_disk: Path) -> None:
     data = small_disk / "data"
     environment = {"DRAGOMAN_RETRY_DELAYS": "[0.5, 0.5, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]"}
     async with consumers() as sinks, gateway_process(data, environment) as gateway:
-        there, away = sinks.add(keep=False), sinks.add(keep=False)
-        for consumer in (there, away):
+        there, too, behind = (sinks.add(keep=False) for _ in range(3))
+        for consumer in (there, too, behind):
             await gateway.subscribe(consumer.url)
         publisher = Publisher(gateway, "a", filling=10_000)
         for _ in range(20):
@@ -51,16 +51,19 @@ async def test_disk_full(small_disk: Path) -> None:
         with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(bytes(2**16))
+        # What is delivered leaves room for what comes: somebody must be behind.
+        behind.behaviour = status(503)
         refused = 0
-        for _ in range(100):
-            status = await asyncio.wait_for(publisher.publish(), 10)
-            assert status in (202, 503), gateway.log.read_text()
-            if status == 503:
+        for _ in range(300):
+            answer = await asyncio.wait_for(publisher.publish(), 10)
+            assert answer in (202, 503), gateway.log.read_text()
+            if answer == 503:
                 assert int(publisher.headers["retry-after"]) > 0
                 refused += 1
         assert refused
         assert (await gateway.request("GET", "/healthz")).status == 200
         filler.unlink()
+        behind.behaviour = accept
         async with asyncio.timeout(30):
             while await publisher.publish() != 202:
                 pass
@@ -70,7 +73,8 @@ async def test_disk_full(small_disk: Path) -> None:
             assert await publisher.publish() == 202
         publisher.close()
         await gateway.at_rest()
-        judge([publisher], [there, away])
+        judge([publisher], [there, too])
+        await behind.have_all(publisher.acknowledged)
         await gateway.end()
         await gateway.start()
         assert (await gateway.at_rest())["conservation_error"] == 0
