@@ -50,9 +50,10 @@ class Memory {
 
     // A value that may be known has one more lead.
     void add(uint64_t group, uint64_t value, const Lead& lead) {
-        if (!find(group, value)) return;
+        Row* found = known(group, value);
+        if (!found) return;
         if (leads_.size() > 2 * used_ + SLACK) compact();
-        Row& row = rows_[place(group, value)];
+        Row& row = *found;
         reserve_for(leads_, row.count + 1);
         if (row.offset + row.count < leads_.size()) {
             const uint32_t from = row.offset;
@@ -66,15 +67,15 @@ class Memory {
 
     // And one less, that to *atom*.
     void erase(uint64_t group, uint64_t value, uint32_t atom) {
-        if (!find(group, value)) return;
-        const size_t found = place(group, value);
-        Row& row = rows_[found];
+        Row* found = known(group, value);
+        if (!found) return;
+        Row& row = *found;
         Lead *begin = leads_.data() + row.offset, *end = begin + row.count;
         Lead* lead = std::find_if(begin, end, [&](const Lead& one) { return one.atom == atom; });
         if (lead == end) return;
         *lead = *(end - 1);
         --used_;
-        if (!--row.count) forget(found);
+        if (!--row.count) forget(size_t(found - rows_.data()));
     }
 
     size_t size() const { return count_; }
@@ -99,6 +100,10 @@ class Memory {
         return mix(hash_number(value), group + SALT);
     }
     static uint64_t hash_of(const Row& row) { return hash_of(row.group, row.value); }
+
+    Row* known(uint64_t group, uint64_t value) {
+        return const_cast<Row*>(find(group, value));
+    }
 
     // Where the row of *value* is, or would be.
     size_t place(uint64_t group, uint64_t value) const {

@@ -55,7 +55,7 @@ class Verdicts {
   private:
     static constexpr size_t AHEAD = 8;        // of what is looked at: memory is slower than we are
     static constexpr uint32_t LEAST_PATIENCE = 8, MOST_PATIENCE = 1024;  // looks in vain
-    static constexpr size_t MANY_TOLD = 256;
+    static constexpr size_t MANY_TOLD = 256;  // more are forgotten all at once
 
     void look_at_all(const Words& fired, Found& found) {
         looks_.clear();
@@ -237,9 +237,9 @@ class Verdicts {
     Interpreter& interpreter_;
     const Holds holds_{facts_};
     Bits told_;       // filters that may be met again, and whose verdict was found
-    size_t usual_ = 0;  // how many were true of the last message
-    Words told_now_;  // the same, unless they are too many
+    Words told_now_;  // the same, unless there are more than MANY_TOLD
     Words looks_, misplaced_;
+    size_t usual_ = 0;  // how many were true of the last message
     uint32_t looks_in_vain_ = LEAST_PATIENCE;  // until a filter is asked whether to move
     uint32_t patience_ = LEAST_PATIENCE;       // what is left of them
     bool unsure_ = false;
