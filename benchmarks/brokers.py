@@ -30,6 +30,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from statistics import median
 from typing import Any, Protocol
 
@@ -79,11 +80,11 @@ class Bare(Protocol):
     async def prepare(self, name: str) -> None:
         """Have a durable queue that nobody consumes, and that gets what is published to *name*."""
 
-    async def publish(self, name: str, count: int, sample: "Sample | None" = None) -> float:
+    async def publish(self, name: str, count: int, sample: Sample | None = None) -> float:
         """Messages a second that the broker confirmed, `IN_FLIGHT` under way: the payload, or
         messages like *sample*."""
 
-    async def sample(self, name: str) -> "Sample":
+    async def sample(self, name: str) -> Sample:
         """A message out of that queue."""
 
     async def consume(self, name: str, count: int) -> float:
@@ -268,22 +269,15 @@ class BareActiveMQ:
         return await asyncio.to_thread(self._sample, name)
 
     def _sample(self, name: str) -> Sample:
-        frames: list[Any] = []
-        came = threading.Event()
-
-        def arrived(frame: Any) -> None:
-            frames.append(frame)
-            came.set()
-
+        frames: SimpleQueue[Any] = SimpleQueue()
         with self._connection() as connection:
-            connection.set_listener("messages", _Messages(arrived))
+            connection.set_listener("messages", _Messages(frames.put))
             connection.subscribe(_queue(name), "1", headers={"activemq.prefetchSize": "1"})
-            if not came.wait(SECONDS):
-                raise SystemExit("no message came")
-        headers = frames[0].headers.items()
+            frame = frames.get(timeout=SECONDS)
+        headers = frame.headers.items()
         return Sample(
             {each: value for each, value in headers if each.startswith(("cloudEvents_", "ws_"))},
-            frames[0].body,
+            frame.body,
         )
 
     def _publish(self, name: str, count: int, sample: Sample | None) -> float:
