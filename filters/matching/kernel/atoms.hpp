@@ -132,7 +132,6 @@ class Atoms {
     Atom& operator[](uint32_t atom) { return atoms_[atom]; }
     const Atom& operator[](uint32_t atom) const { return atoms_[atom]; }
     uint32_t bound() const { return atoms_.bound(); }
-    void expect(uint32_t atom) const { __builtin_prefetch(&atoms_[atom]); }
     size_t live() const { return atoms_.live(); }
     // Nodes of which some filter asks whether there is an element.
     size_t presences() const { return presences_; }

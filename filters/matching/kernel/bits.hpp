@@ -8,8 +8,12 @@
 
 namespace dragoman {
 
+class SparseBits;
+
 class Bits {
   public:
+    static constexpr size_t SIZE = 64;  // of a word
+
     Bits() = default;
     explicit Bits(size_t bound) { reserve(bound); }
 
@@ -42,16 +46,8 @@ class Bits {
         word |= bit(number);
     }
 
-    // The same for all of *others*, which may be fewer words.
-    void merge(const Bits& others, Bits& again) {
-        uint64_t* __restrict__ here = words_.data();
-        uint64_t* __restrict__ twice = again.words_.data();
-        const uint64_t* __restrict__ other = others.words_.data();
-        for (size_t at = 0; at < others.words_.size(); ++at) {
-            twice[at] |= here[at] & other[at];
-            here[at] |= other[at];
-        }
-    }
+    // The same for all of *others*, for whose words there is room.
+    void merge(const SparseBits& others, Bits& again);
 
     // Call *take* with each number.
     template <typename Take>
@@ -67,8 +63,6 @@ class Bits {
     }
 
   private:
-    static constexpr size_t SIZE = 64;
-
     static uint64_t bit(uint32_t number) { return uint64_t(1) << (number % SIZE); }
 
     template <typename Take>
@@ -77,6 +71,51 @@ class Bits {
     }
 
     std::vector<uint64_t> words_;
+
+    friend class SparseBits;
 };
+
+// Few numbers, many of them neighbours: the words that are not 0 are known.
+class SparseBits {
+  public:
+    // As of Bits.
+    void reserve(size_t bound) { bits_.reserve(bound); }
+    size_t size() const { return bits_.size(); }
+    bool covers(uint32_t number) const { return bits_.covers(number); }
+    bool has(uint32_t number) const { return bits_.has(number); }
+    const uint64_t* data() const { return bits_.words_.data(); }
+
+    void add(uint32_t number) {
+        const uint32_t at = number / Bits::SIZE;
+        if (!bits_.words_[at]) used_.push_back(at);
+        bits_.add(number);
+    }
+
+    void erase(uint32_t number) {
+        const uint32_t at = number / Bits::SIZE;
+        if (!bits_.has(number)) return;
+        bits_.erase(number);
+        if (!bits_.words_[at]) used_.erase(std::find(used_.begin(), used_.end(), at));
+    }
+
+    // Call *take* with the place of each word that is not 0, and the word.
+    template <typename Take>
+    void each_word(Take take) const {
+        for (uint32_t at : used_) take(at, bits_.words_[at]);
+    }
+
+  private:
+    Bits bits_;
+    Words used_;
+};
+
+inline void Bits::merge(const SparseBits& others, Bits& again) {
+    uint64_t* here = words_.data();
+    uint64_t* twice = again.words_.data();
+    others.each_word([&](uint32_t at, uint64_t word) {
+        twice[at] |= here[at] & word;
+        here[at] |= word;
+    });
+}
 
 }  // namespace dragoman

@@ -16,11 +16,13 @@
 #include "atoms.hpp"
 #include "automaton.hpp"
 #include "branches.hpp"
+#include "climbs.hpp"
 #include "document.hpp"
 #include "facts.hpp"
 #include "filters.hpp"
 #include "firing.hpp"
 #include "interpreter.hpp"
+#include "joins.hpp"
 #include "programs.hpp"
 #include "reading.hpp"
 #include "symbols.hpp"
@@ -160,6 +162,7 @@ class Engine {
         try {
             begin(root);
             walk(root);
+            witnesses_.end();
             firing_.count_elements();
         } catch (...) {
             // What was made by half must not be met again.
@@ -231,7 +234,7 @@ class Engine {
             if (is_element(node)) {
                 if (automaton_.is_full()) begin_anew();
                 state = automaton_.next(path_.back(), symbols_.of(node));
-                witnesses_.visit();
+                witnesses_.visit(state);
                 firing_.visit(node, state);
             }
             if (state != NONE && node->children && !automaton_.ends(state)) {
@@ -267,14 +270,16 @@ class Engine {
     Atoms atoms_{vocabulary_, trie_};
     Facts facts_;
     Watches watches_;
-    Witnesses witnesses_{trie_};
+    Witnesses witnesses_;
     Branches branches_{trie_};
     Firing firing_{vocabulary_, trie_, automaton_, atoms_, facts_, watches_, witnesses_, reading_};
     Programs programs_{vocabulary_};
     Interpreter interpreter_{vocabulary_, symbols_, document_, reading_};
     Filters filters_;
-    Watching watching_{filters_, branches_, watches_};
-    Verdicts verdicts_{filters_,  atoms_,    facts_,    firing_,     watches_,
+    Climbs climbs_{trie_, atoms_};
+    Watching watching_{filters_, branches_, climbs_, watches_};
+    Joins joins_{trie_, climbs_, facts_, firing_, witnesses_};
+    Verdicts verdicts_{filters_,  facts_,    joins_,    watches_,
                        watching_, branches_, programs_, interpreter_};
     Words path_;  // states of the elements around the present one
 };

@@ -44,7 +44,7 @@ class Facts {
     void meet(const Words& nodes) {
         for (uint32_t node : nodes) nodes_.merge(node, several_);
     }
-    void meet(const Bits& nodes) { nodes_.merge(nodes, several_); }
+    void meet(const SparseBits& nodes) { nodes_.merge(nodes, several_); }
 
     const Bits& atoms() const { return atoms_; }
     const Bits& nodes() const { return nodes_; }

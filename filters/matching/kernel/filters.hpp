@@ -19,6 +19,7 @@ struct Shape {
     bool numeric = false;     // it compares numbers: a doubtful one makes it inexact
     bool programmed = false;  // there is a program that may decide it
     bool positive = false;    // and it asks for elements alone, not for their order or absence
+    bool linear = false;      // and for those below a branch of the same element there
 };
 
 struct Filter {
@@ -98,10 +99,6 @@ class Filters {
         return {reinterpret_cast<const char*>(formula_of(number).end),
                 *filters_[number].block & MAX_SIZE};
     }
-
-    // Soon somebody will ask for these.
-    void expect(uint32_t number) const { __builtin_prefetch(&filters_[number]); }
-    void expect_formula(uint32_t number) const { __builtin_prefetch(filters_[number].block); }
 
   private:
     static uint32_t hash_of(std::string_view text, uint32_t scope) {

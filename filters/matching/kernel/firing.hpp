@@ -48,10 +48,8 @@ class Firing {
         if (agenda.stale) refresh(agenda, automaton_.active(state));
         if (!agenda.visits++) {
             visited_.push_back(state);
-            agenda.noted = witnesses_.meet(state);
             meet(state);
         }
-        witnesses_.note(agenda.noted);
         row_ = witnesses_.row();
         const Group *at = agenda.groups.data(), *end = at + agenda.groups.size();
         while (at != end) {
@@ -88,14 +86,14 @@ class Firing {
     // Whether some number was doubtful: its atoms count as holding.
     bool is_unsure() const { return unsure_; }
 
-    // Narrow *rows* to elements that a fact at *node* may speak of, see Witnesses.
-    void narrow(uint64_t& rows, uint32_t branch, uint32_t fact, uint32_t node) const {
-        witnesses_.narrow(rows, branch, fact, node, [&](uint32_t state, uint32_t other) {
-            const Bits& nodes = agendas_[state].nodes;
-            if (nodes.size()) return nodes.covers(other) && nodes.has(other);
-            const Words& active = automaton_.active(state);
-            return std::binary_search(active.begin(), active.end(), other);
-        });
+    // The nodes of *state*, which was visited, as bits; none if they would take too much room.
+    const SparseBits& nodes_at(uint32_t state) const { return agendas_[state].nodes; }
+    // Whether its elements are at *node*.
+    bool is_at(uint32_t state, uint32_t node) const {
+        const SparseBits& nodes = agendas_[state].nodes;
+        if (nodes.size()) return nodes.covers(node) && nodes.has(node);
+        const Words& active = automaton_.active(state);
+        return std::binary_search(active.begin(), active.end(), node);
     }
 
     // ---- between messages: what agendas know is mended where it stands
@@ -211,9 +209,9 @@ class Firing {
 
     struct Agenda {
         std::vector<Group> groups;
-        Words ranged;  // nodes with tests of two bounds
-        Bits nodes;    // those of the state, as long as there is room
-        uint32_t visits = 0, noted = 0;
+        Words ranged;      // nodes with tests of two bounds
+        SparseBits nodes;  // those of the state, as long as there is room
+        uint32_t visits = 0;
         bool stale = true;  // nothing is known yet
 
         // Where a group of *aspect* is, or should be.
@@ -255,11 +253,9 @@ class Firing {
 
     // Elements of a state are met, for the first time or again.
     void meet(uint32_t state) {
-        const Bits& nodes = agendas_[state].nodes;
-        const Words& active = automaton_.active(state);
-        // A word of many costs about half as much as a number.
-        if (nodes.size() && nodes.size() < active.size() * 2) facts_.meet(nodes);
-        else facts_.meet(active);
+        const SparseBits& nodes = agendas_[state].nodes;
+        if (nodes.size()) facts_.meet(nodes);
+        else facts_.meet(automaton_.active(state));
     }
 
     void leave_states() {
@@ -491,7 +487,7 @@ class Firing {
 
     // Fire the atom if *element* passes its tests, or may.
     void try_atom(uint32_t number, const xmlNode* element) {
-        if (facts_.holds(number)) return;
+        if (facts_.holds(number)) return witnesses_.note_again(number);
         bool unsure = false;
         for (const Test& test : atoms_.tests(number)) {
             const Operand operand{
@@ -507,11 +503,10 @@ class Firing {
     }
 
     void fire(uint32_t number) {
-        if (!facts_.fire(number)) return;
+        if (!facts_.fire(number)) return witnesses_.note_again(number);
         witnesses_.note_atom(number, row_);
         if (!watches_.is_watched(number)) return;
         fired_.push_back(number);
-        watches_.expect(number);
     }
 
     const Vocabulary& vocabulary_;

@@ -70,7 +70,7 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
 
     cdef cppclass Shape:
         Shape()
-        truth exact, numeric, programmed, positive
+        truth exact, numeric, programmed, positive, linear
 
     cdef struct Sizes:
         size_t filters, atoms, tables, nodes, names, values, states, remembered, programs
@@ -113,8 +113,12 @@ cdef enum:
     AND = 0
     NOT = 2
     SOME = 3
+    BELOW = 1
     FIRST_ON_NUMBERS = 5
     RANGE = 11
+
+CONTEXT = ((0, None, None),)
+"""How the path to the context node begins."""
 
 
 include "chains.pxi"
@@ -201,6 +205,7 @@ cdef class Kernel:
         shape.exact = plan[2]
         shape.programmed = plan[4] is not None
         shape.positive = shape.programmed and _is_positive(plan[4])
+        shape.linear = shape.positive and _is_linear(plan[4], plan[3])
         try:
             for atom in <tuple>plan[0]:
                 facts.push_back(
@@ -318,6 +323,40 @@ cdef bint _is_positive(tuple program) except -1:
     for step in <tuple>program[2]:
         condition = (<tuple>step)[3]
         if condition is not None and not _is_positive(<tuple>condition):
+            return False
+    return True
+
+
+cdef bint _is_linear(tuple program, tuple branches) except -1:
+    """Whether it is one path, and what it asks for below each of the branches, it asks of the same
+    element there: a true formula is then false if no element has it all."""
+    if program[0] != SOME:
+        return False
+    path = () if program[1] else CONTEXT
+    for step in <tuple>program[2]:
+        axis, ns, local, condition = <tuple>step
+        if axis > BELOW:
+            return False
+        path += ((axis, ns, local),)
+        if condition is not None and not _is_flat(condition, path, branches):
+            return False
+    return True
+
+
+cdef bint _is_flat(tuple condition, tuple path, tuple branches) except -1:
+    """Whether it asks for elements below *path*, on the way to which there is none of the branches:
+    another demand may ask for another one there."""
+    if condition[0] == AND:
+        for operand in condition[1:]:
+            if not _is_flat(operand, path, branches):
+                return False
+        return True
+    if condition[0] != SOME or condition[1]:
+        return False
+    for step in <tuple>condition[2]:
+        axis, ns, local, further = <tuple>step
+        path += ((axis, ns, local),)
+        if axis > BELOW or further is not None or path in branches:
             return False
     return True
 

@@ -33,6 +33,8 @@ class Symbols {
             for (Cached& cached : cache_) cached.message = 0;
             message_ = 1;
         }
+        ns_ = nullptr;
+        uri_ = vocabulary_.names.find({});
     }
 
     void forget() {
@@ -61,14 +63,18 @@ class Symbols {
   private:
     static constexpr size_t MAX_NAMES = 1u << 16;
 
-    struct Cached {
+    struct alignas(32) Cached {
         const xmlChar* name = nullptr;
         const xmlNs* ns = nullptr;
         uint32_t message = 0, symbol = 0;
     };
 
     uint32_t find(const xmlNode* node) {
-        const uint32_t ns = vocabulary_.names.find(namespace_of(node->ns));
+        if (node->ns != ns_) {
+            ns_ = node->ns;
+            uri_ = vocabulary_.names.find(namespace_of(ns_));
+        }
+        const uint32_t ns = uri_;
         const uint32_t local = vocabulary_.names.find(view_of(node->name));
         if (made_ != vocabulary_.made() || by_name_.size() > MAX_NAMES) {
             // With other labels, numbers of names and labels may mean others.
@@ -108,8 +114,10 @@ class Symbols {
     HashIndex by_labels_;
     NumberMap by_name_;  // as long as there are no other labels
     uint64_t made_ = 0;
-    std::array<Cached, 256> cache_;
+    std::array<Cached, 128> cache_;
     uint32_t message_ = 0;
+    const xmlNs* ns_ = nullptr;  // that of the last name that was found, and its number
+    uint32_t uri_ = NONE;
 };
 
 }  // namespace dragoman

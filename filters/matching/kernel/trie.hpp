@@ -1,7 +1,12 @@
 // The paths of all atoms as one tree of steps, which begins at the document.
+//
+// An element is at many nodes with the same label: their numbers lie side by side.
 #pragma once
 
+#include <vector>
+
 #include "containers.hpp"
+#include "runs.hpp"
 #include "vocabulary.hpp"
 
 namespace dragoman {
@@ -21,12 +26,13 @@ struct Node {
 
 class Trie {
   public:
-    explicit Trie(Vocabulary& vocabulary) : vocabulary_(vocabulary) { nodes_.add(Node()); }
+    explicit Trie(Vocabulary& vocabulary)
+        : vocabulary_(vocabulary), nodes_(numbers_.bound()) {}
 
     Node& operator[](uint32_t node) { return nodes_[node]; }
     const Node& operator[](uint32_t node) const { return nodes_[node]; }
-    uint32_t bound() const { return nodes_.bound(); }
-    size_t live() const { return nodes_.live(); }
+    uint32_t bound() const { return uint32_t(nodes_.size()); }
+    size_t live() const { return 1 + numbers_.live(); }
 
     uint32_t child(uint32_t parent, uint8_t axis, uint32_t label) const {
         return children_.find(child_key(parent, axis, label));
@@ -38,7 +44,12 @@ class Trie {
         node.parent = parent;
         node.label = label;
         node.axis = axis;
-        const uint32_t number = nodes_.add(node);
+        const uint32_t number = numbers_.take(label);
+        if (number >= nodes_.size()) {
+            reserve_for(nodes_, numbers_.bound() - nodes_.size());
+            nodes_.resize(numbers_.bound());
+        }
+        nodes_[number] = node;
         idle_.push_back(number);
         children_.set(child_key(parent, axis, label), number);
         if (axis == DESCENDANT) ++nodes_[parent].forks;
@@ -67,7 +78,8 @@ class Trie {
             take(number);
             children_.erase(child_key(node.parent, node.axis, node.label));
             vocabulary_.let_go(node.label);
-            nodes_.erase(number);
+            nodes_[number] = Node();
+            numbers_.give_back(number);
             if (node.axis == DESCENDANT) --nodes_[node.parent].forks;
             let_go(node.parent);
         }
@@ -79,7 +91,8 @@ class Trie {
     }
 
     Vocabulary& vocabulary_;
-    Pool<Node> nodes_;
+    Runs numbers_{ROOT + 1};
+    std::vector<Node> nodes_;
     NumberMap children_;
     Words idle_;  // nodes that may have no users
 };

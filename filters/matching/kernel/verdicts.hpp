@@ -7,8 +7,8 @@
 #include "bits.hpp"
 #include "facts.hpp"
 #include "filters.hpp"
-#include "firing.hpp"
 #include "interpreter.hpp"
+#include "joins.hpp"
 #include "programs.hpp"
 #include "records.hpp"
 #include "watches.hpp"
@@ -25,13 +25,12 @@ struct Found {
 
 class Verdicts {
   public:
-    Verdicts(const Filters& filters, const Atoms& atoms, const Facts& facts, const Firing& firing,
-             Watches& watches, Watching& watching, const Branches& branches,
-             const Programs& programs, Interpreter& interpreter)
+    Verdicts(const Filters& filters, const Facts& facts, Joins& joins, Watches& watches,
+             Watching& watching, const Branches& branches, const Programs& programs,
+             Interpreter& interpreter)
         : filters_(filters),
-          atoms_(atoms),
           facts_(facts),
-          firing_(firing),
+          joins_(joins),
           watches_(watches),
           watching_(watching),
           branches_(branches),
@@ -42,14 +41,15 @@ class Verdicts {
     // always needs a look. *unsure*: some number was doubtful.
     void find(const Words& fired, bool unsure, Found& found) {
         unsure_ = unsure;
+        joins_.begin();
         forget_told();
         told_.reserve(filters_.bound());
-        found.yes.reserve(usual_);
+        count_ = 0;
         misplaced_.clear();
         look_at_all(fired, found);
         for (uint32_t number : watching_.always()) judge(number, found);
         for (uint32_t number : misplaced_) watching_.move(number);
-        usual_ = found.yes.size();
+        found.yes.assign(yes_.begin(), yes_.begin() + ptrdiff_t(count_));
     }
 
   private:
@@ -64,10 +64,7 @@ class Verdicts {
         looks_.insert(looks_.end(), fired.begin(), fired.end());
         for (size_t at = 0; at < looks_.size(); ++at) {
             if (at + 2 * AHEAD < looks_.size()) watches_.expect(looks_[at + 2 * AHEAD]);
-            if (at + AHEAD < looks_.size()) {
-                watches_.expect_waiting(looks_[at + AHEAD]);
-                if (!is_presence(looks_[at + AHEAD])) atoms_.expect(looks_[at + AHEAD]);
-            }
+            if (at + AHEAD < looks_.size()) watches_.expect_waiting(looks_[at + AHEAD]);
             look_at(looks_[at], found);
         }
     }
@@ -75,11 +72,11 @@ class Verdicts {
     void look_at(uint32_t fact, Found& found) {
         const Waiting waiting = watches_.waiting(fact);
         if (unsure_) judge_all(waiting, found);
-        else accept_all(waiting, found);
+        else accept_all(waiting);
         for (const uint32_t* at = waiting.records; at != waiting.records_end;) {
             const Record record(at);
-            at = record.end();
-            if (settle(record, fact, found)) continue;
+            at += record.length();
+            if (record.may_be_true(facts_) && settle(record, fact, found)) continue;
             if (!--patience_) ask_whether_misplaced(record.filter(), fact);
         }
     }
@@ -96,17 +93,19 @@ class Verdicts {
         patience_ = looks_in_vain_;
     }
 
-    void accept_all(const Waiting& waiting, Found& found) {
-        if (waiting.decided == waiting.decided_end) return;
-        const size_t before = found.yes.size();
-        found.yes.resize(before + size_t(waiting.decided_end - waiting.decided));
-        uint32_t* to = found.yes.data() + before;
+    void accept_all(const Waiting& waiting) {
+        const size_t most = count_ + size_t(waiting.decided_end - waiting.decided);
+        if (yes_.size() < most) yes_.resize(2 * most);
         for (const uint32_t* at = waiting.decided; at != waiting.decided_end; ++at) {
             const uint32_t number = *at & ~Waiting::AGAIN;
-            *to = number;
-            to += !(*at & Waiting::AGAIN) || tell(number);
+            yes_[count_] = number;
+            count_ += !(*at & Waiting::AGAIN) || tell(number);
         }
-        found.yes.resize(size_t(to - found.yes.data()));
+    }
+
+    void accept(uint32_t number) {
+        if (yes_.size() == count_) yes_.resize(2 * count_ + 1);
+        yes_[count_++] = number;
     }
 
     void judge_all(const Waiting& waiting, Found& found) {
@@ -119,15 +118,18 @@ class Verdicts {
     bool settle(const Record& record, uint32_t fact, Found& found) {
         const bool decides = record.has(Record::EXACT) &&
                              !(unsure_ && record.has(Record::NUMERIC)) &&
-                             are_single(record.branches(), record.parts());
-        for (const uint32_t* at = record.parts(); at != record.end();) {
+                             are_single(record.branches(), record.branches_end());
+        for (const uint32_t* at = record.other_parts(); at != record.parts_end();) {
             if (!is_true(at, !decides)) return false;
         }
-        if (!(decides && record.has(Record::COMPLETE)) && !are_joined(record, fact)) {
-            return judge(record.filter(), found);
+        if (!(decides && record.has(Record::COMPLETE))) {
+            const bool sure = !(unsure_ && record.has(Record::NUMERIC));
+            const Verdict verdict = sure ? joins_.judge(record, fact) : UNKNOWN;
+            if (verdict == NO) return true;
+            if (verdict == UNKNOWN) return judge(record.filter(), found);
         }
         if (!record.has(Record::AGAIN) || tell(record.filter())) {
-            found.yes.push_back(record.filter());
+            accept(record.filter());
         }
         return true;
     }
@@ -146,31 +148,6 @@ class Verdicts {
         return found;
     }
 
-    // Whether *fact* and all parts, which hold, hold of the same element at the one branch that has
-    // several. False means nothing.
-    bool are_joined(const Record& record, uint32_t fact) {
-        if (!record.has(Record::JOINED) || (unsure_ && record.has(Record::NUMERIC))) return false;
-        const auto several = [&](uint32_t node) { return facts_.are_several(node); };
-        const uint32_t* branch = std::find_if(record.branches(), record.parts(), several);
-        if (std::any_of(branch + 1, record.parts(), several)) return false;
-        uint64_t rows = ~uint64_t(0);
-        // Atoms first: they leave less to look for.
-        for (const bool presences : {false, true}) {
-            const auto narrow = [&](uint32_t one) {
-                if (is_presence(one) == presences) firing_.narrow(rows, *branch, one, node_of(one));
-            };
-            narrow(fact);
-            for (const uint32_t* at = record.parts(); rows && at != record.end(); ++at) {
-                narrow(number_in(*at));
-            }
-        }
-        return rows;
-    }
-
-    uint32_t node_of(uint32_t fact) const {
-        return is_presence(fact) ? index_of(fact) : atoms_[fact].node;
-    }
-
     // False if the formula is.
     bool judge(uint32_t number, Found& found) {
         if (told_.has(number)) return true;
@@ -181,12 +158,13 @@ class Verdicts {
         const Words& branches = branches_[filter.branches];
         if (shape.exact && !(unsure_ && shape.numeric) &&
             are_single(branches.data(), branches.data() + branches.size())) {
-            if (holds(number, false)) found.yes.push_back(number);
+            if (holds(number, false)) accept(number);
         } else if (!shape.programmed) {
             found.doubtful.push_back(number);
         } else if (const uint32_t* program = programs_.find(number)) {
             const Verdict verdict = interpreter_.run(program);
-            if (verdict != NO) (verdict == YES ? found.yes : found.doubtful).push_back(number);
+            if (verdict == YES) accept(number);
+            else if (verdict == UNKNOWN) found.doubtful.push_back(number);
         } else {
             found.unprogrammed.push_back(number);
         }
@@ -227,9 +205,8 @@ class Verdicts {
     };
 
     const Filters& filters_;
-    const Atoms& atoms_;
     const Facts& facts_;
-    const Firing& firing_;
+    Joins& joins_;
     Watches& watches_;
     Watching& watching_;
     const Branches& branches_;
@@ -239,7 +216,8 @@ class Verdicts {
     Bits told_;       // filters that may be met again, and whose verdict was found
     Words told_now_;  // the same, unless there are more than MANY_TOLD
     Words looks_, misplaced_;
-    size_t usual_ = 0;  // how many were true of the last message
+    Words yes_;  // with more room than there is need
+    size_t count_ = 0;
     uint32_t looks_in_vain_ = LEAST_PATIENCE;  // until a filter is asked whether to move
     uint32_t patience_ = LEAST_PATIENCE;       // what is left of them
     bool unsure_ = false;

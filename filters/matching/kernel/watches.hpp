@@ -88,9 +88,9 @@ class Watches {
     }
 
     // Take out what *fact* has of a filter: *decided* is how it was added, a record begins with
-    // *mark*, and has the length that *length_of* says.
+    // *number*, and has the length that *length_of* says.
     template <typename Length>
-    void erase(uint32_t fact, uint32_t decided, uint32_t mark, Length length_of) {
+    void erase(uint32_t fact, uint32_t decided, uint32_t number, Length length_of) {
         Side& side = side_of(fact);
         Row& row = side.rows[index_of(fact)];
         uint32_t* begin = block(row);
@@ -101,7 +101,8 @@ class Watches {
             --row.decided;
         } else {
             uint32_t* records_end = begin + row.records;
-            found = std::find(begin, records_end, mark);
+            found = begin;
+            while (found != records_end && *found != number) found += length_of(found);
             if (found == records_end) return;
             const uint32_t length = length_of(found);
             std::copy(found + length, records_end, found);

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "branches.hpp"
+#include "climbs.hpp"
 #include "filters.hpp"
 #include "formulas.hpp"
 #include "records.hpp"
@@ -17,8 +18,8 @@ namespace dragoman {
 
 class Watching {
   public:
-    Watching(Filters& filters, const Branches& branches, Watches& watches)
-        : filters_(filters), branches_(branches), watches_(watches) {}
+    Watching(Filters& filters, const Branches& branches, const Climbs& climbs, Watches& watches)
+        : filters_(filters), branches_(branches), climbs_(climbs), watches_(watches) {}
 
     // Those for which no fact need hold.
     const Words& always() const { return always_; }
@@ -99,15 +100,19 @@ class Watching {
                             std::all_of(parts.begin(), parts.end(),
                                         [](uint32_t part) { return kind_of(part) == HOLDS; });
         const uint32_t flags = (joined ? Record::JOINED : 0) |
+                               (filter.shape.linear ? Record::LINEAR : 0) |
                                (filter.shape.exact ? Record::EXACT : 0) |
                                (filter.shape.numeric ? Record::NUMERIC : 0) |
                                (complete ? Record::COMPLETE : 0) | (again ? Record::AGAIN : 0);
         watches_.add_record(fact,
-                            Record::compose(number, flags, branches_[filter.branches], parts));
+                            Record::compose(number, flags, fact, branches_[filter.branches], parts,
+                                            [&](uint32_t one, uint32_t branch) {
+                                                return climbs_.of(one, branch);
+                                            }));
     }
 
     void leave(uint32_t decided, uint32_t number, uint32_t fact) {
-        watches_.erase(fact, decided, Record::mark(number),
+        watches_.erase(fact, decided, number,
                        [](const uint32_t* at) { return Record(at).length(); });
     }
 
@@ -135,6 +140,7 @@ class Watching {
 
     Filters& filters_;
     const Branches& branches_;
+    const Climbs& climbs_;
     Watches& watches_;
     Words always_, chosen_;
 };

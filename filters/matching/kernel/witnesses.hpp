@@ -1,115 +1,101 @@
-// Which elements of a message facts speak of, to see that several speak of the same one.
+// The elements of one message that the walk visits, and because of which of them atoms hold.
 //
-// The elements that the walk visits have rows, in document order. Sets of rows are words of bits:
-// what lies behind the first 64 is no witness, and whoever finds none has to ask otherwise.
+// Elements have rows, in document order. What lies behind the first MOST has none, and whoever asks
+// about it has to ask otherwise.
 #pragma once
 
+#include <array>
 #include <vector>
 
+#include "bits.hpp"
 #include "containers.hpp"
-#include "facts.hpp"
-#include "trie.hpp"
 
 namespace dragoman {
 
 class Witnesses {
   public:
-    static constexpr uint32_t MOST = 64;
+    static constexpr uint32_t MOST = 255;
 
-    explicit Witnesses(const Trie& trie) : trie_(trie) {}
+    struct Row {
+        uint32_t state;
+        uint32_t parent;  // a row; MOST above the first
+        uint32_t depth;
+        uint32_t end;  // of the rows below it, which begin behind it
+    };
 
     // Another message; so many atoms there are.
     void begin(size_t atoms) {
         if (first_.size() < atoms) first_.resize(atoms);
+        for (uint32_t atom : repeated_now_) repeated_.erase(atom);
+        repeated_now_.clear();
+        repeated_.reserve(atoms);
         open_.assign(1, MOST);
-        states_.clear();
-        elements_ = 0;
+        count_ = 0;
         last_ = MOST;
+        complete_ = states_known_ = true;
     }
 
     // The walk comes to an element, goes to what is within the last one, comes out of one.
-    void visit() {
-        last_ = elements_ < MOST ? elements_++ : MOST;
-        if (last_ == MOST) return;
+    void visit(uint32_t state) {
+        if (count_ == MOST) {
+            complete_ = false;
+            last_ = MOST;
+            return;
+        }
+        last_ = count_++;
         const uint32_t parent = open_.back();
-        parents_[last_] = bit(parent);
-        ancestors_[last_] = parent == MOST ? 0 : ancestors_[parent] | bit(parent);
-        within_[last_] = bit(last_);
-        each_of(ancestors_[last_], [&](uint32_t row) { within_[row] |= bit(last_); });
+        rows_[last_] = {state, parent, parent == MOST ? 0 : rows_[parent].depth + 1, count_};
     }
     void descend() { open_.push_back(last_); }
-    void ascend() { open_.pop_back(); }
-
-    // The last element is the first that is in a state; *place* says where it is noted.
-    uint32_t meet(uint32_t state) {
-        states_.push_back({state, 0});
-        return uint32_t(states_.size() - 1);
+    void ascend() {
+        close(open_.back());
+        open_.pop_back();
     }
-    // The last element is in the state noted at *place*.
-    void note(uint32_t place) { states_[place].rows |= bit(last_); }
+
+    // The walk is over.
+    void end() {
+        while (open_.size() > 1) ascend();
+    }
 
     // The row of the last element; MOST stands for none that is known.
     uint32_t row() const { return last_; }
 
-    // An atom holds because of the element with that row.
+    // An atom holds because of the element with that row, and because of another.
     void note_atom(uint32_t atom, uint32_t row) { first_[atom] = uint8_t(row); }
+    void note_again(uint32_t atom) {
+        if (repeated_.put(atom)) repeated_now_.push_back(atom);
+    }
 
-    // Numbers of states change: the states of elements are not known any more.
-    void forget_states() { states_.clear(); }
+    // The row of an element because of which an atom holds, or MOST.
+    uint32_t of(uint32_t atom) const { return first_[atom]; }
+    // Whether there may be others.
+    bool is_repeated(uint32_t atom) const { return repeated_.has(atom); }
 
-    // Narrow *rows*, elements at the node *branch*, to those that a fact may speak of: that it
-    // holds of the very one or of what is below it. A fact that is not about *branch* narrows
-    // nothing. *is_at* says whether elements of a state are at a node.
-    template <typename IsAt>
-    void narrow(uint64_t& rows, uint32_t branch, uint32_t fact, uint32_t node,
-                const IsAt& is_at) const {
-        const uint64_t near = ~rows ? any_of(rows, within_) : rows;
-        uint64_t found = is_presence(fact) ? rows_at(node, near, is_at) : bit(first_[fact]);
-        while (node != branch) {
-            const Node& step = trie_[node];
-            node = step.parent;
-            if (node == ROOT) return;
-            if (step.axis == CHILD) found = any_of(found, parents_);
-            else found = any_of(found, ancestors_) & rows_at(node, near, is_at);
-        }
-        rows &= found;
+    // Numbers of states change: those of elements are not known any more.
+    void forget_states() { states_known_ = false; }
+    bool have_states() const { return states_known_; }
+
+    // How many rows there are, and whether all elements have one.
+    uint32_t size() const { return count_; }
+    bool is_complete() const { return complete_; }
+    const Row& operator[](uint32_t row) const { return rows_[row]; }
+    // Whether *row* lies below *above*, at any depth.
+    bool is_below(uint32_t row, uint32_t above) const {
+        return row > above && row < rows_[above].end;
     }
 
   private:
-    struct State {
-        uint32_t state;
-        uint64_t rows;
-    };
-
-    static uint64_t bit(uint32_t row) { return row < MOST ? uint64_t(1) << row : 0; }
-
-    static uint64_t any_of(uint64_t rows, const uint64_t* of) {
-        uint64_t all = 0;
-        each_of(rows, [&](uint32_t row) { all |= of[row]; });
-        return all;
+    void close(uint32_t row) {
+        if (row != MOST) rows_[row].end = count_;
     }
 
-    template <typename Take>
-    static void each_of(uint64_t rows, Take take) {
-        for (; rows; rows &= rows - 1) take(uint32_t(__builtin_ctzll(rows)));
-    }
-
-    // The elements at *node* among *rows*.
-    template <typename IsAt>
-    uint64_t rows_at(uint32_t node, uint64_t rows, const IsAt& is_at) const {
-        uint64_t found = 0;
-        for (const State& state : states_) {
-            if (state.rows & rows && is_at(state.state, node)) found |= state.rows;
-        }
-        return found & rows;
-    }
-
-    const Trie& trie_;
-    Words open_;  // rows of the elements around
-    uint32_t elements_ = 0, last_ = MOST;
-    uint64_t parents_[MOST], ancestors_[MOST], within_[MOST];
-    std::vector<State> states_;   // that the elements are in
+    std::array<Row, MOST> rows_;
+    uint32_t count_ = 0, last_ = MOST;
+    bool complete_ = true, states_known_ = true;
+    Words open_;                  // rows of the elements around
     std::vector<uint8_t> first_;  // of atoms: an element because of which it holds
+    Bits repeated_;
+    Words repeated_now_;
 };
 
 }  // namespace dragoman
