@@ -2,9 +2,9 @@
 
 One walk over the message finds the atoms that hold (`filters.matching.trie`,
 `filters.matching.tables`). An expression is looked at only when an atom holds that it *watches*:
-at least one of these must hold if its formula does. One that was looked at in vain watches others
-from then on, such as did not hold (as SAT solvers watch literals): so each comes to watch those of
-its atoms that rarely hold.
+at least one of these must hold if its formula does. Now and then one that was looked at in vain
+watches others from then on, such as did not hold (as SAT solvers watch literals): so each comes to
+watch those of its atoms that rarely hold.
 """
 
 from collections.abc import Iterable
@@ -20,8 +20,31 @@ from filters.matching.shapes import plan_of
 from filters.matching.trie import Node, Trie
 from filters.matching.values import Checks, Values, checks_of, string_of, texts_of
 
+PATIENCE = 16
+"""How many looks in vain make one expression watch other atoms: each one would cost more than it
+saves."""
+
 _NOTHING: dict[str, list[int]] = {}
 _Identity = tuple[str, tuple[tuple[str, str], ...]]
+
+
+class _Waiting:
+    """The expressions that an atom matters to: those that are *true* if it holds, and those that
+    are to be *looked_at*; None where there are none, for an empty set is not small."""
+
+    __slots__ = ("looked_at", "true")
+
+    def __init__(self) -> None:
+        self.true: set[int] | None = None
+        self.looked_at: set[int] | None = None
+
+    def discard(self, number: int) -> None:
+        if self.true is not None:
+            self.true.discard(number)
+            self.true = self.true or None
+        if self.looked_at is not None:
+            self.looked_at.discard(number)
+            self.looked_at = self.looked_at or None
 
 
 class _Entry:
@@ -31,6 +54,7 @@ class _Entry:
         "all_of",
         "atoms",
         "branches",
+        "branching",
         "exact",
         "expression",
         "formula",
@@ -49,6 +73,8 @@ class _Entry:
         """The formula, where it asks for all of some atoms and for nothing else."""
         self.exact = True
         self.branches: tuple[Node, ...] = ()
+        self.branching = 0
+        """The same as a set of the trie's bits."""
         self.watched: Iterable[int] | None = ()
         """None: no atom need hold, it is looked at for every message."""
 
@@ -74,10 +100,11 @@ class ReferenceIndex:
         self._atom_numbers: dict[Atom, int] = {}
         self._atoms: dict[int, _Atom] = {}
         self._free_atoms: list[int] = []
-        self._sure: dict[int, set[int]] = {}
-        """By atom: the expressions that are true if it holds."""
-        self._watching: dict[int, set[int]] = {}
-        """By atom: the expressions to be looked at if it holds."""
+        self._waiting: dict[int, _Waiting] = {}
+        """By atom."""
+        self._asked: set[int] = set()
+        """The same atoms, but for plain ones: their states know."""
+        self._patience = PATIENCE
         self._true: set[int] = set()
         """Of every message."""
         self._always: set[int] = set()
@@ -100,6 +127,8 @@ class ReferenceIndex:
             entry.all_of = frozenset(atoms)
         entry.exact = plan.exact
         entry.branches = tuple(self._trie.branch(path) for path in plan.branches)
+        for branch in entry.branches:
+            entry.branching |= branch.bit
         number = self._free.pop() if self._free else len(self._entries)
         self._entries[number] = entry
         self._numbers[identity] = number
@@ -121,17 +150,30 @@ class ReferenceIndex:
         self._free.append(number)
 
     def find(self, root: etree._Element) -> Found:
-        passed, doubtful_atoms, twice = self._walk(root)
-        true = self._true.union(*_values(self._sure, passed))
-        doubtful = set[int]().union(*_values(self._sure, doubtful_atoms))
-        candidates = self._always.union(
-            *_values(self._watching, passed), *_values(self._watching, doubtful_atoms)
-        )
+        passed, asked, doubtful_atoms, twice = self._walk(root)
+        waiting = self._waiting
+        held = [waiting[atom] for atom in asked]
+        true = self._true.union(*[one.true for one in held if one.true])
+        candidates = self._always.union(*[one.looked_at for one in held if one.looked_at])
+        doubtful: set[int] = set()
+        for atom in self._asked & doubtful_atoms:
+            doubtful |= waiting[atom].true or set()
+            candidates |= waiting[atom].looked_at or set()
+        entries = self._entries
         for number in candidates:
-            verdict = self._look_at(number, passed, doubtful_atoms, twice)
-            if verdict:
+            entry = entries[number]
+            all_of = entry.all_of
+            if all_of is None or doubtful_atoms:
+                verdict = self._verdict(number, entry, passed, doubtful_atoms, twice)
+                if verdict:
+                    true.add(number)
+                elif verdict is None:
+                    doubtful.add(number)
+            elif not all_of <= passed:
+                self._miss(number, entry, passed)
+            elif entry.exact and not twice & entry.branching:
                 true.add(number)
-            elif verdict is None:
+            else:
                 doubtful.add(number)
         return Found(list(true), list(doubtful - true))
 
@@ -143,8 +185,9 @@ class ReferenceIndex:
 
     # ---- the walk --------------------------------------------------------------------------------
 
-    def _walk(self, root: etree._Element) -> tuple[set[int], set[int], set[Node]]:
-        """The atoms that hold, those that may, and the branches that several elements meet."""
+    def _walk(self, root: etree._Element) -> tuple[set[int], set[int], set[int], int]:
+        """The atoms that hold, those of them that somebody waits for, those that may hold, and the
+        branches that several elements meet, as bits."""
         passed: set[int] = set()
         doubtful: set[int] = set()
         step = self._trie.step
@@ -182,40 +225,43 @@ class ReferenceIndex:
                         table.find(values, passed, doubtful)
                 if reached.goes_on and len(element):
                     waiting.append((element, reached))
-        met: set[Node] = set()
-        twice: set[Node] = set()
+        met = twice = 0
         for state, several in again.items():
-            passed.update(state.plain)
-            if state.branches:
-                twice |= state.branches if several else state.branches & met
-                met |= state.branches
-        for node in twice:
-            passed |= node.tables.ranges
+            twice |= state.branches if several else state.branches & met
+            met |= state.branches
+        for state in again:
+            for node in state.ranged:
+                if node.bit & twice:
+                    passed |= node.tables.ranges
+        asked = self._asked & passed
+        asked.update(*[state.asked for state in again])
+        passed.update(*[state.plain for state in again])
         doubtful -= passed
-        return passed, doubtful, twice
+        return passed, asked, doubtful, twice
 
     # ---- formulas --------------------------------------------------------------------------------
 
-    def _look_at(
-        self, number: int, passed: set[int], doubtful: set[int], twice: set[Node]
+    def _verdict(
+        self, number: int, entry: _Entry, passed: set[int], doubtful: set[int], twice: int
     ) -> bool | None:
         """Whether the expression is true; None where libxml2 has to say."""
-        entry = self._entries[number]
-        formula = entry.formula
-        sure = (
-            entry.exact
-            and twice.isdisjoint(entry.branches)
-            and (not doubtful or doubtful.isdisjoint(entry.atoms))
-        )
-        all_of = entry.all_of
-        if sure and (holds(formula, passed) if all_of is None else all_of <= passed):
+        sure = entry.exact and not twice & entry.branching and doubtful.isdisjoint(entry.atoms)
+        if sure and holds(entry.formula, passed):
             return True
         maybe = passed | doubtful if doubtful else passed
-        if may_hold(formula, maybe) if all_of is None else all_of <= maybe:
+        if may_hold(entry.formula, maybe):
             return False if sure else None
-        if entry.watched is not None:
-            self._watch(number, entry, maybe)
+        self._miss(number, entry, maybe)
         return False
+
+    def _miss(self, number: int, entry: _Entry, maybe: Iterable[int]) -> None:
+        """The expression was looked at in vain."""
+        if entry.watched is None:
+            return
+        self._patience -= 1
+        if not self._patience:
+            self._patience = PATIENCE
+            self._watch(number, entry, maybe)
 
     def _file(self, number: int, entry: _Entry) -> None:
         formula = entry.formula
@@ -227,20 +273,24 @@ class ReferenceIndex:
                 return
             if is_any(formula):
                 for atom in entry.atoms:
-                    self._sure.setdefault(atom, set()).add(number)
+                    one = self._at(atom)
+                    one.true = one.true or set()
+                    one.true.add(number)
                 return
         self._watch(number, entry, frozenset())
 
     def _watch(self, number: int, entry: _Entry, maybe: Iterable[int]) -> None:
         """Watch some atoms outside *maybe*, without one of which the formula is false."""
         for atom in entry.watched or ():
-            _discard(self._watching, atom, number)
+            self._leave(atom, number)
         entry.watched = self._cut(entry.formula, maybe)
         if entry.watched is None:
             self._always.add(number)
         else:
             for atom in entry.watched:
-                self._watching.setdefault(atom, set()).add(number)
+                one = self._at(atom)
+                one.looked_at = one.looked_at or set()
+                one.looked_at.add(number)
 
     def _cut(self, formula: Formula, maybe: Any) -> tuple[int, ...] | None:
         """None where the formula may hold without any atom that is not in *maybe*."""
@@ -255,15 +305,40 @@ class ReferenceIndex:
         return min(known, key=self._crowd) if known else None
 
     def _crowd(self, cut: tuple[int, ...]) -> int:
-        """How many already watch the atoms of *cut*."""
-        return sum(1 + len(self._watching.get(atom, ())) for atom in cut)
+        """How many already watch the atoms of *cut*, and how many those are."""
+        held = (self._waiting.get(atom) for atom in cut)
+        return len(cut) + sum(len(one.looked_at) for one in held if one and one.looked_at)
 
     def _unfile(self, number: int, entry: _Entry) -> None:
         self._true.discard(number)
         self._always.discard(number)
         for atom in entry.atoms:
-            _discard(self._sure, atom, number)
-            _discard(self._watching, atom, number)
+            self._leave(atom, number)
+
+    def _at(self, atom: int) -> _Waiting:
+        found = self._waiting.get(atom)
+        if found is None:
+            found = self._waiting[atom] = _Waiting()
+            self._ask(atom, True)
+        return found
+
+    def _leave(self, atom: int, number: int) -> None:
+        """An expression does not wait for *atom* any more, if it did."""
+        found = self._waiting.get(atom)
+        if found is not None:
+            found.discard(number)
+            if found.true is found.looked_at is None:
+                del self._waiting[atom]
+                self._ask(atom, False)
+
+    def _ask(self, number: int, asked: bool) -> None:
+        atom = self._atoms[number]
+        if not atom.checks:
+            self._trie.ask(atom.node, asked)
+        elif asked:
+            self._asked.add(number)
+        else:
+            self._asked.discard(number)
 
     # ---- atoms and branches ----------------------------------------------------------------------
 
@@ -289,15 +364,3 @@ class ReferenceIndex:
         del self._atom_numbers[atom.key]
         del self._atoms[number]
         self._free_atoms.append(number)
-
-
-def _values(sets: dict[int, set[int]], atoms: set[int]) -> list[set[int]]:
-    return [sets[atom] for atom in sets.keys() & atoms]
-
-
-def _discard(sets: dict[int, set[int]], atom: int, number: int) -> None:
-    found = sets.get(atom)
-    if found is not None:
-        found.discard(number)
-        if not found:
-            del sets[atom]

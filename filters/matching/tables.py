@@ -34,10 +34,12 @@ class Tables:
     of the message meet the path.
     """
 
-    __slots__ = ("equal", "others", "plain", "ranges")
+    __slots__ = ("asked", "equal", "others", "plain", "ranges")
 
     def __init__(self) -> None:
         self.plain: int | None = None
+        self.asked = False
+        """Whether somebody waits for it."""
         self.equal: dict[Key, dict[str, int]] = {}
         self.others: dict[Any, Table] = {}
         self.ranges: set[int] = set()

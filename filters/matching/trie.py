@@ -20,7 +20,17 @@ before the next message."""
 class Node:
     """The end of a path. *uses*: children, atoms and branches."""
 
-    __slots__ = ("below", "branches", "children", "parent", "states", "step", "tables", "uses")
+    __slots__ = (
+        "below",
+        "bit",
+        "branches",
+        "children",
+        "parent",
+        "states",
+        "step",
+        "tables",
+        "uses",
+    )
 
     def __init__(self, parent: "Node | None", step: Step | None) -> None:
         self.parent = parent
@@ -34,14 +44,18 @@ class Node:
         self.tables = Tables()
         self.branches = 0
         """How many expressions are exact only if one element meets this path."""
+        self.bit = 0
+        """If there are any, that of this node in sets of branches, which are numbers."""
 
 
 class State:
     """What an element is: the ends of paths that lead to it (*met*), those from which descendants
     may still be reached (*waiting*), and what all that end there ask for: by the string-value, a
-    text, the value of an attribute."""
+    text, the value of an attribute. *plain* atoms hold of it anyway; of these somebody waits for
+    those *asked* for."""
 
     __slots__ = (
+        "asked",
         "attributes",
         "branches",
         "goes_on",
@@ -49,6 +63,7 @@ class State:
         "next",
         "others",
         "plain",
+        "ranged",
         "reached_from",
         "strings",
         "texts",
@@ -74,13 +89,18 @@ class State:
         """Take over what the nodes hold, but for their ``equal``."""
         others: list[Table] = []
         plain: list[int] = []
+        self.asked: set[int] = set()
+        self.branches = 0
         for node in self.met:
             if node.tables.plain is not None:
                 plain.append(node.tables.plain)
+                if node.tables.asked:
+                    self.asked.add(node.tables.plain)
             others += node.tables.others.values()
-        self.plain = tuple(plain)
+            self.branches |= node.bit
+        self.plain = frozenset(plain)
         self.others = tuple(others)
-        self.branches = frozenset(node for node in self.met if node.branches)
+        self.ranged = tuple(node for node in self.met if node.tables.ranges)
 
     def file(self, key: Key, value: str, atom: int) -> None:
         """*atom* asks for *value* alone."""
@@ -115,6 +135,8 @@ class Trie:
         self._states: dict[tuple[frozenset[Node], frozenset[Node]], State] = {}
         self._start: State | None = None
         self._cells = 0
+        self._bits = 0
+        self._free_bits: list[int] = []
         self.nodes = 0
         """The document node not counted."""
 
@@ -172,11 +194,27 @@ class Trie:
                     self._cells -= 1
         self.release(node)
 
+    def ask(self, node: Node, asked: bool) -> None:
+        """Whether somebody waits for the plain atom of *node*."""
+        atom = node.tables.plain
+        assert atom is not None
+        node.tables.asked = asked
+        for state in node.states:
+            if node in state.met:
+                if asked:
+                    state.asked.add(atom)
+                else:
+                    state.asked.discard(atom)
+
     def branch(self, path: Path) -> Node:
         """The node of *path*, an expression more being exact only if one element meets it."""
         node = self.insert(path)
         node.branches += 1
         if node.branches == 1:
+            if not self._free_bits:
+                self._free_bits.append(1 << self._bits)
+                self._bits += 1
+            node.bit = self._free_bits.pop()
             for state in node.states:
                 state.read()
         return node
@@ -184,6 +222,8 @@ class Trie:
     def leave_branch(self, node: Node) -> None:
         node.branches -= 1
         if not node.branches:
+            self._free_bits.append(node.bit)
+            node.bit = 0
             for state in node.states:
                 state.read()
         self.release(node)

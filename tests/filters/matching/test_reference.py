@@ -37,8 +37,8 @@ def counts(index: ReferenceIndex) -> dict[str, int]:
             + len(node.tables.ranges)
             for node in nodes
         ),
-        "sure": sum(map(len, index._sure.values())),
-        "watching": len({n for watching in index._watching.values() for n in watching}),
+        "sure": sum(len(one.true or ()) for one in index._waiting.values()),
+        "watching": len({n for one in index._waiting.values() for n in one.looked_at or ()}),
         "always": len(index._always),
         "true": len(index._true),
     }
@@ -59,6 +59,8 @@ def cells(index: ReferenceIndex) -> int:
 
 def consistent(index: ReferenceIndex) -> None:
     """Fail unless nodes and states know of each other what is so."""
+    plain = {number for number, atom in index._atoms.items() if not atom.checks}
+    assert index._asked == index._waiting.keys() - plain
     states = set(index._trie._states.values())
     for state in states:
         assert set(state.next.values()) <= states
@@ -67,6 +69,7 @@ def consistent(index: ReferenceIndex) -> None:
         assert all(state in before.next.values() for before in state.reached_from)
         assert all(state in node.states for node in state.met | state.waiting)
         fresh = trie.State(state.met, state.waiting)
+        assert state.asked == state.plain & index._waiting.keys()
         for slot in ("plain", "others"):
             assert set(getattr(state, slot)) == set(getattr(fresh, slot))
         for slot in ("branches", "strings", "texts", "attributes"):
@@ -167,11 +170,14 @@ def test_watches_what_is_rare() -> None:
         index.add(Expression(f"/*[a = '{n}' and b = '{n}']"))
     root = etree.fromstring(f"<r>{''.join(f'<a>{n}</a>' for n in range(100))}</r>")
     looked = []
-    for _ in range(3):
-        passed, _, _ = index._walk(root)
-        looked.append(sum(len(index._watching.get(atom, ())) for atom in passed))
+    for _ in range(100):
+        passed, _, _, _ = index._walk(root)
+        waiting = [one for atom in passed if (one := index._waiting.get(atom))]
+        looked.append(sum(len(one.looked_at or ()) for one in waiting))
         assert index.find(root) == ([], [])
-    assert looked == [100, 0, 0]
+    assert looked[0] == 100
+    assert looked == sorted(looked, reverse=True)
+    assert looked[-1] == 0
 
 
 def test_numbers() -> None:
