@@ -205,12 +205,14 @@ class ReferenceIndex:
                         continue
                     reached = step(state, tag)
                 again[reached] = reached in again
+                leaf = not len(element)
                 if reached.strings:
-                    atoms = reached.strings.get(string_of(element))
+                    string = element.text or "" if leaf else string_of(element)
+                    atoms = reached.strings.get(string)
                     if atoms is not None:
                         passed.update(atoms)
                 if reached.texts:
-                    for text in texts_of(element):
+                    for text in (element.text,) if leaf else texts_of(element):
                         atoms = reached.texts.get(text)
                         if atoms is not None:
                             passed.update(atoms)
@@ -223,7 +225,7 @@ class ReferenceIndex:
                     values = Values(element)
                     for table in reached.others:
                         table.find(values, passed, doubtful)
-                if reached.goes_on and len(element):
+                if reached.goes_on and not leaf:
                     waiting.append((element, reached))
         met = twice = 0
         for state, several in again.items():
