@@ -5,6 +5,7 @@
 //   atoms, firing          tests at the ends of paths, and which of them elements pass
 //   facts                  what one message says of atoms, and of the presence of elements
 //   filters, watching      formulas over facts, each under facts that it needs
+//   witnesses, joins       which elements facts are about, where several are at one node
 //   verdicts, interpreter  what a message says of formulas, and what programs say where they do not
 #pragma once
 

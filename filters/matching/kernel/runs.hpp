@@ -10,8 +10,9 @@ namespace dragoman {
 
 class Runs {
   public:
-    // All numbers are below it, and not below *reserved*, with which it begins.
+    // Numbers below *reserved* belong to nobody.
     explicit Runs(uint32_t reserved) { grow_to(reserved); }
+    // All numbers are below it.
     uint32_t bound() const { return uint32_t(run_at_.size()) * GRAIN; }
     size_t live() const { return live_; }
 
