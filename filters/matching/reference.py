@@ -8,6 +8,8 @@ watch those of its atoms that rarely hold.
 """
 
 from collections.abc import Iterable
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from lxml import etree
@@ -127,8 +129,8 @@ class ReferenceIndex:
             entry.all_of = frozenset(atoms)
         entry.exact = plan.exact
         entry.branches = tuple(self._trie.branch(path) for path in plan.branches)
-        for branch in entry.branches:
-            entry.branching |= branch.bit
+        if entry.branches:
+            entry.branching = reduce(or_, [branch.bit for branch in entry.branches])
         number = self._free.pop() if self._free else len(self._entries)
         self._entries[number] = entry
         self._numbers[identity] = number

@@ -12,6 +12,10 @@ from filters.matching.plan import CHILD, Path, Step
 from filters.matching.tables import Table, Tables
 from filters.matching.values import SELF_KEY, Checks, Key
 
+BITS = 2_048
+"""In sets of branches, which are numbers: a branch more shares its bit with another one, and counts
+as met by several elements when each is by one."""
+
 MAX_CELLS = 1_000_000
 """About how much is remembered: nodes in states, and transitions. Over it, everything is forgotten
 before the next message."""
@@ -136,7 +140,7 @@ class Trie:
         self._start: State | None = None
         self._cells = 0
         self._bits = 0
-        self._free_bits: list[int] = []
+        """How many were given out."""
         self.nodes = 0
         """The document node not counted."""
 
@@ -211,10 +215,8 @@ class Trie:
         node = self.insert(path)
         node.branches += 1
         if node.branches == 1:
-            if not self._free_bits:
-                self._free_bits.append(1 << self._bits)
-                self._bits += 1
-            node.bit = self._free_bits.pop()
+            node.bit = 1 << self._bits % BITS
+            self._bits += 1
             for state in node.states:
                 state.read()
         return node
@@ -222,7 +224,6 @@ class Trie:
     def leave_branch(self, node: Node) -> None:
         node.branches -= 1
         if not node.branches:
-            self._free_bits.append(node.bit)
             node.bit = 0
             for state in node.states:
                 state.read()

@@ -152,6 +152,10 @@ class Firing {
     void enter(uint32_t state, uint32_t node) {
         if (Agenda* agenda = agenda_of(state); agenda && agenda->nodes.size()) {
             words_ -= agenda->nodes.size();
+            if (words_ > MAX_WORDS) {
+                agenda->nodes = SparseBits();
+                return;
+            }
             agenda->nodes.reserve(trie_.bound());
             words_ += agenda->nodes.size();
             agenda->nodes.add(node);

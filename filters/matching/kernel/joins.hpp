@@ -51,6 +51,7 @@ class Joins {
             decisive &= !witnesses_.is_repeated(anchor.fact);
         } else {
             for (uint32_t row = 0; row < witnesses_.size() && verdict != YES; ++row) {
+                if (visits_ > MAX_VISITS) break;
                 if (!is_at(row, question.branch)) continue;
                 const Verdict here = all(question, row, NONE);
                 if (here != NO) verdict = here;
@@ -190,6 +191,7 @@ class Joins {
 
     bool some_below(uint32_t branch, uint32_t row, uint32_t node) {
         for (uint32_t below = row + 1; below < witnesses_[row].end; ++below) {
+            if (++visits_ > MAX_VISITS) return false;
             if (is_at(below, node) && leads(below, node, row, branch)) return true;
         }
         return false;

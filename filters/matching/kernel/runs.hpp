@@ -63,6 +63,7 @@ class Runs {
     static uint64_t full(Size size) { return ~uint64_t(0) >> (64 - NUMBERS[size]); }
 
     void open_run(uint32_t owner) {
+        owners_[owner].open.reserve(owners_[owner].open.size() + 1);
         Run run;
         run.owner = owner;
         run.size = Size(std::min<uint32_t>(owners_[owner].runs, LARGE));
@@ -76,20 +77,18 @@ class Runs {
     }
 
     uint32_t first_of(Size size) {
-        if (free_[size].empty()) {
-            // What alignment leaves out is for the small.
-            while (bound() % NUMBERS[size]) {
-                free_[SMALL].push_back(bound());
-                grow_to(bound() + GRAIN);
-            }
-            if (free_[size].empty()) {
-                free_[size].push_back(bound());
-                grow_to(bound() + NUMBERS[size]);
-            }
-        }
+        // What alignment leaves out is for the small.
+        while (free_[size].empty() && bound() % NUMBERS[size]) grow(SMALL);
+        if (free_[size].empty()) grow(size);
         const uint32_t first = free_[size].back();
         free_[size].pop_back();
         return first;
+    }
+
+    void grow(Size size) {
+        const uint32_t first = bound();
+        grow_to(first + NUMBERS[size]);
+        free_[size].push_back(first);
     }
 
     void grow_to(uint32_t bound) {

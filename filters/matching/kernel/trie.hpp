@@ -45,9 +45,14 @@ class Trie {
         node.label = label;
         node.axis = axis;
         const uint32_t number = numbers_.take(label);
-        if (number >= nodes_.size()) {
-            reserve_for(nodes_, numbers_.bound() - nodes_.size());
-            nodes_.resize(numbers_.bound());
+        try {
+            if (number >= nodes_.size()) {
+                reserve_for(nodes_, numbers_.bound() - nodes_.size());
+                nodes_.resize(numbers_.bound());
+            }
+        } catch (...) {
+            numbers_.give_back(number);
+            throw;
         }
         nodes_[number] = node;
         idle_.push_back(number);

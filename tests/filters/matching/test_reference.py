@@ -12,6 +12,7 @@ from filters.matching import trie
 from filters.matching.reference import ReferenceIndex
 from filters.reasons import FilterError
 from filters.workloads import Vocabulary, expressions, family_of, messages
+from tests.filters.matching.differential import check
 from tests.filters.matching.expressions import NAMESPACES, Grammar
 from tests.filters.matching.nasty import document
 
@@ -161,6 +162,19 @@ def test_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
         assert index.find(root).true == [number]
         assert index._trie._cells <= 500 + 110
         consistent(index)
+
+
+def test_branches_share_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more branches than bits libxml2 decides more, and nothing is wrong."""
+    monkeypatch.setattr(trie, "BITS", 2)
+    texts = [f"//{a}[b = '{n}'][c]/{d}" for a in "bcd" for d in "bcd" for n in "123"]
+    documents = [
+        b"<a><b><b>1</b><c/><d/></b><c><b>2</b></c></a>",
+        b"<a><b><b>1</b></b><b><c/><d/></b></a>",
+        b"<d><b>1</b><b>3</b><c><b>3</b><c/></c><d><b>2</b><c/><c/></d></d>",
+    ]
+    tally = check(ReferenceIndex, [Expression(text) for text in texts], documents)
+    assert tally.true and tally.decided < tally.pairs
 
 
 def test_watches_what_is_rare() -> None:
