@@ -3,7 +3,8 @@
 //
 // The filter's number, a header, parts of the formula, which must all be true, and the branches.
 // Where facts of the same elements may decide it, too, there follow climbs to each branch, from the
-// fact first, then from each part: an octet each.
+// fact first, then from each part: an octet each. Where filters may be met again, many ask for the
+// same: then the other filters follow.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +60,6 @@ class Record {
             std::copy(octets.begin(), octets.end(),
                       reinterpret_cast<uint8_t*>(words.data() + start));
         }
-        words.resize(std::max(words.size(), LEAST));
         words[1] |= uint32_t(words.size() | parts.size() << PARTS | branches.size() << BRANCHES);
         return words;
     }
@@ -71,6 +71,23 @@ class Record {
     const uint32_t* branches() const { return parts_end(); }
     const uint32_t* branches_end() const { return branches() + (at_[1] >> BRANCHES & 0xff); }
     uint32_t length() const { return at_[1] & 0xff; }
+
+    // The others, if it may be met AGAIN.
+    const uint32_t* others() const { return branches_end(); }
+    const uint32_t* end() const { return at_ + length(); }
+    uint32_t one_of_all(uint32_t turn) const {
+        const auto more = has(AGAIN) ? uint32_t(end() - others()) : 0;
+        const uint32_t at = turn % (1 + more);
+        return at ? others()[at - 1] : filter();
+    }
+    bool is_of(uint32_t number) const {
+        return filter() == number || (has(AGAIN) && std::find(others(), end(), number) != end());
+    }
+    // Whether there is room for the filter of *record*, which asks for the same.
+    bool takes(const Words& record) const {
+        return at_[1] >> PARTS == record[1] >> PARTS && length() < MOST_WORDS &&
+               std::equal(record.begin() + HEADER, record.end(), parts());
+    }
 
     // The parts that `may_be_true` does not look at.
     const uint32_t* other_parts() const { return parts() + has(NEEDY); }
@@ -90,7 +107,7 @@ class Record {
     static constexpr uint32_t NEEDY = 1u << 30;  // the first part is a fact that must hold
     static constexpr uint32_t PARTS = 8, BRANCHES = 16;  // shifts; the length comes first
     static constexpr uint32_t HEADER = 2, MOST = 24, MOST_CLIMBS = 64;
-    static constexpr size_t LEAST = HEADER + 1;
+    static constexpr uint32_t MOST_WORDS = 0xff;
 
     const uint32_t* at_;
 };

@@ -75,9 +75,9 @@ class Verdicts {
         else accept_all(waiting);
         for (const uint32_t* at = waiting.records; at != waiting.records_end;) {
             const Record record(at);
-            at += record.length();
+            at = record.end();
             if (record.may_be_true(facts_) && settle(record, fact, found)) continue;
-            if (!--patience_) ask_whether_misplaced(record.filter(), fact);
+            if (!--patience_) ask_whether_misplaced(record.one_of_all(++turn_), fact);
         }
     }
 
@@ -114,7 +114,7 @@ class Verdicts {
         }
     }
 
-    // False if the formula is.
+    // False if the formulas are.
     bool settle(const Record& record, uint32_t fact, Found& found) {
         const bool decides = record.has(Record::EXACT) &&
                              !(unsure_ && record.has(Record::NUMERIC)) &&
@@ -126,12 +126,31 @@ class Verdicts {
             const bool sure = !(unsure_ && record.has(Record::NUMERIC));
             const Verdict verdict = sure ? joins_.judge(record, fact) : UNKNOWN;
             if (verdict == NO) return true;
-            if (verdict == UNKNOWN) return judge(record.filter(), found);
+            if (verdict == UNKNOWN) return judge_all(record, found);
         }
-        if (!record.has(Record::AGAIN) || tell(record.filter())) {
-            accept(record.filter());
-        }
+        if (record.has(Record::AGAIN)) accept_all(record);
+        else accept(record.filter());
         return true;
+    }
+
+    void accept_all(const Record& record) {
+        const size_t most = count_ + record.length();
+        if (yes_.size() < most) yes_.resize(2 * most);
+        yes_[count_] = record.filter();
+        count_ += tell(record.filter());
+        for (const uint32_t* at = record.others(); at != record.end(); ++at) {
+            yes_[count_] = *at;
+            count_ += tell(*at);
+        }
+    }
+
+    bool judge_all(const Record& record, Found& found) {
+        bool some = judge(record.filter(), found);
+        if (!record.has(Record::AGAIN)) return some;
+        for (const uint32_t* at = record.others(); at != record.end(); ++at) {
+            some |= judge(*at, found);
+        }
+        return some;
     }
 
     // Whether a part of a record is, as by `evaluate`: of some facts, all are asked, for to guess
@@ -220,6 +239,7 @@ class Verdicts {
     size_t count_ = 0;
     uint32_t looks_in_vain_ = LEAST_PATIENCE;  // until a filter is asked whether to move
     uint32_t patience_ = LEAST_PATIENCE;       // what is left of them
+    uint32_t turn_ = 0;                        // of those who are asked
     bool unsure_ = false;
 };
 

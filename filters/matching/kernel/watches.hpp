@@ -7,6 +7,7 @@
 #include "bits.hpp"
 #include "containers.hpp"
 #include "facts.hpp"
+#include "records.hpp"
 
 namespace dragoman {
 
@@ -81,16 +82,30 @@ class Watches {
         ++row.decided;
     }
 
+    // What may be met again comes first, those who ask for the same together.
     void add_record(uint32_t fact, const Words& record) {
-        Row& row = make_room(fact, uint32_t(record.size()));
-        std::copy(record.begin(), record.end(), &words_[row.offset + row.records]);
-        row.records += uint32_t(record.size());
+        const Row& row = side_of(fact).rows[index_of(fact)];
+        if (!Record(record.data()).has(Record::AGAIN)) {
+            return insert(fact, row.records, record.data(), record.size());
+        }
+        const uint32_t *begin = block(row), *end = begin + row.records;
+        const uint32_t* at = begin;
+        for (uint32_t looks = 0; at != end && looks < MOST_LOOKS; ++looks) {
+            const Record other(at);
+            if (!other.has(Record::AGAIN)) break;
+            if (other.takes(record)) {
+                const auto header = uint32_t(at + 1 - begin);
+                insert(fact, uint32_t(other.end() - begin), record.data(), 1);
+                ++block(side_of(fact).rows[index_of(fact)])[header];
+                return;
+            }
+            at = other.end();
+        }
+        insert(fact, 0, record.data(), record.size());
     }
 
-    // Take out what *fact* has of a filter: *decided* is how it was added, a record begins with
-    // *number*, and has the length that *length_of* says.
-    template <typename Length>
-    void erase(uint32_t fact, uint32_t decided, uint32_t number, Length length_of) {
+    // Take out what *fact* has of *filter*, be it a record or *decided*.
+    void erase(uint32_t fact, uint32_t decided, uint32_t filter) {
         Side& side = side_of(fact);
         Row& row = side.rows[index_of(fact)];
         uint32_t* begin = block(row);
@@ -100,13 +115,7 @@ class Watches {
             *found = *first;
             --row.decided;
         } else {
-            uint32_t* records_end = begin + row.records;
-            found = begin;
-            while (found != records_end && *found != number) found += length_of(found);
-            if (found == records_end) return;
-            const uint32_t length = length_of(found);
-            std::copy(found + length, records_end, found);
-            row.records -= length;
+            erase_record(row, filter);
         }
         if (!row.decided && !row.records) side.watched.erase(index_of(fact));
         shrink(row);
@@ -114,6 +123,7 @@ class Watches {
 
   private:
     static constexpr uint32_t HALF_LIFE = 4096;  // of heat, in messages
+    static constexpr uint32_t MOST_LOOKS = 64;   // for records that ask for the same
     static constexpr uint32_t LEARNING = 64, SAMPLE = 16;
 
     // A block of 2^power words, of which the first hold *records*, the last are *decided*. One word
@@ -129,6 +139,35 @@ class Watches {
         std::vector<Row> rows;
         Bits watched;
     };
+
+    // Put words among those of records.
+    void insert(uint32_t fact, uint32_t place, const uint32_t* words, size_t count) {
+        Row& row = make_room(fact, uint32_t(count));
+        uint32_t* begin = block(row);
+        std::copy_backward(begin + place, begin + row.records, begin + row.records + count);
+        std::copy_n(words, count, begin + place);
+        row.records += uint32_t(count);
+    }
+
+    void erase_record(Row& row, uint32_t filter) {
+        uint32_t *begin = block(row), *end = begin + row.records;
+        uint32_t* at = begin;
+        while (at != end && !Record(at).is_of(filter)) at += Record(at).length();
+        if (at == end) return;
+        const Record record(at);
+        uint32_t* behind = at + record.length();
+        uint32_t* gap = at;
+        if (record.has(Record::AGAIN) && record.others() != record.end()) {
+            // Another one takes its place.
+            uint32_t* others = at + (record.others() - at);
+            uint32_t* found = *at == filter ? at : std::find(others, behind, filter);
+            gap = behind - 1;
+            *found = *gap;
+            --at[1];
+        }
+        std::copy(behind, end, gap);
+        row.records -= uint32_t(behind - gap);
+    }
 
     static uint32_t capacity(uint32_t power) { return 1u << power; }
 

@@ -112,8 +112,7 @@ class Watching {
     }
 
     void leave(uint32_t decided, uint32_t number, uint32_t fact) {
-        watches_.erase(fact, decided, number,
-                       [](const uint32_t* at) { return Record(at).length(); });
+        watches_.erase(fact, decided, number);
     }
 
     // Parts of the formula that must all be true beside *fact*; false if it asks for still more.

@@ -469,8 +469,43 @@ def test_many_ranges_on_one_value() -> None:
     chance = random.Random("ranges")
     texts = [
         f"a[@x > {low} and @x <= {low + chance.randrange(1, 50)}]"
-        for low in (chance.randrange(10_000) for _ in range(2_000))
+        for low in (chance.randrange(10_000) for _ in range(4_000))
     ]
     values = [-1, 0, 17, 5_000, 9_999, 10_060]
     documents = [f"<r><a x='{value}'/></r>".encode() for value in values]
     check(NativeIndex, [expression(text) for text in texts], documents, claims=False)
+
+
+def test_many_ask_for_the_same() -> None:
+    """Filters with an alternative in common, and all else alike, are looked at together."""
+    chance = random.Random(5)
+    texts = {
+        f"/*[{' or '.join(f'a={n}' for n in sorted(chance.sample(range(14), 5)))}]"
+        f"[{chance.choice(['b=1 and c', 'not(c)', 'c or b=2'])}]"
+        for _ in range(4_000)
+    }
+    assert len(texts) > 2_500
+    documents = [
+        parse_own(
+            f"<r>{''.join(f'<a>{n}</a>' for n in chance.sample(range(16), 2))}"
+            f"{chance.choice(['', '<b>1</b>', '<b>2</b>', '<b>1</b><b>2</b>'])}"
+            f"{chance.choice(['', '<c/>', '<c/><c/>', '<d/><d/>'])}</r>".encode()
+        )
+        for _ in range(6)
+    ]
+    index = NativeIndex()
+    compiled = {text: compile_xpath(text, ()) for text in texts}
+    numbers: dict[str, int] = {}
+    for share in (1.0, 0.5, 1.0, 0.1, 0.0, 1.0):
+        for text in sorted(texts):
+            if chance.random() >= share:
+                if text in numbers:
+                    index.remove(numbers.pop(text))
+            elif text not in numbers:
+                numbers[text] = index.add(Expression(text))
+        for root in documents:
+            true, doubtful = index.find(root)
+            assert len(set(true)) == len(true)
+            asked = {number for number in numbers.values() if number not in doubtful}
+            wanted = {number for text, number in numbers.items() if compiled[text](root)}
+            assert set(true) == wanted & asked
