@@ -30,7 +30,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from statistics import median
 from typing import Any, Protocol
 
@@ -273,7 +273,10 @@ class BareActiveMQ:
         with self._connection() as connection:
             connection.set_listener("messages", _Messages(frames.put))
             connection.subscribe(_queue(name), "1", headers={"activemq.prefetchSize": "1"})
-            frame = frames.get(timeout=SECONDS)
+            try:
+                frame = frames.get(timeout=SECONDS)
+            except Empty:
+                raise SystemExit("no message came") from None
         headers = frame.headers.items()
         return Sample(
             {each: value for each, value in headers if each.startswith(("cloudEvents_", "ws_"))},

@@ -509,8 +509,7 @@ class Firing {
     void fire(uint32_t number) {
         if (!facts_.fire(number)) return witnesses_.note_again(number);
         witnesses_.note_atom(number, row_);
-        if (!watches_.is_watched(number)) return;
-        fired_.push_back(number);
+        if (watches_.is_watched(number)) fired_.push_back(number);
     }
 
     const Vocabulary& vocabulary_;

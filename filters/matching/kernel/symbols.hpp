@@ -63,7 +63,7 @@ class Symbols {
   private:
     static constexpr size_t MAX_NAMES = 1u << 16;
 
-    struct alignas(32) Cached {
+    struct Cached {
         const xmlChar* name = nullptr;
         const xmlNs* ns = nullptr;
         uint32_t message = 0, symbol = 0;
@@ -114,7 +114,7 @@ class Symbols {
     HashIndex by_labels_;
     NumberMap by_name_;  // as long as there are no other labels
     uint64_t made_ = 0;
-    std::array<Cached, 128> cache_;
+    std::array<Cached, 256> cache_;
     uint32_t message_ = 0;
     const xmlNs* ns_ = nullptr;  // that of the last name that was found, and its number
     uint32_t uri_ = NONE;

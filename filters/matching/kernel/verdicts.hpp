@@ -134,13 +134,9 @@ class Verdicts {
     }
 
     void accept_all(const Record& record) {
-        const size_t most = count_ + record.length();
-        if (yes_.size() < most) yes_.resize(2 * most);
-        yes_[count_] = record.filter();
-        count_ += tell(record.filter());
+        if (tell(record.filter())) accept(record.filter());
         for (const uint32_t* at = record.others(); at != record.end(); ++at) {
-            yes_[count_] = *at;
-            count_ += tell(*at);
+            if (tell(*at)) accept(*at);
         }
     }
 
