@@ -26,7 +26,7 @@ class Deferred(Generic[Key]):
     keys: list[Key] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Matching(Generic[Key]):
     """The keys of the filters that one event matches, each once, and what is left to evaluate."""
 
@@ -100,22 +100,17 @@ def extend(keys: list[Key], held: Held[Key]) -> None:
         keys.append(held)
 
 
-def extend_all(
-    keys: list[Key], all_held: list[Held[Key]], numbers: "list[int] | array[int]"
-) -> None:
-    """The same for those of *all_held* with *numbers*, most of which are single keys."""
+def keys_of(all_held: list[Held[Key]], numbers: "list[int] | array[int]") -> list[Key]:
+    """The keys of those of *all_held* with *numbers*."""
     if isinstance(numbers, array):
         # Only the compiled engine packs them, so it is there.
-        from filters.matching._kernel import keys_of
+        from filters.matching import _kernel
 
-        keys += keys_of(numbers, all_held, Few, Several, NOBODY)
-        return
+        return _kernel.keys_of(numbers, all_held, Few, Several, NOBODY)
+    keys: list[Key] = []
     for number in numbers:
-        held = all_held[number]
-        if held.__class__ is Few or held.__class__ is Several:
-            keys.extend(held)
-        elif held is not NOBODY:
-            keys.append(held)  # type: ignore[arg-type]
+        extend(keys, all_held[number])
+    return keys
 
 
 Number: TypeAlias = tuple[View, int]

@@ -16,7 +16,7 @@ from filters.entries import (
     Nobody,
     Number,
     extend,
-    extend_all,
+    keys_of,
 )
 from filters.events import Event, View
 from filters.matching.verification import Verification, Verifier
@@ -70,7 +70,8 @@ class Evaluation(Generic[Key]):
         for view, seen in self._seen.items():
             alone, filed = seen.contents.alone, seen.contents.filed
             if alone:
-                extend_all(matching.keys, alone, seen.found.true)
+                keys = keys_of(alone, seen.found.true)
+                matching.keys = matching.keys + keys if matching.keys else keys
                 for number in seen.found.doubtful:
                     if not isinstance(alone[number], Nobody):
                         self._settle(alone[number], ((view, number),), matching)

@@ -19,7 +19,6 @@ api.import_lxml__etree()
 
 cdef extern from "Python.h":
     const char* PyUnicode_AsUTF8AndSize(str text, Py_ssize_t* size) except NULL
-    PyObject* PyList_GET_ITEM(list items, Py_ssize_t at)
 
 
 cdef extern from * nogil:
@@ -122,6 +121,7 @@ CONTEXT = ((0, None, None),)
 
 
 include "chains.pxi"
+include "keys.pxi"
 
 
 cdef class Names:
@@ -385,27 +385,6 @@ cdef array.array _packed(vector[uint32_t]& found):
     if found.size():
         memcpy(numbers.data.as_voidptr, found.data(), found.size() * sizeof(uint32_t))
     return numbers
-
-
-def keys_of(array.array numbers, list held, type few, type several, object nobody):
-    """What *held* has at *numbers*, but for *nobody*; of those that are *few* or *several*, each."""
-    cdef list keys = []
-    cdef Py_ssize_t at, count = len(numbers), places = len(held)
-    cdef const uint32_t* number = <const uint32_t*>numbers.data.as_uints
-    for at in range(count):
-        if number[at] >= places:
-            raise IndexError(number[at])
-        # Memory is slower than we are.
-        if at + 16 < count and number[at + 16] < places:
-            prefetch(PyList_GET_ITEM(held, number[at + 16]))
-        key = <object>PyList_GET_ITEM(held, number[at])
-        if key is nobody:
-            continue
-        if type(key) is few or type(key) is several:
-            keys.extend(key)
-        else:
-            keys.append(key)
-    return keys
 
 
 cdef inline string_view _view(bytes text):
