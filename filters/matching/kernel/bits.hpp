@@ -75,47 +75,59 @@ class Bits {
     friend class SparseBits;
 };
 
-// Few numbers, many of them neighbours: the words that are not 0 are known.
+// Few numbers, many of them neighbours: the words that are not 0 lie side by side once more.
 class SparseBits {
   public:
+    struct Word {
+        uint64_t bits;
+        uint32_t at;
+    };
+
     // As of Bits.
     void reserve(size_t bound) { bits_.reserve(bound); }
     size_t size() const { return bits_.size(); }
     bool covers(uint32_t number) const { return bits_.covers(number); }
     bool has(uint32_t number) const { return bits_.has(number); }
     const uint64_t* data() const { return bits_.words_.data(); }
+    const std::vector<Word>& used() const { return used_; }
 
     void add(uint32_t number) {
-        const uint32_t at = number / Bits::SIZE;
-        if (!bits_.words_[at]) used_.push_back(at);
         bits_.add(number);
+        mend(number / Bits::SIZE);
     }
 
     void erase(uint32_t number) {
-        const uint32_t at = number / Bits::SIZE;
-        if (!bits_.has(number)) return;
         bits_.erase(number);
-        if (!bits_.words_[at]) used_.erase(std::find(used_.begin(), used_.end(), at));
-    }
-
-    // Call *take* with the place of each word that is not 0, and the word.
-    template <typename Take>
-    void each_word(Take take) const {
-        for (uint32_t at : used_) take(at, bits_.words_[at]);
+        mend(number / Bits::SIZE);
     }
 
   private:
+    void mend(uint32_t at) {
+        const uint64_t bits = bits_.words_[at];
+        // Most come in order.
+        auto word = std::find_if(used_.rbegin(), used_.rend(),
+                                 [&](const Word& other) { return other.at == at; });
+        if (word == used_.rend()) {
+            if (bits) used_.push_back({bits, at});
+        } else if (bits) {
+            word->bits = bits;
+        } else {
+            *word = used_.back();
+            used_.pop_back();
+        }
+    }
+
     Bits bits_;
-    Words used_;
+    std::vector<Word> used_;
 };
 
 inline void Bits::merge(const SparseBits& others, Bits& again) {
     uint64_t* here = words_.data();
     uint64_t* twice = again.words_.data();
-    others.each_word([&](uint32_t at, uint64_t word) {
-        twice[at] |= here[at] & word;
-        here[at] |= word;
-    });
+    for (const SparseBits::Word& word : others.used()) {
+        twice[word.at] |= here[word.at] & word.bits;
+        here[word.at] |= word.bits;
+    }
 }
 
 }  // namespace dragoman

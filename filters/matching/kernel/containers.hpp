@@ -36,21 +36,32 @@ inline uint64_t hash_number(uint64_t key) {
     return mix(key ^ seed(), 0x9e3779b97f4a7c15ull);
 }
 
+inline uint64_t read_8(const char* at) {
+    uint64_t word;
+    std::memcpy(&word, at, sizeof word);
+    return word;
+}
+inline uint64_t read_4(const char* at) {
+    uint32_t word;
+    std::memcpy(&word, at, sizeof word);
+    return word;
+}
+
 inline uint64_t hash_octets(const char* data, size_t length) {
     uint64_t hash = seed() ^ (length * 0xa0761d6478bd642full);
-    while (length >= 8) {
-        uint64_t word;
-        std::memcpy(&word, data, 8);
-        hash = mix(hash ^ word, 0xe7037ed1a0b428dbull);
-        data += 8;
-        length -= 8;
+    // What is left in the end is read together with octets before it: the length tells them apart.
+    uint64_t last = 0;
+    if (length > 8) {
+        const char* end = data + length - 8;
+        for (; data < end; data += 8) hash = mix(hash ^ read_8(data), 0xe7037ed1a0b428dbull);
+        last = read_8(end);
+    } else if (length >= 4) {
+        last = read_4(data) << 32 | read_4(data + length - 4);
+    } else if (length) {
+        last = uint64_t(uint8_t(data[0])) << 16 | uint64_t(uint8_t(data[length / 2])) << 8 |
+               uint8_t(data[length - 1]);
     }
-    if (length) {
-        uint64_t word = 0;
-        std::memcpy(&word, data, length);
-        hash = mix(hash ^ word, 0x8ebc6af09c88c6e3ull);
-    }
-    return mix(hash, 0x589965cc75374cc3ull);
+    return mix(mix(hash ^ last, 0x8ebc6af09c88c6e3ull), 0x589965cc75374cc3ull);
 }
 
 constexpr uint64_t SALT = 0x9e3779b97f4a7c15ull;

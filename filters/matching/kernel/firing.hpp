@@ -314,13 +314,19 @@ class Firing {
         const Strings& values = vocabulary_.values;
         const bool lasting = reading_.is_lasting();
         if (!lasting) value = copy_.assign(value);
-        Probe probe{element, value, at, end, row_, 0, NONE};
+        // Field by field, in its place: a copy would have to wait for them.
+        Probe& probe = probes_.emplace_back();
+        probe.element = element;
+        probe.value = value;
+        probe.at = at;
+        probe.end = end;
+        probe.row = row_;
+        probe.known = NONE;
         probe.is_hashed = at->aspect.kind <= TWO && values.may_be(value);
         if (probe.is_hashed) {
             probe.hash = Strings::hash_of(value);
             values.expect_like(probe.hash);
         }
-        probes_.push_back(probe);
         if (!lasting || probes_.size() == TOGETHER) probe_all();
     }
 

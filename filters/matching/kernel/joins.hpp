@@ -182,7 +182,9 @@ class Joins {
                 continue;
             }
             const SparseBits& nodes = firing_.nodes_at(state);
-            members_.push_back({state, nodes.data()});
+            Member& member = members_.emplace_back();
+            member.state = state;
+            member.nodes = nodes.data();
             words = std::min(words, nodes.size());
         }
         families_.push_back({begin, uint32_t(members_.size()), words});

@@ -60,6 +60,10 @@ class Record {
             std::copy(octets.begin(), octets.end(),
                       reinterpret_cast<uint8_t*>(words.data() + start));
         }
+        const uint32_t simple = EXACT | COMPLETE;
+        if ((flags & (simple | AGAIN)) == simple && parts.size() == (flags & NEEDY ? 1 : 0)) {
+            words[1] |= SHORT;
+        }
         words[1] |= uint32_t(words.size() | parts.size() << PARTS | branches.size() << BRANCHES);
         return words;
     }
@@ -89,6 +93,9 @@ class Record {
                std::equal(record.begin() + HEADER, record.end(), parts());
     }
 
+    // Whether the filter is true, if `may_be_true` says so, each branch has one element, and no number
+    // was doubtful.
+    bool is_short() const { return has(SHORT); }
     // The parts that `may_be_true` does not look at.
     const uint32_t* other_parts() const { return parts() + has(NEEDY); }
     // False if the first part is a fact that does not hold.
@@ -105,6 +112,7 @@ class Record {
 
   private:
     static constexpr uint32_t NEEDY = 1u << 30;  // the first part is a fact that must hold
+    static constexpr uint32_t SHORT = 1u << 31;
     static constexpr uint32_t PARTS = 8, BRANCHES = 16;  // shifts; the length comes first
     static constexpr uint32_t HEADER = 2, MOST = 24, MOST_CLIMBS = 64;
     static constexpr uint32_t MOST_WORDS = 0xff;

@@ -62,21 +62,52 @@ class Verdicts {
         facts_.nodes().each_in(watches_.watched_nodes(),
                                [&](uint32_t node) { looks_.push_back(node | PRESENT); });
         looks_.insert(looks_.end(), fired.begin(), fired.end());
-        for (size_t at = 0; at < looks_.size(); ++at) {
-            if (at + 2 * AHEAD < looks_.size()) watches_.expect(looks_[at + 2 * AHEAD]);
-            if (at + AHEAD < looks_.size()) watches_.expect_waiting(looks_[at + AHEAD]);
+        if (!unsure_) accept_alone();
+        const size_t count = looks_.size();
+        for (size_t at = 0; at < count; ++at) {
+            if (at + AHEAD < count) watches_.expect_waiting(looks_[at + AHEAD]);
             look_at(looks_[at], found);
         }
     }
 
-    void look_at(uint32_t fact, Found& found) {
+    // Where one filter waits, which is decided, it is: many do, and which, is not to be guessed, so
+    // no branch depends on it. The other looks are left.
+    void accept_alone() {
+        const size_t count = looks_.size();
+        if (yes_.size() < count) yes_.resize(2 * count);
+        uint32_t* looks = looks_.data();
+        uint32_t* yes = yes_.data();
+        size_t left = 0, accepted = 0;
+        for (size_t at = 0; at < count; ++at) {
+            if (at + 2 * AHEAD < count) watches_.expect(looks[at + 2 * AHEAD]);
+            const uint32_t fact = looks[at];
+            const uint32_t alone = watches_.alone(fact);
+            yes[accepted] = alone;
+            accepted += alone != NONE;
+            looks[left] = fact;
+            left += alone == NONE;
+        }
+        count_ = accepted;
+        looks_.resize(left);
+    }
+
+    [[gnu::always_inline]] void look_at(uint32_t fact, Found& found) {
         const Waiting waiting = watches_.waiting(fact);
+        // Each of its words may be a filter.
+        const size_t most = count_ + waiting.words();
+        if (yes_.size() < most) yes_.resize(2 * most);
         if (unsure_) judge_all(waiting, found);
         else accept_all(waiting);
         for (const uint32_t* at = waiting.records; at != waiting.records_end;) {
             const Record record(at);
             at = record.end();
-            if (record.may_be_true(facts_) && settle(record, fact, found)) continue;
+            if (record.may_be_true(facts_)) {
+                if (record.is_short() && !unsure_ && are_single(record)) {
+                    yes_[count_++] = record.filter();
+                    continue;
+                }
+                if (settle(record, fact, found)) continue;
+            }
             if (!--patience_) ask_whether_misplaced(record.one_of_all(++turn_), fact);
         }
     }
@@ -94,10 +125,8 @@ class Verdicts {
     }
 
     void accept_all(const Waiting& waiting) {
-        const size_t most = count_ + size_t(waiting.decided_end - waiting.decided);
-        if (yes_.size() < most) yes_.resize(2 * most);
         for (const uint32_t* at = waiting.decided; at != waiting.decided_end; ++at) {
-            const uint32_t number = *at & ~Waiting::AGAIN;
+            const uint32_t number = Waiting::number_in(*at);
             yes_[count_] = number;
             count_ += !(*at & Waiting::AGAIN) || tell(number);
         }
@@ -110,15 +139,15 @@ class Verdicts {
 
     void judge_all(const Waiting& waiting, Found& found) {
         for (const uint32_t* at = waiting.decided; at != waiting.decided_end; ++at) {
-            judge(*at & ~Waiting::AGAIN, found);
+            judge(Waiting::number_in(*at), found);
         }
     }
 
     // False if the formulas are.
-    bool settle(const Record& record, uint32_t fact, Found& found) {
+    [[gnu::noinline]] bool settle(Record record, uint32_t fact, Found& found) {
         const bool decides = record.has(Record::EXACT) &&
                              !(unsure_ && record.has(Record::NUMERIC)) &&
-                             are_single(record.branches(), record.branches_end());
+                             are_single(record);
         for (const uint32_t* at = record.other_parts(); at != record.parts_end();) {
             if (!is_true(at, !decides)) return false;
         }
@@ -202,6 +231,9 @@ class Verdicts {
         told_now_.clear();
     }
 
+    bool are_single(const Record& record) const {
+        return are_single(record.branches(), record.branches_end());
+    }
     bool are_single(const uint32_t* nodes, const uint32_t* end) const {
         for (; nodes != end; ++nodes) {
             if (facts_.are_several(*nodes)) return false;

@@ -14,10 +14,14 @@ namespace dragoman {
 // The filters that wait for one fact, as words that are read one after the other: first *records*
 // of those that ask for more (see records.hpp), then the numbers of those that it decides.
 struct Waiting {
-    static constexpr uint32_t AGAIN = 1u << 31;  // beside a number: it may be met elsewhere too
+    // Beside a number: it may be met elsewhere too. What is above it says nothing.
+    static constexpr uint32_t AGAIN = 1u << 30;
+    static uint32_t number_in(uint32_t word) { return word & (AGAIN - 1); }
 
     const uint32_t *records, *records_end;
     const uint32_t *decided, *decided_end;
+
+    size_t words() const { return size_t(records_end - records + decided_end - decided); }
 };
 
 class Watches {
@@ -26,12 +30,16 @@ class Watches {
     void welcome(uint32_t fact) {
         Side& side = side_of(fact);
         const uint32_t index = index_of(fact);
-        if (side.rows.size() <= index) {
-            reserve_for(side.rows, index + 1 - side.rows.size());
-            side.rows.resize(index + 1);
+        if (side.places.size() <= index) {
+            const size_t more = index + 1 - side.places.size();
+            reserve_for(side.places, more);
+            reserve_for(side.heat, more);
+            side.places.resize(index + 1, NOBODY);
+            side.heat.resize(index + 1);
         }
-        side.rows[index] = Row();
-        side.watched.reserve(side.rows.size());
+        side.places[index] = NOBODY;
+        side.heat[index] = 0;
+        side.watched.reserve(side.places.size());
         side.watched.erase(index);
     }
 
@@ -42,61 +50,73 @@ class Watches {
     const Bits& watched_nodes() const { return sides_[1].watched; }
 
     // How often it held lately, in units that all facts share.
-    uint32_t heat(uint32_t fact) const { return row(fact).heat; }
+    uint32_t heat(uint32_t fact) const { return side_of(fact).heat[index_of(fact)]; }
 
     // All facts of a message are known.
     void take_note(const Facts& facts) {
         ++messages_;
         if (!(messages_ % HALF_LIFE)) {
             for (Side& side : sides_) {
-                for (Row& row : side.rows) row.heat >>= 1;
+                for (uint32_t& heat : side.heat) heat >>= 1;
             }
         }
         // To count each time would cost more than all else.
         if (messages_ > LEARNING && messages_ % SAMPLE) return;
-        facts.atoms().each([&](uint32_t atom) { ++sides_[0].rows[atom].heat; });
+        facts.atoms().each([&](uint32_t atom) { ++sides_[0].heat[atom]; });
         facts.nodes().each([&](uint32_t node) {
-            if (node < sides_[1].rows.size()) ++sides_[1].rows[node].heat;
+            if (node < sides_[1].heat.size()) ++sides_[1].heat[node];
         });
     }
 
-    // Soon somebody will ask for these: memory is slower than we are.
-    void expect(uint32_t fact) const { __builtin_prefetch(&row(fact)); }
+    // Soon somebody will ask who waits for these: memory is slower than we are.
+    void expect(uint32_t fact) const { __builtin_prefetch(&place_of(fact)); }
     void expect_waiting(uint32_t fact) const {
-        const Row& row = this->row(fact);
-        if (row.power) __builtin_prefetch(&words_[row.offset]);
+        if (const uint32_t place = place_of(fact); !(place & ALONE)) {
+            __builtin_prefetch(&words_[place]);
+        }
+    }
+
+    // The filter that alone waits for *fact*, is decided by it, and is met nowhere else; NONE if there
+    // is none such.
+    uint32_t alone(uint32_t fact) const {
+        const uint32_t place = place_of(fact);
+        return (place & (ALONE | Waiting::AGAIN)) == ALONE ? Waiting::number_in(place) : NONE;
     }
 
     Waiting waiting(uint32_t fact) const {
-        const Row& row = this->row(fact);
-        const uint32_t* begin = block(row);
-        const uint32_t* end = begin + capacity(row.power);
-        return {begin, begin + row.records, end - row.decided, end};
+        const uint32_t* place = &place_of(fact);
+        if (*place & ALONE) return {place, place, place, place + (*place != NOBODY)};
+        const uint32_t* block = &words_[*place];
+        const uint32_t* end = end_of(block);
+        return {block + HEADER, block + HEADER + block[0], end - decided_in(block), end};
     }
 
     // *filter*, maybe with AGAIN, is decided by *fact*.
     void add(uint32_t fact, uint32_t filter) {
-        Row& row = make_room(fact, 1);
-        if (!row.power) row.offset = filter;
-        else words_[row.offset + capacity(row.power) - row.decided - 1] = filter;
-        ++row.decided;
+        Side& side = side_of(fact);
+        if (side.places[index_of(fact)] == NOBODY) {
+            side.places[index_of(fact)] = filter | ALONE;
+            side.watched.add(index_of(fact));
+        } else {
+            put(make_room(fact, 1), filter);
+        }
     }
 
     // What may be met again comes first, those who ask for the same together.
     void add_record(uint32_t fact, const Words& record) {
-        const Row& row = side_of(fact).rows[index_of(fact)];
+        const Waiting there = waiting(fact);
+        const uint32_t *begin = there.records, *end = there.records_end;
         if (!Record(record.data()).has(Record::AGAIN)) {
-            return insert(fact, row.records, record.data(), record.size());
+            insert(fact, uint32_t(end - begin), record.data(), record.size());
+            return;
         }
-        const uint32_t *begin = block(row), *end = begin + row.records;
         const uint32_t* at = begin;
         for (uint32_t looks = 0; at != end && looks < MOST_LOOKS; ++looks) {
             const Record other(at);
             if (!other.has(Record::AGAIN)) break;
             if (other.takes(record)) {
-                const auto header = uint32_t(at + 1 - begin);
-                insert(fact, uint32_t(other.end() - begin), record.data(), 1);
-                ++block(side_of(fact).rows[index_of(fact)])[header];
+                const size_t header = size_t(at + 1 - begin);
+                ++insert(fact, uint32_t(other.end() - begin), record.data(), 1)[header];
                 return;
             }
             at = other.end();
@@ -107,18 +127,21 @@ class Watches {
     // Take out what *fact* has of *filter*, be it a record or *decided*.
     void erase(uint32_t fact, uint32_t decided, uint32_t filter) {
         Side& side = side_of(fact);
-        Row& row = side.rows[index_of(fact)];
-        uint32_t* begin = block(row);
-        uint32_t* end = begin + capacity(row.power);
-        uint32_t* first = end - row.decided;
-        if (uint32_t* found = std::find(first, end, decided); found != end) {
-            *found = *first;
-            --row.decided;
-        } else {
-            erase_record(row, filter);
+        uint32_t& place = side.places[index_of(fact)];
+        if (!(place & ALONE)) {
+            uint32_t* block = &words_[place];
+            uint32_t *end = end_of(block), *first = end - decided_in(block);
+            if (uint32_t* found = std::find(first, end, decided); found != end) {
+                *found = *first;
+                block[1] -= ONE_DECIDED;
+            } else {
+                erase_record(block, filter);
+            }
+            shrink(place);
+        } else if (place == (decided | ALONE)) {
+            place = NOBODY;
         }
-        if (!row.decided && !row.records) side.watched.erase(index_of(fact));
-        shrink(row);
+        if (place == NOBODY) side.watched.erase(index_of(fact));
     }
 
   private:
@@ -126,32 +149,57 @@ class Watches {
     static constexpr uint32_t MOST_LOOKS = 64;   // for records that ask for the same
     static constexpr uint32_t LEARNING = 64, SAMPLE = 16;
 
-    // A block of 2^power words, of which the first hold *records*, the last are *decided*. One word
-    // needs no block.
-    struct Row {
-        uint32_t heat = 0, offset = 0, decided = 0;
-        uint32_t records : 27;
-        uint32_t power : 5;
-        Row() : records(0), power(0) {}
-    };
+    // The place of a fact is that of a block: how many words are records, how many are decided
+    // beside the block's size, then the records; at the end, what is decided. One decided filter,
+    // with ALONE, needs no block.
+    static constexpr uint32_t ALONE = 1u << 31, NOBODY = NONE;
+    static constexpr uint32_t HEADER = 2;
+    static constexpr uint32_t ONE_DECIDED = 1u << 6, SIZES = ONE_DECIDED - 1;
 
     struct Side {
-        std::vector<Row> rows;
+        Words places, heat;
         Bits watched;
     };
 
-    // Put words among those of records.
-    void insert(uint32_t fact, uint32_t place, const uint32_t* words, size_t count) {
-        Row& row = make_room(fact, uint32_t(count));
-        uint32_t* begin = block(row);
-        std::copy_backward(begin + place, begin + row.records, begin + row.records + count);
-        std::copy_n(words, count, begin + place);
-        row.records += uint32_t(count);
+    // Blocks have two sizes in each power of two.
+    static uint32_t capacity(uint32_t size) { return (2 | (size & 1)) << size / 2; }
+    static uint32_t size_for(uint32_t words) {
+        uint32_t size = 0;
+        while (capacity(size) < words) ++size;
+        return size;
+    }
+    static uint32_t* end_of(uint32_t* block) { return block + capacity(block[1] & SIZES); }
+    static const uint32_t* end_of(const uint32_t* block) {
+        return block + capacity(block[1] & SIZES);
+    }
+    static uint32_t decided_in(const uint32_t* block) { return block[1] / ONE_DECIDED; }
+    static uint32_t used_in(const uint32_t* block) {
+        return HEADER + block[0] + decided_in(block);
     }
 
-    void erase_record(Row& row, uint32_t filter) {
-        uint32_t *begin = block(row), *end = begin + row.records;
-        uint32_t* at = begin;
+    Side& side_of(uint32_t fact) { return sides_[is_presence(fact)]; }
+    const Side& side_of(uint32_t fact) const { return sides_[is_presence(fact)]; }
+    const uint32_t& place_of(uint32_t fact) const {
+        return side_of(fact).places[index_of(fact)];
+    }
+
+    static void put(uint32_t* block, uint32_t decided) {
+        block[1] += ONE_DECIDED;
+        *(end_of(block) - decided_in(block)) = decided;
+    }
+
+    // Put words among those of records, the first of which is returned.
+    uint32_t* insert(uint32_t fact, uint32_t place, const uint32_t* words, size_t count) {
+        uint32_t* block = make_room(fact, uint32_t(count));
+        uint32_t* records = block + HEADER;
+        std::copy_backward(records + place, records + block[0], records + block[0] + count);
+        std::copy_n(words, count, records + place);
+        block[0] += uint32_t(count);
+        return records;
+    }
+
+    static void erase_record(uint32_t* block, uint32_t filter) {
+        uint32_t *at = block + HEADER, *end = at + block[0];
         while (at != end && !Record(at).is_of(filter)) at += Record(at).length();
         if (at == end) return;
         const Record record(at);
@@ -166,67 +214,71 @@ class Watches {
             --at[1];
         }
         std::copy(behind, end, gap);
-        row.records -= uint32_t(behind - gap);
+        block[0] -= uint32_t(behind - gap);
     }
 
-    static uint32_t capacity(uint32_t power) { return 1u << power; }
-
-    Side& side_of(uint32_t fact) { return sides_[is_presence(fact)]; }
-    const Row& row(uint32_t fact) const { return sides_[is_presence(fact)].rows[index_of(fact)]; }
-
-    uint32_t* block(Row& row) { return row.power ? &words_[row.offset] : &row.offset; }
-    const uint32_t* block(const Row& row) const {
-        return row.power ? &words_[row.offset] : &row.offset;
-    }
-
-    Row& make_room(uint32_t fact, uint32_t words) {
+    // The block of *fact*, with room for some words more.
+    uint32_t* make_room(uint32_t fact, uint32_t words) {
         Side& side = side_of(fact);
-        Row& row = side.rows[index_of(fact)];
-        uint32_t power = row.power;
-        while (row.records + row.decided + words > capacity(power)) ++power;
-        if (power != row.power) move(row, power);
-        side.watched.add(index_of(fact));
-        return row;
-    }
-
-    void shrink(Row& row) {
-        const uint32_t used = row.records + row.decided;
-        uint32_t power = row.power;
-        while (power && used * 4 <= capacity(power)) --power;
-        // A block of one word holds no record.
-        if (!power && row.records) power = 1;
-        if (power != row.power) move(row, power);
-    }
-
-    void move(Row& row, uint32_t power) {
-        uint32_t place = 0;
-        const uint32_t offset = power ? take(power) : 0;
-        uint32_t* to = power ? &words_[offset] : &place;
-        const uint32_t* from = block(row);
-        std::copy_n(from, row.records, to);
-        std::copy_n(from + capacity(row.power) - row.decided, row.decided,
-                    to + capacity(power) - row.decided);
-        if (row.power) free_[row.power].push_back(row.offset);
-        row.offset = power ? offset : place;
-        row.power = power;
-    }
-
-    uint32_t take(uint32_t power) {
-        if (free_.size() <= power) free_.resize(power + 1);
-        if (free_[power].empty()) {
-            const uint32_t offset = uint32_t(words_.size());
-            reserve_for(words_, capacity(power));
-            words_.resize(words_.size() + capacity(power));
-            return offset;
+        uint32_t& place = side.places[index_of(fact)];
+        if (place & ALONE) {
+            const uint32_t alone = place;
+            const uint32_t fresh = take(size_for(HEADER + words + (alone != NOBODY)));
+            place = fresh;
+            if (alone != NOBODY) put(&words_[place], alone & ~ALONE);
+        } else if (const uint32_t* block = &words_[place];
+                   used_in(block) + words > capacity(block[1] & SIZES)) {
+            move(place, size_for(used_in(block) + words));
         }
-        const uint32_t offset = free_[power].back();
-        free_[power].pop_back();
+        side.watched.add(index_of(fact));
+        return &words_[place];
+    }
+
+    void shrink(uint32_t& place) {
+        const uint32_t* block = &words_[place];
+        const uint32_t size = block[1] & SIZES, used = used_in(block);
+        if (!block[0] && decided_in(block) <= 1) {
+            const uint32_t alone = decided_in(block) ? end_of(block)[-1] | ALONE : NOBODY;
+            free_[size].push_back(place);
+            place = alone;
+        } else if (used * 4 <= capacity(size)) {
+            move(place, size_for(used * 2));
+        }
+    }
+
+    void move(uint32_t& place, uint32_t size) {
+        const uint32_t fresh = take(size);
+        const uint32_t* from = &words_[place];
+        uint32_t* to = &words_[fresh];
+        const uint32_t decided = decided_in(from);
+        to[0] = from[0];
+        to[1] += decided * ONE_DECIDED;
+        std::copy_n(from + HEADER, from[0], to + HEADER);
+        std::copy_n(end_of(from) - decided, decided, end_of(to) - decided);
+        free_[from[1] & SIZES].push_back(place);
+        place = fresh;
+    }
+
+    // An empty block.
+    uint32_t take(uint32_t size) {
+        if (free_.size() <= size) free_.resize(size + 1);
+        uint32_t offset;
+        if (free_[size].empty()) {
+            offset = uint32_t(words_.size());
+            reserve_for(words_, capacity(size));
+            words_.resize(words_.size() + capacity(size));
+        } else {
+            offset = free_[size].back();
+            free_[size].pop_back();
+        }
+        words_[offset] = 0;
+        words_[offset + 1] = size;
         return offset;
     }
 
     Side sides_[2];  // atoms, nodes
     Words words_;
-    std::vector<Words> free_;  // by power
+    std::vector<Words> free_;  // by size
     uint32_t messages_ = 0;
 };
 
