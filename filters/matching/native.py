@@ -131,6 +131,8 @@ def _plan(text: bytes, expression: Expression) -> Plan:
 
 def used_namespaces(expression: Expression) -> Namespaces:
     """The bindings whose prefixes occur in the text: no others can matter."""
+    if not expression.namespaces:
+        return ()
     text = expression.text
     return tuple(
         binding for binding in expression.namespaces if binding[0] and f"{binding[0]}:" in text

@@ -140,6 +140,9 @@ cdef class Kernel:
     cdef Engine* engine
     cdef list numbers
     """Each number as a Python object that is made once."""
+    cdef tuple path
+    cdef vector[uint32_t] nodes
+    """Of the last path: where each of its steps leads. The next one begins alike, as a rule."""
 
     def __cinit__(self):
         self.engine = new Engine()
@@ -206,6 +209,7 @@ cdef class Kernel:
         shape.programmed = plan[4] is not None
         shape.positive = shape.programmed and _is_positive(plan[4])
         shape.linear = shape.positive and _is_linear(plan[4], plan[3])
+        self.path = ()
         try:
             for atom in <tuple>plan[0]:
                 facts.push_back(
@@ -246,10 +250,17 @@ cdef class Kernel:
         return self.engine.string(octets, size)
 
     cdef uint32_t _node(self, tuple path) except? 0xffffffff:
+        cdef Py_ssize_t at = 0, known = min(len(path), len(self.path))
         cdef uint32_t node = ROOT
-        for step in path:
-            axis, ns, local = <tuple>step
+        while at < known and path[at] is self.path[at]:
+            node = self.nodes[at]
+            at += 1
+        self.nodes.resize(at)
+        for at in range(at, len(path)):
+            axis, ns, local = <tuple>path[at]
             node = self.engine.step(node, <uint8_t>axis, self._label(ns, local))
+            self.nodes.push_back(node)
+        self.path = path
         return node
 
     cdef uint32_t _fact(self, tuple path, tuple tests, truth* numeric) except? 0xffffffff:

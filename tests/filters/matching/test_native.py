@@ -4,7 +4,9 @@ Its verdicts are held to libxml2's in `test_engines`.
 """
 
 import random
+import sys
 import time
+from array import array
 from collections.abc import Sequence
 
 import pytest
@@ -25,7 +27,8 @@ from tests.filters.matching.nasty import document
 if note := engine_note():
     pytest.skip(note, allow_module_level=True)
 
-from filters.matching._kernel import Kernel
+from filters.entries import Few, Several
+from filters.matching._kernel import Kernel, keys_of
 from filters.matching.native import NativeIndex
 
 MAX_STATES = 20_000
@@ -174,6 +177,47 @@ def test_churn_leaves_nothing(style: str) -> None:
     for thing in ("filters", "scopes", "atoms", "tables", "names", "values", "programs"):
         assert not left[thing], thing
     assert left["nodes"] == 1, "the document"
+
+
+def test_a_crowd_under_one_fact_comes_and_goes() -> None:
+    """From nobody to hundreds and back, some decided by the fact, some asking for more: who waits
+    moves to larger and smaller places meanwhile."""
+    chance = random.Random("a crowd")
+    decided = [f"/a{' ' * number}[@k='x']" for number in range(150)]
+    asking = [f"/a[@k='x'][@n='{number}']" for number in range(75)]
+    either = [f"/a[@k='x' or @k='{number}']" for number in range(75)]
+    pool = [expression(text) for text in decided + asking + either]
+    root = parse_own(b"<a k='x' n='7'/>")
+    true = {one for one in pool if compile_xpath(one.text, NAMESPACES)(root)}
+    index = NativeIndex()
+    numbers: dict[Expression, int] = {}
+    for size in (1, 0, 1, 2, 3, 1, 40, 300, 120, 10, 2, 0, 300, 1, 0):
+        while len(numbers) != size:
+            if len(numbers) < size:
+                one = chance.choice([one for one in pool if one not in numbers])
+                numbers[one] = index.add(one)
+            else:
+                index.remove(numbers.pop(chance.choice(list(numbers))))
+            if chance.random() < 0.3 or len(numbers) < 5:
+                expected = sorted(number for one, number in numbers.items() if one in true)
+                assert (sorted(said(index, root)[0]), said(index, root)[1]) == (expected, [])
+    assert index.sizes()["filters"] == 0
+
+
+def test_keys_of_numbers() -> None:
+    nobody, key = object(), "a key"
+    few, several = Few([key, "b"]), Several({"c": "c", "d": "d"})
+    held = [nobody, "e", few, several]
+    numbers = array("I", [3, 0, 2, 1, 1])
+    before = sys.getrefcount(key)
+    keys = keys_of(numbers, held, Few, Several, nobody)
+    assert keys == ["c", "d", key, "b", "e", "e"]
+    assert sys.getrefcount(key) == before + 1
+    del keys
+    assert sys.getrefcount(key) == before
+    assert keys_of(array("I"), held, Few, Several, nobody) == []
+    with pytest.raises(IndexError):
+        keys_of(array("I", [1, 4]), held, Few, Several, nobody)
 
 
 def test_coming_and_going_changes_no_verdict() -> None:
