@@ -180,14 +180,15 @@ def test_churn_leaves_nothing(style: str) -> None:
 
 
 def test_a_crowd_under_one_fact_comes_and_goes() -> None:
-    """From nobody to hundreds and back, some decided by the fact, some asking for more: who waits
-    moves to larger and smaller places meanwhile."""
+    """From nobody to hundreds and back, some decided by the fact, some asking for more, some
+    waiting elsewhere too: all move to larger and smaller places meanwhile."""
     chance = random.Random("a crowd")
     decided = [f"/a{' ' * number}[@k='x']" for number in range(150)]
     asking = [f"/a[@k='x'][@n='{number}']" for number in range(75)]
-    either = [f"/a[@k='x' or @k='{number}']" for number in range(75)]
-    pool = [expression(text) for text in decided + asking + either]
-    root = parse_own(b"<a k='x' n='7'/>")
+    either = [f"/a[@k='x' or{' ' * number} @n='7']" for number in range(75)]
+    below = [f"/a/b[@k='x' or{' ' * number} @n='7']/c" for number in range(75)]
+    pool = [expression(text) for text in decided + asking + either + below]
+    root = parse_own(b"<a k='x' n='7'><b k='x' n='7'><c/></b></a>")
     true = {one for one in pool if compile_xpath(one.text, NAMESPACES)(root)}
     index = NativeIndex()
     numbers: dict[Expression, int] = {}
