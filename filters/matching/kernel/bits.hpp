@@ -92,29 +92,28 @@ class SparseBits {
     const std::vector<Word>& used() const { return used_; }
 
     void add(uint32_t number) {
+        const uint32_t at = number / Bits::SIZE;
+        if (!bits_.words_[at]) used_.push_back({0, at});
         bits_.add(number);
-        mend(number / Bits::SIZE);
+        find(at)->bits = bits_.words_[at];
     }
 
     void erase(uint32_t number) {
+        const uint32_t at = number / Bits::SIZE;
+        if (!bits_.has(number)) return;
         bits_.erase(number);
-        mend(number / Bits::SIZE);
+        const auto word = find(at);
+        word->bits = bits_.words_[at];
+        if (word->bits) return;
+        *word = used_.back();
+        used_.pop_back();
     }
 
   private:
-    void mend(uint32_t at) {
-        const uint64_t bits = bits_.words_[at];
-        // Most come in order.
-        auto word = std::find_if(used_.rbegin(), used_.rend(),
-                                 [&](const Word& other) { return other.at == at; });
-        if (word == used_.rend()) {
-            if (bits) used_.push_back({bits, at});
-        } else if (bits) {
-            word->bits = bits;
-        } else {
-            *word = used_.back();
-            used_.pop_back();
-        }
+    // The word at *at*, which is not 0. Most come in order.
+    std::vector<Word>::reverse_iterator find(uint32_t at) {
+        return std::find_if(used_.rbegin(), used_.rend(),
+                            [&](const Word& word) { return word.at == at; });
     }
 
     Bits bits_;
