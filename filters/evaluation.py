@@ -70,6 +70,7 @@ class Evaluation(Generic[Key]):
         for view, seen in self._seen.items():
             alone, filed = seen.contents.alone, seen.contents.filed
             if alone:
+                # There may be thousands, which are not copied without need.
                 keys = keys_of(alone, seen.found.true)
                 matching.keys = matching.keys + keys if matching.keys else keys
                 for number in seen.found.doubtful:

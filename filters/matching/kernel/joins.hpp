@@ -182,6 +182,7 @@ class Joins {
                 continue;
             }
             const SparseBits& nodes = firing_.nodes_at(state);
+            // Field by field: see Firing::put_off.
             Member& member = members_.emplace_back();
             member.state = state;
             member.nodes = nodes.data();

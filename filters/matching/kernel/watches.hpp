@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <new>
 #include <vector>
 
 #include "bits.hpp"
@@ -155,6 +156,7 @@ class Watches {
     static constexpr uint32_t ALONE = 1u << 31, NOBODY = NONE;
     static constexpr uint32_t HEADER = 2;
     static constexpr uint32_t ONE_DECIDED = 1u << 6, SIZES = ONE_DECIDED - 1;
+    static constexpr uint32_t LARGEST = 48;  // of sizes: 2^25 words
 
     struct Side {
         Words places, heat;
@@ -261,6 +263,8 @@ class Watches {
 
     // An empty block.
     uint32_t take(uint32_t size) {
+        // Numbers of more would not fit into a place and a header.
+        if (size > LARGEST || words_.size() + capacity(size) > ALONE) throw std::bad_alloc();
         if (free_.size() <= size) free_.resize(size + 1);
         uint32_t offset;
         if (free_[size].empty()) {
