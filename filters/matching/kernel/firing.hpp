@@ -35,39 +35,34 @@ class Firing {
     // Another message.
     void begin() {
         fired_.clear();
+        visits_.clear();
         probes_.clear();
         leave_states();
         unsure_ = false;
         own_element_ = nullptr;
     }
 
-    // An element of a state. In a message, each is visited once.
+    // An element of a state. In a message, each is visited once; it is looked at soon, with others,
+    // for memory is slower than we are.
     void visit(const xmlNode* element, uint32_t state) {
-        if (state >= agendas_.size()) agendas_.resize(state + 1);
-        Agenda& agenda = agendas_[state];
-        if (agenda.stale) refresh(agenda, automaton_.active(state));
-        if (!agenda.visits++) {
-            visited_.push_back(state);
-            meet(state);
+        if (state < agendas_.size()) {
+            const char* agenda = reinterpret_cast<const char*>(&agendas_[state]);
+            __builtin_prefetch(agenda);
+            __builtin_prefetch(agenda + sizeof(Agenda) - 1);
         }
-        row_ = witnesses_.row();
-        const Group *at = agenda.groups.data(), *end = at + agenda.groups.size();
-        while (at != end) {
-            const Group* first = at++;
-            if (first->aspect.kind == SCAN) {
-                try_lists(*first, element);
-                continue;
-            }
-            while (at != end && first->shares_subject(*at)) ++at;
-            reading_.each(element, first->aspect.subject[0], first->aspect.label[0],
-                          [&](std::string_view value) { put_off(element, value, first, at); });
-        }
+        Visit& visit = visits_.emplace_back();
+        visit.element = element;
+        visit.state = state;
+        visit.row = witnesses_.row();
+        if (visits_.size() == TOGETHER) look_at_all();
     }
 
     // Find the nodes where several elements are. To be done at the end, and before numbers of
     // states change.
     void count_elements() {
+        look_at_all();
         probe_all();
+        for (uint32_t state : visited_) meet(state);
         for (uint32_t state : visited_) {
             if (agendas_[state].visits > 1) meet(state);
         }
@@ -201,6 +196,11 @@ class Firing {
         }
     };
 
+    struct Visit {
+        const xmlNode* element;
+        uint32_t state, row;
+    };
+
     // A value of an element, whose row this is, that groups look for.
     struct Probe {
         const xmlNode* element;
@@ -260,6 +260,39 @@ class Firing {
         const SparseBits& nodes = agendas_[state].nodes;
         if (nodes.size()) facts_.meet(nodes);
         else facts_.meet(automaton_.active(state));
+    }
+
+    void look_at_all() {
+        for (const Visit& visit : visits_) {
+            if (visit.state >= agendas_.size()) agendas_.resize(visit.state + 1);
+            Agenda& agenda = agendas_[visit.state];
+            if (agenda.stale) refresh(agenda, automaton_.active(visit.state));
+            if (!agenda.visits++) {
+                visited_.push_back(visit.state);
+                agenda.nodes.expect();
+            }
+            __builtin_prefetch(agenda.groups.data());
+            __builtin_prefetch(visit.element->children);
+        }
+        for (const Visit& visit : visits_) {
+            row_ = visit.row;
+            look_at(visit.element, agendas_[visit.state].groups);
+        }
+        visits_.clear();
+    }
+
+    void look_at(const xmlNode* element, const std::vector<Group>& groups) {
+        const Group *at = groups.data(), *end = at + groups.size();
+        while (at != end) {
+            const Group* first = at++;
+            if (first->aspect.kind == SCAN) {
+                try_lists(*first, element);
+                continue;
+            }
+            while (at != end && first->shares_subject(*at)) ++at;
+            reading_.each(element, first->aspect.subject[0], first->aspect.label[0],
+                          [&](std::string_view value) { put_off(element, value, first, at); });
+        }
     }
 
     void leave_states() {
@@ -531,7 +564,8 @@ class Firing {
     size_t words_ = 0;  // of the bits in all agendas
     Memory memory_;
     Words fired_, visited_;
-    std::vector<Probe> probes_;       // put off
+    std::vector<Visit> visits_;       // put off
+    std::vector<Probe> probes_;       // the same
     std::string copy_;                // of the last one's value, where that does not last
     uint32_t row_ = Witnesses::MOST;  // of the element that is looked at, see Witnesses
     bool unsure_ = false;

@@ -148,7 +148,7 @@ class Watches {
   private:
     static constexpr uint32_t HALF_LIFE = 4096;  // of heat, in messages
     static constexpr uint32_t MOST_LOOKS = 64;   // for records that ask for the same
-    static constexpr uint32_t LEARNING = 64, SAMPLE = 16;
+    static constexpr uint32_t LEARNING = 64, SAMPLE = 32;
 
     // The place of a fact is that of a block: how many words are records, how many are decided
     // beside the block's size, then the records; at the end, what is decided. One decided filter,
