@@ -9,6 +9,7 @@
 #include "bits.hpp"
 #include "containers.hpp"
 #include "facts.hpp"
+#include "runs.hpp"
 #include "tests.hpp"
 #include "trie.hpp"
 #include "vocabulary.hpp"
@@ -16,7 +17,7 @@
 namespace dragoman {
 
 struct Atom {
-    uint32_t node = NONE, table = NONE;
+    uint32_t table = NONE;
     uint32_t next = NONE;  // of those with the same hash
     uint32_t users = 0;
     uint32_t tests = NONE;  // unless the key says all that they do
@@ -131,8 +132,9 @@ class Atoms {
 
     Atom& operator[](uint32_t atom) { return atoms_[atom]; }
     const Atom& operator[](uint32_t atom) const { return atoms_[atom]; }
-    uint32_t bound() const { return atoms_.bound(); }
-    size_t live() const { return atoms_.live(); }
+    uint32_t bound() const { return uint32_t(atoms_.size()); }
+    size_t live() const { return numbers_.live(); }
+    uint32_t node_of(uint32_t atom) const { return tables_[atoms_[atom].table].node; }
     // Nodes of which some filter asks whether there is an element.
     size_t presences() const { return presences_; }
     Table& table(uint32_t table) { return tables_[table]; }
@@ -157,8 +159,8 @@ class Atoms {
             release(tests);
             return {found, false};
         }
-        Atom atom;
-        atom.node = node;
+        const uint32_t number = take(owner_of(choice));
+        Atom& atom = atoms_[number];
         atom.table = table;
         atom.key = choice.key;
         trie_.keep(node);
@@ -168,7 +170,6 @@ class Atoms {
         } else {
             atom.tests = tests_.add(std::move(tests));
         }
-        const uint32_t number = atoms_.add(atom);
         file(number, choice.test);
         return {number, true};
     }
@@ -195,12 +196,13 @@ class Atoms {
 
     // An atom that is not needed.
     bool is_unused(uint32_t fact) const {
-        return !is_presence(fact) && atoms_[fact].node != NONE && !atoms_[fact].users;
+        return !is_presence(fact) && atoms_[fact].table != NONE && !atoms_[fact].users;
     }
 
     // Without users, an atom goes.
     void erase(uint32_t number) {
         const Atom atom = atoms_[number];
+        const uint32_t node = node_of(number);
         const bool paired = tables_[atom.table].aspect.kind == TWO;
         unfile(number, atom);
         if (!atom.is_keyed()) {
@@ -210,8 +212,9 @@ class Atoms {
             vocabulary_.values.let_go(uint32_t(paired ? atom.key >> 32 : atom.key));
             if (paired) vocabulary_.values.let_go(uint32_t(atom.key));
         }
-        atoms_.erase(number);
-        trie_.let_go(atom.node);
+        atoms_[number] = Atom();
+        numbers_.give_back(number);
+        trie_.let_go(node);
     }
 
     // Call *take* with each atom of a hashed table that has *key*.
@@ -252,6 +255,25 @@ class Atoms {
     bool may_have(uint64_t key) const { return has_gram_.has(gram_bit(key)); }
 
   private:
+    // A value is looked for at many nodes at once: its atoms have numbers side by side.
+    static uint32_t owner_of(const Choice& choice) {
+        return choice.aspect.kind <= TWO ? 1 + uint32_t(choice.key) : 0;
+    }
+
+    uint32_t take(uint32_t owner) {
+        const uint32_t number = numbers_.take(owner);
+        try {
+            if (number >= atoms_.size()) {
+                reserve_for(atoms_, numbers_.bound() - atoms_.size());
+                atoms_.resize(numbers_.bound());
+            }
+        } catch (...) {
+            numbers_.give_back(number);
+            throw;
+        }
+        return number;
+    }
+
     void release(const Tests& tests) {
         for (const Test& test : tests) {
             vocabulary_.let_go(test.label);
@@ -391,7 +413,8 @@ class Atoms {
     Vocabulary& vocabulary_;
     Trie& trie_;
     Chooser chooser_;
-    Pool<Atom> atoms_;
+    Runs<1, 4, 16, 64> numbers_;
+    std::vector<Atom> atoms_;
     Pool<Tests> tests_;
     Pool<Table> tables_;
     NumberMap buckets_;

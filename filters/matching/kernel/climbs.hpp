@@ -28,7 +28,7 @@ class Climbs {
 
     // The node that a fact is about.
     uint32_t node_of(uint32_t fact) const {
-        return is_presence(fact) ? index_of(fact) : atoms_[fact].node;
+        return is_presence(fact) ? index_of(fact) : atoms_.node_of(fact);
     }
 
     Climb of(uint32_t fact, uint32_t branch) const {

@@ -183,7 +183,7 @@ class Engine {
 
   private:
     void drop(uint32_t atom) {
-        const uint32_t node = atoms_[atom].node, table = atoms_[atom].table;
+        const uint32_t node = atoms_.node_of(atom), table = atoms_[atom].table;
         const bool counted = trie_[node].counted;
         firing_.drop_atom(atom);
         if (atoms_.table(table).atoms == 1) firing_.drop_table(table);

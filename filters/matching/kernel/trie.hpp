@@ -96,7 +96,7 @@ class Trie {
     }
 
     Vocabulary& vocabulary_;
-    Runs numbers_{ROOT + 1};
+    Runs<4, 16, 64> numbers_{ROOT + 1};  // by label
     std::vector<Node> nodes_;
     NumberMap children_;
     Words idle_;  // nodes that may have no users
