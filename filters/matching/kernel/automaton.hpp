@@ -24,9 +24,7 @@ class Automaton {
 
     size_t size() const { return states_.size(); }
     const Words& active(uint32_t state) const { return states_[state].active; }
-    bool ends(uint32_t state) const {
-        return states_[state].active.empty() && states_[state].below.empty();
-    }
+    bool ends(uint32_t state) const { return states_.is_empty(state); }
 
     // That of the document.
     uint32_t start() {

@@ -78,10 +78,13 @@ class Bits {
 // Few numbers, many of them neighbours: the words that are not 0 lie side by side once more.
 class SparseBits {
   public:
+// A word is 12 octets.
+#pragma pack(push, 4)
     struct Word {
         uint64_t bits;
         uint32_t at;
     };
+#pragma pack(pop)
 
     // As of Bits.
     void reserve(size_t bound) { bits_.reserve(bound); }
@@ -93,7 +96,7 @@ class SparseBits {
 
     // Soon somebody will ask for the first of them: memory is slower than we are.
     void expect() const {
-        constexpr size_t LINE = 4, LINES = 4;
+        constexpr size_t LINE = 5, LINES = 8;  // words, or nearly
         const size_t size = std::min(used_.size(), LINE * LINES);
         for (size_t at = 0; at < size; at += LINE) __builtin_prefetch(&used_[at]);
     }

@@ -79,7 +79,9 @@ void reserve_for(std::vector<T>& vector, size_t more) {
     if (wanted > vector.capacity()) vector.reserve(std::max(wanted, vector.size() / 4 * 5 + 16));
 }
 
-// The slots of a hash table with linear probing, whose number grows by a quarter, too.
+// The slots of a hash table with linear probing, of which at most *PERCENT* are taken: their number
+// grows by a quarter, too.
+template <size_t PERCENT>
 class Slots {
   public:
     // Where the search for a hash begins: its upper bits say so.
@@ -96,12 +98,14 @@ class Slots {
 
     // How many there should be for one more than *count*; at least as many as there are.
     size_t wanted(size_t count) const {
-        return (count + 1) * 4 > size_ * 3 ? std::max<size_t>(16, size_ / 4 * 5) : size_;
+        return is_full(count) ? std::max<size_t>(16, size_ / 4 * 5) : size_;
     }
-    bool is_sparse(size_t count) const { return size_ > 64 && count * 3 < size_; }
+    bool is_sparse(size_t count) const { return size_ > 64 && count * 220 < size_ * PERCENT; }
     size_t reduced() const { return size_ / 3 * 2; }
 
   private:
+    bool is_full(size_t count) const { return (count + 1) * 100 > size_ * PERCENT; }
+
     size_t size_ = 0;
 };
 
@@ -110,34 +114,32 @@ class NumberMap {
   public:
     uint32_t find(uint64_t key) const {
         if (!count_) return NONE;
-        for (size_t at = slots_.home(hash_number(key));; at = slots_.after(at)) {
-            if (values_[at] == NONE) return NONE;
-            if (keys_[at] == key) return values_[at];
+        for (size_t at = home(key);; at = slots_.after(at)) {
+            const Row& row = rows_[at];
+            if (row.value == NONE || row.key == key) return row.value;
         }
     }
 
     void set(uint64_t key, uint32_t value) {
         if (const size_t size = slots_.wanted(count_); size != slots_.size()) resize(size);
-        size_t at = slots_.home(hash_number(key));
-        while (values_[at] != NONE && keys_[at] != key) at = slots_.after(at);
-        if (values_[at] == NONE) ++count_;
-        keys_[at] = key;
-        values_[at] = value;
+        size_t at = home(key);
+        while (rows_[at].value != NONE && rows_[at].key != key) at = slots_.after(at);
+        if (rows_[at].value == NONE) ++count_;
+        rows_[at] = {key, value};
     }
 
     void erase(uint64_t key) {
         if (!count_) return;
-        size_t at = slots_.home(hash_number(key));
-        while (values_[at] != NONE && keys_[at] != key) at = slots_.after(at);
-        if (values_[at] == NONE) return;
-        for (size_t next = slots_.after(at); values_[next] != NONE; next = slots_.after(next)) {
-            if (slots_.may_move(at, next, slots_.home(hash_number(keys_[next])))) {
-                keys_[at] = keys_[next];
-                values_[at] = values_[next];
+        size_t at = home(key);
+        while (rows_[at].value != NONE && rows_[at].key != key) at = slots_.after(at);
+        if (rows_[at].value == NONE) return;
+        for (size_t next = slots_.after(at); rows_[next].value != NONE; next = slots_.after(next)) {
+            if (slots_.may_move(at, next, home(rows_[next].key))) {
+                rows_[at] = rows_[next];
                 at = next;
             }
         }
-        values_[at] = NONE;
+        rows_[at].value = NONE;
         --count_;
         if (slots_.is_sparse(count_)) resize(slots_.reduced());
     }
@@ -145,31 +147,36 @@ class NumberMap {
     size_t size() const { return count_; }
 
     void clear() noexcept {
-        std::vector<uint64_t>().swap(keys_);
-        std::vector<uint32_t>().swap(values_);
-        slots_ = Slots();
+        std::vector<Row>().swap(rows_);
+        slots_.resize(0);
         count_ = 0;
     }
 
   private:
+// A row is 12 octets.
+#pragma pack(push, 4)
+    struct Row {
+        uint64_t key;
+        uint32_t value;
+    };
+#pragma pack(pop)
+
+    size_t home(uint64_t key) const { return slots_.home(hash_number(key)); }
+
     void resize(size_t size) {
-        std::vector<uint64_t> keys(size);
-        std::vector<uint32_t> values(size, NONE);
-        keys.swap(keys_);
-        values.swap(values_);
+        std::vector<Row> rows(size, Row{0, NONE});
+        rows.swap(rows_);
         slots_.resize(size);
-        for (size_t from = 0; from < keys.size(); ++from) {
-            if (values[from] == NONE) continue;
-            size_t at = slots_.home(hash_number(keys[from]));
-            while (values_[at] != NONE) at = slots_.after(at);
-            keys_[at] = keys[from];
-            values_[at] = values[from];
+        for (const Row& row : rows) {
+            if (row.value == NONE) continue;
+            size_t at = home(row.key);
+            while (rows_[at].value != NONE) at = slots_.after(at);
+            rows_[at] = row;
         }
     }
 
-    std::vector<uint64_t> keys_;
-    std::vector<uint32_t> values_;
-    Slots slots_;
+    std::vector<Row> rows_;
+    Slots<75> slots_;
     size_t count_ = 0;
 };
 
@@ -234,7 +241,7 @@ class HashIndex {
     }
 
     std::vector<Row> rows_;
-    Slots slots_;
+    Slots<50> slots_;  // most are asked in vain
     size_t count_ = 0;
 };
 

@@ -88,7 +88,7 @@ class Memory {
     void forget() {
         std::vector<Row>().swap(rows_);
         std::vector<Lead>().swap(leads_);
-        slots_ = Slots();
+        slots_.resize(0);
         count_ = used_ = 0;
     }
 
@@ -152,7 +152,7 @@ class Memory {
     }
 
     std::vector<Row> rows_;  // a hash table
-    Slots slots_;
+    Slots<60> slots_;
     std::vector<Lead> leads_;
     size_t count_ = 0, used_ = 0;  // rows, and their leads
 };

@@ -20,6 +20,8 @@ struct State {
     uint32_t entries = 0;     // edges of all states that lead here
     uint32_t hash = 0;
     bool live = false;
+
+    uint32_t members() const { return uint32_t(active.size() + below.size()); }
 };
 
 // Of each node, the states that hold it.
@@ -63,6 +65,8 @@ class States {
     const State& operator[](uint32_t number) const { return states_[number]; }
     uint32_t bound() const { return states_.bound(); }
     size_t size() const { return states_.live(); }
+    // Whether a state has no nodes: asked of each element, and so kept apart.
+    bool is_empty(uint32_t number) const { return !members_[number]; }
     // Nodes of all states.
     size_t members() const { return active_.size() + below_.size(); }
 
@@ -89,6 +93,8 @@ class States {
         state.hash = hash;
         state.live = true;
         const uint32_t number = states_.add(std::move(state));
+        if (members_.size() <= number) members_.resize(number + 1);
+        members_[number] = states_[number].members();
         link(number);
         by_members_.add(hash, number);
         return number;
@@ -135,6 +141,7 @@ class States {
     void rehash(uint32_t number, uint32_t change) {
         by_members_.erase(states_[number].hash, number);
         states_[number].hash += change;
+        members_[number] = states_[number].members();
         by_members_.add(states_[number].hash, number);
     }
 
@@ -144,6 +151,7 @@ class States {
     }
 
     Pool<State> states_;
+    Words members_;  // how many, by state
     HashIndex by_members_;
     Holders active_, below_;
 };
