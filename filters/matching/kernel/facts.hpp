@@ -39,6 +39,8 @@ class Facts {
 
     // False if *atom* was known to hold.
     bool fire(uint32_t atom) { return atoms_.put(atom); }
+    // Those of *atoms* that were not known to hold.
+    BitsAt fire(BitsAt atoms) { return atoms_.put(atoms); }
 
     // There is an element at each of *nodes*, none of the elements that were met before.
     void meet(const Words& nodes) {

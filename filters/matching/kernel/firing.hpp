@@ -375,7 +375,7 @@ class Firing {
         }
         for (const Probe& probe : probes_) {
             if (probe.known == NONE) continue;
-            each_with_one(probe, [&](uint64_t key) { memory_.expect_leads(key, probe.known); });
+            each_with_one(probe, [&](uint64_t key) { memory_.expect_fired(key, probe.known); });
         }
         const uint32_t row = row_;
         for (const Probe& probe : probes_) {
@@ -478,29 +478,35 @@ class Firing {
                 }
             });
         }
-        const Lead* lead = memory_.leads(*found);
-        for (const Lead* end = lead + found->count; lead != end; ++lead) {
+        const BitsAt *word = memory_.atoms().begin(found->atoms), *last = word + found->atoms.count;
+        for (; word != last; ++word) fire(*word);
+        const Lead *lead = memory_.leads().begin(found->leads), *end = lead + found->leads.count;
+        for (; lead != end; ++lead) {
             if (end - lead > AHEAD) {
                 if (lead[AHEAD].asks_for_text()) vocabulary_.values.expect(lead[AHEAD].text);
                 const Lead& next = lead[AHEAD / 2];
                 if (next.asks_for_text()) vocabulary_.values.expect_text(next.text);
             }
-            switch (lead->question) {
-                case Lead::NOTHING: fire(lead->atom); break;
-                case Lead::DIFFERS:
-                    if (own_text(element) != lead->text) fire(lead->atom);
-                    break;
-                case Lead::PART:
-                    if (from >= lead->offset && has_at(text, from - lead->offset, lead->text)) {
-                        fire(lead->atom);
-                    }
-                    break;
-                case Lead::START:
-                    if (from == lead->offset && has_at(text, 0, lead->text)) fire(lead->atom);
-                    break;
-                case Lead::TESTS: try_atom(lead->atom, element);
-            }
+            follow(*lead, element, text, from);
         }
+    }
+
+    // Fire an atom, which asks for more, if that is so.
+    void follow(const Lead& lead, const xmlNode* element, std::string_view text, size_t from) {
+        switch (lead.question) {
+            case Lead::NOTHING: break;
+            case Lead::DIFFERS:
+                if (own_text(element) == lead.text) return;
+                break;
+            case Lead::PART:
+                if (from < lead.offset || !has_at(text, from - lead.offset, lead.text)) return;
+                break;
+            case Lead::START:
+                if (from != lead.offset || !has_at(text, 0, lead.text)) return;
+                break;
+            case Lead::TESTS: return try_atom(lead.atom, element);
+        }
+        fire(lead.atom);
     }
 
     // The number of an element's string-value, NONE where no filter speaks of it.
@@ -543,6 +549,16 @@ class Firing {
         }
         unsure_ |= unsure;
         fire(number);
+    }
+
+    void fire(BitsAt atoms) {
+        const BitsAt fresh = facts_.fire(atoms);
+        if (fresh.bits != atoms.bits) {
+            BitsAt{atoms.bits & ~fresh.bits, atoms.at}.each(
+                [&](uint32_t atom) { witnesses_.note_again(atom); });
+        }
+        witnesses_.note_atoms(fresh, row_);
+        watches_.watched(fresh).each([&](uint32_t atom) { fired_.push_back(atom); });
     }
 
     void fire(uint32_t number) {

@@ -44,8 +44,9 @@ class Watches {
         side.watched.erase(index);
     }
 
-    // Whether somebody waits for an atom.
+    // Whether somebody waits for an atom; those of *atoms* that somebody waits for.
     bool is_watched(uint32_t atom) const { return sides_[0].watched.has(atom); }
+    BitsAt watched(BitsAt atoms) const { return sides_[0].watched.in(atoms); }
 
     // The nodes that somebody waits for to have an element.
     const Bits& watched_nodes() const { return sides_[1].watched; }
@@ -146,7 +147,7 @@ class Watches {
     }
 
   private:
-    static constexpr uint32_t HALF_LIFE = 4096;  // of heat, in messages
+    static constexpr uint32_t HALF_LIFE = 8192;  // of heat, in messages
     static constexpr uint32_t MOST_LOOKS = 64;   // for records that ask for the same
     static constexpr uint32_t LEARNING = 64, SAMPLE = 32;
 
