@@ -2,7 +2,8 @@
 //
 //   vocabulary, symbols    names and values that filters speak of
 //   trie, automaton        paths, and the states that elements are in
-//   atoms, firing          tests at the ends of paths, and which of them elements pass
+//   atoms, agendas         tests at the ends of paths, and those to ask of elements of a state
+//   firing, memory         which of them elements pass
 //   facts                  what one message says of atoms, and of the presence of elements
 //   filters, watching      formulas over facts, each under facts that it needs
 //   witnesses, joins       which elements facts are about, where several are at one node
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <utility>
 
+#include "agendas.hpp"
 #include "atoms.hpp"
 #include "automaton.hpp"
 #include "branches.hpp"
@@ -76,7 +78,7 @@ class Engine {
         const uint32_t child = trie_.grow(parent, axis, label);
         try {
             if (axis == DESCENDANT && trie_[parent].forks == 1) automaton_.fork(parent);
-            automaton_.enter(child, [&](uint32_t state) { firing_.enter(state, child); });
+            automaton_.enter(child, [&](uint32_t state) { agendas_.enter(state, child); });
         } catch (...) {
             // What was mended by half is worth nothing.
             forget();
@@ -95,9 +97,9 @@ class Engine {
         watches_.welcome(fact);
         if (is_presence(fact)) return fact;
         const uint32_t table = atoms_[fact].table;
-        if (atoms_.table(table).atoms == 1) firing_.add_table(table);
+        if (atoms_.table(table).atoms == 1) agendas_.add_table(table);
         firing_.add_atom(fact);
-        if (!counted && trie_[node].counted) firing_.count(node);
+        if (!counted && trie_[node].counted) agendas_.count(node);
         return fact;
     }
 
@@ -142,14 +144,14 @@ class Engine {
     // Drop paths that nobody uses any more. Nobody but filters may hold numbers of nodes.
     void tidy() {
         trie_.sweep([&](uint32_t node) {
-            automaton_.each_at(node, [&](uint32_t state) { firing_.leave(state, node); });
+            automaton_.each_at(node, [&](uint32_t state) { agendas_.leave(state, node); });
             automaton_.leave(node);
             const Node& gone = trie_[node];
             if (gone.axis == DESCENDANT && trie_[gone.parent].forks == 1) {
                 automaton_.unfork(gone.parent);
             }
         });
-        automaton_.tidy([&](uint32_t state) { firing_.drop_state(state); });
+        automaton_.tidy([&](uint32_t state) { agendas_.drop(state); });
     }
 
     std::string_view text_of(uint32_t number) const { return filters_.text_of(number); }
@@ -186,9 +188,9 @@ class Engine {
         const uint32_t node = atoms_.node_of(atom), table = atoms_[atom].table;
         const bool counted = trie_[node].counted;
         firing_.drop_atom(atom);
-        if (atoms_.table(table).atoms == 1) firing_.drop_table(table);
+        if (atoms_.table(table).atoms == 1) agendas_.drop_table(table);
         atoms_.erase(atom);
-        if (counted && !trie_[node].counted) firing_.count(node);
+        if (counted && !trie_[node].counted) agendas_.count(node);
     }
 
     void erase(uint32_t number) {
@@ -214,6 +216,7 @@ class Engine {
     // Forget what messages taught, but for how often facts held.
     void forget() {
         automaton_.forget();
+        agendas_.forget();
         firing_.forget();
     }
 
@@ -258,6 +261,7 @@ class Engine {
     void begin_anew() {
         firing_.count_elements();
         firing_.forget();
+        agendas_.forget();
         witnesses_.forget_states();
         automaton_.begin_anew(path_);
     }
@@ -273,13 +277,14 @@ class Engine {
     Watches watches_;
     Witnesses witnesses_;
     Branches branches_{trie_};
-    Firing firing_{vocabulary_, trie_, automaton_, atoms_, facts_, watches_, witnesses_, reading_};
+    Agendas agendas_{trie_, automaton_, atoms_};
+    Firing firing_{vocabulary_, trie_, agendas_, atoms_, facts_, watches_, witnesses_, reading_};
     Programs programs_{vocabulary_};
     Interpreter interpreter_{vocabulary_, symbols_, document_, reading_};
     Filters filters_;
     Climbs climbs_{trie_, atoms_};
     Watching watching_{filters_, branches_, climbs_, watches_};
-    Joins joins_{trie_, climbs_, facts_, firing_, witnesses_};
+    Joins joins_{trie_, climbs_, facts_, agendas_, witnesses_};
     Verdicts verdicts_{filters_,  facts_,    joins_,    watches_,
                        watching_, branches_, programs_, interpreter_};
     Words path_;  // states of the elements around the present one

@@ -1,7 +1,4 @@
-// Which atoms hold at the elements of one message.
-//
-// Each state of the automaton has an agenda: the tables to look into at its elements. An atom fires
-// once a message.
+// Which atoms hold at the elements of one message. An atom fires once a message.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +6,8 @@
 #include <limits>
 #include <vector>
 
+#include "agendas.hpp"
 #include "atoms.hpp"
-#include "automaton.hpp"
 #include "facts.hpp"
 #include "memory.hpp"
 #include "reading.hpp"
@@ -21,11 +18,11 @@ namespace dragoman {
 
 class Firing {
   public:
-    Firing(const Vocabulary& vocabulary, Trie& trie, const Automaton& automaton, Atoms& atoms,
+    Firing(const Vocabulary& vocabulary, const Trie& trie, Agendas& agendas, Atoms& atoms,
            Facts& facts, const Watches& watches, Witnesses& witnesses, Reading& reading)
         : vocabulary_(vocabulary),
           trie_(trie),
-          automaton_(automaton),
+          agendas_(agendas),
           atoms_(atoms),
           facts_(facts),
           watches_(watches),
@@ -45,11 +42,7 @@ class Firing {
     // An element of a state. In a message, each is visited once; it is looked at soon, with others,
     // for memory is slower than we are.
     void visit(const xmlNode* element, uint32_t state) {
-        if (state < agendas_.size()) {
-            const char* agenda = reinterpret_cast<const char*>(&agendas_[state]);
-            __builtin_prefetch(agenda);
-            __builtin_prefetch(agenda + sizeof(Agenda) - 1);
-        }
+        agendas_.expect(state);
         Visit& visit = visits_.emplace_back();
         visit.element = element;
         visit.state = state;
@@ -69,7 +62,7 @@ class Firing {
         // Each bound may be met by another element: tests of two bounds say nothing, then.
         row_ = Witnesses::MOST;
         for (uint32_t state : visited_) {
-            for (uint32_t node : agendas_[state].ranged) {
+            for (uint32_t node : agendas_[state].ranged()) {
                 if (facts_.are_several(node)) fire_ranges(node);
             }
         }
@@ -81,17 +74,7 @@ class Firing {
     // Whether some number was doubtful: its atoms count as holding.
     bool is_unsure() const { return unsure_; }
 
-    // The nodes of *state*, which was visited, as bits; none if they would take too much room.
-    const SparseBits& nodes_at(uint32_t state) const { return agendas_[state].nodes; }
-    // Whether its elements are at *node*.
-    bool is_at(uint32_t state, uint32_t node) const {
-        const SparseBits& nodes = agendas_[state].nodes;
-        if (nodes.size()) return nodes.covers(node) && nodes.has(node);
-        const Words& active = automaton_.active(state);
-        return std::binary_search(active.begin(), active.end(), node);
-    }
-
-    // ---- between messages: what agendas know is mended where it stands
+    // ---- between messages
 
     // An atom is new, in a table that agendas have: values that are known lead to it.
     void add_atom(uint32_t number) {
@@ -107,134 +90,35 @@ class Firing {
         });
     }
 
-    // A table is new.
-    void add_table(uint32_t number) {
-        const Table& table = atoms_.table(number);
-        if (table.aspect.kind == NEVER) return;
-        each_agenda_at(table.node, [&](Agenda& agenda) {
-            auto group = agenda.find(table.aspect);
-            if (group == agenda.groups.end()) {
-                group = agenda.groups.insert(agenda.place(table.aspect),
-                                             {table.aspect, next_group_++, {}});
-            }
-            group->tables.push_back(number);
-        });
-    }
-
-    // A table is about to go, without atoms.
-    void drop_table(uint32_t number) {
-        const Table& table = atoms_.table(number);
-        if (table.aspect.kind == NEVER) return;
-        each_agenda_at(table.node, [&](Agenda& agenda) {
-            const auto group = agenda.find(table.aspect);
-            Words& tables = group->tables;
-            *std::find(tables.begin(), tables.end(), number) = tables.back();
-            tables.pop_back();
-            if (tables.empty()) agenda.groups.erase(group);
-        });
-    }
-
-    // The first test of two bounds came to *node*, or the last one went.
-    void count(uint32_t node) {
-        each_agenda_at(node, [&](Agenda& agenda) {
-            const auto found = std::find(agenda.ranged.begin(), agenda.ranged.end(), node);
-            if (found != agenda.ranged.end()) agenda.ranged.erase(found);
-            if (trie_[node].counted) agenda.ranged.push_back(node);
-        });
-    }
-
-    // *node*, on which nothing hangs, was put in a state, or is about to be taken from it.
-    void enter(uint32_t state, uint32_t node) {
-        if (Agenda* agenda = agenda_of(state); agenda && agenda->nodes.size()) {
-            words_ -= agenda->nodes.size();
-            if (words_ > MAX_WORDS) {
-                agenda->nodes = SparseBits();
-                return;
-            }
-            agenda->nodes.reserve(trie_.bound());
-            words_ += agenda->nodes.size();
-            agenda->nodes.add(node);
-        }
-    }
-    void leave(uint32_t state, uint32_t node) {
-        if (Agenda* agenda = agenda_of(state); agenda && agenda->nodes.size()) {
-            agenda->nodes.erase(node);
-        }
-    }
-
-    // A state went.
-    void drop_state(uint32_t state) {
-        if (state >= agendas_.size()) return;
-        words_ -= agendas_[state].nodes.size();
-        agendas_[state] = Agenda();
-    }
-
     // States are forgotten.
     void forget() {
-        std::vector<Agenda>().swap(agendas_);
         memory_.forget();
+        visits_.clear();
+        probes_.clear();
         visited_.clear();
-        words_ = 0;
     }
 
     size_t remembered() const { return memory_.size(); }
 
   private:
-    static constexpr size_t MAX_WORDS = 1u << 20;
     static constexpr size_t TOGETHER = 64;  // values that are looked for together
     static constexpr ptrdiff_t AHEAD = 8;   // leads
-
-    // The tables of one aspect at all nodes of a state: one look at the value serves them.
-    struct Group {
-        Aspect aspect;
-        uint64_t key;  // of what is remembered of it; never used again
-        Words tables;
-
-        bool shares_subject(const Group& other) const {
-            return other.aspect.kind != SCAN && aspect.subject[0] == other.aspect.subject[0] &&
-                   aspect.label[0] == other.aspect.label[0];
-        }
-    };
 
     struct Visit {
         const xmlNode* element;
         uint32_t state, row;
     };
 
-    // A value of an element, whose row this is, that groups look for.
+    // A value of an element, whose state and row this is, that groups look for.
     struct Probe {
         const xmlNode* element;
         std::string_view value;
         const Group *at, *end;
-        uint32_t row, hash;
+        uint32_t state, row;
+        uint32_t hash;
         uint32_t known;  // the number of a string that is like it
         bool is_hashed = false;
     };
-
-    struct Agenda {
-        std::vector<Group> groups;
-        Words ranged;      // nodes with tests of two bounds
-        SparseBits nodes;  // those of the state, as long as there is room
-        uint32_t visits = 0;
-        bool stale = true;  // nothing is known yet
-
-        // Where a group of *aspect* is, or should be.
-        std::vector<Group>::iterator place(const Aspect& aspect) {
-            return std::lower_bound(groups.begin(), groups.end(), aspect,
-                                    [](const Group& group, const Aspect& other) {
-                                        return group.aspect.rank() < other.rank();
-                                    });
-        }
-        std::vector<Group>::iterator find(const Aspect& aspect) {
-            const auto found = place(aspect);
-            return found != groups.end() && found->aspect == aspect ? found : groups.end();
-        }
-    };
-
-    // Null where nothing is known yet.
-    Agenda* agenda_of(uint32_t state) {
-        return state < agendas_.size() && !agendas_[state].stale ? &agendas_[state] : nullptr;
-    }
 
     // Call *mend* with the group and the value of all that may be remembered of an atom.
     template <typename Mend>
@@ -242,41 +126,30 @@ class Firing {
         const Atom& atom = atoms_[number];
         const Table& table = atoms_.table(atom.table);
         if (!memory_.size() || !is_hashed(table.aspect.kind)) return;
-        each_agenda_at(table.node, [&](Agenda& agenda) {
-            const auto group = agenda.find(table.aspect);
-            if (group != agenda.groups.end()) mend(group->key, atom.key);
-        });
-    }
-
-    template <typename Mend>
-    void each_agenda_at(uint32_t node, Mend mend) {
-        automaton_.each_at(node, [&](uint32_t state) {
-            if (Agenda* agenda = agenda_of(state)) mend(*agenda);
-        });
+        agendas_.each_group_of(table, [&](uint64_t group) { mend(group, atom.key); });
     }
 
     // Elements of a state are met, for the first time or again.
     void meet(uint32_t state) {
-        const SparseBits& nodes = agendas_[state].nodes;
+        const SparseBits& nodes = agendas_[state].nodes();
         if (nodes.size()) facts_.meet(nodes);
-        else facts_.meet(automaton_.active(state));
+        else facts_.meet(agendas_.active(state));
     }
 
     void look_at_all() {
         for (const Visit& visit : visits_) {
-            if (visit.state >= agendas_.size()) agendas_.resize(visit.state + 1);
-            Agenda& agenda = agendas_[visit.state];
-            if (agenda.stale) refresh(agenda, automaton_.active(visit.state));
+            Agenda& agenda = agendas_.make(visit.state);
             if (!agenda.visits++) {
                 visited_.push_back(visit.state);
-                agenda.nodes.expect();
+                agenda.nodes().expect();
             }
-            __builtin_prefetch(agenda.groups.data());
+            __builtin_prefetch(agenda.groups().data());
             __builtin_prefetch(visit.element->children);
         }
         for (const Visit& visit : visits_) {
             row_ = visit.row;
-            look_at(visit.element, agendas_[visit.state].groups);
+            state_ = visit.state;
+            look_at(visit.element, agendas_[state_].groups());
         }
         visits_.clear();
     }
@@ -298,36 +171,6 @@ class Firing {
     void leave_states() {
         for (uint32_t state : visited_) agendas_[state].visits = 0;
         visited_.clear();
-    }
-
-    void refresh(Agenda& agenda, const Words& nodes) {
-        words_ -= agenda.nodes.size();
-        agenda = Agenda();
-        Words tables;
-        for (uint32_t number : nodes) {
-            const Node& node = trie_[number];
-            if (node.counted) agenda.ranged.push_back(number);
-            for (uint32_t at = node.tables; at != NONE; at = atoms_.table(at).next) {
-                if (atoms_.table(at).aspect.kind != NEVER) tables.push_back(at);
-            }
-        }
-        if (words_ < MAX_WORDS) {
-            agenda.nodes.reserve(trie_.bound());
-            for (uint32_t node : nodes) agenda.nodes.add(node);
-            words_ += agenda.nodes.size();
-        }
-        std::sort(tables.begin(), tables.end(), [&](uint32_t a, uint32_t b) {
-            const auto one = atoms_.table(a).aspect.rank(), other = atoms_.table(b).aspect.rank();
-            return one < other || (one == other && a < b);
-        });
-        for (uint32_t table : tables) {
-            const Aspect& aspect = atoms_.table(table).aspect;
-            if (agenda.groups.empty() || !(agenda.groups.back().aspect == aspect)) {
-                agenda.groups.push_back({aspect, next_group_++, {}});
-            }
-            agenda.groups.back().tables.push_back(table);
-        }
-        agenda.stale = false;
     }
 
     void fire_ranges(uint32_t node) {
@@ -353,6 +196,7 @@ class Firing {
         probe.value = value;
         probe.at = at;
         probe.end = end;
+        probe.state = state_;
         probe.row = row_;
         probe.known = NONE;
         probe.is_hashed = at->aspect.kind <= TWO && values.may_be(value);
@@ -377,15 +221,17 @@ class Firing {
             if (probe.known == NONE) continue;
             each_with_one(probe, [&](uint64_t key) { memory_.expect_fired(key, probe.known); });
         }
-        const uint32_t row = row_;
+        const uint32_t row = row_, state = state_;
         for (const Probe& probe : probes_) {
             row_ = probe.row;
+            state_ = probe.state;
             const uint32_t known = probe.known == NONE
                                        ? NONE
                                        : values.find(probe.value, probe.hash, probe.known);
             this->probe(probe.element, probe.value, known, probe.at, probe.end);
         }
         row_ = row;
+        state_ = state;
         probes_.clear();
     }
 
@@ -434,7 +280,7 @@ class Firing {
     }
 
     void probe_ranges(const Group& group, Number number, const xmlNode* element) {
-        for (uint32_t table : group.tables) {
+        for (uint32_t table : tables_of(group)) {
             Intervals& intervals = atoms_.table(table).rows->intervals;
             if (!number.sure) {
                 for (const Interval& interval : intervals.all()) try_atom(interval.atom, element);
@@ -472,7 +318,7 @@ class Firing {
         if (!found) {
             if (memory_.is_full(atoms_.live())) memory_.forget();
             found = memory_.learn(group.key, value, [&](auto remember) {
-                for (uint32_t table : group.tables) {
+                for (uint32_t table : tables_of(group)) {
                     atoms_.each_with(table, value,
                                      [&](uint32_t atom) { remember(atoms_.lead(atom)); });
                 }
@@ -509,6 +355,8 @@ class Firing {
         fire(lead.atom);
     }
 
+    const Words& tables_of(const Group& group) const { return agendas_[state_].tables(group); }
+
     // The number of an element's string-value, NONE where no filter speaks of it.
     uint32_t own_text(const xmlNode* element) {
         if (own_element_ != element) {
@@ -529,7 +377,7 @@ class Firing {
     }
 
     void try_lists(const Group& group, const xmlNode* element) {
-        for (uint32_t table : group.tables) {
+        for (uint32_t table : tables_of(group)) {
             for (uint32_t atom : atoms_.table(table).rows->list) try_atom(atom, element);
         }
     }
@@ -568,22 +416,19 @@ class Firing {
     }
 
     const Vocabulary& vocabulary_;
-    Trie& trie_;
-    const Automaton& automaton_;
+    const Trie& trie_;
+    Agendas& agendas_;
     Atoms& atoms_;
     Facts& facts_;
     const Watches& watches_;
     Witnesses& witnesses_;
     Reading& reading_;
-    std::vector<Agenda> agendas_;  // by state
-    uint64_t next_group_ = 0;
-    size_t words_ = 0;  // of the bits in all agendas
     Memory memory_;
     Words fired_, visited_;
     std::vector<Visit> visits_;       // put off
     std::vector<Probe> probes_;       // the same
     std::string copy_;                // of the last one's value, where that does not last
-    uint32_t row_ = Witnesses::MOST;  // of the element that is looked at, see Witnesses
+    uint32_t state_ = NONE, row_ = Witnesses::MOST;  // of the element that is looked at
     bool unsure_ = false;
     const xmlNode* own_element_ = nullptr;  // whose text is known by number
     uint32_t own_text_ = NONE;

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "agendas.hpp"
 #include "climbs.hpp"
 #include "facts.hpp"
-#include "firing.hpp"
 #include "records.hpp"
 #include "trie.hpp"
 #include "values.hpp"
@@ -19,9 +19,9 @@ namespace dragoman {
 
 class Joins {
   public:
-    Joins(const Trie& trie, const Climbs& climbs, const Facts& facts, const Firing& firing,
+    Joins(const Trie& trie, const Climbs& climbs, const Facts& facts, const Agendas& agendas,
           const Witnesses& witnesses)
-        : trie_(trie), climbs_(climbs), facts_(facts), firing_(firing), witnesses_(witnesses) {}
+        : trie_(trie), climbs_(climbs), facts_(facts), agendas_(agendas), witnesses_(witnesses) {}
 
     // Another message, of which all facts are known.
     void begin() {
@@ -156,7 +156,7 @@ class Joins {
         const Member *at = members_.data() + family.begin, *end = members_.data() + family.end;
         const size_t word = node / Bits::SIZE;
         if (word >= family.words) {
-            return std::any_of(at, end, [&](auto& one) { return firing_.is_at(one.state, node); });
+            return std::any_of(at, end, [&](auto& one) { return agendas_.is_at(one.state, node); });
         }
         // To look at all costs less than to guess where to stop.
         uint64_t found = 0;
@@ -181,7 +181,7 @@ class Joins {
                             [&](auto& one) { return one.state == state; })) {
                 continue;
             }
-            const SparseBits& nodes = firing_.nodes_at(state);
+            const SparseBits& nodes = agendas_[state].nodes();
             // Field by field: see Firing::put_off.
             Member& member = members_.emplace_back();
             member.state = state;
@@ -217,13 +217,13 @@ class Joins {
     }
 
     bool is_at(uint32_t row, uint32_t node) const {
-        return firing_.is_at(witnesses_[row].state, node);
+        return agendas_.is_at(witnesses_[row].state, node);
     }
 
     const Trie& trie_;
     const Climbs& climbs_;
     const Facts& facts_;
-    const Firing& firing_;
+    const Agendas& agendas_;
     const Witnesses& witnesses_;
     std::vector<Family> families_;
     Words family_at_;  // by row and climb
