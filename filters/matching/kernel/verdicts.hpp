@@ -117,7 +117,7 @@ class Verdicts {
     void ask_whether_misplaced(uint32_t number, uint32_t fact) {
         if (watching_.is_misplaced(number, fact)) {
             misplaced_.push_back(number);
-            looks_in_vain_ = std::max(looks_in_vain_ / 2, LEAST_PATIENCE);
+            looks_in_vain_ = std::max(looks_in_vain_ / 4, LEAST_PATIENCE);
         } else {
             looks_in_vain_ = std::min(looks_in_vain_ * 2, MOST_PATIENCE);
         }

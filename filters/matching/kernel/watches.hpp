@@ -62,8 +62,9 @@ class Watches {
                 for (uint32_t& heat : side.heat) heat >>= 1;
             }
         }
-        // To count each time would cost more than all else.
-        if (messages_ > LEARNING && messages_ % SAMPLE) return;
+        // To count each time would cost more than all else. The first ones teach most.
+        while (step_ < MOST_STEP && messages_ >= LEARNING * step_) step_ *= 2;
+        if (messages_ % step_) return;
         facts.atoms().each([&](uint32_t atom) { ++sides_[0].heat[atom]; });
         facts.nodes().each([&](uint32_t node) {
             if (node < sides_[1].heat.size()) ++sides_[1].heat[node];
@@ -149,7 +150,8 @@ class Watches {
   private:
     static constexpr uint32_t HALF_LIFE = 8192;  // of heat, in messages
     static constexpr uint32_t MOST_LOOKS = 64;   // for records that ask for the same
-    static constexpr uint32_t LEARNING = 64, SAMPLE = 32;
+    static constexpr uint32_t LEARNING = 256;  // messages, all of which count
+    static constexpr uint32_t MOST_STEP = 32;  // from one that counts to the next
 
     // The place of a fact is that of a block: how many words are records, how many are decided
     // beside the block's size, then the records; at the end, what is decided. One decided filter,
@@ -284,7 +286,7 @@ class Watches {
     Side sides_[2];  // atoms, nodes
     Words words_;
     std::vector<Words> free_;  // by size
-    uint32_t messages_ = 0;
+    uint32_t messages_ = 0, step_ = 1;
 };
 
 }  // namespace dragoman
