@@ -100,7 +100,8 @@ class Slots {
     size_t wanted(size_t count) const {
         return is_full(count) ? std::max<size_t>(16, size_ / 4 * 5) : size_;
     }
-    bool is_sparse(size_t count) const { return size_ > 64 && count * 220 < size_ * PERCENT; }
+    // Whether so few are less than half of what there may be.
+    bool is_sparse(size_t count) const { return size_ > 64 && count * 225 < size_ * PERCENT; }
     size_t reduced() const { return size_ / 3 * 2; }
 
   private:

@@ -101,7 +101,7 @@ class Firing {
     size_t remembered() const { return memory_.size(); }
 
   private:
-    static constexpr size_t TOGETHER = 64;  // values that are looked for together
+    static constexpr size_t TOGETHER = 64;  // elements that are looked at, values looked for
     static constexpr ptrdiff_t AHEAD = 8;   // leads
 
     struct Visit {
