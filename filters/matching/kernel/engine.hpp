@@ -41,6 +41,7 @@ namespace dragoman {
 // How much there is of everything that filters or messages make grow.
 struct Sizes {
     size_t filters, atoms, tables, nodes, names, values, states, remembered, programs;
+    size_t numbers;  // of atoms and nodes, in use or left for others
 };
 
 class Engine {
@@ -54,7 +55,7 @@ class Engine {
                 atoms_.tables(),          trie_.live(),
                 vocabulary_.names.size(), vocabulary_.values.size(),
                 automaton_.size(),        firing_.remembered(),
-                programs_.size()};
+                programs_.size(),         atoms_.bound() + trie_.bound()};
     }
 
     // ---- what filters are made of

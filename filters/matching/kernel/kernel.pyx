@@ -72,7 +72,7 @@ cdef extern from "engine.hpp" namespace "dragoman" nogil:
         truth exact, numeric, programmed, positive, linear
 
     cdef struct Sizes:
-        size_t filters, atoms, tables, nodes, names, values, states, remembered, programs
+        size_t filters, atoms, tables, nodes, names, values, states, remembered, programs, numbers
 
     cdef cppclass Engine:
         Engine() except +

@@ -100,6 +100,24 @@ def test_numbers_are_used_again() -> None:
             index.remove(number)
 
 
+def test_numbers_of_atoms_are_used_again() -> None:
+    """Those of one value lie side by side: what goes leaves room for what comes."""
+    chance = random.Random(11)
+    texts = [f"/r/a{at} = '{value}'" for at in range(150) for value in ("x", "y")]
+    index = NativeIndex()
+    held = {text: index.add(expression(text)) for text in texts}
+    most = index.sizes()["numbers"]
+    for _ in range(60):
+        for text in chance.sample(texts, chance.choice((30, 299, 300))):
+            index.remove(held.pop(text))
+        left = [text for text in texts if text not in held]
+        chance.shuffle(left)
+        held |= {text: index.add(expression(text)) for text in left}
+    assert index.sizes()["numbers"] <= 1.5 * most
+    root = parse_own(b"<r><a7>x</a7><a9>y</a9></r>")
+    assert said(index, root) == (sorted([held["/r/a7 = 'x'"], held["/r/a9 = 'y'"]]), [])
+
+
 @pytest.mark.parametrize("number", [1, -1, 2**32 - 1, 2**32, 2**70])
 def test_unknown_numbers(number: int) -> None:
     index = NativeIndex()
