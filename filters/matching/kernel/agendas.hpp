@@ -1,8 +1,8 @@
 // What is to be looked at where elements of a state are.
 //
-// Each state of the automaton has an agenda: its nodes, and the tables to look into at its elements,
-// in groups that one look at a value serves. Agendas are made when messages come to a state; between
-// messages they are mended where they stand.
+// Each state of the automaton has an agenda: its nodes, and the tables to look into at its
+// elements, in groups that one look at a value serves. Agendas are made when messages come to a
+// state; between messages they are mended where they stand.
 #pragma once
 
 #include <algorithm>

@@ -425,9 +425,9 @@ class Firing {
     Reading& reading_;
     Memory memory_;
     Words fired_, visited_;
-    std::vector<Visit> visits_;       // put off
-    std::vector<Probe> probes_;       // the same
-    std::string copy_;                // of the last one's value, where that does not last
+    std::vector<Visit> visits_;  // put off
+    std::vector<Probe> probes_;  // the same
+    std::string copy_;           // of the last one's value, where that does not last
     uint32_t state_ = NONE, row_ = Witnesses::MOST;  // of the element that is looked at
     bool unsure_ = false;
     const xmlNode* own_element_ = nullptr;  // whose text is known by number

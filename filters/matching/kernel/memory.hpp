@@ -179,8 +179,9 @@ class Memory {
 
     // The word with an atom's bit, or null.
     BitsAt* word_of(const Row& row, uint32_t atom) {
-        BitsAt *begin = atoms_.begin(row.atoms), *end = atoms_.end(row.atoms);
-        BitsAt* found = std::find_if(begin, end, [&](const BitsAt& word) { return word.covers(atom); });
+        BitsAt* end = atoms_.end(row.atoms);
+        BitsAt* found = std::find_if(atoms_.begin(row.atoms), end,
+                                     [&](const BitsAt& word) { return word.covers(atom); });
         return found == end ? nullptr : found;
     }
 

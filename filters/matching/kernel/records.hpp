@@ -93,8 +93,8 @@ class Record {
                std::equal(record.begin() + HEADER, record.end(), parts());
     }
 
-    // Whether the filter is true, if `may_be_true` says so, each branch has one element, and no number
-    // was doubtful.
+    // Whether the filter is true, if `may_be_true` says so, each branch has one element, and no
+    // number was doubtful.
     bool is_short() const { return has(SHORT); }
     // The parts that `may_be_true` does not look at.
     const uint32_t* other_parts() const { return parts() + has(NEEDY); }

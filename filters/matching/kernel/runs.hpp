@@ -1,5 +1,4 @@
-// Numbers in runs: those of one owner lie side by side, so that what is known of them together does,
-// too.
+// Numbers in runs: those of one owner lie side by side, and so does what is known of them.
 #pragma once
 
 #include <algorithm>
@@ -122,8 +121,8 @@ class Runs {
 
     std::vector<Owner> owners_;
     Pool<Run> runs_;
-    Words run_at_;                      // by number / GRAIN
-    std::array<Words, LARGEST + 1> free_;  // first numbers
+    Words run_at_;                         // by number / GRAIN
+    std::array<Words, LARGEST + 1> free_;  // first numbers, by size
     size_t live_ = 0;
 };
 

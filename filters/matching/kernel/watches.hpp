@@ -79,8 +79,8 @@ class Watches {
         }
     }
 
-    // The filter that alone waits for *fact*, is decided by it, and is met nowhere else; NONE if there
-    // is none such.
+    // The filter that alone waits for *fact*, is decided by it, and is met nowhere else; NONE if
+    // there is none such.
     uint32_t alone(uint32_t fact) const {
         const uint32_t place = place_of(fact);
         return (place & (ALONE | Waiting::AGAIN)) == ALONE ? Waiting::number_in(place) : NONE;

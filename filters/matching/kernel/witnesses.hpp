@@ -63,7 +63,7 @@ class Witnesses {
     // An atom holds because of the element with that row, and because of another.
     void note_atom(uint32_t atom, uint32_t row) { first_[atom] = uint8_t(row); }
     void note_atoms(BitsAt atoms, uint32_t row) {
-        uint8_t* first = first_.data();  // to write octets might change the pointer, for all it knows
+        uint8_t* first = first_.data();  // read once: for all that is known, octets change it
         atoms.each([&](uint32_t atom) { first[atom] = uint8_t(row); });
     }
     void note_again(uint32_t atom) {
