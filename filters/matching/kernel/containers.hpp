@@ -79,171 +79,179 @@ void reserve_for(std::vector<T>& vector, size_t more) {
     if (wanted > vector.capacity()) vector.reserve(std::max(wanted, vector.size() / 4 * 5 + 16));
 }
 
-// The slots of a hash table with linear probing, of which at most *PERCENT* are taken: their number
-// grows by a quarter, too.
-template <size_t PERCENT>
-class Slots {
+// A hash table with linear probing, of which at most *PERCENT* are taken; its size grows by a
+// quarter, too. Where one goes, those behind it close up.
+//
+// A *Row* says whether it `is_taken`, which a new one is not, and its 64-bit `hash`, of which the
+// upper bits count.
+template <typename Row, size_t PERCENT>
+class HashTable {
   public:
-    // Where the search for a hash begins: its upper bits say so.
-    size_t home(uint64_t hash) const { return size_t(__uint128_t(hash) * size_ >> 64); }
-    size_t after(size_t at) const { return at + 1 == size_ ? 0 : at + 1; }
+    size_t size() const { return count_; }
 
-    // Whether what is at *next*, whose search begins at *home*, may move back to *at*.
-    bool may_move(size_t at, size_t next, size_t home) const {
-        return at <= next ? home <= at || home > next : home <= at && home > next;
+    const Row& operator[](size_t at) const { return rows_[at]; }
+    Row& operator[](size_t at) { return rows_[at]; }
+
+    // Soon somebody will ask for it: memory is slower than we are.
+    void expect(uint64_t hash) const {
+        if (count_) __builtin_prefetch(&rows_[home(hash)]);
     }
 
-    size_t size() const { return size_; }
-    void resize(size_t size) { size_ = size; }
-
-    // How many there should be for one more than *count*; at least as many as there are.
-    size_t wanted(size_t count) const {
-        return is_full(count) ? std::max<size_t>(16, size_ / 4 * 5) : size_;
-    }
-    // Whether so few are less than half of what there may be.
-    bool is_sparse(size_t count) const { return size_ > 64 && count * 225 < size_ * PERCENT; }
-    size_t reduced() const { return size_ / 3 * 2; }
-
-  private:
-    bool is_full(size_t count) const { return (count + 1) * 100 > size_ * PERCENT; }
-
-    size_t size_ = 0;
-};
-
-// 64-bit keys to 32-bit values; linear probing, deletion by moving back.
-class NumberMap {
-  public:
-    uint32_t find(uint64_t key) const {
-        if (!count_) return NONE;
-        for (size_t at = home(key);; at = slots_.after(at)) {
+    // The row with this hash that is the *same*, or null.
+    template <typename Same>
+    const Row* find(uint64_t hash, Same same) const {
+        if (!count_) return nullptr;
+        for (size_t at = home(hash);; at = after(at)) {
             const Row& row = rows_[at];
-            if (row.value == NONE || row.key == key) return row.value;
+            if (!row.is_taken()) return nullptr;
+            if (same(row)) return &row;
         }
     }
-
-    void set(uint64_t key, uint32_t value) {
-        if (const size_t size = slots_.wanted(count_); size != slots_.size()) resize(size);
-        size_t at = home(key);
-        while (rows_[at].value != NONE && rows_[at].key != key) at = slots_.after(at);
-        if (rows_[at].value == NONE) ++count_;
-        rows_[at] = {key, value};
+    template <typename Same>
+    Row* find(uint64_t hash, Same same) {
+        return const_cast<Row*>(static_cast<const HashTable*>(this)->find(hash, same));
     }
 
-    void erase(uint64_t key) {
-        if (!count_) return;
-        size_t at = home(key);
-        while (rows_[at].value != NONE && rows_[at].key != key) at = slots_.after(at);
-        if (rows_[at].value == NONE) return;
-        for (size_t next = slots_.after(at); rows_[next].value != NONE; next = slots_.after(next)) {
-            if (slots_.may_move(at, next, home(rows_[next].key))) {
+    // One that was not there.
+    Row* add(const Row& row) {
+        if ((count_ + 1) * 100 > rows_.size() * PERCENT) {
+            resize(std::max<size_t>(16, rows_.size() / 4 * 5));
+        }
+        ++count_;
+        return put(row);
+    }
+
+    // One that is there.
+    void erase(const Row* row) {
+        auto at = size_t(row - rows_.data());
+        for (size_t next = after(at); rows_[next].is_taken(); next = after(next)) {
+            if (may_move(at, next)) {
                 rows_[at] = rows_[next];
                 at = next;
             }
         }
-        rows_[at].value = NONE;
+        rows_[at] = Row();
         --count_;
-        if (slots_.is_sparse(count_)) resize(slots_.reduced());
+        // So few are less than half of what there may be.
+        if (rows_.size() > 64 && count_ * 225 < rows_.size() * PERCENT) {
+            resize(rows_.size() / 3 * 2);
+        }
     }
 
-    size_t size() const { return count_; }
+    // Call *take* with each row.
+    template <typename Take>
+    void each(Take take) {
+        for (Row& row : rows_) {
+            if (row.is_taken()) take(row);
+        }
+    }
 
     void clear() noexcept {
         std::vector<Row>().swap(rows_);
-        slots_.resize(0);
         count_ = 0;
     }
+
+  private:
+    // Where the search for a hash begins.
+    size_t home(uint64_t hash) const { return size_t(__uint128_t(hash) * rows_.size() >> 64); }
+    size_t after(size_t at) const { return at + 1 == rows_.size() ? 0 : at + 1; }
+
+    // Whether what is at *next* is found at *at*, too.
+    bool may_move(size_t at, size_t next) const {
+        const size_t from = home(rows_[next].hash());
+        return at <= next ? from <= at || from > next : from <= at && from > next;
+    }
+
+    Row* put(const Row& row) {
+        size_t at = home(row.hash());
+        while (rows_[at].is_taken()) at = after(at);
+        rows_[at] = row;
+        return &rows_[at];
+    }
+
+    void resize(size_t size) {
+        std::vector<Row> rows(size);
+        rows.swap(rows_);
+        for (const Row& row : rows) {
+            if (row.is_taken()) put(row);
+        }
+    }
+
+    std::vector<Row> rows_;
+    size_t count_ = 0;
+};
+
+// 64-bit keys to 32-bit values.
+class NumberMap {
+  public:
+    uint32_t find(uint64_t key) const {
+        const Row* row = row_of(key);
+        return row ? row->value : NONE;
+    }
+
+    void set(uint64_t key, uint32_t value) {
+        if (const Row* row = row_of(key)) const_cast<Row*>(row)->value = value;
+        else rows_.add({key, value});
+    }
+
+    void erase(uint64_t key) {
+        if (const Row* row = row_of(key)) rows_.erase(row);
+    }
+
+    size_t size() const { return rows_.size(); }
+    void clear() noexcept { rows_.clear(); }
 
   private:
 // A row is 12 octets.
 #pragma pack(push, 4)
     struct Row {
-        uint64_t key;
-        uint32_t value;
+        uint64_t key = 0;
+        uint32_t value = NONE;
+
+        bool is_taken() const { return value != NONE; }
+        uint64_t hash() const { return hash_number(key); }
     };
 #pragma pack(pop)
 
-    size_t home(uint64_t key) const { return slots_.home(hash_number(key)); }
-
-    void resize(size_t size) {
-        std::vector<Row> rows(size, Row{0, NONE});
-        rows.swap(rows_);
-        slots_.resize(size);
-        for (const Row& row : rows) {
-            if (row.value == NONE) continue;
-            size_t at = home(row.key);
-            while (rows_[at].value != NONE) at = slots_.after(at);
-            rows_[at] = row;
-        }
+    const Row* row_of(uint64_t key) const {
+        return rows_.find(hash_number(key), [&](const Row& row) { return row.key == key; });
     }
 
-    std::vector<Row> rows_;
-    Slots<75> slots_;
-    size_t count_ = 0;
+    HashTable<Row, 75> rows_;
 };
 
 // Hashes to numbers whose equality the caller judges (the keys lie elsewhere).
 class HashIndex {
   public:
     // Soon somebody will ask for this one.
-    void expect(uint32_t hash) const {
-        if (count_) __builtin_prefetch(&rows_[home(hash)]);
-    }
+    void expect(uint32_t hash) const { rows_.expect(widened(hash)); }
 
     template <typename Same>
     uint32_t find(uint32_t hash, Same same) const {
-        if (!count_) return NONE;
-        for (size_t at = home(hash);; at = slots_.after(at)) {
-            const Row& row = rows_[at];
-            if (row.number == NONE) return NONE;
-            if (row.hash == hash && same(row.number)) return row.number;
-        }
+        const Row* row = rows_.find(widened(hash), [&](const Row& one) {
+            return one.hash_ == hash && same(one.number);
+        });
+        return row ? row->number : NONE;
     }
 
-    void add(uint32_t hash, uint32_t number) {
-        if (const size_t size = slots_.wanted(count_); size != slots_.size()) resize(size);
-        size_t at = home(hash);
-        while (rows_[at].number != NONE) at = slots_.after(at);
-        rows_[at] = {hash, number};
-        ++count_;
-    }
+    void add(uint32_t hash, uint32_t number) { rows_.add({hash, number}); }
 
     void erase(uint32_t hash, uint32_t number) {
-        size_t at = home(hash);
-        while (rows_[at].number != number) at = slots_.after(at);
-        for (size_t next = slots_.after(at); rows_[next].number != NONE;
-             next = slots_.after(next)) {
-            if (slots_.may_move(at, next, home(rows_[next].hash))) {
-                rows_[at] = rows_[next];
-                at = next;
-            }
-        }
-        rows_[at].number = NONE;
-        --count_;
-        if (slots_.is_sparse(count_)) resize(slots_.reduced());
+        rows_.erase(
+            rows_.find(widened(hash), [&](const Row& row) { return row.number == number; }));
     }
 
   private:
     struct Row {
-        uint32_t hash, number;
+        uint32_t hash_ = 0, number = NONE;
+
+        bool is_taken() const { return number != NONE; }
+        uint64_t hash() const { return widened(hash_); }
     };
 
-    size_t home(uint32_t hash) const { return slots_.home(uint64_t(hash) << 32); }
+    static uint64_t widened(uint32_t hash) { return uint64_t(hash) << 32; }
 
-    void resize(size_t size) {
-        std::vector<Row> rows(size, Row{0, NONE});
-        rows.swap(rows_);
-        slots_.resize(size);
-        for (const Row& row : rows) {
-            if (row.number == NONE) continue;
-            size_t at = home(row.hash);
-            while (rows_[at].number != NONE) at = slots_.after(at);
-            rows_[at] = row;
-        }
-    }
-
-    std::vector<Row> rows_;
-    Slots<50> slots_;  // most are asked in vain
-    size_t count_ = 0;
+    HashTable<Row, 50> rows_;  // most are asked in vain
 };
 
 // Numbered slots; a number that was let go of is used again, the lowest ones are not preferred.

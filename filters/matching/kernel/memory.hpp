@@ -76,23 +76,24 @@ class Memory {
     using Leads = Stretches<Lead>;
 
     struct Row {
-        uint64_t group, value;
+        uint64_t group = 0, value = 0;
         Atoms::Stretch atoms;  // that hold
         Leads::Stretch leads;  // to those of which something is left to ask
         bool taken = false;
+
+        bool is_taken() const { return taken; }
+        uint64_t hash() const { return hash_of(group, value); }
     };
 
     // What *value* fires in *group*, or null if that is not known.
     const Row* find(uint64_t group, uint64_t value) const {
-        if (!count_) return nullptr;
-        const Row& row = rows_[place(group, value)];
-        return row.taken ? &row : nullptr;
+        return rows_.find(hash_of(group, value), [&](const Row& row) {
+            return row.group == group && row.value == value;
+        });
     }
 
     // Soon somebody will ask for it, and then for what it fires.
-    void expect(uint64_t group, uint64_t value) const {
-        if (count_) __builtin_prefetch(&rows_[slots_.home(hash_of(group, value))]);
-    }
+    void expect(uint64_t group, uint64_t value) const { rows_.expect(hash_of(group, value)); }
     void expect_fired(uint64_t group, uint64_t value) const {
         const Row* row = find(group, value);
         if (!row) return;
@@ -104,13 +105,9 @@ class Memory {
     template <typename Tell>
     const Row* learn(uint64_t group, uint64_t value, Tell tell) {
         close_gaps();
-        if (const size_t size = slots_.wanted(count_); size != slots_.size()) resize(size);
         Row row{group, value, {}, {}, true};
         tell([&](const Lead& lead) { add(row, lead); });
-        ++count_;
-        Row& here = rows_[place(group, value)];
-        here = row;
-        return &here;
+        return rows_.add(row);
     }
 
     const Atoms& atoms() const { return atoms_; }
@@ -138,22 +135,20 @@ class Memory {
             if (lead == end) return;
             leads_.erase(row->leads, lead);
         }
-        if (!row->atoms.count && !row->leads.count) forget(size_t(row - rows_.data()));
+        if (!row->atoms.count && !row->leads.count) rows_.erase(row);
     }
 
-    size_t size() const { return count_; }
+    size_t size() const { return rows_.size(); }
 
     // Whether it is more than is worth keeping, of so many *atoms*: strangers choose values.
     bool is_full(size_t atoms) const {
-        return count_ > MAX_ROWS + atoms || atoms_.used() + leads_.used() > 4 * (MAX_ROWS + atoms);
+        return size() > MAX_ROWS + atoms || atoms_.used() + leads_.used() > 4 * (MAX_ROWS + atoms);
     }
 
     void forget() {
-        std::vector<Row>().swap(rows_);
+        rows_.clear();
         atoms_.clear();
         leads_.clear();
-        slots_.resize(0);
-        count_ = 0;
     }
 
   private:
@@ -162,19 +157,9 @@ class Memory {
     static uint64_t hash_of(uint64_t group, uint64_t value) {
         return mix(hash_number(value), group + SALT);
     }
-    static uint64_t hash_of(const Row& row) { return hash_of(row.group, row.value); }
 
     Row* known(uint64_t group, uint64_t value) {
         return const_cast<Row*>(find(group, value));
-    }
-
-    // Where the row of *value* is, or would be.
-    size_t place(uint64_t group, uint64_t value) const {
-        size_t at = slots_.home(hash_of(group, value));
-        while (rows_[at].taken && (rows_[at].group != group || rows_[at].value != value)) {
-            at = slots_.after(at);
-        }
-        return at;
     }
 
     // The word with an atom's bit, or null.
@@ -191,49 +176,18 @@ class Memory {
         else atoms_.add(row.atoms, BitsAt::of(lead.atom));
     }
 
-    // Rows behind it move back.
-    void forget(size_t at) {
-        for (size_t next = slots_.after(at); rows_[next].taken; next = slots_.after(next)) {
-            if (slots_.may_move(at, next, slots_.home(hash_of(rows_[next])))) {
-                rows_[at] = rows_[next];
-                at = next;
-            }
-        }
-        rows_[at] = Row();
-        --count_;
-        if (slots_.is_sparse(count_)) resize(slots_.reduced());
-    }
-
-    void resize(size_t size) {
-        std::vector<Row> rows(size);
-        rows.swap(rows_);
-        slots_.resize(size);
-        for (const Row& row : rows) {
-            if (row.taken) rows_[place(row.group, row.value)] = row;
-        }
-    }
-
     void close_gaps() {
         if (atoms_.has_gaps()) {
-            atoms_.compact([&](auto take) { each([&](Row& row) { take(row.atoms); }); });
+            atoms_.compact([&](auto take) { rows_.each([&](Row& row) { take(row.atoms); }); });
         }
         if (leads_.has_gaps()) {
-            leads_.compact([&](auto take) { each([&](Row& row) { take(row.leads); }); });
+            leads_.compact([&](auto take) { rows_.each([&](Row& row) { take(row.leads); }); });
         }
     }
 
-    template <typename Take>
-    void each(Take take) {
-        for (Row& row : rows_) {
-            if (row.taken) take(row);
-        }
-    }
-
-    std::vector<Row> rows_;  // a hash table
-    Slots<60> slots_;
+    HashTable<Row, 60> rows_;
     Atoms atoms_;
     Leads leads_;
-    size_t count_ = 0;
 };
 
 }  // namespace dragoman
