@@ -114,8 +114,8 @@ class HashTable {
 
     // One that was not there.
     Row* add(const Row& row) {
-        if ((count_ + 1) * 100 > rows_.size() * PERCENT) {
-            resize(std::max<size_t>(16, rows_.size() / 4 * 5));
+        if ((count_ + 1) * 100 > slots_ * PERCENT) {
+            resize(std::max<size_t>(16, slots_ / 4 * 5));
         }
         ++count_;
         return put(row);
@@ -133,9 +133,7 @@ class HashTable {
         rows_[at] = Row();
         --count_;
         // So few are less than half of what there may be.
-        if (rows_.size() > 64 && count_ * 225 < rows_.size() * PERCENT) {
-            resize(rows_.size() / 3 * 2);
-        }
+        if (slots_ > 64 && count_ * 225 < slots_ * PERCENT) resize(slots_ / 3 * 2);
     }
 
     // Call *take* with each row.
@@ -148,13 +146,13 @@ class HashTable {
 
     void clear() noexcept {
         std::vector<Row>().swap(rows_);
-        count_ = 0;
+        slots_ = count_ = 0;
     }
 
   private:
     // Where the search for a hash begins.
-    size_t home(uint64_t hash) const { return size_t(__uint128_t(hash) * rows_.size() >> 64); }
-    size_t after(size_t at) const { return at + 1 == rows_.size() ? 0 : at + 1; }
+    size_t home(uint64_t hash) const { return size_t(__uint128_t(hash) * slots_ >> 64); }
+    size_t after(size_t at) const { return at + 1 == slots_ ? 0 : at + 1; }
 
     // Whether what is at *next* is found at *at*, too.
     bool may_move(size_t at, size_t next) const {
@@ -172,12 +170,14 @@ class HashTable {
     void resize(size_t size) {
         std::vector<Row> rows(size);
         rows.swap(rows_);
+        slots_ = size;
         for (const Row& row : rows) {
             if (row.is_taken()) put(row);
         }
     }
 
     std::vector<Row> rows_;
+    size_t slots_ = 0;  // their number: to ask the vector takes a division
     size_t count_ = 0;
 };
 

@@ -77,11 +77,10 @@ class Memory {
 
     struct Row {
         uint64_t group = 0, value = 0;
-        Atoms::Stretch atoms;  // that hold
-        Leads::Stretch leads;  // to those of which something is left to ask
-        bool taken = false;
+        Atoms::Stretch atoms{NONE, 0};  // that hold
+        Leads::Stretch leads;           // to those of which something is left to ask
 
-        bool is_taken() const { return taken; }
+        bool is_taken() const { return atoms.offset != NONE; }
         uint64_t hash() const { return hash_of(group, value); }
     };
 
@@ -105,7 +104,7 @@ class Memory {
     template <typename Tell>
     const Row* learn(uint64_t group, uint64_t value, Tell tell) {
         close_gaps();
-        Row row{group, value, {}, {}, true};
+        Row row{group, value, {}, {}};
         tell([&](const Lead& lead) { add(row, lead); });
         return rows_.add(row);
     }
