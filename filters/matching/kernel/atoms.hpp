@@ -159,7 +159,7 @@ class Atoms {
             release(tests);
             return {found, false};
         }
-        const uint32_t number = take(owner_of(choice));
+        const uint32_t number = numbers_.take(owner_of(choice), atoms_);
         Atom& atom = atoms_[number];
         atom.table = table;
         atom.key = choice.key;
@@ -258,20 +258,6 @@ class Atoms {
     // A value is looked for at many nodes at once: its atoms have numbers side by side.
     static uint32_t owner_of(const Choice& choice) {
         return choice.aspect.kind <= TWO ? 1 + uint32_t(choice.key) : 0;
-    }
-
-    uint32_t take(uint32_t owner) {
-        const uint32_t number = numbers_.take(owner);
-        try {
-            if (number >= atoms_.size()) {
-                reserve_for(atoms_, numbers_.bound() - atoms_.size());
-                atoms_.resize(numbers_.bound());
-            }
-        } catch (...) {
-            numbers_.give_back(number);
-            throw;
-        }
-        return number;
     }
 
     void release(const Tests& tests) {

@@ -36,6 +36,22 @@ class Runs {
         return run.first + at;
     }
 
+    // The same; *slots* have one for each number.
+    template <typename T>
+    uint32_t take(uint32_t owner, std::vector<T>& slots) {
+        const uint32_t number = take(owner);
+        try {
+            if (slots.size() < bound()) {
+                reserve_for(slots, bound() - slots.size());
+                slots.resize(bound());
+            }
+        } catch (...) {
+            give_back(number);
+            throw;
+        }
+        return number;
+    }
+
     void give_back(uint32_t number) {
         const uint32_t place = run_at_[number / GRAIN];
         Run& run = runs_[place];

@@ -44,16 +44,7 @@ class Trie {
         node.parent = parent;
         node.label = label;
         node.axis = axis;
-        const uint32_t number = numbers_.take(label);
-        try {
-            if (number >= nodes_.size()) {
-                reserve_for(nodes_, numbers_.bound() - nodes_.size());
-                nodes_.resize(numbers_.bound());
-            }
-        } catch (...) {
-            numbers_.give_back(number);
-            throw;
-        }
+        const uint32_t number = numbers_.take(label, nodes_);
         nodes_[number] = node;
         idle_.push_back(number);
         children_.set(child_key(parent, axis, label), number);
