@@ -122,6 +122,8 @@ class Agendas {
         each_at(table.node, [&](Agenda& agenda) {
             size_t at = agenda.find(table.aspect);
             if (at == agenda.groups_.size()) {
+                // First, for groups must not part from their tables where there is no memory.
+                reserve_for(agenda.groups_, 1);
                 const auto place = agenda.place(table.aspect);
                 at = size_t(place - agenda.groups_.begin());
                 agenda.tables_.insert(agenda.tables_.begin() + ptrdiff_t(at), Words());

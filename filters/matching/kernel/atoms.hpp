@@ -159,8 +159,7 @@ class Atoms {
             release(tests);
             return {found, false};
         }
-        const uint32_t number = numbers_.take(owner_of(choice), atoms_);
-        Atom& atom = atoms_[number];
+        Atom atom;
         atom.table = table;
         atom.key = choice.key;
         trie_.keep(node);
@@ -170,6 +169,8 @@ class Atoms {
         } else {
             atom.tests = tests_.add(std::move(tests));
         }
+        const uint32_t number = numbers_.take(owner_of(choice), atoms_);
+        atoms_[number] = atom;
         file(number, choice.test);
         return {number, true};
     }

@@ -89,9 +89,6 @@ class HashTable {
   public:
     size_t size() const { return count_; }
 
-    const Row& operator[](size_t at) const { return rows_[at]; }
-    Row& operator[](size_t at) { return rows_[at]; }
-
     // Soon somebody will ask for it: memory is slower than we are.
     void expect(uint64_t hash) const {
         if (count_) __builtin_prefetch(&rows_[home(hash)]);
@@ -106,10 +103,6 @@ class HashTable {
             if (!row.is_taken()) return nullptr;
             if (same(row)) return &row;
         }
-    }
-    template <typename Same>
-    Row* find(uint64_t hash, Same same) {
-        return const_cast<Row*>(static_cast<const HashTable*>(this)->find(hash, same));
     }
 
     // One that was not there.
@@ -229,7 +222,7 @@ class HashIndex {
     template <typename Same>
     uint32_t find(uint32_t hash, Same same) const {
         const Row* row = rows_.find(widened(hash), [&](const Row& one) {
-            return one.hash_ == hash && same(one.number);
+            return one.upper == hash && same(one.number);
         });
         return row ? row->number : NONE;
     }
@@ -243,10 +236,11 @@ class HashIndex {
 
   private:
     struct Row {
-        uint32_t hash_ = 0, number = NONE;
+        uint32_t upper = 0;  // half of the hash
+        uint32_t number = NONE;
 
         bool is_taken() const { return number != NONE; }
-        uint64_t hash() const { return widened(hash_); }
+        uint64_t hash() const { return widened(upper); }
     };
 
     static uint64_t widened(uint32_t hash) { return uint64_t(hash) << 32; }

@@ -401,10 +401,8 @@ class Firing {
 
     void fire(BitsAt atoms) {
         const BitsAt fresh = facts_.fire(atoms);
-        if (fresh.bits != atoms.bits) {
-            BitsAt{atoms.bits & ~fresh.bits, atoms.at}.each(
-                [&](uint32_t atom) { witnesses_.note_again(atom); });
-        }
+        const BitsAt again{atoms.bits & ~fresh.bits, atoms.at};
+        again.each([&](uint32_t atom) { witnesses_.note_again(atom); });
         witnesses_.note_atoms(fresh, row_);
         watches_.watched(fresh).each([&](uint32_t atom) { fired_.push_back(atom); });
     }

@@ -63,8 +63,9 @@ class Watches {
             }
         }
         // To count each time would cost more than all else. The first ones teach most.
-        while (step_ < MOST_STEP && messages_ >= LEARNING * step_) step_ *= 2;
-        if (messages_ % step_) return;
+        uint32_t step = 1;
+        while (step < MOST_STEP && messages_ >= LEARNING * step) step *= 2;
+        if (messages_ % step) return;
         facts.atoms().each([&](uint32_t atom) { ++sides_[0].heat[atom]; });
         facts.nodes().each([&](uint32_t node) {
             if (node < sides_[1].heat.size()) ++sides_[1].heat[node];
@@ -286,7 +287,7 @@ class Watches {
     Side sides_[2];  // atoms, nodes
     Words words_;
     std::vector<Words> free_;  // by size
-    uint32_t messages_ = 0, step_ = 1;
+    uint32_t messages_ = 0;
 };
 
 }  // namespace dragoman
