@@ -1,11 +1,11 @@
-# Dragoman with the libraries of PostgreSQL, RabbitMQ and STOMP:
+# Dragoman with the libraries of its own commands, PostgreSQL, RabbitMQ and STOMP:
 #
 #     docker build --tag dragoman:0.1.0 .
 #     docker run --rm --publish 8080:8080 --volume dragoman:/var/lib/dragoman --stop-timeout 30 dragoman:0.1.0
 #
 # Settings come from DRAGOMAN_* in the environment, or from /etc/dragoman/dragoman.toml. With --read-only
 # it wants --tmpfs /tmp. An archive in Parquet wants one extra more, and some 150 MB:
-# --build-arg EXTRAS=postgresql,rabbitmq,stomp,archive
+# --build-arg EXTRAS=client,postgresql,rabbitmq,stomp,archive
 
 ARG BASE=python:3.12-slim
 
@@ -14,16 +14,19 @@ RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
-# The compiled filter engine serves only the lxml that it was built for: one version for both, which
-# pip is told twice, since where it looks for constraints of a build depends on its version.
-RUN python -m venv --without-pip /opt/dragoman \
-    && pip --python /opt/dragoman/bin/python install lxml \
-    && pip --python /opt/dragoman/bin/python freeze | grep '^lxml==' >/lxml.txt
-ENV PIP_CONSTRAINT=/lxml.txt PIP_BUILD_CONSTRAINT=/lxml.txt
-ARG EXTRAS=postgresql,rabbitmq,stomp
+ARG EXTRAS=client,postgresql,rabbitmq,stomp
 WORKDIR /src
+COPY requirements requirements
+# What is locked, with what Dragoman is built with beside it, not in the image.
+RUN python -m venv --without-pip /opt/dragoman \
+    && extras="$(echo ",${EXTRAS}," | sed 's/,all,/,client,archive,spark,postgresql,stomp,rabbitmq,/')" \
+    && sets="$(echo "base,${extras}" | sed -E 's/,+/,/g; s/,$//; s/,?([a-z]+)/ --requirement requirements\/\1.txt/g')" \
+    && pip --python /opt/dragoman/bin/python install --require-hashes ${sets} \
+    && python -m venv --without-pip /opt/build \
+    && pip --python /opt/build/bin/python install --require-hashes --requirement requirements/build.txt
 COPY . .
-RUN pip --python /opt/dragoman/bin/python install ".[${EXTRAS}]"
+RUN pip --python /opt/build/bin/python wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && pip --python /opt/dragoman/bin/python install --no-deps /wheels/*.whl
 # Without a compiler Dragoman would be installed too, and be slow.
 RUN /opt/dragoman/bin/python -I -c 'import sys; from filters import engine_note; sys.exit(engine_note())'
 

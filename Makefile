@@ -1,19 +1,33 @@
 # Dragoman: set up, run, test, check. `make` prints what there is.
 #
 # Everything happens in .venv, whatever environment is active; it is made when it is missing and
-# brought up to date when pyproject.toml or what is compiled has changed.
+# brought up to date when what is locked, pyproject.toml or what is compiled has changed. What is
+# installed is locked in requirements/, with hashes; requirements/lock.py says how.
 
 PYTHON ?= python3
 # Options for what a target starts: make test ARGS="-k dime -x", make run ARGS="--port 9000"
 ARGS ?=
+# What `make run` installs beside what every gateway needs: make run EXTRAS=rabbitmq,postgresql
+EXTRAS ?=
 # Debian packages that some tests want. Installed only by root, where there is apt-get; a test that
 # misses its package is skipped and says so. `make test SYSTEM_PACKAGES=` installs none.
 SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev nats-server postgresql rabbitmq-server strace
+
+# One worker of pytest a core; tests/workers.py says which test runs where, and in what order.
+ON_ALL_CORES := -n auto --dist loadgroup --no-loadscope-reorder
 
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
+comma := ,
+KNOWN_EXTRAS := $(filter-out base build client dev,$(basename $(notdir $(wildcard requirements/*.txt))))
+CHOSEN := $(subst all,$(KNOWN_EXTRAS),$(subst $(comma), ,$(EXTRAS)))
+UNKNOWN := $(filter-out $(KNOWN_EXTRAS) client,$(CHOSEN))
+EXTRA_STAMPS := $(CHOSEN:%=$(VENV)/.installed-extra-%)
+# What the commands of the README's first pages need: `client` is for those that speak to a gateway.
+RUN_SETS := base client build
+DEV_SETS := $(RUN_SETS) $(KNOWN_EXTRAS) dev
 # What is compiled when Dragoman is installed.
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard filters/matching/kernel/*)
 
@@ -23,29 +37,35 @@ unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
 
 # The scripts in an environment hold its path: after a move it is made anew.
 ifneq ($(shell cat $(VENV)/.made-in 2>/dev/null),$(CURDIR))
-.PHONY: $(RUN_STAMP) $(DEV_STAMP)
+.PHONY: $(RUN_STAMP) $(DEV_STAMP) $(EXTRA_STAMPS)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test release-test check lint types layers format clean
+.PHONY: help run setup install test quick release-test check lint types layers locked lock upgrade
+.PHONY: format clean
 
 help: ## Print this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s%s\n", $$1, $$2 }' Makefile
 
-run: $(RUN_STAMP) ## Start the gateway on http://127.0.0.1:8080 (options in ARGS)
+run: $(RUN_STAMP) $(EXTRA_STAMPS) ## Start the gateway on http://127.0.0.1:8080 (options in ARGS, EXTRAS=rabbitmq)
 	@exec $(BIN)/dragoman serve $(ARGS)
+
+setup: $(RUN_STAMP) $(EXTRA_STAMPS) ## Install what `make run` starts, without starting it (EXTRAS=rabbitmq)
 
 install: $(DEV_STAMP) ## Install Dragoman and what developing it needs into .venv
 
 test: $(DEV_STAMP) ## Run all tests, name what was skipped (options in ARGS)
 	@$(install_system_packages)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(ON_ALL_CORES) $(ARGS)
+
+quick: $(DEV_STAMP) ## Run in two minutes what needs no server and no long while (options in ARGS)
+	@$(BIN)/python -m pytest $(ON_ALL_CORES) -m "not (release or server or slow)" $(ARGS)
 
 release-test: $(DEV_STAMP) ## Run the long campaigns that precede a release: hours (options in ARGS)
 	@$(install_system_packages)
 	@$(BIN)/python -m pytest -m release -s -o faulthandler_timeout=0 $(ARGS)
 
-check: lint types layers ## Check format, lint, types and the four floors
+check: lint types layers locked ## Check format, lint, types, the four floors and the locked versions
 
 lint: $(DEV_STAMP) ## Check format and lint
 	@$(BIN)/python -m ruff format --check .
@@ -57,6 +77,18 @@ types: $(DEV_STAMP) ## Check types
 layers: $(DEV_STAMP) ## Check that no floor imports from above
 	@$(BIN)/lint-imports
 
+locked: $(DEV_STAMP) ## Check that what is locked agrees with pyproject.toml
+	@$(BIN)/python requirements/lock.py --check
+
+lock: $(DEV_STAMP) ## Lock what pyproject.toml asks for now; other versions stay
+	@$(call install_uv)
+	@$(BIN)/python requirements/lock.py
+
+upgrade: $(DEV_STAMP) ## Lock the newest version of everything
+	@$(call install_uv)
+	@$(BIN)/python requirements/lock.py --upgrade
+	@echo "See what changed with git diff, then run the tests: make test"
+
 format: $(DEV_STAMP) ## Format, and mend what lint can mend
 	@$(BIN)/python -m ruff check --fix-only .
 	@$(BIN)/python -m ruff format .
@@ -65,16 +97,26 @@ clean: ## Remove what tools left behind (not .venv, not your data)
 	@rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
-$(RUN_STAMP): $(BUILT_FROM)
+$(RUN_STAMP): $(BUILT_FROM) $(RUN_SETS:%=requirements/%.txt)
 	@$(prepare_venv)
-	@$(call pip_install,.)
+	@$(call install_locked,$(RUN_SETS))
+	@$(install_dragoman)
 	@touch $@
 
 # The larger set holds the smaller.
-$(DEV_STAMP): $(BUILT_FROM)
+$(DEV_STAMP): $(BUILT_FROM) $(DEV_SETS:%=requirements/%.txt)
 	@$(prepare_venv)
-	@$(call pip_install,.[dev])
-	@touch $(RUN_STAMP) $@
+	@$(call install_locked,$(DEV_SETS))
+	@$(install_dragoman)
+	@touch $(RUN_STAMP) $(KNOWN_EXTRAS:%=$(VENV)/.installed-extra-%) $@
+
+ifneq ($(UNKNOWN),)
+$(error There is no extra $(UNKNOWN); EXTRAS takes $(KNOWN_EXTRAS), or all)
+endif
+
+$(VENV)/.installed-extra-%: requirements/%.txt $(RUN_STAMP)
+	@$(call install_locked,base $*)
+	@touch $@
 
 define prepare_venv
 missing=; \
@@ -95,11 +137,24 @@ if [ -f $(VENV)/.made-in ] && [ "$$(cat $(VENV)/.made-in)" != "$(CURDIR)" ] \
 fi && echo "$(CURDIR)" >$(VENV)/.made-in
 endef
 
-# The compiled engine is built with the newest lxml, and serves no other.
-define pip_install
-echo "Installing $(1) into $(VENV), which can take minutes the first time ..."; \
-$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade lxml \
-	&& $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '$(1)'
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+define install_locked
+echo "Installing what is locked ($(1)) into $(VENV) ..."; \
+$(PIP) install --require-hashes $(foreach set,$(1),--requirement requirements/$(set).txt)
+endef
+
+# Dragoman itself, built with what has just been installed: the compiled engine serves only the lxml
+# that it was built with. What cannot be compiled is said, and the slower engine serves.
+define install_dragoman
+echo "Installing Dragoman ..."; \
+$(BIN)/python hatch_build.py >/dev/null \
+	|| echo "The filter engine could not be compiled: the slower reference engine serves." >&2; \
+$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+endef
+
+define install_uv
+$(PIP) install --quiet 'uv>=0.13,<1'
 endef
 
 define install_system_packages
