@@ -9,6 +9,7 @@ from typing import Self
 
 from adapters.keeping import Keeper, start_all
 from adapters.links import state_of
+from adapters.outages import Outages
 from adapters.prefetch import PrefetchedDelivery
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
 from adapters.rabbitmq.address import Setup, read_setup
@@ -49,8 +50,9 @@ class RabbitMQAdapter:
             unroutable=self._consuming.renew,
             retry_after=lambda: self._publisher.retry_after,
         )
-        self._consumer = Keeper("rabbitmq", "consuming", self._connect, self._consuming.serve)
-        self._publisher = Keeper("rabbitmq", "publishing", self._connect, self._publishing.serve)
+        outages = Outages("rabbitmq")
+        self._consumer = Keeper(outages, "consuming", self._connect, self._consuming.serve)
+        self._publisher = Keeper(outages, "publishing", self._connect, self._publishing.serve)
         self._repeats = Repeats()
         self._open = False
 

@@ -1,6 +1,8 @@
 """pika's callbacks as awaitables: a connection, its channels, and what ends them.
 
-It runs in the event loop of the gateway; there is no thread.
+It runs in the event loop of the gateway; there is no thread. All of AMQP is pika's, through its
+public interface. What is ours is when acknowledgements go out: they wait a moment for others, since
+one frame for sixteen messages costs both sides less than sixteen frames.
 """
 
 import asyncio
@@ -11,6 +13,7 @@ from typing import Any
 
 import pika
 from pika import spec
+from pika.adapters.asyncio_connection import AsyncioConnection
 from pika.exceptions import (
     AMQPError,
     ChannelClosedByBroker,
@@ -20,9 +23,15 @@ from pika.exceptions import (
 )
 
 from adapters import keeping
-from adapters.rabbitmq.frames import Properties, write_acknowledgement, write_content
-from adapters.rabbitmq.stream import Answered, Arrived, Stream
+from adapters.prefetch import HELD
 from adapters.rabbitmq.tags import Tags
+
+Answered = Callable[[int, bool, bool], None]
+"""Takes the tag that the broker answered for, whether all up to it, and whether it refused."""
+Returned = Callable[[pika.BasicProperties], None]
+"""Takes the properties of a message that reached no queue."""
+Arrived = Callable[[spec.Basic.Deliver, pika.BasicProperties, bytes], None]
+"""Takes the method ``basic.deliver``, the properties and the body of a message."""
 
 OPENING = 15.0
 ANSWER = 15.0
@@ -46,22 +55,20 @@ class Lost(keeping.Lost):
 
 
 class Channel:
-    """An open channel. ``raw`` is pika's, for what needs an answer, or none and is rare."""
+    """An open channel. ``raw`` is pika's, for requests that are rare.
 
-    def __init__(self, stream: Stream, raw: Any) -> None:
+    Nothing is called back any more once ``closed`` is done.
+    """
+
+    def __init__(self, raw: Any) -> None:
         self.raw = raw
-        self.number: int = raw.channel_number
         self.closed: asyncio.Future[Lost] = asyncio.get_running_loop().create_future()
-        self.answered: Answered | None = None
-        self._stream = stream
-        self._consumers: dict[bytes, Arrived] = {}
         self._asked: set[asyncio.Future[Any]] = set()
         self._tags = Tags()
-        raw.add_on_close_callback(lambda _channel, reason: self._ended(_lost(reason)))
-
-    @property
-    def is_open(self) -> bool:
-        return bool(self.raw.is_open)
+        self._flush: asyncio.Handle | None = None
+        """Acknowledges what waits, at the end of this turn or within `HELD`."""
+        self._flushes_soon = False
+        raw.add_on_close_callback(lambda _channel, reason: self.end(_lost(reason)))
 
     async def ask(self, method: Callable[..., Any], **arguments: Any) -> Any:
         """Call a method of ``raw`` and wait for the broker's answer.
@@ -82,72 +89,69 @@ class Channel:
         finally:
             self._asked.discard(answer)
 
-    async def confirm(self, answered: Answered) -> None:
+    async def confirm(self, answered: Answered, returned: Returned) -> None:
         """Have the broker confirm what is published, from the first message on.
+
+        Args:
+            returned: Called with each mandatory message that reached no queue, before *answered*.
 
         Raises:
             Lost: As `ask`.
         """
 
-        def of_pika(frame: Any) -> None:
-            method = frame.method
-            refused = isinstance(method, spec.Basic.Nack)
-            answered(method.delivery_tag, bool(method.multiple), refused)
+        def on_answer(frame: Any) -> None:
+            if not self.closed.done():
+                method = frame.method
+                refused = isinstance(method, spec.Basic.Nack)
+                answered(method.delivery_tag, method.multiple, refused)
 
-        await self.ask(self.raw.confirm_delivery, ack_nack_callback=of_pika)
-        self.answered = answered
-        self._stream.short_ways[self.number] = self
+        def on_return(_channel: Any, _method: Any, properties: Any, _body: bytes) -> None:
+            if not self.closed.done():
+                returned(properties)
 
-    def publish(self, method: bytes, properties: bytes, body: bytes) -> None:
-        """Publish a message: a method frame and properties, as `adapters.rabbitmq.frames` writes
-        them.
+        self.raw.add_on_return_callback(on_return)
+        await self.ask(self.raw.confirm_delivery, ack_nack_callback=on_answer)
+
+    def publish(
+        self,
+        exchange: str,
+        key: str,
+        properties: pika.BasicProperties,
+        body: bytes,
+        *,
+        mandatory: bool,
+    ) -> None:
+        """Publish a message.
 
         Raises:
             Lost: The channel is closed.
         """
-        if not self.raw.is_open:
-            raise Lost("the channel is closed")
-        largest = self._stream.largest_body
-        self._stream.send((method, *write_content(self.number, properties, body, largest)))
+        try:
+            self.raw.basic_publish(exchange, key, body, properties, mandatory)
+        except AMQPError as exc:
+            raise _lost(exc) from exc
 
-    async def consume(self, queue: str, tag: str, arrived: Arrived, *, exclusive: bool) -> None:
+    async def consume(self, queue: str, arrived: Arrived, *, exclusive: bool) -> None:
         """Have *arrived* called with each message of *queue*.
 
         Raises:
             Lost: As `ask`.
         """
-        consumer = tag.encode()
+        deliver = self._tags.deliver
+        closed = self.closed.done
 
-        def of_pika(_channel: Any, method: Any, properties: Any, body: bytes) -> None:
-            origin = method.exchange, method.routing_key
-            found = Properties.of(properties)
-            self.deliver(consumer, method.delivery_tag, method.redelivered, *origin, found, body)
+        def on_message(_channel: Any, method: Any, properties: Any, body: bytes) -> None:
+            if not closed():
+                deliver(method.delivery_tag)
+                arrived(method, properties, body)
 
-        self._consumers[consumer] = arrived
-        self._stream.short_ways[self.number] = self
         await self.ask(
             self.raw.basic_consume,
             queue=queue,
-            consumer_tag=tag,
-            on_message_callback=of_pika,
+            consumer_tag=queue,
+            on_message_callback=on_message,
             exclusive=exclusive,
         )
-
-    def has_consumer(self, consumer: bytes) -> bool:
-        return consumer in self._consumers
-
-    def deliver(
-        self,
-        consumer: bytes,
-        tag: int,
-        redelivered: bool,
-        exchange: str,
-        key: str,
-        properties: Properties,
-        body: bytes,
-    ) -> None:
-        self._tags.deliver(tag)
-        self._consumers[consumer](tag, redelivered, exchange, key, properties, body)
 
     def acknowledge(self, tag: int) -> None:
         """Acknowledge what was delivered with *tag*, in a moment: with others, in one frame.
@@ -157,41 +161,63 @@ class Channel:
         """
         if not self.raw.is_open:
             raise Lost("the channel is closed")
-        if self._tags.settle(tag):
-            self._stream.flush_later(self)
+        self._tags.settle(tag)
         if self._tags.are_many:
-            self._stream.flush_soon()
+            self._flush_soon()
+        elif self._flush is None:
+            self._flush = asyncio.get_running_loop().call_later(HELD, self.flush)
 
     def flush(self) -> None:
         """Acknowledge now."""
+        if self._flush is not None:
+            self._flush.cancel()
+        self._flush, self._flushes_soon = None, False
         upto, apart = self._tags.take()
         if not self.raw.is_open:
             return
-        pieces = [write_acknowledgement(self.number, tag, multiple=False) for tag in apart]
+        for tag in apart:
+            self.raw.basic_ack(tag)
         if upto is not None:
-            pieces.append(write_acknowledgement(self.number, upto, multiple=True))
-        self._stream.send(pieces)
+            self.raw.basic_ack(upto, multiple=True)
 
     async def close(self) -> None:
-        with suppress(AMQPError):
-            self.raw.close()
-            async with asyncio.timeout(ANSWER):
-                await asyncio.wait([self.closed])
+        """Close it; what was settled is acknowledged before."""
+        self.hang_up()
+        async with asyncio.timeout(ANSWER):
+            await asyncio.wait([self.closed])
 
-    def _ended(self, lost: Lost) -> None:
-        self._stream.short_ways.pop(self.number, None)
+    def hang_up(self) -> None:
+        """Close it without waiting for the broker."""
+        with suppress(AMQPError):
+            self.flush()
+            self.raw.close()
+
+    def end(self, lost: Lost) -> None:
+        """It is of no use any more."""
+        if self._flush is not None:
+            self._flush.cancel()
         _settle(self.closed, lost)
         for answer in self._asked:
             if not answer.done():
                 answer.set_exception(Lost(str(lost), lost.code))
 
+    def _flush_soon(self) -> None:
+        """At the end of this turn of the event loop."""
+        if self._flushes_soon:
+            return
+        if self._flush is not None:
+            self._flush.cancel()
+        self._flushes_soon = True
+        self._flush = asyncio.get_running_loop().call_soon(self.flush)
+
 
 class Connection:
     """An open connection; ``closed`` is done with the reason when it has ended."""
 
-    def __init__(self, raw: Stream, closed: asyncio.Future[Lost]) -> None:
+    def __init__(self, raw: AsyncioConnection, closed: asyncio.Future[Lost]) -> None:
         self.raw = raw
         self.closed = closed
+        self._channels: list[Channel] = []
 
     @classmethod
     async def open(cls, parameters: pika.ConnectionParameters) -> "Connection":
@@ -203,13 +229,14 @@ class Connection:
         loop = asyncio.get_running_loop()
         opened: asyncio.Future[None] = loop.create_future()
         closed: asyncio.Future[Lost] = loop.create_future()
-        raw = Stream(
+        raw = AsyncioConnection(
             parameters,
             on_open_callback=lambda _connection: _settle(opened, None),
             on_open_error_callback=lambda _connection, reason: (
                 None if opened.done() else opened.set_exception(_lost(reason))
             ),
             on_close_callback=lambda _connection, reason: _settle(closed, _lost(reason)),
+            custom_ioloop=loop,
         )
         try:
             async with asyncio.timeout(OPENING):
@@ -233,7 +260,9 @@ class Connection:
             raw = self.raw.channel(on_open_callback=lambda channel: _settle(opened, channel))
         except AMQPError as exc:
             raise _lost(exc) from exc
-        channel = Channel(self.raw, raw)
+        channel = Channel(raw)
+        self._channels = [each for each in self._channels if not each.closed.done()]
+        self._channels.append(channel)
         await asyncio.wait(
             [opened, channel.closed], timeout=ANSWER, return_when=asyncio.FIRST_COMPLETED
         )
@@ -243,16 +272,27 @@ class Connection:
             raise Lost(f"the broker opened no channel within {ANSWER:.0f} s")
         return channel
 
+    def watch_alarms(self, changed: Callable[[bool], None]) -> None:
+        """Have *changed* called when the broker has an alarm (True), and when that is over."""
+
+        def on_change(blocked: bool) -> None:
+            if not self.closed.done():
+                changed(blocked)
+
+        self.raw.add_on_connection_blocked_callback(lambda _connection, _frame: on_change(True))
+        self.raw.add_on_connection_unblocked_callback(lambda _connection, _frame: on_change(False))
+
     async def close(self, seconds: float) -> None:
-        """Close politely; after *seconds*, at once."""
-        self.raw.flush()
+        """Close politely. A broker that does not answer within *seconds* is left to pika, which
+        ends the connection when the broker answers after all, or its heartbeats fail."""
         with suppress(AMQPError):
+            for channel in self._channels:
+                channel.flush()
             self.raw.close()
         await asyncio.wait([self.closed], timeout=seconds)
-        if not self.closed.done():
-            # pika would wait for the answer of a peer that is gone until heartbeats fail.
-            self.raw._terminate_stream(AMQPError("the broker did not close the connection"))
-            await asyncio.wait([self.closed], timeout=seconds)
+        _settle(self.closed, Lost("the broker did not close the connection"))
+        for channel in self._channels:
+            channel.end(self.closed.result())
 
 
 def _settle(future: asyncio.Future[Any], value: Any) -> None:

@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from pika.exceptions import AMQPError
+import pika
+from pika import spec
 
 from adapters.changing import Changing
 from adapters.destinations import AMQP, Destination, Destinations
@@ -19,14 +19,16 @@ from adapters.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.rabbitmq.address import Setup
 from adapters.rabbitmq.connection import ACCESS_REFUSED, Channel, Connection, Lost
-from adapters.rabbitmq.frames import Properties
-from adapters.rabbitmq.messages import read
+from adapters.rabbitmq.messages import read, string
 from adapters.rabbitmq.topology import Names, NoHashing, Topology, foreign_exchanges
 from filters import DEFAULT_TOPIC, parse_expression
 from mediation import Notification
 
 AGAIN = 0.25
 """Seconds until a partition that another gateway consumes is asked for again."""
+
+HASHING = "rabbitmq_consistent_hash_exchange"
+"""The plug-in that deals messages to partitions."""
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +51,7 @@ class _Session(Session[int]):
             self.end("a message could not be acknowledged")
 
 
-_Message = tuple[str, str, Properties, bytes]
+_Message = tuple[str, str, pika.BasicProperties, bytes]
 """Exchange, routing key, properties, body."""
 
 
@@ -182,9 +184,13 @@ class Consuming:
     def _do_without_hashing(self) -> None:
         self.hashing = False
         logger.warning(
-            "rabbitmq: the plug-in rabbitmq_consistent_hash_exchange is not enabled in the broker:"
-            " all messages go through the one queue %s",
-            self._names.queues[0],
+            "adapter.partitions_unavailable",
+            extra={
+                "adapter": "rabbitmq",
+                "reason": f"the broker's plug-in {HASHING} is not enabled",
+                "effect": f"all messages go through the one queue {self._names.queues[0]}",
+                "mend": f"rabbitmq-plugins enable {HASHING}, then restart Dragoman",
+            },
         )
 
     def _serve_to_partitions(self, connection: Connection) -> None:
@@ -210,14 +216,15 @@ class Consuming:
                 )
             except Lost as exc:
                 if exc.code != ACCESS_REFUSED and not said:
-                    logger.warning("rabbitmq: partition %d is not consumed: %s", partition, exc)
+                    logger.warning(
+                        "adapter.partition_refused",
+                        extra={"adapter": "rabbitmq", "partition": partition, "reason": str(exc)},
+                    )
                     said = True
             finally:
                 if session is not None:
                     self._prefetch.end(session)
-                    session.channel.flush()
-                    with suppress(AMQPError):
-                        session.channel.raw.close()
+                    session.channel.hang_up()
             await asyncio.sleep(AGAIN)
 
     async def _consume(
@@ -232,19 +239,16 @@ class Consuming:
         for partition in partitions:
 
             def arrived(
-                tag: int,
-                redelivered: bool,
-                exchange: str,
-                key: str,
-                properties: Properties,
+                method: spec.Basic.Deliver,
+                properties: pika.BasicProperties,
                 body: bytes,
                 partition: int = partition,
             ) -> None:
-                message = exchange, key, properties, body
-                add(Arrival(session, tag, message, partition, redelivered, clock()))
+                message = string(method.exchange), string(method.routing_key), properties, body
+                tag, again = method.delivery_tag, method.redelivered
+                add(Arrival(session, tag, message, partition, again, clock()))
 
-            queue = self._names.queues[partition]
-            await channel.consume(queue, queue, arrived, exclusive=exclusive)
+            await channel.consume(self._names.queues[partition], arrived, exclusive=exclusive)
 
     def _read(self, arrival: Arrival[int, _Message]) -> Notification | None:
         """The notification of *arrival*; None where it came from none of our destinations, or

@@ -15,9 +15,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+import pika
+
 from adapters.native import notification_of
 from adapters.protocol import AdapterError
-from adapters.rabbitmq.frames import Properties, write_properties, write_table
 from filters import Reason, Topic
 from mediation import Notification
 from mediation.records import CONTENT_TYPE, encode
@@ -29,12 +30,13 @@ MAX_HEADERS = 96 * 2**10
 """Octets of all headers: they must fit into one frame of 128 KiB."""
 
 _OF_THE_BROKER = ("x-", "X-")
+_PERSISTENT = 2
 _SENDER_SELECTED = ("CC", "BCC")
 """Headers that name further routing keys (RabbitMQ, Sender-selected Distribution)."""
 
 
-def write(notification: Notification) -> tuple[bytes, bytes]:
-    """*notification* as properties, as they stand in a header frame, and body.
+def write(notification: Notification) -> tuple[pika.BasicProperties, bytes]:
+    """*notification* as properties and body.
 
     Raises:
         Refused: Its properties are too large for a message.
@@ -46,21 +48,27 @@ def write(notification: Notification) -> tuple[bytes, bytes]:
     record = encode(notification, reserved=reserved)
     headers = record.properties
     content_type = headers.pop(CONTENT_TYPE, XML)
-    table = write_table(headers)
-    if len(table) > MAX_HEADERS:
+    if _size(headers) > MAX_HEADERS:
         raise AdapterError(
             Reason.TOO_LARGE, f"the notification's properties exceed {MAX_HEADERS} octets"
         )
-    id: str | None = notification.id
-    if len(notification.id.encode()) > MAX_SHORT:
-        id = None
-    stamp = max(0, int(notification.time.timestamp()))
-    properties = write_properties(content_type, table, id, stamp)
+    properties = pika.BasicProperties(
+        content_type,
+        headers=headers,
+        delivery_mode=_PERSISTENT,
+        message_id=notification.id if len(notification.id.encode()) <= MAX_SHORT else None,
+        timestamp=max(0, int(notification.time.timestamp())),
+    )
     return properties, record.body
 
 
+def _size(headers: Mapping[str, str]) -> int:
+    """Octets of *headers* as a table of long strings (4.2.5.5): six around each."""
+    return sum(6 + len(name.encode()) + len(value.encode()) for name, value in headers.items())
+
+
 def read(
-    body: bytes, properties: Properties, *, source: str, topic: Topic | None
+    body: bytes, properties: pika.BasicProperties, *, source: str, topic: Topic | None
 ) -> tuple[Notification, bool]:
     """The notification in a message, and whether it had to be forced into one.
 
@@ -68,15 +76,21 @@ def read(
         source: Of a message that names none.
         topic: That of its destination, which ``ws_topic`` overrules.
     """
+    media_type = properties.content_type
     return notification_of(
         body,
-        _texts(properties.headers),
-        properties.content_type,
-        id=properties.message_id or f"urn:uuid:{uuid.uuid4()}",
+        _texts(properties.headers or {}),
+        None if media_type is None else string(media_type),
+        id=string(properties.message_id or "") or f"urn:uuid:{uuid.uuid4()}",
         source=source,
         time=_time(properties.timestamp),
         topic=topic,
     )
+
+
+def string(value: str | bytes) -> str:
+    """A short string of AMQP: pika gives bytes where it is no UTF-8."""
+    return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 def _time(stamp: int | None) -> datetime:
@@ -86,17 +100,18 @@ def _time(stamp: int | None) -> datetime:
         return datetime.now(UTC)
 
 
-def _texts(headers: Mapping[str, Any]) -> dict[str, str]:
+def _texts(headers: Mapping[str | bytes, Any]) -> dict[str, str]:
     """The headers as texts, without those that brokers add."""
     return {
-        name: value if type(value) is str else _text(value)
+        string(name): value if type(value) is str else _text(value)
         for name, value in headers.items()
         if not _is_of_the_broker(name)
     }
 
 
 @lru_cache(maxsize=1024)
-def _is_of_the_broker(name: str) -> bool:
+def _is_of_the_broker(name: str | bytes) -> bool:
+    name = string(name)
     return name.startswith(_OF_THE_BROKER) or name in _SENDER_SELECTED
 
 
@@ -107,4 +122,15 @@ def _text(value: Any) -> str:
         return value.replace(tzinfo=UTC).isoformat()
     if value is None:
         return ""
-    return json.dumps(value, default=str)
+    return json.dumps(_plain(value), default=str)
+
+
+def _plain(value: Any) -> Any:
+    """*value* with texts for bytes, in lists and tables too."""
+    if isinstance(value, bytes):
+        return string(value)
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {string(name): _plain(each) for name, each in value.items()}
+    return value

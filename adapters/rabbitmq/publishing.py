@@ -6,12 +6,12 @@ publish, and what is settled must still come through.
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+
+import pika
 
 from adapters.confirming import Deadlines, Publication
 from adapters.protocol import AdapterUnavailable
 from adapters.rabbitmq.connection import Channel, Connection, Lost
-from adapters.rabbitmq.frames import write_publish
 from adapters.rabbitmq.topology import declare_exchanges
 
 CONFIRMATION = 15.0
@@ -22,8 +22,6 @@ BLOCKED = 5.0
 WAITING_MESSAGES = 2000
 WAITING_OCTETS = 64 * 2**20
 """What may wait for a confirmation. Publications beyond are refused."""
-MAX_METHODS = 10_000
-"""Method frames that are remembered, by destination."""
 
 
 class Message:
@@ -32,7 +30,13 @@ class Message:
     __slots__ = ("body", "exchange", "id", "key", "properties", "wanted")
 
     def __init__(
-        self, exchange: str, key: str, id: str, properties: bytes, body: bytes, wanted: bool
+        self,
+        exchange: str,
+        key: str,
+        id: str,
+        properties: pika.BasicProperties,
+        body: bytes,
+        wanted: bool,
     ) -> None:
         self.exchange = exchange
         self.key = key
@@ -75,8 +79,6 @@ class Publishing:
         self.blocked = False
         """The broker has an alarm: it takes no messages."""
         self._channel: Channel | None = None
-        self._methods: dict[tuple[str, str, bool], bytes] = {}
-        """Method frames of the channel, for they recur."""
         self._tag = 0
         self._waiting: dict[int, tuple[_Publication, str, int]] = {}
         """By tag, and in their order: who waits, the message's id, its octets."""
@@ -89,14 +91,11 @@ class Publishing:
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
         """Publish through *connection* until it, or its channel, ends."""
         self.blocked = False
-        connection.raw.add_on_connection_blocked_callback(self._on_blocked)
-        connection.raw.add_on_connection_unblocked_callback(self._on_unblocked)
+        connection.watch_alarms(self._on_alarm)
         await declare_exchanges(connection, self._exchange, self._others)
         channel = await connection.channel()
-        channel.raw.add_on_return_callback(self._on_return)
-        await channel.confirm(self._on_answer)
+        await channel.confirm(self._on_answer, self._on_return)
         self._tag = 0
-        self._methods.clear()
         self._channel = channel
         ready()
         try:
@@ -133,7 +132,13 @@ class Publishing:
         publication = _Publication(len(messages), deadline)
         try:
             for message in messages:
-                channel.publish(self._method(channel, message), message.properties, message.body)
+                channel.publish(
+                    message.exchange,
+                    message.key,
+                    message.properties,
+                    message.body,
+                    mandatory=message.wanted,
+                )
                 self._tag += 1
                 waiting[self._tag] = publication, message.id, len(message.body)
                 self._octets += len(message.body)
@@ -141,17 +146,6 @@ class Publishing:
             raise AdapterUnavailable("the connection to the broker was lost") from exc
         self._deadlines.watch(publication)
         return publication.done
-
-    def _method(self, channel: Channel, message: Message) -> bytes:
-        which = message.exchange, message.key, message.wanted
-        found = self._methods.get(which)
-        if found is None:
-            if len(self._methods) >= MAX_METHODS:
-                self._methods.clear()
-            found = self._methods[which] = write_publish(
-                channel.number, message.exchange, message.key, mandatory=message.wanted
-            )
-        return found
 
     def _on_answer(self, tag: int, multiple: bool, refused: bool) -> None:
         """The broker has confirmed or refused one message, or all up to it."""
@@ -183,7 +177,7 @@ class Publishing:
         else:
             publication.confirm()
 
-    def _on_return(self, _channel: Any, _method: Any, properties: Any, _body: bytes) -> None:
+    def _on_return(self, properties: pika.BasicProperties) -> None:
         """A message that is wanted reached no queue; its basic.ack follows."""
         returned = str((properties.headers or {}).get("cloudEvents_id", ""))
         for publication, id, _octets in self._waiting.values():
@@ -191,13 +185,11 @@ class Publishing:
                 publication.failure = "the broker has no queue for a message"
         self._unroutable()
 
-    def _on_blocked(self, _connection: Any, _frame: Any) -> None:
-        self.blocked = True
-        for publication, _id, _octets in self._waiting.values():
-            publication.refuse("the broker takes no messages now", BLOCKED)
-
-    def _on_unblocked(self, _connection: Any, _frame: Any) -> None:
-        self.blocked = False
+    def _on_alarm(self, blocked: bool) -> None:
+        self.blocked = blocked
+        if blocked:
+            for publication, _id, _octets in self._waiting.values():
+                publication.refuse("the broker takes no messages now", BLOCKED)
 
     def _fail(self, text: str) -> None:
         for publication, _id, _octets in self._waiting.values():

@@ -16,10 +16,9 @@ class Tags:
         """A message has come."""
         self._unsettled[tag] = None
 
-    def settle(self, tag: int) -> bool:
-        """It is dealt with. Returns whether it is the first since `take`."""
+    def settle(self, tag: int) -> None:
+        """It is dealt with."""
         self._settled.append(tag)
-        return len(self._settled) == 1
 
     @property
     def are_many(self) -> bool:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -207,22 +208,44 @@ async def test_messages_of_any_size_keep_their_order(broker: RabbitMQ, name: str
     assert [one.notification for one in taken] == sent
 
 
-async def test_headers_of_any_type_change_no_order(
-    broker: RabbitMQ, name: str, channel: Any
-) -> None:
-    """Messages with other than texts are read by pika, the others past it."""
-    kinds: list[dict[str, Any]] = [{"n": 1}, {"n": "1"}, {}, {"list": [1]}, {"x-death": []}]
+async def test_headers_of_any_type(broker: RabbitMQ, name: str, channel: Any) -> None:
+    """The texts that they become, and the order of their messages."""
+    kinds: list[tuple[Any, str]] = [
+        ("text", "text"),
+        (b"\xff", "\ufffd"),
+        (True, "true"),
+        (None, ""),
+        (7, "7"),
+        (-(2**40), str(-(2**40))),
+        (Decimal("2.50"), '"2.5"'),
+        (datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T00:00:00+00:00"),
+        ([1, [b"\xff"], None], '[1, ["\\ufffd"], null]'),
+        ({"a": {"b": False}, b"\xff": 1}, '{"a": {"b": false}, "\\ufffd": 1}'),
+    ]
     async with running(broker.url, name) as adapter:
-        for number in range(100):
+        for number in range(50):
+            value, _ = kinds[number % len(kinds)]
+            properties = pika.BasicProperties(headers={"n": value, "x-death": []})
             channel.basic_publish(
-                name,
-                "dragoman.adhoc.storm",
-                f"<n>{number}</n>".encode(),
-                pika.BasicProperties(headers=kinds[number % len(kinds)]),
+                name, "dragoman.adhoc.storm", f"<n>{number}</n>".encode(), properties
             )
-        taken = await Inbox(adapter, SECONDS).take(100)
-    bodies = [one.notification.payload for one in taken]
-    assert bodies == [f"<n>{number}</n>".encode() for number in range(100)]
+        taken = [one.notification for one in await Inbox(adapter, SECONDS).take(50)]
+    assert [one.payload for one in taken] == [f"<n>{number}</n>".encode() for number in range(50)]
+    assert [one.properties["n"] for one in taken] == [text for _, text in kinds] * 5
+
+
+async def test_names_that_are_no_utf_8(broker: RabbitMQ, name: str, channel: Any) -> None:
+    """For them pika gives bytes; the messages behind them come all the same."""
+    async with running(broker.url, name, EVERYTHING_WANTED) as adapter:
+        properties = pika.BasicProperties(
+            b"\xff/xml", headers={b"\xff": "a"}, message_id=b"\xfe", reply_to=b"\xfd"
+        )
+        channel.basic_publish(name, b"dragoman.adhoc.\xff", b"<a/>", properties)
+        await adapter.publish([sent := storm()])
+        odd, fresh = await Inbox(adapter, SECONDS).take(2)
+    assert (odd.notification.id, odd.notification.payload) == ("\ufffd", b"<a/>")
+    assert odd.notification.properties == {"\ufffd": "a"}
+    assert fresh.notification == sent
 
 
 async def test_hundreds_of_interests(broker: RabbitMQ, name: str) -> None:
