@@ -9,6 +9,7 @@ from typing import Self
 
 from adapters.keeping import Keeper, Lost, start_all
 from adapters.links import state_of
+from adapters.outages import Outages
 from adapters.prefetch import PrefetchedDelivery
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
 from adapters.repeats import Repeats
@@ -18,6 +19,7 @@ from adapters.stomp.consuming import Consuming
 from adapters.stomp.messages import write
 from adapters.stomp.publishing import Message, Publishing
 from adapters.stomp.sharing import Shares
+from adapters.stomp.systems import reads_java
 from mediation import Notification
 
 __all__ = ["StompAdapter"]
@@ -49,13 +51,16 @@ class StompAdapter:
         self._publishing = Publishing(
             setup.system.transactional, lambda: self._publisher.retry_after
         )
-        self._consumer = Keeper("stomp", "consuming", self._open_consumer, self._consuming.serve)
+        outages = Outages("stomp")
+        self._consumer = Keeper(outages, "consuming", self._open_consumer, self._consuming.serve)
         self._publisher = Keeper(
-            "stomp", "publishing", self._open_publisher, self._publishing.serve
+            outages, "publishing", self._open_publisher, self._publishing.serve
         )
-        self._shares = Shares(self._consuming, self._open_as, setup.name)
+        self._shares = Shares(self._consuming, self._open_as, setup.name, outages)
         self._repeats = Repeats()
         self._open = False
+        self._java = False
+        """The broker wants the text of text messages as Java's."""
 
     @classmethod
     def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
@@ -133,7 +138,9 @@ class StompAdapter:
             raise
 
     async def _open_publisher(self) -> Connection:
-        return await self._checked(await Connection.open(self._setup.address))
+        connection = await self._checked(await Connection.open(self._setup.address))
+        self._java = self._setup.system.java and reads_java(connection.server)
+        return connection
 
     async def _checked(self, connection: Connection) -> Connection:
         """*connection*, if it leads to a broker of the kind that is configured."""
@@ -145,7 +152,7 @@ class StompAdapter:
 
     def _message(self, notification: Notification) -> Message:
         system = self._setup.system
-        headers, body = write(notification, java=system.java)
+        headers, body = write(notification, java=self._java, sized=system.sized, lossy=system.java)
         there = self._setup.destinations.destination(notification.topic)
         place = system.publishing(there, text=not notification.attachments)
         return Message({**headers, **place}, body)

@@ -14,7 +14,6 @@ from adapters.protocol import AdapterError
 from adapters.stomp.connection import Address
 from adapters.stomp.systems import PLAIN, ActiveMQ, Artemis, RabbitMQ, System
 from filters import Reason
-from filters.dialects import JMS_SELECTOR
 
 PREFETCH = 64
 """A crash repeats at most this many."""
@@ -97,7 +96,7 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
         prefetch=options.number("prefetch", PREFETCH, least=1, most=1000),
         destinations=destinations,
         partitions=_partitions(destinations),
-        dialects=(JMS_SELECTOR,) if kind == "activemq" else (),
+        dialects=system.dialects,
     )
     options.finish()
     return setup

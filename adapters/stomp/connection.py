@@ -1,7 +1,8 @@
 """A connection to a STOMP broker: opening, heart-beats, receipts, errors.
 
-It runs in the event loop of the gateway, on its transports. stomp.py's own connections have
-threads, and writing to a broker that takes no more blocks whoever writes.
+stomp.py's protocol makes, escapes and reads all frames. Their bytes go through the event loop of
+the gateway: stomp.py's own connections have two threads each, and writing to a broker that takes
+no more blocks whoever writes.
 """
 
 import asyncio
@@ -13,11 +14,19 @@ from typing import Self, cast
 
 from adapters.keeping import Lost
 from adapters.prefetch import HELD
-from adapters.stomp.frames import Frame, FrameError, FrameReader, write_frame
+from adapters.stomp.frames import (
+    Frame,
+    FrameError,
+    FrameTransport,
+    Protocol12,
+    calculate_heartbeats,
+)
 
 OPENING = 15.0
 ANSWER = 15.0
 """Seconds that the broker gets to open a connection, and to answer a request."""
+GATHERING = 0.005
+"""Seconds within which more of a large frame is waited for before it is looked at."""
 SILENT = 3
 """Heart-beats that may be missing: the grace of a broker that is late."""
 MAX_TEXT = 200
@@ -48,7 +57,7 @@ class Connection(asyncio.Protocol):
     """``closed`` is done with the reason when it has ended; ``server`` is what the broker calls
     itself; ``on_message`` gets each MESSAGE; ``time`` is the event loop's clock."""
 
-    def __init__(self, heartbeat: float) -> None:
+    def __init__(self, heartbeat: float, vhost: str) -> None:
         self._loop = asyncio.get_running_loop()
         self.time = self._loop.time
         self._heartbeat = round(heartbeat * 1000)
@@ -57,8 +66,11 @@ class Connection(asyncio.Protocol):
         self.on_message: Callable[[Frame], None] = lambda _frame: None
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
-        self._reader = FrameReader()
         self._out: list[bytes] = []
+        self._frames = FrameTransport(self._out.append, self._take, vhost)
+        # ActiveMQ makes a bytes message of what has a content-length; heart-beats are sent here.
+        self._stomp = Protocol12(self._frames, auto_content_length=False)
+        self._gathering: asyncio.TimerHandle | None = None
         self._flushing = False
         self._held = 0
         """Frames that may wait, since the last that went out."""
@@ -76,7 +88,7 @@ class Connection(asyncio.Protocol):
         Raises:
             Lost: It failed; the text says why, without a password.
         """
-        connection = cls(address.heartbeat)
+        connection = cls(address.heartbeat, address.vhost)
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(OPENING):
@@ -92,13 +104,13 @@ class Connection(asyncio.Protocol):
 
     def send(self, command: str, headers: Mapping[str, str], body: bytes = b"") -> None:
         """Send a frame. All of one turn of the event loop go out together."""
-        self._out.append(write_frame(command, headers, body))
+        self._stomp.send_frame(command, dict(headers), body)  # It escapes in place.
         self._flush_soon()
 
     def send_later(self, command: str, headers: Mapping[str, str], many: int) -> None:
         """Send a frame with the next one that `send` gets, or when *many* wait, or within `HELD`:
         a write and a wake-up for each would cost both sides more than the frame."""
-        self._out.append(write_frame(command, headers))
+        self._stomp.send_frame(command, dict(headers))
         self._held += 1
         if self._held >= many:
             self._flush_soon()
@@ -150,13 +162,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
-        try:
-            frames = self._reader.feed(data)
-        except FrameError as exc:
-            self._end(f"the broker sent what is no STOMP: {exc}")
-            return
-        for frame in frames:
-            self._take(frame)
+        self._feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(str(_lost(exc)) if exc else "the broker ended the connection")
@@ -164,15 +170,24 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------------------------------ frames
 
     def _connect(self, address: Address, client_id: str | None) -> None:
-        beat = f"{self._heartbeat},{self._heartbeat}"
-        headers = {"accept-version": "1.2", "host": address.vhost, "heart-beat": beat}
-        if address.user is not None:
-            headers["login"] = address.user
-        if address.password is not None:
-            headers["passcode"] = address.password
+        headers = {"heart-beat": f"{self._heartbeat},{self._heartbeat}"}
         if client_id is not None:
             headers["client-id"] = client_id
-        self.send("CONNECT", headers)
+        self._stomp.connect(
+            address.user, address.password, headers=headers, with_connect_command=True
+        )
+        self._flush_soon()
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            if self._frames.feed(data) and self._gathering is None:
+                self._gathering = self._loop.call_later(GATHERING, self._feed_gathered)
+        except FrameError as exc:
+            self._end(f"the broker sent what is no STOMP: {exc}")
+
+    def _feed_gathered(self) -> None:
+        self._gathering = None
+        self._feed(b"")
 
     def _take(self, frame: Frame) -> None:
         headers: Mapping[str, str] = frame.headers
@@ -211,9 +226,10 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         self._flushing = False
         self._held = 0
-        out, self._out = self._out, []
+        out = b"".join(self._out)
+        self._out.clear()
         if out and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(b"".join(out))
+            self._transport.write(out)
 
     # ------------------------------------------------------------------------------- heart-beats
 
@@ -221,11 +237,10 @@ class Connection(asyncio.Protocol):
         """Begin as agreed (STOMP 1.2, "Heart-beating"): the first number is how often the broker
         sends, the second how often it wants to hear, in milliseconds; 0 is never."""
         try:
-            sends, wants = (int(number) for number in offered.split(","))
+            theirs = offered.replace(" ", "").split(",")
+            beat, hear = calculate_heartbeats(theirs, (self._heartbeat, self._heartbeat))
         except ValueError:
-            sends = wants = 0
-        hear = max(sends, self._heartbeat) if sends else 0
-        beat = max(wants, self._heartbeat) if wants else 0
+            beat = hear = 0
         if hear or beat:
             # Twice as often as agreed, so that none is late.
             tick = min(filter(None, (hear, beat))) / 2000
@@ -240,8 +255,9 @@ class Connection(asyncio.Protocol):
         if self._silence > allowed:
             self._end("the broker was silent for too long")
             return
-        if send and self._transport is not None:
-            self._transport.write(b"\n")
+        if send:
+            self._frames.transmit(Frame(None))  # stomp.py's heart-beat.
+            self._flush_soon()
         self._timer = self._loop.call_later(tick, self._beat, tick, send, allowed)
 
     def _end(self, why: str) -> None:
@@ -249,7 +265,7 @@ class Connection(asyncio.Protocol):
             return
         lost = Lost(why)
         self.closed.set_result(lost)
-        for timer in (self._timer, self._holding):
+        for timer in (self._timer, self._holding, self._gathering):
             if timer is not None:
                 timer.cancel()
         if self._transport is not None:

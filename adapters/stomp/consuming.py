@@ -6,20 +6,22 @@ that messages come twice; and STOMP cannot delete a queue, which then fills for 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from adapters.changing import Changing
 from adapters.interests import Interests
+from adapters.keeping import POLITE, Lost
 from adapters.native import ForcedCount
 from adapters.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.stomp.address import Setup
 from adapters.stomp.connection import Connection, Declined
 from adapters.stomp.frames import Frame
-from adapters.stomp.messages import read
+from adapters.stomp.messages import read, sent_at
 from adapters.stomp.selectors import check_selector
 from adapters.stomp.standing import Standing
 from adapters.stomp.subscribing import Subscription, Subscriptions
@@ -36,6 +38,8 @@ class _Session(Session[str]):
 
     connection: Connection
     subscriptions: Subscriptions
+    since: datetime
+    """When it was opened."""
     many: int
     """Acknowledgements that may wait for each other: the broker sends as many messages for them."""
 
@@ -157,23 +161,44 @@ class Consuming:
                 return
             if len(self._selecting) >= MAX_SELECTORS:
                 raise FilterError(Reason.QUOTA, "there are too many selectors in use")
+            if not self._setup.system.forgives:
+                await self._try_selector(interest)
             try:
                 await session.subscriptions.select(interest)
             except Declined as exc:
                 if exc.kind.endswith("InvalidSelectorException"):
-                    raise FilterError(
-                        Reason.FILTER_INVALID, "the broker does not understand the selector"
-                    ) from exc
+                    raise _not_understood() from exc
                 raise
             self._changing.check(session)
             self._selecting.add(interest)
+
+    async def _try_selector(self, interest: Interest) -> None:
+        """Try it through a connection of its own, for one that the broker cannot read would end
+        the connection that all is consumed through.
+
+        Raises:
+            FilterError: The broker does not understand it.
+            Lost: It could not be asked.
+        """
+        connection = await Connection.open(self._setup.address)
+        try:
+            await Subscriptions(self._setup, connection, self._standing).try_selector(interest)
+        except Lost as exc:
+            if "selector" in str(exc):
+                raise _not_understood() from exc
+            raise
+        finally:
+            await connection.close(POLITE)
 
     @asynccontextmanager
     async def _consumed(self, connection: Connection) -> AsyncIterator[_Session]:
         """A session of *connection*, which is over in the end."""
         setup = self._setup
         session = _Session(
-            connection, Subscriptions(setup, connection, self._standing), setup.prefetch // 4
+            connection,
+            Subscriptions(setup, connection, self._standing),
+            datetime.now(UTC),
+            setup.prefetch // 4,
         )
         connection.on_message = lambda frame: self._arrived(session, frame)
         try:
@@ -194,13 +219,21 @@ class Consuming:
                     key,
                     (subscription, frame),
                     subscription.partition,
-                    headers.get("redelivered") == "true",
+                    self._may_repeat(session, headers),
                     session.connection.time(),
                     subscription.interest,
                 )
             )
         else:
             session.acknowledge(key)
+
+    def _may_repeat(self, session: _Session, headers: Mapping[str, str]) -> bool:
+        if headers.get("redelivered") == "true":
+            return True
+        if self._setup.system.tells_repeats:
+            return False
+        sent = sent_at(headers)
+        return sent is None or sent < session.since
 
     def _read(self, arrival: Arrival[str, _Message]) -> Notification | None:
         """The notification of *arrival*; None where nobody wants it."""
@@ -234,3 +267,7 @@ class Consuming:
             if topic is not None:
                 return None if topic == DEFAULT_TOPIC else topic
         return None
+
+
+def _not_understood() -> FilterError:
+    return FilterError(Reason.FILTER_INVALID, "the broker does not understand the selector")

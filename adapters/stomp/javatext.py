@@ -2,7 +2,7 @@
 
 A character beyond U+FFFF is two surrogates of three octets each, and U+0000 is two octets
 ("Modified UTF-8", java.io.DataInput). A text message in plain UTF-8 that has one of these makes
-``getText`` fail (measured with 5.17).
+``getText`` fail (measured with 5.17). Later brokers, tried with 5.18.6 and 6.1.6, read UTF-8.
 """
 
 import re

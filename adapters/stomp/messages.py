@@ -2,7 +2,7 @@
 
 header          carries
 content-type    application/xml, or multipart/related with attachments
-content-length  octets of the body
+content-length  bytes of the body; not of a text message for Artemis
 persistent      true
 ws_unicode      a JSON object in ASCII: properties with characters beyond U+FFFF once more
 others          all properties of the record
@@ -20,12 +20,24 @@ from functools import lru_cache
 
 from adapters.native import notification_of
 from adapters.protocol import AdapterError
-from adapters.stomp.frames import MAX_HEADER, MOST_OCTETS, Frame, escape
+from adapters.stomp.frames import Frame
 from adapters.stomp.javatext import from_java, has_beyond, to_java
 from adapters.stomp.systems import MESSAGE_TYPE, TEXT
 from filters import Reason, Topic
 from mediation import Notification
 from mediation.records import CONTENT_TYPE, encode
+
+MAX_HEADER = 10 * 2**10
+"""Bytes of one header as it is written: ActiveMQ takes no longer ones."""
+
+MOST_BYTES = 4
+"""Of one character in a header: one beyond U+FFFF. An escape has two."""
+
+_ESCAPED = "\\\r\n:"
+"""Characters that stomp.py writes as two."""
+
+NUL = b"\0"
+"""Ends a body without ``content-length``."""
 
 XML = "application/xml"
 CONTENT_LENGTH = "content-length"
@@ -34,43 +46,50 @@ UNICODE = "ws_unicode"
 OF_STOMP = frozenset(
     (
         *("ack", MESSAGE_TYPE, "amqp-message-id", CONTENT_LENGTH, "correlation-id"),
-        *("destination", "durable", "exclusive", "expires", "message-id", "original-destination"),
+        *("destination", "destination-type", "durable", "exclusive", "expires", "message-id"),
+        *("original-destination",),
         *("persistent", "priority", "receipt", "redelivered", "reply-to", "subscription"),
         *("timestamp", "transaction", "transformation", "transformation-error", "type"),
     )
 )
 """Headers of SEND and MESSAGE that mean something to STOMP or a broker."""
 
-_OF_BROKERS = ("x-", "X-", "activemq.")
+_OF_BROKERS = ("x-", "X-", "activemq.", "_AMQ_", "__AMQ_")
 _MILLISECONDS = 10**11
 """A timestamp beyond is in milliseconds, not in seconds."""
 
 
-def write(notification: Notification, *, java: bool) -> tuple[dict[str, str], bytes]:
+def write(
+    notification: Notification, *, java: bool, sized: bool, lossy: bool
+) -> tuple[dict[str, str], bytes]:
     """*notification* as the headers, without a destination, and the body of a SEND.
 
     Args:
         java: The text of text messages is Java's.
+        sized: A text message has a ``content-length``, too.
+        lossy: Properties lose characters beyond U+FFFF.
 
     Raises:
         Refused: One of its properties is too large for a header.
     """
     record = encode(notification, reserved=OF_STOMP)
     headers = record.properties
-    if java:
+    if lossy:
         beyond = {name: value for name, value in headers.items() if has_beyond(value)}
         if beyond:
             headers[UNICODE] = json.dumps(beyond)
     for name, value in headers.items():
-        if len(name) + 1 + MOST_OCTETS * len(value) < MAX_HEADER:
+        if len(name) + 1 + MOST_BYTES * len(value) < MAX_HEADER:
             continue
-        if len(name) + 1 + len(escape(value).encode()) >= MAX_HEADER:
+        escapes = sum(map(value.count, _ESCAPED))
+        if len(name) + 1 + len(value.encode()) + escapes >= MAX_HEADER:
             raise AdapterError(
                 Reason.TOO_LARGE, f"a property of the notification exceeds {MAX_HEADER} octets"
             )
     headers.setdefault(CONTENT_TYPE, XML)
     body = record.body if notification.attachments or not java else to_java(record.body)
-    headers[CONTENT_LENGTH] = str(len(body))
+    if sized or notification.attachments or NUL in body:
+        headers[CONTENT_LENGTH] = str(len(body))
     headers["persistent"] = "true"
     return headers, body
 
@@ -91,7 +110,7 @@ def read(
     body: bytes = from_java(frame.body) if java and text else frame.body
     properties = {name: value for name, value in headers.items() if _is_carried(name)}
     if UNICODE in properties:
-        with suppress(ValueError, AttributeError):
+        with suppress(ValueError, AttributeError, RecursionError):
             beyond = json.loads(properties.pop(UNICODE))
             properties |= {name: value for name, value in beyond.items() if isinstance(value, str)}
     return notification_of(
@@ -100,7 +119,7 @@ def read(
         headers.get(CONTENT_TYPE),
         id=headers.get(id_header) or f"urn:uuid:{uuid.uuid4()}",
         source=source,
-        time=_time(headers.get("timestamp")),
+        time=sent_at(headers) or datetime.now(UTC),
         topic=topic,
     )
 
@@ -111,9 +130,10 @@ def _is_carried(name: str) -> bool:
     return name not in OF_STOMP and not name.startswith(_OF_BROKERS)
 
 
-def _time(stamp: str | None) -> datetime:
+def sent_at(headers: Mapping[str, str]) -> datetime | None:
+    """When the broker got the message; None where it does not say."""
     try:
-        number = int(stamp or "")
+        number = int(headers.get("timestamp", ""))
         return datetime.fromtimestamp(number / 1000 if number > _MILLISECONDS else number, UTC)
     except (ValueError, OverflowError, OSError):
-        return datetime.now(UTC)
+        return None

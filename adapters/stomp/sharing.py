@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from adapters.keeping import Keeper
+from adapters.outages import Outages
 from adapters.stomp.connection import Connection
 from adapters.stomp.consuming import Consuming
 
@@ -21,11 +22,16 @@ class Shares:
     """
 
     def __init__(
-        self, consuming: Consuming, open: Callable[[str], Awaitable[Connection]], name: str
+        self,
+        consuming: Consuming,
+        open: Callable[[str], Awaitable[Connection]],
+        name: str,
+        outages: Outages,
     ) -> None:
         self._consuming = consuming
         self._open = open
         self._name = name
+        self._outages = outages
         self._keepers: dict[int, Keeper[Connection]] = {}
 
     def take(self, partition: int) -> None:
@@ -33,7 +39,7 @@ class Shares:
         if partition in self._keepers:
             return
         keeper = self._keepers[partition] = Keeper(
-            "stomp",
+            self._outages,
             f"partition {partition}",
             partial(self._open, f"{self._name}.{partition}"),
             partial(self._consuming.serve_partition, partition),

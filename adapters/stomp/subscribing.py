@@ -9,9 +9,9 @@ from adapters.protocol import Interest
 from adapters.stomp.address import Setup
 from adapters.stomp.connection import Connection, Declined
 from adapters.stomp.standing import Headers, Standing
-from adapters.stomp.systems import ActiveMQ
+from adapters.stomp.systems import WINDOW, ActiveMQ, Artemis
 
-MINE = ("activemq.prefetchSize", "prefetch-count")
+MINE = ("activemq.prefetchSize", "prefetch-count", WINDOW)
 """Headers that say nothing of what stands in the broker."""
 DURABLE = ("activemq.subscriptionName", "durable-subscription-name")
 NOTHING = "TRUE = FALSE"
@@ -77,7 +77,9 @@ class Subscriptions:
             except Declined as exc:
                 if subscription.interest is None:
                     raise
-                logger.warning("stomp: the broker no longer takes a selector: %s", exc)
+                logger.warning(
+                    "adapter.selector_refused", extra={"adapter": "stomp", "reason": str(exc)}
+                )
 
     async def make_queues(self) -> None:
         """See that the queues of all partitions are there, and consume nothing.
@@ -115,6 +117,18 @@ class Subscriptions:
             await self.unselect(interest)
             raise
 
+    async def try_selector(self, interest: Interest) -> None:
+        """See that the broker can evaluate *interest*, and keep nothing for it.
+
+        Raises:
+            Lost: It cannot, or the connection has ended.
+        """
+        for subscription in self._selecting(interest)[:1]:
+            headers = {
+                name: value for name, value in subscription.headers.items() if name not in DURABLE
+            }
+            await self._connection.ask("SUBSCRIBE", {**headers, "id": "tried"})
+
     async def unselect(self, interest: Interest) -> None:
         """Consume it no longer, and keep nothing more for it."""
         gone = [one for one in self.open.values() if one.interest == interest]
@@ -132,7 +146,7 @@ class Subscriptions:
 
     def _selecting(self, interest: Interest) -> list[Subscription]:
         system = self._setup.system
-        if interest.expression is None or not isinstance(system, ActiveMQ):
+        if interest.expression is None or not isinstance(system, ActiveMQ | Artemis):
             return []
         selector = interest.expression.text
         digest = hashlib.blake2b(selector.encode(), digest_size=12).hexdigest()
@@ -146,8 +160,13 @@ class Subscriptions:
     async def _subscribe(self, subscription: Subscription) -> None:
         if subscription.partition is None:
             logger.warning(
-                "stomp: %s is no longer configured, and is emptied: delete it in the broker",
-                subscription.headers["destination"],
+                "adapter.queue_left",
+                extra={
+                    "adapter": "stomp",
+                    "queue": subscription.headers["destination"],
+                    "reason": "it is no longer configured, and is emptied",
+                    "mend": "delete it in the broker",
+                },
             )
         self.open[subscription.id] = subscription
         try:
@@ -165,4 +184,7 @@ class Subscriptions:
         try:
             await self._connection.ask("UNSUBSCRIBE", {"id": "removed", **named})
         except Declined as exc:  # There is none, perhaps since somebody else removed it.
-            logger.info("stomp: %s was not removed: %s", *named.values(), exc)
+            logger.info(
+                "adapter.subscription_left",
+                extra={"adapter": "stomp", "subscription": [*named.values()], "reason": str(exc)},
+            )

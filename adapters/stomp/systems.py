@@ -9,17 +9,30 @@
 The queue of a virtual topic keeps what is published while nobody consumes.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from adapters.destinations import JMS, Destination
+from filters.dialects import JMS_SELECTOR
 
 PLAIN = "/topic/"
 """The exchange of destinations that are no virtual topics."""
 
 MESSAGE_TYPE, TEXT = "amq-msg-type", "text"
 """What ActiveMQ makes of a message, and of what it was made."""
+
+WINDOW = "consumer-window-size"
+"""Bytes that Artemis sends ahead of acknowledgements; by default 10 KiB, a handful of messages."""
+
+MESSAGE = 16 * 2**10
+"""Bytes of that for each message that may be unsettled."""
+
+SELECTORS: tuple[str, ...] = (JMS_SELECTOR,)
+NO_DIALECTS: tuple[str, ...] = ()
+
+_VERSION = re.compile(r"ActiveMQ/(\d{1,4})\.(\d{1,4})")
 
 Headers = dict[str, str]
 
@@ -30,6 +43,18 @@ class System(Protocol):
     server: str
     """How it begins to call itself (CONNECTED, ``server``)."""
 
+    dialects: tuple[str, ...]
+    """The filter dialects that it evaluates."""
+
+    sized: bool
+    """A text message has a ``content-length``, too."""
+
+    tells_repeats: bool
+    """``redelivered`` is true of all that was sent before; else the time of a message tells."""
+
+    forgives: bool
+    """A selector that it cannot read does not make it end the connection."""
+
     transactional: bool
     """It writes a transaction to its disk as one. Else every message has a receipt."""
 
@@ -37,7 +62,7 @@ class System(Protocol):
     """The header of a message that is the same when the message comes again."""
 
     java: bool
-    """The text of text messages is Java's."""
+    """The text of text messages may be Java's, and properties lose characters beyond U+FFFF."""
 
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
         """What a SEND to *destination* has, beside what the message says."""
@@ -59,6 +84,10 @@ class ActiveMQ:
     name: str
     virtual: str = "VirtualTopic"
     server = "ActiveMQ/"
+    dialects = SELECTORS
+    sized = True
+    tells_repeats = True
+    forgives = True
     transactional = True
     id = "message-id"
     java = True
@@ -105,10 +134,14 @@ class ActiveMQ:
 
 @dataclass(frozen=True, slots=True)
 class Artemis:
-    """ActiveMQ Artemis."""
+    """ActiveMQ Artemis. It makes a bytes message of what has a content-length."""
 
     name: str
     server = "ActiveMQ-Artemis/"
+    dialects = SELECTORS
+    sized = False
+    tells_repeats = False
+    forgives = False
     transactional = True
     id = "message-id"
     java = False
@@ -121,6 +154,15 @@ class Artemis:
             "destination": _amqp(pattern),
             "subscription-type": "MULTICAST",
             "durable-subscription-name": f"{self.name}.{pattern.name}",
+            WINDOW: str(prefetch * MESSAGE),
+        }
+
+    def selecting(self, pattern: Destination, name: str, selector: str, prefetch: int) -> Headers:
+        """As `ActiveMQ.selecting`. All properties are texts here, too."""
+        return {
+            **self.consuming(pattern, prefetch),
+            "durable-subscription-name": name,
+            "selector": f"convert_string_expressions:{selector}",
         }
 
     def subscription(self, pattern: Destination) -> str | None:
@@ -136,6 +178,10 @@ class RabbitMQ:
 
     name: str
     server = "RabbitMQ/"
+    dialects = NO_DIALECTS
+    sized = True
+    tells_repeats = True
+    forgives = True
     transactional = False
     id = "amqp-message-id"
     java = False
@@ -157,6 +203,14 @@ class RabbitMQ:
 
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
         return _either(headers.get("destination", "").removeprefix(PLAIN))
+
+
+def reads_java(server: str) -> bool:
+    """Whether the text of a text message has to be Java's for the broker that calls itself
+    *server*: ActiveMQ Classic before 5.18 hands its bytes on to JMS programs, later ones read
+    UTF-8."""
+    found = _VERSION.match(server)
+    return found is not None and (int(found[1]), int(found[2])) < (5, 18)
 
 
 def _amqp(pattern: Destination) -> str:

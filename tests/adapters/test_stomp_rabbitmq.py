@@ -2,15 +2,17 @@
 
 import asyncio
 import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from adapters import Adapter, AdapterUnavailable, load
 from adapters.testing import AdapterContract, Inbox
 from tests.adapters.stomp_trials import running
-from tests.adapters.trials import SECONDS, published, storm
-from tests.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
+from tests.adapters.trials import SECONDS, published, reasons, storm
+from tests.brokers import RabbitMQ, Wire, needs_rabbitmq, rabbitmq, wire_to
 
 needs_rabbitmq()
 
@@ -29,11 +31,21 @@ class TestRabbitMQsPlugIn(AdapterContract):
 
     durable = True
 
-    @pytest.fixture(autouse=True)
-    def _broker(self, broker: RabbitMQ) -> None:
-        self.url = url_of(broker)
+    wire: Wire
+
+    @pytest_asyncio.fixture(autouse=True)
+    async def _broker(self, broker: RabbitMQ) -> AsyncIterator[None]:
         name = f"contract-{uuid.uuid4().hex[:8]}"
         self.settings = {"name": name, "root": name, "system": "rabbitmq"}
+        async with wire_to(broker.stomp_port) as self.wire:
+            self.url = broker.at(self.wire.port).replace("amqp:", "stomp:")
+            yield
+
+    async def interrupt(self) -> None:
+        await self.wire.cut()
+
+    async def resume(self) -> None:
+        await self.wire.join()
 
     def make_adapter(self, data: Path) -> Adapter:
         return load(self.url, data=data, settings=self.settings)
@@ -61,4 +73,5 @@ async def test_the_wrong_system(
     async with running(url_of(broker), f"test-{uuid.uuid4().hex[:12]}", tmp_path) as adapter:
         with pytest.raises(AdapterUnavailable):
             await adapter.publish([storm()])
-    assert "calls itself 'RabbitMQ/" in caplog.text and "see the setting 'system'" in caplog.text
+    assert "calls itself 'RabbitMQ/" in reasons(caplog)
+    assert "see the setting 'system'" in reasons(caplog)

@@ -7,6 +7,7 @@ import pytest
 
 from adapters import AdapterError, load
 from adapters.stomp.address import read_setup
+from adapters.stomp.systems import reads_java
 
 
 @pytest.mark.parametrize(
@@ -74,3 +75,18 @@ def rows(*topics: str) -> dict[str, str]:
 def test_settings_that_do_not_fit(url: str, settings: dict[str, str], message: str) -> None:
     with pytest.raises(AdapterError, match=message):
         load(url, data=Path("nowhere"), settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("server", "java"),
+    [
+        ("ActiveMQ/5.17.2", True),
+        ("ActiveMQ/5.9.0", True),
+        ("ActiveMQ/5.18.6", False),
+        ("ActiveMQ/6.1.6", False),
+        ("ActiveMQ-Artemis/2.40.0 ActiveMQ Artemis Messaging Engine", False),
+        ("", False),
+    ],
+)
+def test_the_text_that_a_broker_reads(server: str, java: bool) -> None:
+    assert reads_java(server) == java
