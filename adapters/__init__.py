@@ -1,7 +1,7 @@
 """What stands between Dragoman and a messaging system: the protocol of an adapter, the adapters,
 and the filter adapter that puts subscriptions in front of any of them."""
 
-from adapters.deferral import Matched
+from adapters.deferral import Evaluated, Matched
 from adapters.loading import load, schemes
 from adapters.protocol import (
     API_VERSION,
@@ -29,6 +29,7 @@ __all__ = [
     "AdapterUnavailable",
     "Capabilities",
     "Delivery",
+    "Evaluated",
     "Interest",
     "Matched",
     "ReportingAdapter",

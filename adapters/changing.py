@@ -21,12 +21,12 @@ class Changing(Generic[ThroughT]):
     """Takes turns at what the broker's side is changed through, while there is a connection.
 
     Args:
-        broker: Its name in the log.
+        adapter: Its name in the log.
         retry_after: Seconds until there may be a connection again.
     """
 
-    def __init__(self, broker: str, retry_after: Callable[[], float]) -> None:
-        self._broker = broker
+    def __init__(self, adapter: str, retry_after: Callable[[], float]) -> None:
+        self._adapter = adapter
         self._retry_after = retry_after
         self._turn = asyncio.Lock()
         self.through: ThroughT | None = None
@@ -47,7 +47,9 @@ class Changing(Generic[ThroughT]):
                     )
                 yield self.through
         except Lost as exc:
-            logger.warning("%s: the broker did not take an interest: %s", self._broker, exc)
+            logger.warning(
+                "adapter.interest_refused", extra={"adapter": self._adapter, "reason": str(exc)}
+            )
             raise AdapterUnavailable("the broker did not take an interest") from exc
         except TimeoutError:
             raise AdapterUnavailable("the broker did not take an interest in time") from None

@@ -183,7 +183,7 @@ class EmbeddedAdapter:
         if self._ended.done():
             self._thread.join()
         else:
-            logger.error("the journal did not close within %s s", CLOSE_SECONDS)
+            logger.error("journal.not_closed", extra={"seconds": CLOSE_SECONDS})
 
     def _hand(self, work: Work) -> None:
         """Give *work* to the writer, together with all that this turn of the event loop brings:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from adapters.links import Link
+from adapters.outages import Outages
 
 SHORTEST, LONGEST = 0.25, 10.0
 """Seconds between attempts: doubled each time, and somewhere between half of it and all."""
@@ -45,7 +46,8 @@ class Keeper(Generic[ConnectionT]):
     """Serves connections one after the other.
 
     Args:
-        what: Its name in the log: ``stomp: … for consuming``.
+        adapter: Its name in the log; its `Outages`, where it has several connections.
+        what: Its name in the log: ``connection=consuming``.
         open: Opens a connection, or raises `Lost`.
         serve: Sets a connection up, calls the function that it is given when all is ready, and
             returns or raises `Lost` when the connection is of no use any more; or raises `Again`.
@@ -53,19 +55,18 @@ class Keeper(Generic[ConnectionT]):
 
     def __init__(
         self,
-        broker: str,
+        adapter: str | Outages,
         what: str,
         open: Callable[[], Awaitable[ConnectionT]],
         serve: Callable[[ConnectionT, Callable[[], None]], Awaitable[None]],
     ) -> None:
-        self._broker = broker
+        self._outages = Outages(adapter) if isinstance(adapter, str) else adapter
         self._what = what
         self._open = open
         self._serve = serve
         self._delay = SHORTEST
         self._next = 0.0
         self._ready_at: float | None = None
-        self._reported = ""
         self._task: asyncio.Task[None] | None = None
         self.link = Link()
         self.tried = asyncio.Event()
@@ -83,6 +84,7 @@ class Keeper(Generic[ConnectionT]):
 
     async def close(self) -> None:
         """Close the connection, and open no other."""
+        self._outages.forget(self._what)
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=2 * POLITE)
@@ -98,7 +100,10 @@ class Keeper(Generic[ConnectionT]):
             except Again:
                 continue
             except Exception:  # A defect must not end all delivery for good.
-                logger.exception("%s: the connection for %s failed", self._broker, self._what)
+                logger.exception(
+                    "adapter.failed",
+                    extra={"adapter": self._outages.adapter, "connection": self._what},
+                )
                 why = "an error of our own"
             self.tried.set()
             self.link.is_down(why)
@@ -106,9 +111,7 @@ class Keeper(Generic[ConnectionT]):
                 self._delay, STEADY
             ):
                 self._delay = SHORTEST
-            if why != self._reported:
-                logger.warning("%s: no connection for %s: %s", self._broker, self._what, why)
-                self._reported = why
+            self._outages.down(self._what, why)
             pause = self._delay * random.uniform(0.5, 1.0)
             self._next = loop.time() + pause
             self._delay = min(2 * self._delay, LONGEST)
@@ -123,9 +126,7 @@ class Keeper(Generic[ConnectionT]):
             await connection.close(POLITE)
 
     def _ready(self) -> None:
-        if self._reported:
-            logger.warning("%s: the connection for %s is there again", self._broker, self._what)
-        self._reported = ""
+        self._outages.up(self._what)
         self.link.is_up()
         self._ready_at = asyncio.get_running_loop().time()
         self.tried.set()

@@ -38,10 +38,12 @@ class Link:
 def state_of(links: Sequence[Link], *, blocked: bool, wrapped: int) -> AdapterState:
     """The state of an adapter that needs all of *links*."""
     down = [link.since for link in links if not link.up]
+    latest = max(links, key=lambda link: (link.error != "", link.erred))
     return AdapterState(
         connected=not down,
         since=min(down) if down else max(link.since for link in links),
-        last_error=max(links, key=lambda link: (link.error != "", link.erred)).error,
+        last_error=latest.error,
+        last_error_at=latest.erred if latest.error else None,
         blocked=blocked and not down,
         reconnects=sum(max(0, link.opened - 1) for link in links),
         wrapped=wrapped,

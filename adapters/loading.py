@@ -12,10 +12,11 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from adapters.protocol import API_VERSION, Adapter, AdapterError, Capabilities
 from filters import Reason, Refused
+from filters.extras import how_to_install
 
 ENTRY_POINT_GROUP = "dragoman.adapters"
 
@@ -58,20 +59,39 @@ def load(url: str, *, data: Path, settings: Mapping[str, str]) -> Adapter:
             protocol, or the URL or the settings do not fit it.
     """
     scheme, colon, _ = url.partition(":")
-    point = _find(scheme.lower()) if colon else None
-    if point is None:
-        raise _unknown(scheme if colon else "")
-    made = _load_class(point)
-    _demand(point, made, _METHODS)
+    point, made = _find_class(scheme if colon else "")
     try:
         adapter = made.from_url(url, data=data, settings=settings)
     except Refused:
         raise
     except Exception as exc:
-        text = _without_password(f"{type(exc).__name__}: {exc}", url)
+        text = without_password(f"{type(exc).__name__}: {exc}", url)
         raise _wrong(point, f"could not be made of its URL and settings: {text}") from exc
     _check_capabilities(point, adapter)
     return cast(Adapter, adapter)
+
+
+def bundled_schemes() -> list[str]:
+    """The schemes of Dragoman's own adapters, sorted."""
+    return sorted(_OURS)
+
+
+def adapter_class(scheme: str) -> Any:
+    """The class of the adapter with *scheme*. Its version is known once it is made.
+
+    Raises:
+        AdapterError: There is none, or it cannot be loaded, or is no adapter.
+    """
+    return _find_class(scheme)[1]
+
+
+def _find_class(scheme: str) -> tuple[EntryPoint, Any]:
+    point = _find(scheme.lower()) if scheme else None
+    if point is None:
+        raise _unknown(scheme)
+    made = _load_class(point)
+    _demand(point, made, _METHODS)
+    return point, made
 
 
 def _find(scheme: str) -> EntryPoint | None:
@@ -93,14 +113,19 @@ def _load_class(point: EntryPoint) -> Any:
     try:
         return point.load()
     except ModuleNotFoundError as exc:
-        package = point.dist.name if point.dist else "dragoman"
-        extras = f"[{','.join(point.extras)}]" if point.extras else ""
         raise _wrong(
-            point,
-            f"needs {exc.name}, which is not installed: pip install '{package}{extras}'",
+            point, f"needs {exc.name}, which is not installed: {_how_to_install(point)}"
         ) from exc
     except Exception as exc:  # Whatever a module of others does when it is imported.
         raise _wrong(point, f"cannot be loaded: {type(exc).__name__}: {exc}") from exc
+
+
+def _how_to_install(point: EntryPoint) -> str:
+    """How to get the library that the adapter of *point* misses."""
+    if point.dist is None:
+        return how_to_install(",".join(point.extras))
+    extras = f"[{','.join(point.extras)}]" if point.extras else ""
+    return f"pip install '{point.dist.name}{extras}'"
 
 
 def _check_capabilities(point: EntryPoint, adapter: Any) -> None:
@@ -141,12 +166,15 @@ def _package(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
 
 
-def _without_password(text: str, url: str) -> str:
+def without_password(text: str, url: str) -> str:
+    """*text* without the password of *url*, as it stands there and as it is meant."""
     try:
         password = urlsplit(url).password
     except ValueError:
         password = None
-    return text.replace(password, "...") if password else text
+    for secret in (password, unquote(password)) if password else ():
+        text = text.replace(secret, "...")
+    return text
 
 
 def _wrong(point: EntryPoint, text: str) -> AdapterError:

@@ -12,14 +12,15 @@ from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from html import escape
 
 from lxml import etree
 
-from filters import Refused, Topic, parse_document
+from filters import Reason, Refused, Topic, parse_document
 from mediation import MediationError, Notification
 from mediation.names import DRAGOMAN_DATA
-from mediation.records import CONTENT_TYPE, decode
+from mediation.records import CONTENT_TYPE, MAX_REFERENCES, decode
 
 MAX_MEDIA_TYPE = 255
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -50,8 +51,13 @@ def notification_of(
         properties = {**properties, CONTENT_TYPE: media_type}
     try:
         notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
+        _check(notification, properties)
         forced = False
-    except MediationError:  # What cannot be read is left aside; the body still arrives.
+    except (
+        Refused,
+        ValueError,
+        TypeError,
+    ):  # What cannot be read is left aside; the body still arrives.
         notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
         forced = True
     payload, wrapped = payload_of(
@@ -62,11 +68,33 @@ def notification_of(
     return notification, forced or wrapped
 
 
+def _check(notification: Notification, properties: Mapping[str, str]) -> None:
+    """Refuse what would fail only when it is written: into an envelope, or into the store.
+
+    Raises:
+        Refused: A header block, or a part of the producer reference, is not one element.
+        ValueError: A text has half a surrogate pair.
+        TypeError: A text is none.
+    """
+    "".join(properties.values()).encode()
+    if "ws_properties" in properties:
+        "".join(notification.properties.values()).encode()
+        "".join(notification.properties).encode()
+    parts = notification.headers
+    if notification.topic_header is not None:
+        parts = (*parts, notification.topic_header)
+    if (producer := notification.producer) is not None:
+        "".join((producer.address,)).encode()
+        parts = (*parts, *producer.properties, *producer.parameters, *producer.metadata)
+    if not all(map(_is_plain_part, parts)):
+        raise MediationError(Reason.MESSAGE_INVALID, "a header block is not one element")
+
+
 class ForcedCount:
     """How many native messages were no notifications, and were made some."""
 
-    def __init__(self, broker: str) -> None:
-        self._broker = broker
+    def __init__(self, adapter: str) -> None:
+        self._adapter = adapter
         self.total = 0
 
     def add(self, origin: str | None) -> None:
@@ -74,10 +102,12 @@ class ForcedCount:
         self.total += 1
         if self.total & (self.total - 1) == 0:  # The 1st, 2nd, 4th, 8th …
             logger.warning(
-                "%s: %d native messages were no XML notification, the last from %.200r",
-                self._broker,
-                self.total,
-                origin,
+                "adapter.messages_wrapped",
+                extra={
+                    "adapter": self._adapter,
+                    "total": self.total,
+                    "origin": (origin or "")[:200],
+                },
             )
 
 
@@ -90,6 +120,14 @@ def is_plain(body: bytes) -> bool:
     except Refused:
         return False
     return root.getnext() is None
+
+
+_remembered = lru_cache(maxsize=256)(is_plain)
+
+
+def _is_plain_part(part: bytes) -> bool:
+    """The same of a header block: it recurs from message to message."""
+    return _remembered(part) if len(part) <= MAX_REFERENCES else is_plain(part)
 
 
 def payload_of(body: bytes, media_type: str | None) -> tuple[bytes, bool]:

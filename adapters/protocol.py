@@ -63,8 +63,8 @@ class AdapterState:
     ``connected``: messages are published and consumed, as far as is known. ``blocked``: the system
     is there, but takes no messages now. ``since`` is when ``connected`` last changed. The
     ``last_error`` is the latest reason why a connection ended or could not be opened, "" while
-    there was none. ``reconnects`` counts connections that were opened again; ``wrapped`` native
-    bodies that were no XML and were made some.
+    there was none, and ``last_error_at`` when that was. ``reconnects`` counts connections that were
+    opened again; ``wrapped`` native bodies that were no XML and were made some.
     """
 
     connected: bool
@@ -73,6 +73,7 @@ class AdapterState:
     blocked: bool = False
     reconnects: int = 0
     wrapped: int = 0
+    last_error_at: datetime | None = None
 
 
 class Delivery(Protocol):

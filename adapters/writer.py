@@ -119,7 +119,7 @@ class Writer:
             while not self._turn():
                 pass
         except Exception as exc:
-            logger.exception("the journal's writer ended")
+            logger.exception("journal.writer_failed")
             self._in_loop(_fail, ended, exc)
         finally:
             self._journal.close()
@@ -192,12 +192,12 @@ class Writer:
 
     def _failed(self, exc: AdapterUnavailable) -> None:
         if not self._failing:
-            logger.error("%s", exc)
+            logger.error("journal.unavailable", extra={"reason": str(exc)})
         self._failing = True
 
     def _recovered(self) -> None:
         if self._failing:
-            logger.info("the journal is written again")
+            logger.warning("journal.available")
         self._failing = False
 
     def _in_loop(self, callback: Callable[..., None], *arguments: object) -> None:
@@ -219,7 +219,7 @@ def _restore(stored: Stored) -> Restored | None:
     try:
         notification = decode(stored.body, stored.properties)
     except (Refused, ValueError):
-        logger.exception("message %s of the journal cannot be read, and stays there", stored.seq)
+        logger.exception("journal.message_unreadable", extra={"number": stored.seq})
         return None
     return Restored(stored.seq, notification, len(stored.body))
 

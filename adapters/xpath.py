@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
-from adapters.deferral import MOST, Deferral, Matched
+from adapters.deferral import MOST, Deferral, Evaluated, Matched, Share
 from adapters.observed import ObservedDelivery
 from adapters.protocol import (
     EVERYTHING_WANTED,
@@ -31,6 +31,7 @@ from filters import (
     compile,
     parse_expression,
 )
+from filters.matching.jail import Question
 from mediation import PAYLOAD_PATHS, Notification, event
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class XPathFilterAdapter:
             it the system is asked for everything, whatever is subscribed to.
         refresh: Waited for before a message is matched: what other gateways subscribed to before it
             was published is added meanwhile.
+        share_of: Who pays for the filter of a key (`adapters.deferral`).
     """
 
     def __init__(
@@ -72,11 +74,13 @@ class XPathFilterAdapter:
         *,
         settled: Callable[[Notification], None] | None = None,
         refresh: Callable[[Delivery], Awaitable[None]] | None = None,
+        share_of: Callable[[str], Share] = lambda _: None,
     ) -> None:
         self._adapter = adapter
         self._settled = settled
         self._refresh = refresh
-        self._filters: FilterSet[str] = FilterSet(payload_paths=PAYLOAD_PATHS)
+        self._share_of = share_of
+        self._filters = self._filter_set()
         self._selected: dict[Interest, FilterSet[str]] = {}
         """What is left to match of filters of which the system evaluates a part."""
         self._pattern_of: dict[str, _Wanted] = {}
@@ -85,7 +89,7 @@ class XPathFilterAdapter:
             self._references[None] = _Reference(EVERYTHING_WANTED, filters=1)
         self._asking = asyncio.Lock()
         waiting = min(MOST, max(1, adapter.capabilities.prefetch // 2))
-        self._deferral = Deferral(self._pattern_of.__contains__, most=waiting)
+        self._deferral = Deferral(self._pattern_of.__contains__, share_of, most=waiting)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -183,6 +187,12 @@ class XPathFilterAdapter:
             self._filters_for(self._pattern_of[key]).remove(key)
             await self._let_go(self._pattern_of.pop(key))
 
+    async def evaluate(self, key: str, questions: Sequence[Question]) -> Evaluated | None:
+        """Find out whether all expressions of each of *questions*, which are about one message and
+        cost too much to be evaluated on the spot, are true; in the turn of whoever pays for *key*.
+        None where too much waits for it."""
+        return await self._deferral.evaluate(self._share_of(key), questions)
+
     async def publish(self, notifications: Sequence[Notification]) -> None:
         """As `Adapter.publish`."""
         await self._adapter.publish(notifications)
@@ -243,7 +253,7 @@ class XPathFilterAdapter:
         try:
             return filters.begin(event(notification))
         except Exception:
-            logger.exception("a message cannot be matched: %s", notification.id[:200])
+            logger.exception("message.not_matched", extra={"id": notification.id[:200]})
             return Matching()
 
     async def close(self) -> None:
@@ -267,11 +277,14 @@ class XPathFilterAdapter:
         wanted = next((choice for choice in choices if choice[0] in self._references), choices[0])
         return *wanted, filter
 
+    def _filter_set(self) -> FilterSet[str]:
+        return FilterSet(payload_paths=PAYLOAD_PATHS, share_of=self._share_of)
+
     def _filters_for(self, wanted: _Wanted) -> FilterSet[str]:
         if not isinstance(wanted, Interest):
             return self._filters
         if wanted not in self._selected:
-            self._selected[wanted] = FilterSet(payload_paths=PAYLOAD_PATHS)
+            self._selected[wanted] = self._filter_set()
         return self._selected[wanted]
 
     async def _let_go(self, pattern: _Wanted) -> None:

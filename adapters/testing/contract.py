@@ -26,6 +26,8 @@ from mediation import Attachment, EndpointReference, Notification, Wsa
 
 QUICK = 2.0
 """Seconds within which an adapter closes."""
+RETRY = 0.05
+"""Seconds between two attempts at what is refused for a while."""
 TOO_SOON = 0.2
 """Seconds for which nothing may come that should not: time enough to do it wrong."""
 
@@ -43,11 +45,25 @@ class AdapterContract:
     deadline = 10.0
     """Seconds that a test waits for one message."""
 
+    outage = 30.0
+    """Seconds within which an adapter refuses what it cannot publish during an outage, and within
+    which it is back after one."""
+
     namespace: str
     """Of this test's topics."""
 
     def make_adapter(self, data: Path) -> Adapter:
         """An adapter that is not started. With the same *data* it is the same system again."""
+        raise NotImplementedError
+
+    async def interrupt(self) -> None:
+        """Make the system unreachable to the adapters that run: what they have open is cut, and
+        what they open is refused. Override it together with `resume`, for a system that can go
+        away; without both, the tests of outages are skipped."""
+        raise NotImplementedError
+
+    async def resume(self) -> None:
+        """Make the system reachable again. Called at the end of each test that interrupted it."""
         raise NotImplementedError
 
     @pytest.fixture(autouse=True)
@@ -101,6 +117,38 @@ class AdapterContract:
         if not self.topics_in_order:
             yielded, expected = sorted(yielded), sorted(expected)
         assert yielded == expected
+
+    @asynccontextmanager
+    async def interrupted(self) -> AsyncIterator[None]:
+        """The system is unreachable meanwhile."""
+        await self.interrupt()
+        try:
+            yield
+        finally:
+            await self.resume()
+
+    async def published(self, adapter: Adapter, notification: Notification) -> None:
+        """Publish until it is confirmed, as a publisher does that is refused for a while."""
+        async with asyncio.timeout(self.outage):
+            while True:
+                try:
+                    await adapter.publish([notification])
+                except AdapterUnavailable:
+                    await asyncio.sleep(RETRY)
+                else:
+                    return
+
+    async def connection(
+        self, adapter: Adapter, *, up: bool, says: bool = False
+    ) -> AdapterState | None:
+        """Wait until *adapter* says that it is connected, or that it is not; None where it says
+        nothing of that, unless it *says* so sooner or later."""
+        async with asyncio.timeout(self.outage):
+            while True:
+                state = getattr(adapter, "state", None)
+                if state.connected == up if state is not None else not says:
+                    return state
+                await asyncio.sleep(RETRY)
 
     async def assert_bounded(self, adapter: Adapter, inbox: Inbox) -> None:
         """No more than the prefetch is unsettled, and what is settled makes room."""
@@ -468,6 +516,94 @@ class AdapterContract:
             await adapter.publish([last])
             assert await self.inbox(adapter).until(last.id) == []
 
+    # --------------------------------------------------------------------------------- outages
+
+    async def test_nothing_is_published_during_an_outage(self, data: Path) -> None:
+        """A publisher is told, soon, that it has to try again; nobody is left waiting."""
+        self._needs_outages()
+        async with self.running(data, self.interest("storm")) as adapter, self.interrupted():
+            await self.connection(adapter, up=False)
+            async with asyncio.timeout(self.outage):
+                with pytest.raises(AdapterUnavailable) as refused:
+                    await adapter.publish(self.notifications(1))
+            assert refused.value.retry_after > 0
+
+    async def test_it_says_that_it_is_not_connected(self, data: Path) -> None:
+        """Where it says how it stands with the system, and why."""
+        self._needs_outages()
+        async with self.running(data) as adapter:
+            if not hasattr(adapter, "state"):
+                pytest.skip("the adapter has no state: it does not say how it stands")
+            inbox = asyncio.ensure_future(self.inbox(adapter).next())
+            async with self.interrupted():
+                state = await self.connection(adapter, up=False, says=True)
+                assert state is not None
+                assert state.last_error
+            state = await self.connection(adapter, up=True, says=True)
+            assert state is not None
+            assert state.reconnects
+            inbox.cancel()
+
+    async def test_deliveries_go_on_after_an_outage(self, data: Path) -> None:
+        """What was published before and after it arrives, through the same `deliveries`."""
+        self._needs_outages()
+        before, after = self.notifications(2)
+        async with self.running(data, self.interest("storm")) as adapter:
+            inbox = Inbox(adapter, self.outage)
+            await adapter.publish([before])
+            assert (await inbox.take(1))[0].notification == before
+            waiting = asyncio.create_task(inbox.next())
+            async with self.interrupted():
+                await self.connection(adapter, up=False)
+                assert not waiting.done()
+            await self.published(adapter, after)
+            delivery = await waiting
+            while delivery.notification.id == before.id:  # Its settlement may have been lost.
+                assert delivery.redelivered
+                delivery.settle()
+                delivery = await inbox.next()
+            assert delivery.notification == after
+            delivery.settle()
+
+    async def test_what_is_wanted_after_an_outage(self, data: Path) -> None:
+        """What was wanted before is still wanted, and more may be."""
+        self._needs_outages()
+        async with self.running(data, self.interest("storm")) as adapter:
+            inbox = Inbox(adapter, self.outage)
+            waiting = asyncio.create_task(inbox.next())
+            async with self.interrupted():
+                await self.connection(adapter, up=False)
+            storm, calm, last = map(self.notification, ("storm", "calm", "storm"))
+            await self.published(adapter, storm)
+            assert (await waiting).notification == storm
+            (await waiting).settle()
+            await adapter.want(self.interest("calm"))
+            await adapter.publish([calm])
+            await adapter.publish([self.notification("rain"), last])
+            assert await inbox.until(calm.id, last.id) == []
+
+    async def test_what_is_unsettled_comes_again_after_an_outage(self, data: Path) -> None:
+        """In order, and before what is newer; what is settled afterwards is dealt with."""
+        self._needs_durability()
+        self._needs_outages()
+        async with self.running(data, self.interest("storm")) as adapter:
+            count = min(adapter.capabilities.prefetch, 10)
+            sent, last = self.notifications(count), self.notification()
+            inbox = Inbox(adapter, self.outage)
+            await adapter.publish(sent)
+            taken = await inbox.take(count, settle=False)
+            waiting = asyncio.create_task(inbox.next())
+            async with self.interrupted():
+                await self.connection(adapter, up=False)
+                taken[0].settle()  # It may be lost with the connection, and does no harm.
+            await self.published(adapter, last)
+            again = await waiting
+            again.settle()
+            assert again.redelivered
+            ids = [again.notification.id, *await inbox.until(last.id)]
+            expected = [one.id for one in sent]
+            assert ids in (expected, expected[1:])
+
     # ------------------------------------------------------------------------------ the end
 
     async def test_closing_is_quick_and_ends_the_deliveries(self, data: Path) -> None:
@@ -495,6 +631,11 @@ class AdapterContract:
             await adapter.publish(self.notifications(1))
             (delivery,) = await self.inbox(adapter).take(1, settle=False)
         delivery.settle()
+
+    def _needs_outages(self) -> None:
+        kind, base = type(self), AdapterContract
+        if kind.interrupt is base.interrupt or kind.resume is base.resume:
+            pytest.skip("the suite has no interrupt() and resume(): outages are not tried")
 
     def _needs_durability(self) -> None:
         if not self.durable:

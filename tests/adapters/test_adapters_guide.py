@@ -18,11 +18,10 @@ def test_the_adapter_of_the_guide(tmp_path: Path) -> None:
     """Its files, installed as a package, pass the contract kit."""
     if find_spec("hatchling") is None:
         pytest.skip("hatchling, which builds the package, is not installed")
-    assert set(FILES) == {"shelf.py", "test_shelf.py", "pyproject.toml"}
     project, installed = tmp_path / "project", tmp_path / "installed"
     project.mkdir()
-    for name, text in FILES.items():
-        (project / name).write_text(text)
+    for name in ("shelf.py", "test_shelf.py", "pyproject.toml"):
+        (project / name).write_text(FILES[name])
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     pip += ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(installed)]
     subprocess.run([*pip, str(project)], check=True, timeout=120)
@@ -32,4 +31,75 @@ def test_the_adapter_of_the_guide(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:]
-    assert re.search(r"^\d+ passed, 3 skipped in ", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^\d+ passed, 8 skipped in ", done.stdout, re.MULTILINE), done.stdout
+
+
+TEST_CRATE = """
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest_asyncio
+from crate import CrateAdapter
+from crates import Crate
+
+from adapters import Adapter
+from adapters.testing import AdapterContract
+
+
+class TestCrate(AdapterContract):
+    durable = True
+
+    @pytest_asyncio.fixture(autouse=True)
+    async def _crate(self) -> AsyncIterator[None]:
+        self.crate = Crate()
+        await self.crate.open()
+        yield
+        await self.crate.cut()
+
+    def make_adapter(self, data: Path) -> Adapter:
+        url = f"crate://127.0.0.1:{self.crate.port}?prefetch=16"
+        return CrateAdapter.from_url(url, data=data, settings={})
+
+    async def interrupt(self) -> None:
+        await self.crate.cut()
+
+    async def resume(self) -> None:
+        await self.crate.open()
+"""
+
+
+@pytest.fixture(scope="module")
+def skeleton(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the skeleton of the guide, its system, and a suite of the contract kit."""
+    folder = tmp_path_factory.mktemp("crate")
+    (folder / "crate.py").write_text(FILES["crate.py"])
+    (folder / "crates.py").write_text((ROOT / "tests" / "adapters" / "crates.py").read_text())
+    (folder / "test_crate.py").write_text(TEST_CRATE)
+    settings = FILES["pyproject.toml"].partition("[tool.pytest.ini_options]")
+    (folder / "pyproject.toml").write_text("".join(settings[1:]))
+    return folder
+
+
+def test_the_skeleton_passes_the_contract_with_outages(skeleton: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"],
+        cwd=skeleton, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert re.search(r"^\d+ passed in ", done.stdout, re.MULTILINE), done.stdout
+
+
+def test_the_skeleton_is_typed(skeleton: Path) -> None:
+    if find_spec("mypy") is None:
+        pytest.skip("mypy is not installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", str(skeleton / "crate.py"), str(skeleton / "test_crate.py")],
+        cwd=ROOT, env={**os.environ, "MYPYPATH": str(skeleton)},
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_all_files_of_the_guide_are_tried() -> None:
+    assert set(FILES) == {"shelf.py", "test_shelf.py", "pyproject.toml", "crate.py"}

@@ -22,7 +22,7 @@ from tests.gateway.processes import READY, START, GatewayProcess
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "nats-adapter"
-SECONDS = 30.0
+SECONDS = 90.0
 INSTALLING = 300.0
 PROVING = 300.0
 
@@ -135,7 +135,7 @@ def test_it_passes_the_contract_kit(python: Path, tmp_path: Path) -> None:
         cwd=tests.parent, timeout=PROVING, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
-    passed = re.search(r"^(\d+) passed in ", done.stdout, re.MULTILINE)
+    passed = re.search(r"^(\d+) passed[, ]", done.stdout, re.MULTILINE)
     assert passed is not None, done.stdout[-2000:]
     contract = ROOT / "adapters" / "testing" / "contract.py"
     assert int(passed[1]) > contract.read_text().count("async def test_")

@@ -1,5 +1,6 @@
 """The contract of an adapter, proved with a real NATS server."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,13 @@ class TestNats(AdapterContract):
     @pytest.fixture(autouse=True)
     def _server(self, server: Server) -> None:
         self.url = server.url
+        self.server = server
+
+    async def interrupt(self) -> None:
+        self.server.stop(signal.SIGKILL)
+
+    async def resume(self) -> None:
+        await self.server.start_meanwhile()
 
     def make_adapter(self, data: Path) -> Adapter:
         return load(self.url, data=data, settings={})

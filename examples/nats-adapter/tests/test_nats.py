@@ -68,6 +68,15 @@ async def program(server: Server) -> AsyncIterator[Client]:
         await client.close()
 
 
+def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Why there was no connection, as the log says it."""
+    return [
+        str(vars(record)["reason"])
+        for record in caplog.records
+        if record.message == "adapter.disconnected"
+    ]
+
+
 async def published(adapter: Adapter, notification: Notification) -> int:
     """Publish until it is confirmed; how often it was not."""
     refused = 0
@@ -115,8 +124,8 @@ async def test_no_server_at_the_start(
         assert refused.value.retry_after >= 1
         with pytest.raises(AdapterUnavailable):
             await adapter.want(EVERYTHING_WANTED)
-        assert "nats: no connection for everything: " in caplog.text
-        assert "Connect call failed" in caplog.text
+        (outage,) = reasons(caplog)
+        assert "Connect call failed" in outage
         await server.start_meanwhile()
         try:
             sent = storm()
@@ -167,12 +176,12 @@ async def test_credentials(
         await wrong.start([STORM])
         # The server may reset the connection before its reason was read: the next attempt says it.
         for _ in range(100):
-            if "Authorization Violation" in caplog.text:
+            if "Authorization Violation" in str(reasons(caplog)):
                 break
             await asyncio.sleep(SECONDS / 100)
         await wrong.close()
-        assert "Authorization Violation" in caplog.text
-        assert "wr0ng" not in caplog.text
+        assert "Authorization Violation" in str(reasons(caplog))
+        assert "wr0ng" not in caplog.text + str(reasons(caplog))
     finally:
         server.stop()
 
@@ -182,7 +191,7 @@ async def test_a_second_gateway_keeps_away(
 ) -> None:
     monkeypatch.setattr(module, "PREDECESSOR", 0.1)
     async with running(server, name) as first, running(server, name) as second:
-        assert f"another gateway uses the stream '{name}'" in caplog.text
+        assert f"another gateway uses the stream '{name}'" in str(reasons(caplog))
         with pytest.raises(AdapterUnavailable):
             await second.publish([storm()])
         sent = storm()
@@ -230,7 +239,7 @@ async def test_a_stream_of_others_is_left_alone(
     async with program(server) as operator:
         await operator.jetstream().add_stream(name=name, subjects=["orders.>"])
         async with running(server, name):
-            assert f"the stream '{name}' exists, and is no work queue" in caplog.text
+            assert f"the stream '{name}' exists, and is no work queue" in str(reasons(caplog))
         found = await operator.jetstream().stream_info(name)
         assert found.config.subjects == ["orders.>"]
 
