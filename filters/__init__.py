@@ -9,14 +9,15 @@ from filters.filter import EVERYTHING, Expression, Filter, Namespaces
 from filters.filterset import FilterSet
 from filters.matching.engines import engine, engine_note
 from filters.patterns import TopicPattern
-from filters.reasons import FilterError, Reason, Refused
-from filters.topic_expressions import parse_expression, parse_topics
+from filters.reasons import FilterError, Reason, Refused, quoted
+from filters.topic_expressions import KNOWN_PREFIXES, parse_expression, parse_topics
 from filters.topics import DEFAULT_TOPIC, Step, Topic, parse_clark, topic_text
 from filters.xpath import names_payload_root
 
 __all__ = [
     "DEFAULT_TOPIC",
     "EVERYTHING",
+    "KNOWN_PREFIXES",
     "PAYLOAD",
     "CompiledFilter",
     "Deferred",
@@ -43,6 +44,7 @@ __all__ = [
     "parse_document",
     "parse_expression",
     "parse_topics",
+    "quoted",
     "topic_dialects",
     "topic_text",
 ]

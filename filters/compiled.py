@@ -20,7 +20,7 @@ from filters.documents import parse_own
 from filters.events import Event
 from filters.filter import Expression, Filter
 from filters.patterns import TopicPattern
-from filters.reasons import FilterError, Reason, Refused
+from filters.reasons import FilterError, Reason, Refused, quoted
 from filters.topic_expressions import TOPIC_DIALECTS, parse_expression
 from filters.topics import Topic
 from filters.xpath import compile_xpath
@@ -167,7 +167,7 @@ def _condition(
     if compiler is None:
         raise FilterError(
             Reason.FILTER_DIALECT,
-            "the filter dialect is not supported",
+            f"the filter dialect {quoted(dialect)} is not offered",
             value=expression.dialect,
             names=content_dialects(compilers),
         )

@@ -51,6 +51,9 @@ class DocumentLimits:
         object.__setattr__(self, "short", short)
 
 
+MOST_SAID = 160
+"""Characters of the parser's words that a refusal repeats."""
+_PLACE = re.compile(r", line \d+, column \d+$")
 _SHORTEST_ATTRIBUTE = len(' a=""')
 
 DEFAULT_LIMITS = DocumentLimits()
@@ -92,7 +95,7 @@ def parse_document(
         # The stubs do not know `code`.
         if exc.code == etree.ErrorTypes.ERR_RESOURCE_LIMIT:  # type: ignore[attr-defined]
             raise _too_complex("the document is nested too deeply, or a part is too long") from None
-        raise _not_xml() from None
+        raise _not_xml(_said(exc)) from None
     if names is not None:
         _collect(names, root, octets)
     if declares and root.getroottree().docinfo.internalDTD is not None:
@@ -367,8 +370,19 @@ def _encoding() -> FilterError:
     return FilterError(Reason.ENCODING, "the document is not clearly in UTF-8 or UTF-16")
 
 
-def _not_xml() -> FilterError:
-    return FilterError(Reason.NOT_XML, "the document is not well-formed XML 1.0")
+def _not_xml(why: str = "") -> FilterError:
+    text = "the document is not well-formed XML 1.0"
+    return FilterError(Reason.NOT_XML, f"{text}: {why}" if why else text)
+
+
+def _said(error: etree.XMLSyntaxError) -> str:
+    """What the parser says is wrong, in its own words, and where. Names of the document may be in
+    them: they are bounded, and what would not show is replaced."""
+    words = _PLACE.sub("", " ".join(str(error.msg).split()))
+    shown = "".join(character if character.isprintable() else "?" for character in words)
+    shown = shown if len(shown) <= MOST_SAID else f"{shown[:MOST_SAID]}..."
+    line, column = error.position
+    return f"line {line}, column {column}: {shown}" if shown else f"line {line}, column {column}"
 
 
 def _document_type() -> FilterError:

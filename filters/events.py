@@ -17,7 +17,7 @@ class Event:
     """One message as filters see it.
 
     Args:
-        payload: One XML element in UTF-8, every namespace in scope declared on it.
+        payload: One XML element in UTF-8, with every namespace declared on it that it uses.
         topic: None means that the publisher named none: filters see the default topic.
         action: The action URI of the message, or None.
         properties: Typed properties of the message, by name.

@@ -7,7 +7,7 @@ several parts is filed under one of them, the one that fewer others have, and lo
 one holds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Generic, TypeAlias, TypeVar
 
 from lxml import etree
@@ -52,6 +52,8 @@ class FilterSet(Generic[Key]):
         payload_paths: Expressions over these views are evaluated over the payload where that is
             exact, so that the view is rarely made.
         engine: ``native`` or ``reference``; by default what `filters.engine` says.
+        share_of: Whose time the filter of a key takes: those of one share have a part of what is
+            evaluated on the spot together; None is bound by the time of all alone.
     """
 
     def __init__(
@@ -60,10 +62,12 @@ class FilterSet(Generic[Key]):
         compilers: Mapping[str, Compiler] | None = None,
         payload_paths: PayloadPaths | None = None,
         engine: str | None = None,
+        share_of: Callable[[Key], Hashable] | None = None,
     ) -> None:
         self._compilers = compilers
         self._payload_paths = payload_paths or {}
         self._engine = engine
+        self._share_of = share_of
         self._places: dict[Key, Entry[Key] | Group[Key] | int] = {}
         """Where a key is held; a number is that of an expression over the payload, alone."""
         self._groups: dict[tuple[Expression, ...], Group[Key]] = {}
@@ -122,9 +126,12 @@ class FilterSet(Generic[Key]):
         """
         matching = self.begin(event)
         keys = matching.keys
-        for deferred in matching.deferred:
-            if self._verifier.evaluate(deferred.expressions, deferred.documents):
-                keys.extend(deferred.keys)
+        if matching.deferred:
+            questions = [(one.expressions, one.documents) for one in matching.deferred]
+            verdicts = self._verifier.evaluate(questions)
+            for deferred, verdict in zip(matching.deferred, verdicts, strict=True):
+                if verdict:
+                    keys.extend(deferred.keys)
         return keys
 
     def begin(self, event: Event) -> Matching[Key]:
@@ -140,7 +147,7 @@ class FilterSet(Generic[Key]):
                 more = True
         if not more:  # Topics decide everything, as in front of most consumers.
             return matching
-        evaluation = Evaluation(event, self._contents, self._verifier)
+        evaluation = Evaluation(event, self._contents, self._verifier, self._share_of)
         for view in views:
             root = self._read(event, view)
             if root is not None:

@@ -31,6 +31,9 @@ class Reason(Enum):
 
     # Requests.
     MESSAGE_INVALID = "message-invalid"
+    FEATURE_UNSUPPORTED = "feature-unsupported"
+    """Something that WS-Management adds to a request, and that is not offered."""
+    PUBLISHER_REGISTRATION = "publisher-registration"
     DELIVERY_MODE = "delivery-mode"
     EXPIRY_INVALID = "expiry-invalid"
     EXPIRY_IN_THE_PAST = "expiry-in-the-past"
@@ -75,7 +78,8 @@ class Refused(Exception):
 
     Args:
         reason: What is wrong.
-        text: One short sentence for the peer. It never repeats input.
+        text: One short sentence for the peer. Of the input it repeats at most a name or a URI, as
+            `quoted` shows it.
         value: The value at fault, for the log alone.
         names: Expanded names (Clark notation) or URIs that the fault's detail lists:
             the unknown filter's element, the supported dialects.
@@ -96,3 +100,10 @@ class Refused(Exception):
 
 class FilterError(Refused):
     """A document, a topic or a filter that this floor refuses."""
+
+
+def quoted(text: str, most: int = 100) -> str:
+    """*text* of a peer as a refusal may repeat it: in quotes, on one line, so many characters of
+    it at most."""
+    shown = "".join(character if character.isprintable() else "?" for character in text[:most])
+    return f'"{shown}{"..." if len(text) > most else ""}"'

@@ -3,8 +3,8 @@
 One grammar reads them all, the Full dialect's; the others are subsets of it. Two are strings
 rather than paths: WS-Messenger's, and Synapse's topic filter.
 
-An undeclared prefix is an error in the specification, but IHE DSUB, ServiceMix, OKSE and AIMSL
-all send one: such a step is a literal name, colon included, in the ad hoc namespace.
+An undeclared prefix is an error in the specification, and here, unless everybody knows what it
+stands for (`KNOWN_PREFIXES`): half of the parties of IHE DSUB declare theirs, and half do not.
 """
 
 import re
@@ -25,8 +25,15 @@ from filters.dialects import (
 from filters.filter import Expression, Namespaces
 from filters.ncname import FURTHER
 from filters.patterns import PathStep, TopicPath, TopicPattern
-from filters.reasons import FilterError, Reason
+from filters.reasons import FilterError, Reason, quoted
 from filters.topics import Step, Topic
+
+KNOWN_PREFIXES: Mapping[str, str] = {
+    "tns1": "http://www.onvif.org/ver10/topics",
+    "tnsaxis": "http://www.axis.com/2009/event/topics",
+    "ihe": "urn:ihe:iti:dsub:2009",
+}
+"""Prefixes that peers write without declaring them, and what they stand for then."""
 
 MAX_OCTETS = 4096
 MAX_ALTERNATIVES = 64
@@ -58,6 +65,7 @@ TOPIC_DIALECTS = (*_GRAMMARS, TOPIC_IBM_SIMPLE, *_TOPIC_FILTERS)
 # An NCName, save that it may begin with a digit or a hyphen: native destinations
 # (`orders.2024.new`) become topics too, and somebody must be able to subscribe to them.
 _NAME = re.compile(rf"(?!\.)[{FURTHER}]+")
+_NO_NAME = re.compile(rf"[^{FURTHER}]")
 _CLOSING = re.compile(r"//?\.\Z")
 
 
@@ -145,7 +153,7 @@ def topic_dialect(dialect: str) -> str:
     if known not in TOPIC_DIALECTS:
         raise FilterError(
             Reason.TOPIC_DIALECT,
-            "the topic expression dialect is not supported",
+            f"the topic expression dialect {quoted(trimmed)} is not offered",
             value=dialect,
             names=TOPIC_DIALECTS,
         )
@@ -193,7 +201,7 @@ def _path(text: str, grammar: _Grammar, namespaces: Mapping[str, str], max_steps
             descendant = descendant or doubled
         elif piece:
             if doubled and not grammar.wildcards:
-                raise _invalid("the topic expression dialect has no wildcards")
+                raise _no_pattern()
             step = _step(piece, grammar, namespaces)
             steps.append(replace(step, descendant=descendant or doubled))
             descendant = False
@@ -208,12 +216,12 @@ def _path(text: str, grammar: _Grammar, namespaces: Mapping[str, str], max_steps
 def _anywhere(root: str, name: str, grammar: _Grammar, namespaces: Mapping[str, str]) -> PathStep:
     """The root step of ``p://b`` or ``//b``: at any depth of one namespace."""
     if not grammar.wildcards:
-        raise _invalid("the topic expression dialect has no wildcards")
+        raise _no_pattern()
     namespace = _declared(root[:-1], namespaces) if root else None
     if name == "*":
         return PathStep(None, namespace, descendant=True)
     if not _NAME.fullmatch(name):
-        raise _invalid("the topic expression has a name that is none")
+        raise _no_name(name)
     return PathStep(name, namespace, descendant=True)
 
 
@@ -223,26 +231,42 @@ def _step(
     prefix, colon, name = text.partition(":")
     if text == "*" or (root and colon and name == "*"):
         if not grammar.wildcards:
-            raise _invalid("the topic expression dialect has no wildcards")
+            raise _no_pattern()
         if not root:
             return PathStep(None, any_namespace=True)
         return PathStep(None, _declared(prefix, namespaces) if colon else None)
     if not all(map(_NAME.fullmatch, text.split(":"))):
-        raise _invalid("the topic expression has a name that is none")
-    namespace = namespaces.get(prefix) if colon else None
-    if not namespace or ":" in name:
+        raise _no_name(text)
+    if not colon:
         return PathStep(text)
-    return PathStep(name, _namespace(namespace))
+    if ":" in name:
+        raise _no_name(text)
+    return PathStep(name, _declared(prefix, namespaces))
+
+
+def _no_pattern() -> FilterError:
+    return _invalid("the topic is a pattern, and its dialect takes one topic alone")
+
+
+def _no_name(text: str) -> FilterError:
+    """What is wrong with *text*, where a topic's name belongs."""
+    if not text:
+        return _invalid("the topic expression has an empty name")
+    why = "has several colons" if text.count(":") > 1 else ""
+    for part in "" if why else text.split(":"):
+        if not part:
+            why = "has nothing before or behind its colon"
+        elif part.startswith("."):
+            why = "begins with a dot"
+        elif wrong := _NO_NAME.search(part):
+            why = "has a space" if wrong[0].isspace() else f"has the character {quoted(wrong[0])}"
+    return _invalid(f"{quoted(text)} is not a topic name (it {why or 'cannot be one'})")
 
 
 def _declared(prefix: str, namespaces: Mapping[str, str]) -> str:
-    """The namespace of a wildcard's prefix.
-
-    A wildcard with an undeclared prefix cannot be a literal name, and would never match.
-    """
-    namespace = namespaces.get(prefix) if prefix else None
+    namespace = (namespaces.get(prefix) or KNOWN_PREFIXES.get(prefix)) if prefix else None
     if not namespace:
-        raise _invalid("the topic expression has an undeclared prefix")
+        raise _invalid(f"the prefix {quoted(prefix)} of the topic expression is not declared")
     return _namespace(namespace)
 
 

@@ -80,8 +80,6 @@ def parse_clark(text: str) -> Topic:
 def topic_text(topic: Topic, prefixes: Mapping[str, str]) -> str:
     """Write *topic* as a Concrete topic expression, ``p:a/b``.
 
-    A literal name that a peer wrote with a colon (``ihe:FullDocumentEntry``) goes back as it came.
-
     Args:
         prefixes: The prefix of each namespace, by URI.
 

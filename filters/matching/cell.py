@@ -80,6 +80,9 @@ class Inmate:
 
     def __init__(self) -> None:
         self._kept = Kept(KEPT)
+        self._document = b""
+        self._root: etree._Element | None = None
+        """Of the last document, about which more than one may ask in turn."""
 
     def serve(self) -> bool:
         """Answer one request; whether there was one."""
@@ -91,7 +94,9 @@ class Inmate:
         if document is None or text is None:
             return False
         compiled = [self._compiled(*key) for key in json.loads(text)]
-        root = parse_own(document)
+        if self._root is None or document != self._document:
+            self._document, self._root = document, parse_own(document)
+        root = self._root
         order = range(len(compiled)) if in_order else _cheapest_first(root, compiled)
         _write(ANSWER.pack(ORDER, len(order)) + struct.pack(f"!{len(order)}I", *order))
         for index in order:

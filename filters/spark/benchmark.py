@@ -232,8 +232,9 @@ def _measure(
     )
     shared = spark.sparkContext.broadcast(few)
     for partitions in plan.partitions:
+        parts = f"{partitions} partition{'' if partitions == 1 else 's'}"
         if partitions > len(few.messages):
-            progress.step(f"{case.name} {engine}: too few messages for {partitions} partitions")
+            progress.step(f"{case.name} {engine}: too few messages for {parts}")
             continue
         rows = timed(
             spark, few, shared, engine=engine, partitions=partitions, repetitions=plan.repetitions
@@ -242,9 +243,7 @@ def _measure(
             {"kind": "match", "partitions": partitions, **context, **row.asDict()} for row in rows
         ]
         spent = sum(row["cpu_ns"] for row in rows) / sum(row["messages"] for row in rows)
-        progress.step(
-            f"{case.name} {engine}, {partitions} partitions: {spent / 1000:,.1f} us a message"
-        )
+        progress.step(f"{case.name} {engine}, {parts}: {spent / 1000:,.1f} us/message")
     shared.unpersist()
 
 

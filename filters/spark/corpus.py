@@ -11,6 +11,7 @@ from typing import Any
 from lxml import etree
 
 from filters.documents import parse_document
+from filters.extras import how_to_install
 from filters.reasons import FilterError
 
 MAX_LINE = 8 * 2**20
@@ -105,7 +106,8 @@ def _documents(path: Path) -> Iterator[bytes]:
         raise CorpusError(f"{path}: {error.strerror or error}") from error
     except ImportError as error:
         raise CorpusError(
-            f"{path}: Parquet needs {error.name}: pip install 'dragoman[spark]'"
+            f"{path}: Parquet needs {error.name}, which is not installed:"
+            f" {how_to_install('archive')}"
         ) from error
     except _NoColumn as error:
         raise _NoMessages(f"{path}: {error}") from error

@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from filters.extras import how_to_install
+
 LOCAL = "local[*]"
 
 _DEFAULTS = {
@@ -46,8 +48,7 @@ def require_spark() -> None:
     missing = [name for name in ("pyspark", "pandas", "pyarrow") if not _is_installed(name)]
     if missing:
         raise SparkUnavailable(
-            f"this needs {' and '.join(missing)}: pip install 'dragoman[spark]' installs what"
-            " Spark wants"
+            f"this needs {' and '.join(missing)}, which is not installed: {how_to_install('spark')}"
         )
     if _java() is None:
         home = os.environ.get("JAVA_HOME")

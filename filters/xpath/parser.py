@@ -8,7 +8,7 @@ Recursion is bounded by the nesting of brackets and the levels of precedence, no
 """
 
 from filters.filter import Expression, Namespaces
-from filters.reasons import FilterError, Reason
+from filters.reasons import FilterError, Reason, quoted
 from filters.xpath.functions import FUNCTIONS, NODE_SET, NUMBER
 from filters.xpath.limits import DEFAULT_LIMITS, XPathLimits
 from filters.xpath.syntax import (
@@ -27,7 +27,7 @@ from filters.xpath.syntax import (
     Span,
     Step,
 )
-from filters.xpath.tokens import costly, invalid, tokenize
+from filters.xpath.tokens import costly, invalid, place, tokenize
 
 XML_PREFIX = "xml"
 """The one prefix that is in scope everywhere (Namespaces in XML 1.0, section 3)."""
@@ -270,7 +270,7 @@ class _Parser:
             self._at = first + 1
         elif words[first + 1] == "::":
             if word not in AXES:
-                raise invalid("the expression has an axis that is none of XPath 1.0", word)
+                raise self._names("an axis that XPath 1.0 does not have", word, self._at)
             axis = word
             self._at = first + 2
         elif word == "." or word == "..":
@@ -296,7 +296,7 @@ class _Parser:
             return NameTest("", word)
         namespace = self._prefixes.get(prefix)
         if not namespace:
-            text = "the expression has an undeclared prefix"
+            text = f"the prefix {quoted(prefix)} of the expression is not declared{self._place(at)}"
             raise UndeclaredPrefix(Reason.FILTER_INVALID, text, value=prefix)
         return NameTest(namespace, None if local == "*" else local)
 
@@ -323,9 +323,10 @@ class _Parser:
     def _call(self, name: str) -> Call:
         function = FUNCTIONS.get(name)
         if function is None:
-            raise invalid("the expression has a function outside the XPath 1.0 core library", name)
+            what = "a function outside the XPath 1.0 core library"
+            raise self._names(what, name, self._at)
         if name in _CONTEXT_FUNCTIONS and not self._in_predicates:
-            raise invalid("the expression has a position outside a predicate", name)
+            raise self._names("a position outside a predicate", name, self._at)
         first = self._at
         self._at = first + 2
         arguments: list[Node] = []
@@ -339,9 +340,9 @@ class _Parser:
             self._count_operators(len(arguments) - 1)
         most = len(arguments) if function.most is None else function.most
         if not function.fewest <= len(arguments) <= most:
-            raise invalid("the expression has a function with the wrong arguments", name)
+            raise self._names("a function with the wrong arguments", name, first)
         if function.takes and not all(map(is_node_set, arguments)):
-            raise invalid("the expression has a function of a node-set without one", name)
+            raise self._names("a function of a node-set without one", name, first)
         return Call(name, tuple(arguments), self._span(first))
 
     def _enclosed(self, *closing: str) -> Node:
@@ -372,13 +373,23 @@ class _Parser:
     def _misplaced(self) -> FilterError:
         word = self._words[self._at]
         if not word:
-            return invalid("the expression ends too early")
+            return invalid(f"the expression ends too early{self._place(self._at)}")
         if word == "$":
-            return invalid("the expression has a variable, and none are bound")
+            where = self._place(self._at)
+            return invalid(f"the expression has a variable, and none are bound{where}")
         if word[0] not in _MARKS:
-            return invalid("the expression has a name where an operator belongs", word)
+            return self._names("a name where an operator belongs", word, self._at)
         start = self._ends[self._at] - len(word)
-        return invalid("the expression is not XPath 1.0", self._text[start:])
+        return invalid(f"the expression is not XPath 1.0{place(start)}", self._text[start:])
+
+    def _names(self, what: str, name: str, at: int) -> FilterError:
+        """An error about *name*, which is word *at*."""
+        text = f"the expression has {what}: {quoted(name)}{self._place(at)}"
+        return invalid(text, name)
+
+    def _place(self, at: int) -> str:
+        """Where word *at* begins."""
+        return place(self._ends[at] - len(self._words[at]))
 
 
 def _too_many() -> FilterError:

@@ -47,7 +47,8 @@ def tokenize(text: str, limits: XPathLimits = DEFAULT_LIMITS) -> Tokens:
     ends = list(accumulate(map(len, words)))
     end = ends[-1] if ends else 0
     if end != len(text) and end != len(text.rstrip(BLANKS)):
-        raise invalid("the expression is not XPath 1.0", _behind_tokens(text))
+        rest = _behind_tokens(text)
+        raise invalid(f"the expression is not XPath 1.0{place(len(text) - len(rest))}", rest)
     if not text.isprintable() and _NO_CHARACTER.search(text):
         raise invalid("the expression has a character that XML does not allow")
     if not words:
@@ -64,6 +65,11 @@ def _behind_tokens(text: str) -> str:
     while found := _TOKEN.match(text, at):
         at = found.end()
     return text[at:].lstrip(BLANKS)
+
+
+def place(offset: int) -> str:
+    """The end of a sentence about what stands behind *offset* characters."""
+    return f", at character {offset + 1}"
 
 
 def invalid(text: str, value: str = "") -> FilterError:

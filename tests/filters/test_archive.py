@@ -41,9 +41,7 @@ HAS_PYARROW = importlib.util.find_spec("pyarrow") is not None
 SUFFIXES = [
     pytest.param(
         PARQUET,
-        marks=pytest.mark.skipif(
-            not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]"
-        ),
+        marks=pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: spark"),
     ),
     JSON_LINES,
 ]
@@ -127,7 +125,7 @@ def test_json_lines_are_what_they_are_said_to_be(archive: Path) -> None:
     assert list(json.loads(line)) == list(SCHEMA)
 
 
-@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]")
+@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: spark")
 def test_parquet_has_the_schema(archive: Path) -> None:
     from pyarrow import parquet
 
@@ -227,7 +225,7 @@ def test_of_parquet_without_an_end_nothing_is_kept(archive: Path) -> None:
     assert files(archive) == []
 
 
-@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]")
+@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: spark")
 def test_parquet_that_lacks_its_name_alone_gets_it(archive: Path) -> None:
     file = writer(archive, PARQUET)
     file.append(ROWS[1])
@@ -293,7 +291,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]")
+@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: spark")
 @pytest.mark.parametrize(("columns", "said"), FOREIGN)
 def test_parquet_that_others_wrote(
     tmp_path: Path, columns: dict[str, list[object] | None], said: str | None
@@ -319,7 +317,7 @@ def test_parquet_that_others_wrote(
     assert said in str(raised.value)
 
 
-@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: dragoman[spark]")
+@pytest.mark.skipif(not HAS_PYARROW, reason="pyarrow is not installed: spark")
 def test_a_null_where_there_is_none(tmp_path: Path) -> None:
     import pyarrow
     from pyarrow import parquet

@@ -1,6 +1,6 @@
 import random
 import sys
-import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -24,8 +24,11 @@ from filters import (
     compile,
 )
 from filters.dialects import ACTION_DPWS_1_1, TOPIC_CONCRETE, TOPIC_FULL, TOPIC_IBM_SIMPLE
+from filters.matching.jail import Jail, Question, judge
+from filters.matching.verification import Verifier
 from filters.topic_index import CACHED_TOPICS
 from tests.filters.corpus import forwarding_filters, messages
+from tests.pace import pace
 
 NAMESPACES = (("t", "urn:t"), ("u", "urn:u"))
 
@@ -301,26 +304,25 @@ def test_ten_thousand_identical_filters_are_one() -> None:
     for key in range(10_000):
         set_.add(key, filter)
     event = Event(b"<r><a>1</a></r>", topic=Topic((Step("urn:t", "a"),)))
-    start = time.perf_counter()
     assert len(set_.match(event)) == 10_000
-    assert time.perf_counter() - start < 0.05
+    assert pace(lambda: set_.match(event), enough=10) < 10
 
 
-def test_published_filters_over_real_messages(shared: Path) -> None:
+def test_published_filters_over_real_messages(material: Path) -> None:
     """The verdicts are those of libxml2, one expression at a time (filtering, section 1)."""
-    filters = forwarding_filters(shared)
+    filters = forwarding_filters(material)
     set_ = FilterSet[int]()
     plain = []
     for key, (text, namespaces) in enumerate(filters):
         set_.add(key, Filter(contents=(Expression(text, namespaces=namespaces),)))
         plain.append(etree.XPath(text, namespaces=dict(namespaces), regexp=False))
     hits = 0
-    for octets in messages(shared, "winevent", every=60):
+    for octets in messages(material, "winevent", every=60):
         root = etree.fromstring(octets)
         expected = [key for key, one in enumerate(plain) if one(root)]
         assert sorted(set_.match(Event(octets))) == expected
         hits += len(expected)
-    assert hits > 5_000
+    assert hits > 100
 
 
 @pytest.mark.parametrize("engine", [None, "reference"])
@@ -352,3 +354,58 @@ def test_replacing_filters_takes_no_memory() -> None:
     for number in range(5_000):
         filters.add(number % 2_000, Filter(contents=(Expression(f"/a[b='{number}']"),)))
     assert sys.getsizeof(filters._places) == before
+
+
+def doubtful(number: int) -> Filter:
+    """One that libxml2 decides, differently from all others."""
+    return Filter(contents=(Expression(f"count(//b) = {number} or string-length(/a) > {number}"),))
+
+
+def test_each_share_has_time_of_its_own() -> None:
+    """Who has many filters to be verified uses up nobody else's time."""
+    filters: FilterSet[tuple[str, int]] = FilterSet(share_of=lambda key: key[0])
+    filters._verifier = Verifier(seconds=1e9, seconds_of_share=1e-9)  # One each.
+    for number in range(10):
+        filters.add(("many", number), doubtful(number))
+    filters.add(("one", 0), doubtful(99))
+    filters.add(("many", 100), doubtful(100))
+    filters.add(("joint", 0), doubtful(100))  # It pays where its fellow cannot.
+    matching = filters.begin(Event(b"<a><b>x</b></a>"))
+    waiting = sorted(key for deferred in matching.deferred for key in deferred.keys)
+    assert waiting == [("many", number) for number in range(1, 10)]
+
+
+@pytest.mark.parametrize("order", [("many", "other"), ("other", "many")])
+@pytest.mark.parametrize("first", ["many", "other"])
+def test_who_has_no_time_leaves_the_same_expression_to_others(
+    first: str, order: tuple[str, str]
+) -> None:
+    """Filters of several parts may have one in common, and be looked at one after the other."""
+    filters: FilterSet[tuple[str, int]] = FilterSet(share_of=lambda key: key[0])
+    filters._verifier = Verifier(seconds=1e9, seconds_of_share=1e-9)  # One each.
+    topics = {"many": "a", "other": "a|b"} if first == "many" else {"many": "a|b", "other": "a"}
+    filters.add(("many", 0), doubtful(99))
+    for share in order:
+        topic = Expression(topics[share], TOPIC_FULL)
+        filters.add((share, 1), Filter(topics=(topic,), contents=doubtful(100).contents))
+    matching = filters.begin(Event(b"<a><b>x</b></a>", topic=Topic((Step(None, "a"),))))
+    waiting = {key for deferred in matching.deferred for key in deferred.keys}
+    assert not waiting & {("other", 1)}
+
+
+def test_what_is_deferred_is_asked_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One round trip a filter took 480 ms a message for 1,400 filters."""
+    filters: FilterSet[int] = FilterSet()
+    filters._verifier = Verifier(visits=0)
+    for number in range(200):
+        filters.add(number, doubtful(number))
+    asked: list[int] = []
+
+    def counting(jail: Jail, questions: Sequence[Question]) -> list[bool | None]:
+        asked.append(len(questions))
+        return judge(jail, questions)
+
+    monkeypatch.setattr("filters.matching.verification.judge", counting)
+    event = Event(b"<a><b>x</b></a>")
+    assert sorted(filters.match(event)) == [0, 1]
+    assert asked == [200]

@@ -1,9 +1,10 @@
-import time
+import itertools
 
 import pytest
 
 from filters import (
     DEFAULT_TOPIC,
+    KNOWN_PREFIXES,
     Expression,
     FilterError,
     Reason,
@@ -25,6 +26,7 @@ from filters.dialects import (
     TOPIC_WSO2,
     XPATH_1_0,
 )
+from tests.pace import pace
 
 NAMESPACES = (("", "urn:default"), ("t", "urn:t"), ("u", "urn:u"))
 
@@ -189,7 +191,7 @@ def test_grammar(dialect: str, text: str, valid: bool) -> None:
     with pytest.raises(FilterError) as caught:
         pattern(text, dialect)
     assert caught.value.reason is Reason.TOPIC_INVALID
-    assert not text.strip() or text.strip() not in caught.value.text
+    assert len(caught.value.text) < 200
 
 
 SPELT = [
@@ -236,20 +238,60 @@ def test_unknown_dialect(dialect: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["ihe:FullDocumentEntry", "a:b:c", "t:b:c", "x:1", "ihe:FullDocumentEntry/child"]
+    ("text", "known"),
+    [
+        ("ihe:FullDocumentEntry", (Step("urn:ihe:iti:dsub:2009", "FullDocumentEntry"),)),
+        ("tns1:A/B", (Step("http://www.onvif.org/ver10/topics", "A"), Step(None, "B"))),
+        (
+            "tns1:A/tnsaxis:B",
+            (
+                Step("http://www.onvif.org/ver10/topics", "A"),
+                Step("http://www.axis.com/2009/event/topics", "B"),
+            ),
+        ),
+    ],
 )
-def test_an_undeclared_prefix_is_part_of_a_literal_name(text: str) -> None:
-    root, *children = text.split("/")
-    literal = Topic((Step(None, root), *(Step(None, child) for child in children)))
-    assert parse_topics(text, TOPIC_CONCRETE, NAMESPACES) == (literal,)
-    assert pattern(text).matches(literal)
-    assert not pattern(text).matches(Topic((Step(None, root.partition(":")[2]),)))
-
-
-def test_an_undeclared_prefix_of_a_child() -> None:
-    assert parse_topics("t:a/x:b", "", NAMESPACES) == (
-        Topic((Step("urn:t", "a"), Step(None, "x:b"))),
+@pytest.mark.parametrize("dialect", [TOPIC_CONCRETE, TOPIC_FULL, TOPIC_CONCRETE_SET])
+def test_a_prefix_that_everybody_knows_needs_no_declaration(
+    text: str, known: tuple[Step, ...], dialect: str
+) -> None:
+    """Half of the parties of IHE DSUB declare theirs, and half do not."""
+    declared = text.replace("ihe:", "i:").replace("tns1:", "o:").replace("tnsaxis:", "x:")
+    scope = (
+        ("i", KNOWN_PREFIXES["ihe"]),
+        ("o", KNOWN_PREFIXES["tns1"]),
+        ("x", KNOWN_PREFIXES["tnsaxis"]),
     )
+    for subscribed, published in itertools.product(((text, ()), (declared, scope)), repeat=2):
+        [topic] = parse_topics(published[0], TOPIC_CONCRETE, published[1])
+        assert topic == Topic(known)
+        assert parse_expression(Expression(subscribed[0], dialect, subscribed[1])).matches(topic)
+
+
+def test_a_declaration_wins_over_what_everybody_knows() -> None:
+    [topic] = parse_topics("ihe:A", TOPIC_CONCRETE, (("ihe", "urn:other"),))
+    assert topic == Topic((Step("urn:other", "A"),))
+
+
+@pytest.mark.parametrize(
+    "text", ["x:1", "a:b:c", "t:b:c", "t:a/x:b", "x:b/t:a", ":a", "t:", "a|x:b"]
+)
+def test_other_undeclared_prefixes_are_refused_on_both_sides(text: str) -> None:
+    """Who publishes with one names no topic: to take it would be to deliver to nobody, silently."""
+    for refused in (
+        lambda: parse_topics(text, TOPIC_CONCRETE, NAMESPACES),
+        lambda: pattern(text, TOPIC_FULL),
+    ):
+        with pytest.raises(FilterError) as caught:
+            refused()
+        assert caught.value.reason is Reason.TOPIC_INVALID
+
+
+def test_the_refusal_names_the_prefix() -> None:
+    with pytest.raises(
+        FilterError, match=r'^the prefix "x" of the topic expression is not declared$'
+    ):
+        pattern("t:a/x:b")
 
 
 @pytest.mark.parametrize(
@@ -377,11 +419,13 @@ def test_a_namespace_with_braces_is_no_uri() -> None:
 )
 def test_costly_expressions_are_refused_at_once(text: str) -> None:
     """Q06: over the limits of section 3."""
-    start = time.perf_counter()
-    with pytest.raises(FilterError) as caught:
-        pattern(text)
-    assert caught.value.reason is Reason.TOPIC_INVALID
-    assert time.perf_counter() - start < 0.01
+
+    def refused() -> None:
+        with pytest.raises(FilterError) as caught:
+            pattern(text)
+        assert caught.value.reason is Reason.TOPIC_INVALID
+
+    assert pace(refused, enough=2) < 2
 
 
 @pytest.mark.parametrize(
@@ -394,16 +438,12 @@ def test_costly_expressions_are_refused_at_once(text: str) -> None:
     ],
 )
 def test_matching_is_linear(text: str) -> None:
-    """Q06: < 1 ms, asserted at ten times that."""
+    """Q06: each in less than twice the time of a small piece of work."""
     compiled = pattern(text)
     deep = topic("t:a" + "/a" * 63 + "/z")
-    start = time.perf_counter()
-    for _ in range(10):
-        compiled.matches(deep)
-    assert (time.perf_counter() - start) / 10 < 0.01
-    start = time.perf_counter()
-    compiled.overlaps(pattern("t:*" + "//q" * 60 + "//."))
-    assert time.perf_counter() - start < 1
+    assert pace(lambda: [compiled.matches(deep) for _ in range(10)], enough=20) < 20
+    other = pattern("t:*" + "//q" * 60 + "//.")
+    assert pace(lambda: compiled.overlaps(other), enough=200) < 200
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def test_filters_are_valid_and_some_match(style: str) -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_filters_over_real_messages(style: str, shared: Path) -> None:
-    _some_match(style, list(corpus(shared, REAL[style], every=60)))
+def test_filters_over_real_messages(style: str, material: Path) -> None:
+    _some_match(style, list(corpus(material, REAL[style], every=60)))
 
 
 def _some_match(style: str, octets: list[bytes]) -> None:

@@ -116,15 +116,15 @@ def test_nothing_costs_more_than_its_bound(shape: str, elements: int, number: in
             assert seconds(text, root) <= most * VISIT * SLACK + CALL, (text, most)
 
 
-def test_published_filters_are_cheap_on_real_messages(shared: Path) -> None:
+def test_published_filters_are_cheap_on_real_messages(material: Path) -> None:
     trees = [
         parse(Expression(text, namespaces=namespaces))
-        for text, namespaces in forwarding_filters(shared)
+        for text, namespaces in forwarding_filters(material)
     ]
-    assert len(trees) >= 180
-    for family in families(shared):
+    assert len(trees) >= 24
+    for family in families(material):
         most = []
-        for message in messages(shared, family, every=100):
+        for message in messages(material, family, every=100):
             on = DocumentSize.of(parse_own(message))
             most += [bound(tree, on) for tree in trees]
         assert statistics.median(most) < VISITS / 10, family

@@ -114,22 +114,22 @@ def test_campaign() -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_corpus(engine: str, style: str, shared: Path) -> None:
+def test_corpus(engine: str, style: str, material: Path) -> None:
     """Over real messages, of all families for the style that asks for no certain one."""
-    families = ["winevent"] if style == "ev" else sorted(corpus.families(shared))
+    families = ["winevent"] if style == "ev" else sorted(corpus.families(material))
     for family in families:
-        documents = list(corpus.messages(shared, family))
+        documents = list(corpus.messages(material, family))
         documents = documents[:: max(1, len(documents) // 12)]
         texts = expressions(style, 150, 3, Vocabulary(documents))
         check(partial(make_index, engine), texts, documents, claims=False)
 
 
-def test_real_filters(engine: str, shared: Path) -> None:
+def test_real_filters(engine: str, material: Path) -> None:
     """Windows Event Forwarding subscriptions over Windows events."""
     texts = [
         Expression(text, namespaces=namespaces)
-        for text, namespaces in corpus.forwarding_filters(shared)
+        for text, namespaces in corpus.forwarding_filters(material)
     ]
-    documents = list(corpus.messages(shared, "winevent", every=200))
+    documents = list(corpus.messages(material, "winevent", every=200))
     tally = check(partial(make_index, engine), texts, documents, claims=engine == REFERENCE)
     assert tally.decided > tally.pairs * 0.95

@@ -16,6 +16,7 @@ from filters.matching.jail import Budget, Jail, JailUnavailable, judge
 from filters.xpath import compile_xpath, parse
 from tests.filters.matching.costly import SHAPES, Costly, document
 from tests.filters.matching.hostile import CUT_OFF, HARMLESS, REFUSED
+from tests.pace import unit
 
 LARGE = document("flat", 8_000)
 HOSTILE = "//*[../*[../*[../*]]]"
@@ -110,9 +111,12 @@ def test_harmless_expressions_get_their_verdicts(jail: Jail) -> None:
 def test_the_cheap_ones_do_not_pay_for_the_expensive(jail: Jail) -> None:
     texts = [HOSTILE, "//b", *(f"{HOSTILE} and {i}" for i in range(20)), "//c"]
     started = time.monotonic()
+    assert jail.evaluate(LARGE, expressions("1 and " + HOSTILE)) == [None]
+    alone = time.monotonic() - started
     verdicts = jail.evaluate(LARGE, expressions(*texts))
     assert verdicts == [None, True, *[None] * 20, False]
-    assert time.monotonic() - started < 5  # 21 times its own budget would be a second at least.
+    together = time.monotonic() - started - alone
+    assert together < 15 * alone, "each of the 21 had its own budget"
 
 
 def test_all_on_one_message_have_a_budget(strict: Jail) -> None:
@@ -219,7 +223,7 @@ def test_a_hundred_filters_cost_little_more_than_here(jail: Jail) -> None:
         started = time.perf_counter()
         assert not any(jail.evaluate(octets, asked))
         there.append(time.perf_counter() - started)
-    assert min(there) < 2 * min(here) + 0.02
+    assert min(there) < 2 * min(here) + 5 * unit()
 
 
 def test_an_expression_that_is_none_is_false(jail: Jail) -> None:

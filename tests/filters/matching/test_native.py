@@ -30,6 +30,7 @@ if note := engine_note():
 from filters.entries import Few, Several
 from filters.matching._kernel import Kernel, keys_of
 from filters.matching.native import NativeIndex
+from tests.pace import unit
 
 MAX_STATES = 20_000
 MAX_REMEMBERED = 2**14
@@ -452,7 +453,7 @@ def test_a_path_may_fill_the_automaton() -> None:
     root = parse_own(f"{opening}{'<x/><y/>' * 500}{closing}".encode())
     started = time.process_time()
     found = index.find(root)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 1000 * unit()
     assert len(found.true) == sum(
         names.index(second) > names.index(first) or names.index(second) < 100
         if names.index(first) >= 100
@@ -506,7 +507,7 @@ def test_large_documents_take_bounded_time() -> None:
     started = time.process_time()
     index.find(root)
     index.find(root)
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 1000 * unit()
 
 
 def test_comments_around_the_root() -> None:

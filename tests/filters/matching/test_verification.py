@@ -15,6 +15,7 @@ from filters.xpath import compile_xpath, parse
 from tests.filters.corpus import forwarding_filters, messages
 from tests.filters.matching.costly import SHAPES, Costly, document
 from tests.filters.matching.hostile import CUT_OFF, HARMLESS
+from tests.pace import unit
 
 SMALL = parse_own(document("flat", 20))
 
@@ -62,7 +63,7 @@ def test_nothing_holds_the_caller(elements: int) -> None:
             slowest = max(slowest, time.process_time() - started)
             decided += verdict is not None
     assert decided > 300
-    assert slowest < 0.05  # The promise is 0.3 of wall clock.
+    assert slowest < 20 * unit()
 
 
 def test_a_message_has_a_time() -> None:
@@ -107,16 +108,33 @@ def test_the_rest_is_evaluated_elsewhere() -> None:
     verifier = Verifier()
     documents = {PAYLOAD: document("flat", 3_000)}
     hostile = Expression("//*[../*[../*[../*]]]")
-    assert verifier.evaluate([Expression("//b"), Expression("//b[@x]")], documents) is True
-    assert verifier.evaluate([Expression("//b"), Expression("//c")], documents) is False
-    assert verifier.evaluate([Expression("//b"), hostile], documents) is None
+    asked = [[Expression("//b"), other] for other in map(Expression, ("//b[@x]", "//c"))]
+    asked.append([Expression("//b"), hostile])
+    questions = [(expressions, documents) for expressions in asked]
+    assert verifier.evaluate(questions) == [True, False, None]
 
 
-def test_published_filters_are_verified_on_the_spot(shared: Path) -> None:
+def test_a_share_has_a_part_of_the_time() -> None:
+    verifier = Verifier(seconds=1e9, seconds_of_share=0.001)
+    verification = verifier.begin(parse_own(document("flat", 300)))
+
+    def verdict(number: int, share: str | None) -> bool | None:
+        return verification.verdict(Expression(f"//b[. = 'no{number}']"), share)
+
+    verdicts = [verdict(number, "dear") for number in range(1_000)]
+    assert verdicts[0] is False
+    assert verdicts[-1] is None
+    assert not verification.has_time("dear")
+    assert verification.has_time("another")
+    assert verdict(-1, "another") is False
+    assert [verdict(number, None) for number in range(1_000)] == [False] * 1_000
+
+
+def test_published_filters_are_verified_on_the_spot(material: Path) -> None:
     verifier = Verifier()
-    rows = forwarding_filters(shared)
+    rows = forwarding_filters(material)
     asked = decided = 0
-    for message in messages(shared, "winevent", every=200):
+    for message in messages(material, "winevent", every=200):
         root = parse_own(message)
         for text, namespaces in rows:
             verdict = verifier.begin(root).verdict(Expression(text, namespaces=namespaces))

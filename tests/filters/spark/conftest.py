@@ -28,7 +28,7 @@ SMALL = {
 def require_spark_here() -> None:
     for name in ("pyspark", "pyarrow"):
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"{name} is not installed (the extra dragoman[spark])")
+            pytest.skip(f"{name} is not installed (the extra spark)")
     if shutil.which("java") is None:
         pytest.skip("there is no java in PATH")
 

@@ -279,15 +279,15 @@ def test_a_deep_tree_in_a_small_thread() -> None:
     assert len(done) == len(texts)
 
 
-def test_published_filters(shared: FilePath) -> None:
+def test_published_filters(material: FilePath) -> None:
     documents = [
         etree.fromstring(message)
-        for family in families(shared)
-        for message in messages(shared, family, every=1500)
+        for family in families(material)
+        for message in messages(material, family, every=1500)
     ]
-    assert len(documents) > 15
+    assert len(documents) >= 3
     matched = 0
-    for text, namespaces in forwarding_filters(shared):
+    for text, namespaces in forwarding_filters(material):
         node = parse(Expression(text, namespaces=namespaces))
         again = unparse(node, namespaces)
         assert parse(Expression(again, namespaces=namespaces)) == node

@@ -1,0 +1,38 @@
+"""Extras: libraries that a part of Dragoman needs and an installation may lack."""
+
+import importlib.util
+import shlex
+import sys
+from importlib import metadata
+from pathlib import Path
+
+_MARK = "; extra == "
+
+
+def how_to_install(extra: str) -> str:
+    """What to do about a library of *extra* that is missing here, to follow a colon in a message.
+
+    It is a command for the very environment that runs, with the libraries that Dragoman's own
+    metadata asks for; where pip is missing, as in a container image, it is words.
+    """
+    wanted = _requirements(extra)
+    if not wanted or importlib.util.find_spec("pip") is None:
+        return f"install Dragoman with its extra {extra}"
+    python = shlex.quote(_python())
+    return f"{python} -m pip install {' '.join(map(shlex.quote, wanted))}"
+
+
+def _requirements(extra: str) -> list[str]:
+    """The requirements that *extra* adds, as pip takes them."""
+    try:
+        every = metadata.requires("dragoman") or []
+    except metadata.PackageNotFoundError:  # A copy of the sources, not installed.
+        return []
+    marks = {f"{_MARK}{quote}{extra}{quote}" for quote in "'\""}
+    return [text[: -len(mark)] for text in every for mark in marks if text.endswith(mark)]
+
+
+def _python() -> str:
+    """The interpreter that runs, as one types it in this folder."""
+    path = Path(sys.executable)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
