@@ -273,6 +273,18 @@ def _mark(block: bytes) -> bytes:
     return block[: name.end()] + mark + block[name.end() :]
 
 
+def key_parameter(key: str, wsa: Wsa, *, named: bool = False) -> bytes:
+    """The reference parameter that names one of our resources by its *key*.
+
+    The address of each has the key too, and either suffices. Up to WS-Addressing 2004/08 it is
+    ``wse:Identifier``. A peer marks what it echoes of a 1.0 reference with an attribute, which the
+    schema of ``wse:Identifier`` forbids (sdc11073 refuses to send it); so there it is of a
+    namespace of ours, unless the peer looks for it by that name (*named*).
+    """
+    namespace = names.WSE_2004_08 if named or wsa is not Wsa.V2005_08 else names.DRAGOMAN_REFERENCE
+    return f'<k:Identifier xmlns:k="{namespace}">urn:uuid:{key}</k:Identifier>'.encode()
+
+
 def write_headers(
     wsa: Wsa | None,
     *,

@@ -16,6 +16,7 @@ from mediation.errors import MediationError
 from mediation.filtering import TOPIC_HEADER_NAMESPACES
 from mediation.model import EndpointReference
 from mediation.notification import NOTIFY_ACTION, read_payload, read_topics
+from mediation.payloads import is_ours, payload_of
 from mediation.rendering import payload_action
 from mediation.requests import Operation
 from mediation.soap import (
@@ -407,14 +408,18 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
         status = texts.get("Status") or texts.get("Code", "")
         word = status.replace(":", "/").rpartition("/")[2]
         return Ended(word, texts.get("Reason", ""))
+    ours = is_ours(octets)
     if local_name(first) == "Notify" and namespace_of(first) in TOPIC_HEADER_NAMESPACES:
-        wrapped = (_wrapped(message, action, message_id) for message in elements(first))
+        wrapped = (_wrapped(message, action, message_id, ours) for message in elements(first))
         return _within(room, chain.from_iterable(wrapped))
     topic = None
     for block in envelope.headers:
         if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES:
             topic = _received_topic(block)
-    bare = (Received(topic, octets_of(child), action, message_id) for child in envelope.body)
+    bare = (
+        Received(topic, payload_of(child, in_ours=ours), action, message_id)
+        for child in envelope.body
+    )
     return _within(room, bare)
 
 
@@ -438,7 +443,9 @@ def _received_topic(element: etree._Element) -> Topic | None:
         return None
 
 
-def _wrapped(message: etree._Element, action: str | None, message_id: str | None) -> list[Received]:
+def _wrapped(
+    message: etree._Element, action: str | None, message_id: str | None, ours: bool
+) -> list[Received]:
     topic, reference, payload = None, None, None
     for child in elements(message):
         match local_name(child):
@@ -450,7 +457,7 @@ def _wrapped(message: etree._Element, action: str | None, message_id: str | None
                 except Refused:
                     reference = None
             case "Message":
-                payload = read_payload(child)
+                payload = read_payload(child, in_ours=ours)
     if payload is None:
         return []
     return [Received(topic, payload, action, message_id, reference)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lxml import etree
 
-from filters import DocumentLimits, Reason, Refused, Topic, parse_document
+from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quoted
 from filters.documents import DEFAULT_LIMITS
 from mediation import names
 from mediation.addressing import (
@@ -28,15 +28,22 @@ from mediation.eventing import WsEventing200408
 from mediation.filtering import TOPIC_HEADER_NAMESPACES
 from mediation.layout import Layout, layout_of
 from mediation.make_connection import MakeConnection11
+from mediation.management import Management, check_headers
 from mediation.message_box import BOX_NAMES, MessageBox2004, MessageBox2011, box_named_in
+from mediation.messenger import Messenger
 from mediation.model import EndpointReference
 from mediation.notification import (
     NOTIFY_ACTIONS,
+    TRANSIENT_ATTRIBUTES,
     WsNotification13,
     check_number,
     numbered,
     read_topics,
+    with_topic_headers,
+    written_topic_header,
 )
+from mediation.onvif_device import OnvifDevice
+from mediation.payloads import payload_of
 from mediation.requests import (
     Context,
     Incoming,
@@ -70,6 +77,9 @@ CODECS: dict[Version, Codec] = {
         MessageBox2011(),
         MessageBox2004(),
         MakeConnection11(),
+        Messenger(),
+        Management(),
+        OnvifDevice(),
     )
 }
 _BY_NAMESPACE = {namespace: codec for codec in CODECS.values() for namespace in codec.namespaces}
@@ -89,9 +99,8 @@ _PROTOCOLS = frozenset(
 
 _SOAPS = frozenset(soap.value for soap in Soap)
 _MARKS = frozenset(f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa)
-_SOAP_ATTRIBUTES = frozenset(
-    f"{{{soap}}}{name}" for soap in _SOAPS for name in ("mustUnderstand", "actor", "role", "relay")
-)
+_REGISTER_PUBLISHER = f"{{{names.WSN_BR_1_3}}}RegisterPublisher"
+_OFFERED = "; ".join(version.title for version in CODECS)
 
 _NAMING = frozenset({"Identifier", "SubscriptionReference", *BOX_NAMES})
 """Local names of the elements of a request that may name what it is about."""
@@ -135,9 +144,15 @@ def read(
         except MediationError:
             headers = first_message_id(envelope, layout.wsa)
             raise
+        found = _BY_NAMESPACE.get(name[1:].rpartition("}")[0]) if name else None
+        version = found.version if found is not None else None
         codec, operation = _detect(name, headers.action)
         version = codec.version if codec is not None else None
         check_understood(envelope, layout.strange)
+        if names.WSMAN in namespaces:
+            check_headers(envelope)
+        if codec is None and _is_messenger(headers.action or arrival.http_action):
+            version = Version.MESSENGER
         context = Context(soap, headers, version, operation, name, namespaces)
         if codec is None:
             event = _read_event(envelope, layout, context, arrival)
@@ -215,20 +230,40 @@ def _detect(name: str, action: str | None) -> tuple[Codec | None, Operation]:
     if namespace in _SOAPS:
         raise MediationError(Reason.ACTION_UNSUPPORTED, "A fault is not a request.")
     found = _BY_NAMESPACE.get(namespace)
-    if found is not None:
-        operation = found.operation(name)
-        if operation is None:
-            raise MediationError(
-                Reason.ACTION_UNSUPPORTED, "The body's element is no request of its specification."
-            )
+    operation = found.operation(name) if found is not None else None
+    if found is not None and operation is not None:
         return found, operation
-    if namespace in names.KNOWN_ELSEWHERE or namespace.endswith("/ws-evt"):
+    specification = names.KNOWN_ELSEWHERE.get(namespace)
+    if specification is None and namespace.endswith("/ws-evt"):
+        specification = "This version of WS-Eventing"
+    if specification is not None:
+        raise _not_offered(name, specification)
+    if found is not None:
         raise MediationError(
             Reason.ACTION_UNSUPPORTED,
-            "The specification of the body's element is not offered: "
-            "WS-Eventing 2004/08 and WS-BaseNotification 1.3 are.",
+            f"{_shown(name)} is not implemented: no request of {found.version.title}.",
         )
     return None, Operation.PUBLISH
+
+
+def _not_offered(name: str, specification: str) -> MediationError:
+    if name == _REGISTER_PUBLISHER:
+        return MediationError(
+            Reason.PUBLISHER_REGISTRATION,
+            f"Publishers are not registered: {specification} is not offered. Publish with Notify.",
+        )
+    return MediationError(
+        Reason.ACTION_UNSUPPORTED,
+        f"{specification} is not offered ({_shown(name)} was asked for). Offered: {_OFFERED}.",
+    )
+
+
+def _shown(name: str) -> str:
+    return quoted(name.rpartition("}")[2])
+
+
+def _is_messenger(action: str | None) -> bool:
+    return action == names.WSE_NOTIFICATION
 
 
 def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: Arrival) -> Publish:
@@ -241,11 +276,14 @@ def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: A
     topics = _header_topics(envelope, layout)
     check_number(len(envelope.body) * len(topics))
     events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
-        (topic or arrival.url_topic, octets_of(child), None)
-        for child in envelope.body
+        (topic or arrival.url_topic, payload, None)
+        for payload in map(payload_of, envelope.body)
         for topic in topics
     ]
+    element = None if layout.topic is None else envelope.headers[layout.topic]
+    written = written_topic_header(element, topics)
     notifications = numbered(events, action, context, arrival, kept)
+    notifications = with_topic_headers(notifications, [written] * len(events))
     return Publish(attach(notifications, arrival.attachments))
 
 
@@ -268,7 +306,7 @@ def _kept_headers(envelope: Envelope, layout: Layout) -> tuple[bytes, ...]:
     for block in envelope.headers:
         if namespace_of(block) in _PROTOCOLS or not _MARKS.isdisjoint(block.keys()):
             continue
-        for attribute in _SOAP_ATTRIBUTES.intersection(block.keys()):
+        for attribute in TRANSIENT_ATTRIBUTES.intersection(block.keys()):
             del block.attrib[attribute]
         kept.append(octets_of(block))
     if sum(map(len, kept)) > MAX_HEADER_OCTETS:

@@ -5,9 +5,15 @@ from enum import Enum
 
 from lxml import etree
 
-from filters import EVERYTHING, Filter, Reason
+from filters import EVERYTHING, Filter, Reason, dialects, quoted
 from mediation import names
-from mediation.addressing import read_epr, reference_headers, write_epr, write_headers
+from mediation.addressing import (
+    key_parameter,
+    read_epr,
+    reference_headers,
+    write_epr,
+    write_headers,
+)
 from mediation.codec import Answer, Arrival
 from mediation.errors import MediationError
 from mediation.expiry import (
@@ -15,9 +21,12 @@ from mediation.expiry import (
     Expiry,
     format_duration,
     format_milliseconds,
+    is_milliseconds,
     parse_expiry,
 )
 from mediation.filtering import read_wse_filter, topic_expression
+from mediation.management import check_subscribe
+from mediation.messenger import is_messenger
 from mediation.model import EndpointReference, Subscription
 from mediation.requests import (
     Context,
@@ -31,7 +40,7 @@ from mediation.requests import (
     Unsubscribe,
 )
 from mediation.soap import elements, local_name, namespace_of, text_of, write_envelope, xml_text
-from mediation.versions import Version, Wsa
+from mediation.versions import Soap, Version, Wsa
 
 NAMESPACE = names.WSE_2004_08
 
@@ -99,14 +108,14 @@ class WsEventing200408:
 
 
 def manager_reference(subscription: Subscription) -> EndpointReference:
-    """The manager's endpoint reference, in the version of the subscriber's own references:
-    the key is in the path and in ``wse:Identifier``, and either suffices."""
-    identifier = (
-        f'<wse:Identifier xmlns:wse="{NAMESPACE}">urn:uuid:{subscription.key}</wse:Identifier>'
-    )
-    return EndpointReference(
-        subscription.manager, subscription.consumer.wsa, parameters=(identifier.encode(),)
-    )
+    """The manager's endpoint reference, in the version of the subscriber's own references.
+
+    WS-Messenger's clients take nothing but ``wse:Identifier``, which they echo without a mark.
+    """
+    wsa, spec = subscription.consumer.wsa, subscription.spec
+    named = is_messenger(spec.version, spec.soap, subscription.policy.dialect)
+    parameter = key_parameter(subscription.key, wsa, named=named)
+    return EndpointReference(subscription.manager, wsa, parameters=(parameter,))
 
 
 def write_subscription_end(
@@ -152,8 +161,12 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
     mode = (delivery.get("Mode") or "").strip()
     if mode not in ("", names.WSE_PUSH):
         raise MediationError(
-            Reason.DELIVERY_MODE, "Only Push is offered.", names=(names.WSE_PUSH,), value=mode[:200]
+            Reason.DELIVERY_MODE,
+            f"The mode {quoted(mode)} is not offered",
+            names=(names.WSE_PUSH,),
+            value=mode[:200],
         )
+    check_subscribe(element, delivery)
     notify_to = _children(delivery, "NotifyTo")
     if len(notify_to) != 1:
         raise MediationError(Reason.MESSAGE_INVALID, "Delivery has not exactly one NotifyTo.")
@@ -162,13 +175,17 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
     filter_ = _read_filter(element, context, context.wsa or consumer.wsa)
     if arrival.url_topic is not None and not filter_.topics:
         filter_ = Filter((topic_expression(arrival.url_topic),), filter_.contents, filter_.others)
+    expires = _child(element, "Expires")
+    dialect = filter_.topics[0].dialect if filter_.topics else None
+    if context.soap is Soap.V1_1 and expires is not None and is_milliseconds(text_of(expires)):
+        dialect = dialects.TOPIC_IBM_SIMPLE
     return Subscribe(
         consumer,
         filter_,
-        _read_expires(_child(element, "Expires")),
+        _read_expires(expires),
         None if end_to is None else read_epr(end_to, forged="drop"),
         raw=True,
-        dialect=filter_.topics[0].dialect if filter_.topics else None,
+        dialect=dialect,
     )
 
 

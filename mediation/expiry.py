@@ -154,6 +154,11 @@ def parse_expiry(text: str, *, milliseconds: bool = False) -> Expiry:
         ) from error
 
 
+def is_milliseconds(text: str) -> bool:
+    """Whether an expiration of WS-Eventing is a bare number, as WS-Messenger's clients write it."""
+    return _MILLISECONDS.fullmatch(text) is not None
+
+
 def format_seconds(moment: datetime) -> str:
     """UTC in whole seconds with a ``Z``: clients of WS-Notification read nothing else."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -68,6 +68,7 @@ def _wse(name: str, text: str, inner: str = "", code: Code = Code.SENDER) -> Fau
 
 
 _WSMC = f"{{{names.MAKE_CONNECTION_1_1}}}"
+_WSMAN = f"{{{names.WSMAN}}}"
 _ONVIF = f"{{{names.ONVIF_ERRORS}}}"
 
 
@@ -83,7 +84,7 @@ RECEIVER = Fault(Code.RECEIVER)
 
 _FILTER_UNAVAILABLE = _wse(
     "FilteringRequestedUnavailable",
-    "The requested filter dialect is not supported.",
+    "",
     "SupportedDialect",
 )
 _WSE_INVALID = _wse("InvalidMessage", "The message is not valid and cannot be processed.")
@@ -100,7 +101,7 @@ _BAD_PROPERTY = _wsrf(names.WSRF_RP, "InvalidResourcePropertyQNameFault")
 
 _Key = tuple[Reason, Operation | None, Family | None]
 
-WSE, WSN, MAILBOX = Family.WSE, Family.WSN, Family.MAILBOX
+WSE, WSN, MAILBOX, DEVICE = Family.WSE, Family.WSN, Family.MAILBOX, Family.DEVICE
 
 FAULTS: Mapping[_Key, Fault] = {
     # SOAP's own.
@@ -118,7 +119,7 @@ FAULTS: Mapping[_Key, Fault] = {
     (Reason.EXPIRY_TOO_LONG, None, WSE): _WSE_EXPIRATION,
     (Reason.DELIVERY_MODE, None, WSE): _wse(
         "DeliveryModeRequestedUnavailable",
-        "The requested delivery mode is not supported.",
+        "",
         "SupportedDeliveryMode",
     ),
     (Reason.FILTER_UNKNOWN, None, WSE): _FILTER_UNAVAILABLE,
@@ -130,6 +131,17 @@ FAULTS: Mapping[_Key, Fault] = {
     (Reason.TOPIC_UNSUPPORTED, None, WSE): _FILTER_UNAVAILABLE,
     (Reason.QUOTA, None, WSE): _WSE_UNABLE,
     (Reason.QUOTA, Operation.RENEW, WSE): _wse("UnableToRenew", "", code=Code.RECEIVER),
+    # WS-Management (DSP0226), section 14.6.
+    (Reason.FEATURE_UNSUPPORTED, None, None): Fault(
+        subcode=_WSMAN + "UnsupportedFeature",
+        text="The specified feature is not supported.",
+        detail=Detail.NAMES,
+        inner="FaultDetail",
+    ),
+    # WS-BrokeredNotification 1.3, section 4.3.
+    (Reason.PUBLISHER_REGISTRATION, None, None): Fault(
+        element=f"{{{names.WSN_BR_1_3}}}PublisherRegistrationFailedFault"
+    ),
     # WS-BaseNotification 1.3, sections 3 to 6.
     (Reason.MESSAGE_INVALID, Operation.SUBSCRIBE, WSN): _CREATION_FAILED,
     (Reason.EPR_INVALID, Operation.SUBSCRIBE, WSN): _CREATION_FAILED,
@@ -169,6 +181,9 @@ FAULTS: Mapping[_Key, Fault] = {
     # ONVIF Core, "Generic faults": an optional operation that is not offered.
     (Reason.ACTION_UNSUPPORTED, Operation.SEEK, WSN): Fault(
         Code.RECEIVER, f"{_ONVIF}ActionNotSupported", text="The action is not offered."
+    ),
+    (Reason.ACTION_UNSUPPORTED, None, DEVICE): Fault(
+        Code.RECEIVER, f"{_ONVIF}ActionNotSupported", text="Optional Action Not Implemented."
     ),
     (Reason.MAILBOX_FULL, None, None): RECEIVER,
     (Reason.MAILBOX_BUSY, None, None): RECEIVER,
@@ -285,10 +300,12 @@ def write_fault(
 def _action(fault: Fault, context: Context, addressing: bool) -> str:
     wsa = context.wsa or Wsa.V2005_08
     if not addressing and fault.element:
-        wsn = fault.element.startswith(f"{{{names.WSN_1_3}}}")
+        wsn = fault.element.startswith((f"{{{names.WSN_1_3}}}", f"{{{names.WSN_BR_1_3}}}"))
         return names.WSN_1_3_FAULT_ACTION if wsn else names.WSRF_FAULT_ACTION
     if fault.subcode.startswith(_WSMC):
         return names.MAKE_CONNECTION_1_1 + "/fault"
+    if fault.subcode.startswith(_WSMAN):
+        return names.WSMAN_FAULT_ACTION
     if names.WSMAN in context.header_namespaces:
         return f"{names.WSE_2004_08}/fault"
     own = fault.subcode and not fault.subcode.startswith(_ONVIF)
@@ -303,8 +320,10 @@ def _fault_1_1(fault: Fault, refused: Refused, now: datetime) -> str:
         code, declaration = _prefixed(fault.subcode)
     if fault.element:
         detail = _base_fault(fault, refused, now)
-    else:
-        detail = _selection_detail(refused) if fault.subcode.startswith(_WSMC) else ""
+    elif fault.subcode.startswith(_WSMC):
+        detail = _selection_detail(refused)
+    else:  # That of WS-Eventing is for SOAP 1.2 alone.
+        detail = _listed(fault, refused) if fault.subcode.startswith(_WSMAN) else ""
     return (
         f"<s:Fault><faultcode{declaration}>{code}</faultcode>"
         f"<faultstring>{xml_text(_text(fault, refused))}</faultstring>"
@@ -322,12 +341,7 @@ def _fault_1_2(fault: Fault, refused: Refused, now: datetime) -> str:
     elif fault.subcode.startswith(_WSMC):
         detail = _selection_detail(refused)
     elif fault.detail is Detail.NAMES:
-        detail = "".join(
-            f'<wse:{fault.inner} xmlns:wse="{names.WSE_2004_08}">{xml_text(name)}'
-            f"</wse:{fault.inner}>"
-            for name in refused.names[:MAX_NAMES]
-            if not name.startswith("{")  # Elements' names: what is listed here are URIs.
-        )
+        detail = _listed(fault, refused)
     else:
         detail = ""
     return _body_1_2(fault.code, subcode, _text(fault, refused), detail)
@@ -341,8 +355,25 @@ def _body_1_2(code: Code, subcode: str, text: str, detail: str) -> str:
     )
 
 
+_LISTING = frozenset({Reason.FILTER_DIALECT, Reason.TOPIC_DIALECT, Reason.DELIVERY_MODE})
+"""Reasons whose names are what might be asked for instead."""
+
+
+def _listed(fault: Fault, refused: Refused) -> str:
+    """The names of *refused*, each in an element of the namespace of the subcode."""
+    namespace = fault.subcode[1:].partition("}")[0]
+    return "".join(
+        f'<d:{fault.inner} xmlns:d="{namespace}">{xml_text(name)}</d:{fault.inner}>'
+        for name in refused.names[: 1 if fault.inner == "FaultDetail" else MAX_NAMES]
+        if not name.startswith("{")  # Elements' names: what is listed here are URIs.
+    )
+
+
 def _text(fault: Fault, refused: Refused) -> str:
-    return " ".join(filter(None, (fault.text, refused.text)))
+    text = " ".join(filter(None, (fault.text, refused.text)))
+    if refused.reason in _LISTING and refused.names:
+        text = f"{text.rstrip('.')}; offered: {', '.join(refused.names[:MAX_NAMES])}"
+    return text
 
 
 def _prefixed(name: str) -> tuple[str, str]:

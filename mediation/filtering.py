@@ -31,6 +31,8 @@ TOPIC_HEADER_NAMESPACES = frozenset(
     {*WSN_NAMESPACES, names.WSN_IBM, names.WSN_2004_06, names.SYNAPSE_TOPIC}
 )
 _ACTION_DIALECTS = frozenset({dialects.ACTION_DPWS_1_0, dialects.ACTION_DPWS_1_1})
+_SEPARATORS = frozenset(":/")
+"""What a name of a topic cannot hold in a path."""
 _TT = "http://www.onvif.org/ver10/schema"
 
 CHANGED_ONLY = Expression(
@@ -72,6 +74,10 @@ def read_topic_expression(element: etree._Element) -> Expression:
 
 def topic_expression(topic: Topic) -> Expression:
     """The expression that selects exactly *topic*."""
+    first = topic.steps[0]
+    if len(topic.steps) == 1 and not first.namespace and not _SEPARATORS.isdisjoint(first.name):
+        # Such a name, of WS-Messenger or of a broker, is no path; its dialect cuts at a colon.
+        return Expression(f":{first.name}", dialects.TOPIC_IBM_SIMPLE)
     uris = sorted({step.namespace for step in topic.steps if step.namespace})
     prefixes = {uri: f"t{number}" for number, uri in enumerate(uris)}
     return Expression(

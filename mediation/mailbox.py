@@ -16,6 +16,7 @@ from mediation.addressing import read_epr, write_epr
 from mediation.errors import MediationError
 from mediation.filtering import TOPIC_HEADER_NAMESPACES, WSN_NAMESPACES, dialect_of
 from mediation.layout import layout_of
+from mediation.payloads import payload_of
 from mediation.soap import (
     Envelope,
     elements,
@@ -114,7 +115,7 @@ def _messages(parts: Envelope) -> Iterator[bytes]:
         if namespace_of(child) not in _SPECIFICATIONS:
             yield (
                 f'<wsnt:NotificationMessage xmlns:wsnt="{WSNT}">{topic}<wsnt:Message>'
-                f"{octets_of(child).decode()}</wsnt:Message></wsnt:NotificationMessage>"
+                f"{payload_of(child).decode()}</wsnt:Message></wsnt:NotificationMessage>"
             ).encode()
 
 
@@ -154,10 +155,9 @@ def split(envelope: bytes) -> tuple[bytes, ...]:
 
 
 def body_child(envelope: bytes) -> bytes:
-    """The first child of the body, every namespace in scope declared on it; nothing where the
-    body is empty."""
+    """The first child of the body, as `payload_of`; nothing where the body is empty."""
     body = _read(envelope).body
-    return octets_of(body[0]) if body else b""
+    return payload_of(body[0]) if body else b""
 
 
 def message_id(envelope: bytes) -> str | None:

@@ -1,5 +1,5 @@
 """The values that carry everything between the floors. XML inside them is octets: UTF-8, one
-element, every namespace in scope declared on it."""
+element, with every namespace declared on it that it uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -53,7 +53,8 @@ class Notification:
 
     ``source`` names the publisher and scopes ``id``; the pair is the event's identity.
     ``topic`` None means that the publisher named none. ``time`` is when it was accepted;
-    ``expires`` None means never.
+    ``expires`` None means never. ``topic_header`` is the element in which a publisher of
+    WS-Messenger named the topic, which its consumers get as it is.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Notification:
     properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
     headers: tuple[bytes, ...] = ()
     attachments: tuple[Attachment, ...] = ()
+    topic_header: bytes | None = None
 
     @property
     def octets(self) -> int:

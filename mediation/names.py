@@ -1,5 +1,9 @@
 """Every namespace and action URI of the wire, in one place. Versions sit side by side."""
 
+from collections.abc import Mapping
+
+from filters import KNOWN_PREFIXES
+
 XML = "http://www.w3.org/XML/1998/namespace"
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 XSD = "http://www.w3.org/2001/XMLSchema"
@@ -27,6 +31,10 @@ WSE_PUSH = WSE_2004_08 + "/DeliveryModes/Push"
 WSE_ENDED_DELIVERY_FAILURE = WSE_2004_08 + "/DeliveryFailure"
 WSE_ENDED_SHUTTING_DOWN = WSE_2004_08 + "/SourceShuttingDown"
 WSE_ENDED_CANCELLING = WSE_2004_08 + "/SourceCancelling"
+WSE_NOTIFICATION = "http://org.apache.airavata/WseNotification"
+"""The action of WS-Messenger's publications through WS-Eventing."""
+MESSENGER_TOPICS = "http://tutorial.globus.org/auction"
+"""What WS-Messenger binds the prefix of a topic to that has no namespace."""
 WSE_FILTER_COMBINED = "http://docs.oasis-open.org/wsn"
 """WS-Messenger's filter dialect: a topic expression and a content expression as children."""
 
@@ -41,6 +49,7 @@ WSN_2004_06 = "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BaseNotification-1.
 WSN_IBM = "http://www.ibm.com/xmlns/stdwip/web-services/WS-BaseNotification"
 SYNAPSE_TOPIC = "http://apache.org/aip"
 ONVIF_EVENTS = "http://www.onvif.org/ver10/events/wsdl"
+ONVIF_DEVICE = "http://www.onvif.org/ver10/device/wsdl"
 ONVIF_TOPICS = "http://www.onvif.org/ver10/topics"
 ONVIF_SCHEMA = "http://www.onvif.org/ver10/schema"
 ONVIF_ERRORS = "http://www.onvif.org/ver10/error"
@@ -63,38 +72,83 @@ WSRF_RP_ACTIONS = "http://docs.oasis-open.org/wsrf/rpw-2/"
 WSRF_RL_ACTIONS = "http://docs.oasis-open.org/wsrf/rlw-2/"
 
 WSMAN = "http://schemas.dmtf.org/wbem/wsman/1/wsman.xsd"
+WSMAN_FAULT_ACTION = "http://schemas.dmtf.org/wbem/wsman/1/wsman/fault"
+WSMAN_FAULT_DETAIL = "http://schemas.dmtf.org/wbem/wsman/1/wsman/faultDetail/"
+WSMAN_IDENTITY = "http://schemas.dmtf.org/wbem/wsman/identity/1/wsmanidentity.xsd"
 
+WSAM = "http://www.w3.org/2007/05/addressing/metadata"
+WSA_FAULT_2004_08 = "http://schemas.xmlsoap.org/ws/2004/08/addressing/fault"
 WSDL = "http://schemas.xmlsoap.org/wsdl/"
 WSDL_SOAP_1_1 = WSDL + "soap/"
 WSDL_SOAP_1_2 = WSDL + "soap12/"
 WSDL_HTTP = "http://schemas.xmlsoap.org/soap/http"
 """The transport of SOAP over HTTP, in bindings of both versions."""
 
+DRAGOMAN_REFERENCE = "urn:dragoman:reference:1"
+"""Of the reference parameter that names one of our resources."""
 DRAGOMAN_DATA = "urn:dragoman:data:1"
 """Of the element that wraps content which is not one XML element."""
 
-KNOWN_ELSEWHERE: frozenset[str] = frozenset(
-    {
-        "http://schemas.xmlsoap.org/ws/2004/01/eventing",
-        "http://www.w3.org/2011/03/ws-evt",
-        "http://www.w3.org/2009/09/ws-evt",
-        "http://www.w3.org/2010/08/ws-evt",
-        WSN_2004_06,
-        "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BrokeredNotification-1.2-draft-01.xsd",
-        "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceProperties-1.2-draft-01.xsd",
-        "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceLifetime-1.2-draft-01.xsd",
-        WSN_IBM,
-        "http://www.ibm.com/xmlns/stdwip/web-services/WS-BrokeredNotification",
-        "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceProperties",
-        "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceLifetime",
-        WSN_BR_1_3,
-        WSMAN,
-        "http://schemas.xmlsoap.org/ws/2004/09/enumeration",
-        "http://schemas.xmlsoap.org/ws/2005/02/rm",
-        "http://docs.oasis-open.org/ws-rx/wsrm/200702",
-    }
-)
-"""Specifications whose operations are recognised and not offered: never taken for events."""
+_ONVIF_SERVICES = {
+    "ver10/media": "media",
+    "ver20/media": "media",
+    "ver20/ptz": "PTZ",
+    "ver20/imaging": "imaging",
+    "ver20/analytics": "analytics",
+    "ver10/deviceIO": "device I/O",
+    "ver10/recording": "recording",
+    "ver10/search": "recording search",
+    "ver10/replay": "replay",
+    "ver10/receiver": "receiver",
+    "ver10/display": "display",
+    "ver10/accesscontrol": "access control",
+    "ver10/doorcontrol": "door control",
+    "ver10/network": "discovery",
+}
 
-PREFERRED_PREFIXES: dict[str, str] = {ONVIF_TOPICS: "tns1"}
+KNOWN_ELSEWHERE: Mapping[str, str] = {
+    "http://schemas.xmlsoap.org/ws/2004/01/eventing": "WS-Eventing 2004/01",
+    "http://www.w3.org/2011/03/ws-evt": "WS-Eventing 2011/03",
+    "http://www.w3.org/2009/09/ws-evt": "WS-Eventing 2009/09",
+    "http://www.w3.org/2010/08/ws-evt": "WS-Eventing 2010/08",
+    WSN_2004_06: "WS-BaseNotification 1.2",
+    "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BrokeredNotification-1.2-draft-01.xsd": (
+        "WS-BrokeredNotification 1.2"
+    ),
+    "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceProperties-1.2-draft-01.xsd": (
+        "WS-ResourceProperties 1.2, draft 1"
+    ),
+    "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceLifetime-1.2-draft-01.xsd": (
+        "WS-ResourceLifetime 1.2, draft 1"
+    ),
+    WSN_IBM: "WS-BaseNotification 1.0",
+    "http://www.ibm.com/xmlns/stdwip/web-services/WS-BrokeredNotification": (
+        "WS-BrokeredNotification 1.0"
+    ),
+    "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceProperties": (
+        "WS-ResourceProperties 1.0"
+    ),
+    "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceLifetime": "WS-ResourceLifetime 1.0",
+    WSN_BR_1_3: "WS-BrokeredNotification 1.3",
+    WSMAN: "WS-Management",
+    "http://schemas.xmlsoap.org/ws/2005/06/management": "WS-Management, draft of 2005/06",
+    "http://schemas.xmlsoap.org/ws/2004/09/transfer": "WS-Transfer",
+    "http://www.w3.org/2011/03/ws-tra": "WS-Transfer 2011/03",
+    "http://schemas.xmlsoap.org/ws/2004/09/enumeration": "WS-Enumeration",
+    "http://schemas.xmlsoap.org/ws/2005/04/discovery": "WS-Discovery 2005/04",
+    "http://docs.oasis-open.org/ws-dd/ns/discovery/2009/01": "WS-Discovery 1.1",
+    "http://schemas.xmlsoap.org/ws/2004/09/mex": "WS-MetadataExchange",
+    "http://schemas.xmlsoap.org/ws/2005/02/rm": "WS-ReliableMessaging 1.0",
+    "http://docs.oasis-open.org/ws-rx/wsrm/200702": "WS-ReliableMessaging 1.1",
+    **{
+        f"http://www.onvif.org/{path}/wsdl": f"ONVIF's {service} service"
+        for path, service in _ONVIF_SERVICES.items()
+    },
+}
+"""Specifications whose operations are recognised and not offered, by namespace: never taken for
+events. A refusal says their names."""
+
+PREFERRED_PREFIXES: Mapping[str, str] = {
+    namespace: prefix for prefix, namespace in KNOWN_PREFIXES.items()
+}
 """Prefixes that peers look for in the text of a topic, against the rules of namespaces."""

@@ -1,6 +1,9 @@
 """WS-BaseNotification 1.3, with the WS-ResourceProperties and WS-ResourceLifetime operations of
 its subscriptions, and ONVIF's event service: requests and answers."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from lxml import etree
 
 from filters import (
@@ -15,7 +18,7 @@ from filters import (
     parse_topics,
 )
 from mediation import names, onvif, wsrf
-from mediation.addressing import id_to_keep, read_epr, write_epr
+from mediation.addressing import id_to_keep, key_parameter, read_epr, write_epr
 from mediation.codec import Answer, Arrival
 from mediation.errors import MediationError
 from mediation.expiry import format_seconds
@@ -27,6 +30,7 @@ from mediation.filtering import (
 )
 from mediation.mailbox import notification_messages, read_most
 from mediation.model import NO_PROPERTIES, EndpointReference, Notification, Subscription
+from mediation.payloads import payload_of
 from mediation.requests import (
     Context,
     CreateMailbox,
@@ -50,6 +54,7 @@ from mediation.requests import (
 )
 from mediation.soap import (
     elements,
+    namespace_of,
     namespaces_of,
     octets_of,
     text_of,
@@ -57,9 +62,15 @@ from mediation.soap import (
     xml_text,
 )
 from mediation.subscribing import child_of, read_policy, read_time
-from mediation.versions import Version, Wsa
+from mediation.versions import Soap, Version, Wsa
 
 NAMESPACE = names.WSN_1_3
+TRANSIENT_ATTRIBUTES = frozenset(
+    f"{{{soap.value}}}{name}"
+    for soap in Soap
+    for name in ("mustUnderstand", "actor", "role", "relay")
+) | {f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa}
+"""Attributes of header blocks that are meant for one message, from hop to hop."""
 MAX_MESSAGES = 256
 """Notifications in one message."""
 
@@ -80,10 +91,11 @@ _OPERATIONS = {
     for namespace in WSN_NAMESPACES
     for operation in (*_PORT_TYPES, Operation.PUBLISH)
 }
-_MESSAGES = frozenset(f"{{{namespace}}}NotificationMessage" for namespace in WSN_NAMESPACES)
+_NOTIFYING = WSN_NAMESPACES | {names.WSN_IBM}
+_MESSAGES = frozenset(f"{{{namespace}}}NotificationMessage" for namespace in _NOTIFYING)
 _PARTS = {
     f"{{{namespace}}}{name}": name
-    for namespace in WSN_NAMESPACES
+    for namespace in _NOTIFYING
     for name in ("Topic", "ProducerReference", "Message")
 }
 """Of a NotificationMessage, by their expanded names."""
@@ -120,7 +132,7 @@ class WsNotification13:
     ) -> Request:
         match operation:
             case Operation.PUBLISH:
-                return Publish(_read_notify(element, context, arrival))
+                return Publish(read_notify(element, context, arrival))
             case Operation.SUBSCRIBE:
                 return _read_subscribe(element)
             case Operation.RENEW:
@@ -230,14 +242,19 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
         return parse_topics(text, dialects.TOPIC_CONCRETE, scope) or (None,)
 
 
-def _read_notify(
+def read_notify(
     element: etree._Element, context: Context, arrival: Arrival
 ) -> tuple[Notification, ...]:
+    """The events of a Notify of WS-BaseNotification 1.3, or of WS-Messenger's 1.0.
+
+    Raises:
+        Refused: ``MESSAGE_INVALID``, ``TOPIC_INVALID``.
+    """
     messages = [child for child in element if child.tag in _MESSAGES]
     if not messages:
         raise MediationError(Reason.MESSAGE_INVALID, "Notify has no NotificationMessage.")
     check_number(len(messages))
-    events = []
+    events, written = [], []
     for message in messages:
         parts: dict[str, etree._Element] = {}
         for child in message:
@@ -248,10 +265,38 @@ def _read_notify(
             raise MediationError(Reason.MESSAGE_INVALID, "A NotificationMessage has no Message.")
         payload = read_payload(content)
         producer = _read_producer(parts.get("ProducerReference"))
-        for topic in read_topics(parts.get("Topic")):
+        topics = read_topics(parts.get("Topic"))
+        for topic in topics:
             events.append((topic or arrival.url_topic, payload, producer))
+            written.append(written_topic_header(parts.get("Topic"), topics))
     check_number(len(events))
-    return numbered(events, None, context, arrival)
+    return with_topic_headers(numbered(events, None, context, arrival), written)
+
+
+def written_topic_header(
+    element: etree._Element | None, topics: tuple[Topic | None, ...]
+) -> bytes | None:
+    """A topic's element as a publisher of WS-Messenger wrote it, for its consumers, if it is one
+    and names one topic; without the attributes of SOAP and WS-Addressing."""
+    if element is None or namespace_of(element) != names.WSN_IBM or len(topics) != 1:
+        return None
+    if topics == (None,):
+        return None
+    for attribute in TRANSIENT_ATTRIBUTES.intersection(element.keys()):
+        del element.attrib[attribute]
+    return octets_of(element)
+
+
+def with_topic_headers(
+    notifications: tuple[Notification, ...], written: Sequence[bytes | None]
+) -> tuple[Notification, ...]:
+    """*notifications*, each with its own of the topics' elements *written*."""
+    if not any(written):
+        return notifications
+    return tuple(
+        replace(notification, topic_header=header)
+        for notification, header in zip(notifications, written, strict=True)
+    )
 
 
 def check_number(events: int) -> None:
@@ -287,14 +332,15 @@ def numbered(
     return tuple(numbered)
 
 
-def read_payload(content: etree._Element) -> bytes:
-    """The one element of ``Message``; text, several or no elements are wrapped in one."""
+def read_payload(content: etree._Element, *, in_ours: bool = False) -> bytes:
+    """The one element of ``Message``, as `payload_of`; text, several or no elements are wrapped in
+    one."""
     children = elements(content)
     if len(children) == 1:
-        return octets_of(children[0])
+        return payload_of(children[0], in_ours=in_ours)
     if children:
         # With a prefix: a default namespace would become that of children without one.
-        inner = b"".join(map(octets_of, children)).decode()
+        inner = b"".join(map(payload_of, children)).decode()
         return f'<d:data xmlns:d="{names.DRAGOMAN_DATA}">{inner}</d:data>'.encode()
     text = xml_text(whole_text(content))
     return f'<data xmlns="{names.DRAGOMAN_DATA}" content-type="text/plain">{text}</data>'.encode()
@@ -321,11 +367,8 @@ def _write_times(response: Subscribed, operation: Operation) -> str:
 
 
 def _write_pull_point(response: MailboxMade, wsa: Wsa) -> str:
-    """The key is in the path and in an identifier, as in those of managers: either suffices."""
-    identifier = (
-        f'<wse:Identifier xmlns:wse="{names.WSE_2004_08}">urn:uuid:{response.key}</wse:Identifier>'
-    )
-    epr = EndpointReference(response.address, wsa, parameters=(identifier.encode(),))
+    parameter = key_parameter(response.key, wsa)
+    epr = EndpointReference(response.address, wsa, parameters=(parameter,))
     return f"<wsnt:PullPoint>{write_epr(epr)}</wsnt:PullPoint>"
 
 

@@ -130,7 +130,7 @@ def write(response: Response, operation: Operation) -> Answer:
         case Events() if operation is Operation.GET_EVENT_PROPERTIES:
             inner = _write_properties(response)
         case Events():
-            inner = _write_capabilities(response)
+            inner = write_event_capabilities(response)
         case _:
             inner = ""
     name = f"tev:{operation.value}Response"
@@ -178,9 +178,10 @@ def _write_properties(response: Events) -> str:
     )
 
 
-def _write_capabilities(response: Events) -> str:
+def write_event_capabilities(response: Events) -> str:
+    """The element ``Capabilities`` of the event service, on which its namespace is declared."""
     return (
-        '<tev:Capabilities WSSubscriptionPolicySupport="true"'
+        f'<tev:Capabilities xmlns:tev="{TEV}" WSSubscriptionPolicySupport="true"'
         ' WSPausableSubscriptionManagerInterfaceSupport="true"'
         f' MaxPullPoints="{response.most_mailboxes}" PersistentNotificationStorage="false"/>'
     )

@@ -13,6 +13,7 @@ rest stands in properties whose names are valid JMS identifiers.
     ws_action             ``action``                                           with an action
     ws_producer           ``producer``, a JSON object                          with a producer
     ws_headers            ``headers``, a JSON array                            with header blocks
+    ws_topic_header       ``topic_header``                                     with one
     ws_expires            ``expires``, as ``time``                             with an expiry
     ws_properties         those of ``properties`` whose own name will not do   with any
     content-type          multipart/related; the payload is its root           with attachments
@@ -35,7 +36,8 @@ from mediation.model import NO_PROPERTIES, Attachment, EndpointReference, Notifi
 from mediation.versions import Wsa
 
 MAX_REFERENCES = 6 * 1024
-"""Octets of ``ws_producer`` and ``ws_headers`` together: brokers bound a message's properties."""
+"""Octets of ``ws_producer``, ``ws_headers`` and ``ws_topic_header`` together: brokers bound a
+message's properties."""
 
 MOST_ESCAPED, AROUND = 6, 256
 """Octets of JSON, at most, that one of text becomes, and that stand around each element of an
@@ -46,7 +48,7 @@ _WITHOUT_OWN = frozenset(
     {
         *("cloudEvents_id", "cloudEvents_source", "cloudEvents_type", "cloudEvents_time"),
         *("cloudEvents_subject", "ws_topic", "ws_action", "ws_producer", "ws_headers"),
-        *("ws_expires", CONTENT_TYPE),
+        *("ws_topic_header", "ws_expires", CONTENT_TYPE),
     }
 )
 """Properties that hold none of the notification's own."""
@@ -100,7 +102,7 @@ def encode(notification: Notification, *, reserved: Collection[str] = ()) -> Rec
         properties["ws_action"] = action
     if notification.expires is not None:
         properties["ws_expires"] = _write_time(notification.expires)
-    if notification.producer is not None or notification.headers:
+    if has_references(notification):
         _add_references(properties, notification)
     if notification.properties:
         _add_own(properties, notification.properties, reserved)
@@ -140,6 +142,7 @@ def decode(
         expires = get("ws_expires")
         producer = get("ws_producer")
         headers = get("ws_headers")
+        topic_header = get("ws_topic_header")
         return Notification(
             id=_present("id", get("cloudEvents_id", id)),
             source=_present("source", get("cloudEvents_source", source)),
@@ -152,8 +155,11 @@ def decode(
             properties=_read_own(properties),
             headers=() if headers is None else _octets(json.loads(headers)),
             attachments=attachments,
+            topic_header=None if topic_header is None else topic_header.encode(),
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
+    except (
+        ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError
+    ) as exc:  # fmt: skip
         raise MediationError(
             Reason.MESSAGE_INVALID, "a property of the message cannot be read", value=str(exc)
         ) from exc
@@ -181,8 +187,18 @@ def _read_time(text: str) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
+def has_references(notification: Notification) -> bool:
+    """Whether *notification* has any of what `check_references` bounds."""
+    return (
+        notification.producer is not None
+        or bool(notification.headers)
+        or notification.topic_header is not None
+    )
+
+
 def check_references(notification: Notification) -> None:
-    """Refuse what `encode` would refuse for its producer reference and its header blocks.
+    """Refuse what `encode` would refuse for its producer reference and its header blocks, of which
+    the topic's may be one.
 
     Raises:
         MediationError: as `encode`.
@@ -192,6 +208,8 @@ def check_references(notification: Notification) -> None:
     if producer is not None:
         characters = len(producer.address)
         parts = (*parts, *producer.properties, *producer.parameters, *producer.metadata)
+    if notification.topic_header is not None:
+        parts = (*parts, notification.topic_header)
     most = MOST_ESCAPED * (characters + sum(map(len, parts))) + AROUND * (len(parts) + 1)
     if most > MAX_REFERENCES:
         _add_references({}, notification)
@@ -205,6 +223,9 @@ def _add_references(properties: dict[str, str], notification: Notification) -> N
     if notification.headers:
         headers = properties["ws_headers"] = _write(_texts(notification.headers))
         octets += len(headers.encode())
+    if notification.topic_header is not None:
+        properties["ws_topic_header"] = notification.topic_header.decode()
+        octets += len(notification.topic_header)
     if octets > MAX_REFERENCES:
         raise MediationError(
             Reason.MESSAGE_INVALID,

@@ -21,6 +21,7 @@ from filters import DEFAULT_TOPIC, Event, Topic, View, dialects
 from mediation import names
 from mediation.addressing import reference_headers, write_epr
 from mediation.filtering import ENVELOPE_VIEWS
+from mediation.messenger import is_messenger
 from mediation.model import EndpointReference, Notification, Subscription
 from mediation.notification import NOTIFY_ACTION
 from mediation.soap import (
@@ -48,11 +49,14 @@ class Shape:
     epr: Wsa
     raw: bool
     dialect: str | None
+    messenger: bool = field(init=False, repr=False, compare=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         parts = (self.version, self.soap, self.wsa, self.epr, self.raw, self.dialect)
         object.__setattr__(self, "_hash", hash(parts))
+        messenger = is_messenger(self.version, self.soap, self.dialect)
+        object.__setattr__(self, "messenger", messenger)
 
     def __hash__(self) -> int:  # Looked up with every delivery.
         return self._hash
@@ -150,7 +154,12 @@ def prepare(subscription: Subscription) -> Recipient:
 
 def delivery_id(notification: Notification, subscription_id: str) -> str:
     """The ``wsa:MessageID`` of a delivery: the same on every attempt, replica and restart."""
-    name = f"{notification.source}\n{notification.id}\n{subscription_id}".encode()
+    return delivery_id_of(notification.source, notification.id, subscription_id)
+
+
+def delivery_id_of(source: str, id: str, subscription_id: str) -> str:
+    """The same for the notification with this source and id."""
+    name = f"{source}\n{id}\n{subscription_id}".encode()
     # uuid.uuid5 spelled out (RFC 9562, section 5.5): it is made for every delivery.
     digest = sha1(_DELIVERIES + name, usedforsecurity=False).hexdigest()
     return (
@@ -164,26 +173,33 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     whose publisher gave no producer reference."""
     action = _action(notification, shape)
     topic = notification.topic or DEFAULT_TOPIC
-    if shape.version.family is Family.WSE or shape.raw:
+    headers = notification.headers
+    if shape.messenger and notification.topic_header is not None:
+        frame = _frame(shape, None, action, "")
+        headers = (*headers, notification.topic_header)
+    elif shape.version.family is Family.WSE or shape.raw:
         frame = _frame(shape, topic, action, "")
     else:
         named = notification.producer
         remembered = named is None or not (named.properties or named.parameters or named.metadata)
         frame = (_frame if remembered else _make_frame)(shape, topic, action, named or producer)
-    headers = notification.headers
     return Rendering(frame, b"".join(headers) if headers else b"", notification.payload)
 
 
 def _make_frame(
-    shape: Shape, topic: Topic, action: str, producer: EndpointReference | str
+    shape: Shape, topic: Topic | None, action: str, producer: EndpointReference | str
 ) -> _Frame:
     """*producer* is a reference, or the address of one in the subscriber's version; only wrapped
-    messages have it."""
+    messages have it. *topic* None: the message brings its own header block."""
     before_id = (
         f"{envelope_start(shape.soap, shape.wsa)}<wsa:Action>{xml_text(action)}</wsa:Action>"
     )
     before_reference, before_payload, after_payload = ENVELOPE_MIDDLE, "", ENVELOPE_END
-    if shape.version.family is Family.WSE:
+    if topic is None:
+        pass
+    elif shape.messenger:
+        before_reference = _messenger_topic(topic) + ENVELOPE_MIDDLE
+    elif shape.version.family is Family.WSE:
         declaration = f' xmlns:wsnt="{names.WSN_1_3}"'
         before_reference = _topic("wsnt:Topic", topic, shape.dialect, declaration) + ENVELOPE_MIDDLE
     elif not shape.raw:
@@ -280,6 +296,16 @@ def _topic(name: str, topic: Topic, dialect: str | None, declarations: str = "")
         dialect = dialects.TOPIC_SIMPLE if len(topic.steps) == 1 else dialects.TOPIC_CONCRETE
     text, scope = written_topic(topic)
     return f"<{name}{declarations}{scope} Dialect={xml_attribute(dialect)}>{text}</{name}>"
+
+
+def _messenger_topic(topic: Topic) -> str:
+    """The header block in which consumers of WS-Messenger look for a topic. They take what follows
+    the first colon of its text for it, so there is a prefix always (its broker binds this one)."""
+    text, scope = written_topic(topic)
+    if not topic.steps[0].namespace:
+        text, scope = f"ns2:{text}", f'{scope} xmlns:ns2="{names.MESSENGER_TOPICS}"'
+    dialect = xml_attribute(dialects.TOPIC_IBM_SIMPLE)
+    return f'<wsnt:Topic xmlns:wsnt="{names.WSN_IBM}"{scope} Dialect={dialect}>{text}</wsnt:Topic>'
 
 
 _ONE_LEVEL = frozenset({dialects.TOPIC_SIMPLE, dialects.TOPIC_IBM_SIMPLE})

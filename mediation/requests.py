@@ -46,6 +46,11 @@ class Operation(Enum):
     TAKE_MESSAGES = "takeMessages"
     DESTROY_MESSAGE_BOX = "destroyMsgBox"
     MAKE_CONNECTION = "MakeConnection"
+    IDENTIFY = "Identify"
+    GET_SYSTEM_DATE_AND_TIME = "GetSystemDateAndTime"
+    GET_SERVICES = "GetServices"
+    GET_CAPABILITIES = "GetCapabilities"
+    GET_DEVICE_INFORMATION = "GetDeviceInformation"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,8 @@ class Destroy:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Events; their ``source`` and ``time`` are the caller's, given to `mediation.read`."""
+    """Events; their ``source`` and ``time`` are the caller's, given to `mediation.read`. Only
+    those of WS-Messenger's clients, whose version is known, are answered."""
 
     notifications: tuple[Notification, ...]
 
@@ -166,8 +172,24 @@ class DescribeEvents:
     """ONVIF's GetEventProperties and GetServiceCapabilities."""
 
 
+@dataclass(frozen=True, slots=True)
+class Identify:
+    """WS-Management's Identify: who answers here?"""
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeDevice:
+    """An operation of ONVIF's device service, which the context names. *categories*: those that
+    GetCapabilities asks for; none means all. *detailed*: GetServices wants the capabilities too."""
+
+    categories: frozenset[str] = frozenset()
+    detailed: bool = False
+
+
 Request = (
-    SubscribePulling
+    Identify
+    | DescribeDevice
+    | SubscribePulling
     | CreateMailbox
     | DestroyMailbox
     | Take
@@ -316,6 +338,46 @@ class Events:
     lease: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The answer to a publication of WS-Messenger's clients: the id of its first event."""
+
+    track_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """The answer to Identify: the release of Dragoman that runs."""
+
+    release: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The answer to what is asked of ONVIF's device service.
+
+    ``serial`` tells gateways apart. ``address`` is the gateway's public URL, without a slash at its
+    end; ``events`` what GetServiceCapabilities of the event service answers.
+    """
+
+    request: DescribeDevice
+    release: str
+    serial: str
+    address: str
+    now: datetime
+    events: Events
+
+
 Response = (
-    Subscribed | Done | CurrentMessage | Properties | TerminationTime | MailboxMade | Taken | Events
+    Subscribed
+    | Done
+    | CurrentMessage
+    | Properties
+    | TerminationTime
+    | MailboxMade
+    | Taken
+    | Events
+    | Published
+    | Identified
+    | Device
 )

@@ -24,9 +24,11 @@ UNDERSTOOD: frozenset[str] = frozenset(
         names.WSN_IBM,
         names.WSN_2004_06,
         names.SYNAPSE_TOPIC,
+        names.WSMAN,
     }
 )
-"""Namespaces of header blocks that count as understood (Security: ignored until asked for)."""
+"""Namespaces of header blocks that count as understood (Security: ignored until asked for; those of
+WS-Management `management.check_headers` looks at one by one)."""
 
 IDENTIFIERS = frozenset(
     {"Identifier", "SubscriptionId", "SubscriptionID", "subscriptionId", "MsgBoxId"}
@@ -165,11 +167,10 @@ def check_understood(envelope: Envelope, strange: Iterable[int]) -> None:
     Raises:
         MediationError: ``NOT_UNDERSTOOD``, its names the blocks' (SOAP 1.2 Part 1, section 5.4.8).
     """
-    attribute = f"{{{envelope.soap.value}}}mustUnderstand"
     unknown = tuple(
         envelope.names[place]
         for place in strange
-        if _stripped(envelope.headers[place].get(attribute)) in ("1", "true")
+        if is_mandatory(envelope.headers[place], envelope.soap)
     )
     if unknown:
         raise MediationError(
@@ -177,6 +178,11 @@ def check_understood(envelope: Envelope, strange: Iterable[int]) -> None:
             "A mandatory header block is not understood.",
             names=unknown,
         )
+
+
+def is_mandatory(block: etree._Element, soap: Soap) -> bool:
+    """Whether a header block says that it must be understood."""
+    return _stripped(block.get(f"{{{soap.value}}}mustUnderstand")) in ("1", "true")
 
 
 def write_envelope(soap: Soap, wsa: Wsa | None, header: str, body: str) -> bytes:

@@ -9,9 +9,29 @@ class Family(Enum):
     WSN = "ws-notification"
     MAILBOX = "mailbox"
     """What only fetches messages: message boxes, WS-MakeConnection."""
+    MANAGEMENT = "management"
+    """WS-Management, as far as it is not WS-Eventing."""
+    DEVICE = "device"
+    """ONVIF's device service."""
 
 
-_FAMILIES = {"wse": Family.WSE, "wsn": Family.WSN}
+_FAMILIES = {
+    "wse-2004-08": Family.WSE,
+    "wsn-1.3": Family.WSN,
+    "ws-messenger": Family.WSE,
+    "ws-management": Family.MANAGEMENT,
+    "onvif-device": Family.DEVICE,
+}
+_TITLES = {
+    "wse-2004-08": "WS-Eventing 2004/08",
+    "wsn-1.3": "WS-BaseNotification 1.3 and ONVIF's event service",
+    "msgbox-2011": "WS-Messenger's message box",
+    "msgbox-2004": "XSUL's message box",
+    "wsmc-1.1": "WS-MakeConnection 1.1",
+    "ws-messenger": "publishing by WS-Messenger",
+    "ws-management": "WS-Management's Identify",
+    "onvif-device": "ONVIF's device service",
+}
 
 
 class Version(Enum):
@@ -22,10 +42,16 @@ class Version(Enum):
     MESSAGE_BOX_2011 = "msgbox-2011"
     MESSAGE_BOX_2004 = "msgbox-2004"
     MAKE_CONNECTION_1_1 = "wsmc-1.1"
+    MESSENGER = "ws-messenger"
+    """Publications as WS-Messenger's clients send them: they are answered."""
+    MANAGEMENT = "ws-management"
+    ONVIF_DEVICE = "onvif-device"
 
     def __init__(self, name: str) -> None:
         # An attribute, not a property: it is asked for with every delivery.
-        self.family = _FAMILIES.get(name[:3], Family.MAILBOX)
+        self.family = _FAMILIES.get(name, Family.MAILBOX)
+        self.title = _TITLES[name]
+        """What people call it, in a refusal that says what is offered."""
 
 
 class Soap(Enum):

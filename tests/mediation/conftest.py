@@ -1,5 +1,7 @@
 """Fixtures of this floor's tests."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.mediation.schemas import Validator
@@ -17,3 +19,13 @@ def validator(
     except pytest.skip.Exception:
         return Validator(None, scratch)
     return Validator(folder / "specs/schemas", scratch)
+
+
+@pytest.fixture(scope="session")
+def shared_or_none(request: pytest.FixtureRequest) -> Path | None:
+    """The folder of reference material; None where there is none."""
+    try:
+        folder: Path = request.getfixturevalue("shared")
+    except pytest.skip.Exception:
+        return None
+    return folder

@@ -325,6 +325,26 @@ class TestHeaders:
         assert rejected.refused.reason is Reason.HEADER_INVALID
 
 
+@pytest.mark.parametrize("wsa", [V2005, V2004_08])
+@pytest.mark.parametrize(
+    ("name", "block"),
+    [
+        ("To", "<wsa:To>urn:a</wsa:To>"),
+        ("Action", "<wsa:Action>urn:a</wsa:Action>"),
+        ("MessageID", "<wsa:MessageID>urn:a</wsa:MessageID>"),
+        ("From", "<wsa:From><wsa:Address>urn:a</wsa:Address></wsa:From>"),
+        ("ReplyTo", "<wsa:ReplyTo><wsa:Address>urn:a</wsa:Address></wsa:ReplyTo>"),
+        ("FaultTo", "<wsa:FaultTo><wsa:Address>urn:a</wsa:Address></wsa:FaultTo>"),
+    ],
+)
+def test_cardinality(wsa: Wsa, name: str, block: str) -> None:
+    """Of our own making; the samples of Axis2 are reference material."""
+    rejected = refused(envelope(EVENT, block * 2, wsa=wsa))
+    assert rejected.refused.reason is Reason.HEADER_REPEATED
+    assert rejected.refused.names == (f"wsa:{name}",)
+    assert rejected.context.wsa is wsa
+
+
 AXIS2 = "specs/schemas/ws-addressing/samples/axis2"
 
 

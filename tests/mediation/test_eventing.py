@@ -24,6 +24,7 @@ from mediation import (
     write_response,
     write_subscription_end,
 )
+from mediation.names import DRAGOMAN_REFERENCE
 from tests.mediation.schemas import Validator
 from tests.mediation.support import (
     NOW,
@@ -161,7 +162,8 @@ def test_subscribe_response(soap: Soap, wsa: Wsa, epr: Wsa, validator: Validator
     ]
     assert manager[0].text == f"http://gateway.example.org/subscriptions/{KEY}"
     (identifier,) = manager[1]
-    assert (identifier.tag, identifier.text) == (f"{{{WSE}}}Identifier", f"urn:uuid:{KEY}")
+    namespace = DRAGOMAN_REFERENCE if epr is Wsa.V2005_08 else WSE
+    assert (identifier.tag, identifier.text) == (f"{{{namespace}}}Identifier", f"urn:uuid:{KEY}")
     assert (expires.tag, expires.text) == (f"{{{WSE}}}Expires", "PT1H")
     assert b"> <" not in octets and b">\n" not in octets
     validator.check(octets)

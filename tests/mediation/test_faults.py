@@ -7,7 +7,7 @@ import pytest
 from lxml import etree
 
 from filters import Reason, Refused
-from mediation import FAULTS, Operation, Soap, Version, Wsa, fault_of, write_fault
+from mediation import FAULTS, Family, Operation, Soap, Version, Wsa, fault_of, write_fault
 from mediation.faults import ADDRESSING, MAX_NAMES
 from tests.mediation.schemas import Validator
 from tests.mediation.support import (
@@ -33,17 +33,17 @@ SUBSCRIBE, RENEW = Operation.SUBSCRIBE, Operation.RENEW
 
 WS_EVENTING = [
     pytest.param(Reason.DELIVERY_MODE, SUBSCRIBE, "Sender", "DeliveryModeRequestedUnavailable",
-                 "The requested delivery mode is not supported.", "SupportedDeliveryMode"),
+                 "", "SupportedDeliveryMode"),
     pytest.param(Reason.EXPIRY_IN_THE_PAST, SUBSCRIBE, "Sender", "InvalidExpirationTime",
                  "The expiration time requested is invalid.", None),
     pytest.param(Reason.EXPIRY_IN_THE_PAST, RENEW, "Sender", "InvalidExpirationTime",
                  "The expiration time requested is invalid.", None),
     pytest.param(Reason.FILTER_DIALECT, SUBSCRIBE, "Sender", "FilteringRequestedUnavailable",
-                 "The requested filter dialect is not supported.", "SupportedDialect"),
+                 "", "SupportedDialect"),
     pytest.param(Reason.FILTER_INVALID, SUBSCRIBE, "Sender", "FilteringRequestedUnavailable",
-                 "The requested filter dialect is not supported.", "SupportedDialect"),
+                 "", "SupportedDialect"),
     pytest.param(Reason.TOPIC_DIALECT, SUBSCRIBE, "Sender", "FilteringRequestedUnavailable",
-                 "The requested filter dialect is not supported.", "SupportedDialect"),
+                 "", "SupportedDialect"),
     pytest.param(Reason.QUOTA, SUBSCRIBE, "Receiver", "EventSourceUnableToProcess", "", None),
     pytest.param(Reason.QUOTA, RENEW, "Receiver", "UnableToRenew", "", None),
     pytest.param(Reason.MESSAGE_INVALID, SUBSCRIBE, "Sender", "InvalidMessage",
@@ -76,17 +76,20 @@ def test_ws_eventing(
     assert text(answer, "//wsa:Action") == f"{wsa.value}/fault"
     assert text(answer, "//wsa:RelatesTo") == "urn:uuid:request"
     assert text(answer, "//wsa:To") == wsa.anonymous
+    said = f"{said} What was wrong.".strip()
+    if reason in (Reason.DELIVERY_MODE, Reason.FILTER_DIALECT, Reason.TOPIC_DIALECT):
+        said = "What was wrong; offered: urn:one, urn:two"
     if soap is S11:
         assert status == 500
         fault = body(answer)[0]
         assert [child.tag for child in fault] == ["faultcode", "faultstring"]
         assert _expanded(fault[0]) == f"{{{WSE}}}{subcode}"
-        assert fault[1].text == f"{said} What was wrong.".strip()
+        assert fault[1].text == said
         return
     assert status == (400 if code == "Sender" else 500)
     assert text(answer, "//s:Code/s:Value") == f"s:{code}"
     assert _expanded(part(answer, "//s:Subcode/s:Value")) == f"{{{WSE}}}{subcode}"
-    assert text(answer, "//s:Reason/s:Text") == f"{said} What was wrong.".strip()
+    assert text(answer, "//s:Reason/s:Text") == said
     expected = [(f"{{{WSE}}}{detail}", name) for name in refused.names] if detail else []
     assert [(child.tag, child.text) for child in parts(answer, "//s:Detail/*")] == expected
 
@@ -199,7 +202,9 @@ WS_ADDRESSING = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("version", [None, *Version])
+@pytest.mark.parametrize(
+    "version", [None, *(version for version in Version if version.family is not Family.DEVICE)]
+)
 @pytest.mark.parametrize("wsa", Wsa)
 @pytest.mark.parametrize("soap", Soap)
 @pytest.mark.parametrize(("reason", "subcode", "inner", "before"), WS_ADDRESSING)

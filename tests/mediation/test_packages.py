@@ -30,10 +30,11 @@ from mediation.packages import (
     write_package,
 )
 from tests.mediation.support import NOW
+from tests.pace import unit
 
 S11, S12 = Soap.V1_1, Soap.V1_2
 XOP = "http://www.w3.org/2004/08/xop/include"
-BUDGET = 0.25
+BUDGET = 50.0
 """Seconds of processor time that a hostile package may cost (M01)."""
 
 
@@ -517,7 +518,7 @@ def test_bombs_cost_little(bomb: str) -> None:
         started = time.process_time()
         with contextlib.suppress(Refused):
             read_package(parameters, body)
-        spent.append(time.process_time() - started)
+        spent.append((time.process_time() - started) / unit())
         if spent[-1] < BUDGET:
             break
     assert min(spent) < BUDGET

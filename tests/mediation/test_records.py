@@ -189,6 +189,9 @@ MULTIPART = {**GOOD, "content-type": "multipart/related; boundary=b"}
     [
         pytest.param(b"<a/>", {}, id="no id"),
         pytest.param(b"<a/>", {**GOOD, "cloudEvents_time": "noon"}, id="time"),
+        pytest.param(
+            b"<a/>", {**GOOD, "cloudEvents_time": "9999-12-31T23:59:59-23:00"}, id="time beyond"
+        ),
         pytest.param(b"<a/>", {**GOOD, "ws_topic": "{urn:a"}, id="topic"),
         pytest.param(b"<a/>", {**GOOD, "ws_producer": "http://a.example/"}, id="producer no JSON"),
         pytest.param(b"<a/>", {**GOOD, "ws_producer": '{"address":"a"}'}, id="producer no version"),

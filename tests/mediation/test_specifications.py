@@ -127,6 +127,38 @@ def test_responses_are_read_by_clients(shared: Path) -> None:
     assert seen >= 8
 
 
+_SAVAN = (
+    '<?xml version="1.0"?>\n<soapenv:Envelope xmlns:soapenv="http://www.w3.org/2003/05/soap-envelope"'
+    ' xmlns:wsa="http://www.w3.org/2005/08/addressing" xmlns:wse="{wse}"><soapenv:Header>'
+    "<wsa:To>http://www.example.org/source</wsa:To><wsa:MessageID>urn:uuid:1</wsa:MessageID>"
+    "<wsa:Action>{wse}/{operation}</wsa:Action>{header}</soapenv:Header>\n  <soapenv:Body>\n"
+    "    <wse:{operation}>\n{inner}</wse:{operation}></soapenv:Body></soapenv:Envelope>"
+)
+LIKE_SAVAN = {
+    Operation.SUBSCRIBE: (
+        "",
+        "<wse:Delivery><wse:NotifyTo><wsa:Address>http://www.example.org/sink</wsa:Address>"
+        "</wse:NotifyTo></wse:Delivery><wse:Expires>2040-06-26T21:07:00.000-08:00</wse:Expires>",
+    ),
+    Operation.RENEW: (
+        "<wse:Identifier>urn:uuid:2</wse:Identifier>",
+        "<wse:Expires>P1Y2M3DT10H30M40S</wse:Expires>",
+    ),
+}
+
+
+@pytest.mark.parametrize("operation", LIKE_SAVAN)
+def test_requests_as_savan_writes_them(operation: Operation) -> None:
+    """Of our own making; the samples themselves are reference material."""
+    header, inner = LIKE_SAVAN[operation]
+    octets = _SAVAN.format(
+        wse=OFFERED[0], operation=operation.value, header=header, inner=inner
+    ).encode()
+    incoming = read(octets, ARRIVAL)
+    assert incoming.context.operation is operation
+    assert bool(incoming.named.identifiers) is (operation is Operation.RENEW)
+
+
 def test_savan_samples(shared: Path) -> None:
     folder = shared / "specs/schemas/ws-eventing/samples"
     found = {path.name: read(path.read_bytes(), ARRIVAL) for path in sorted(folder.rglob("*.xml"))}
