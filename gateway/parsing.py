@@ -81,6 +81,17 @@ class Parsing:
         finally:
             self._large.release()
 
+    async def beside(self, octets: int, work: Callable[[], T]) -> T:
+        """Run *work*, which makes about so many *octets*, where that may be done: off the event
+        loop, unless they are few.
+
+        Raises:
+            Busy: As `run`.
+        """
+        if octets <= SMALL:
+            return work()
+        return await self.run(octets, lambda _: work(), trusted=False)
+
     async def _in_thread(self, octets: int, work: Callable[[set[str] | None], T]) -> T:
         self._documents += 1
         self._octets += octets

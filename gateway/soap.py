@@ -3,6 +3,7 @@ an answer in what the peer spoke."""
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,22 +14,42 @@ from urllib.parse import urlsplit
 import structlog
 
 from adapters import AdapterUnavailable
-from filters import Reason, Refused, Topic, parse_clark
+from filters import (
+    KNOWN_PREFIXES,
+    Reason,
+    Refused,
+    Topic,
+    parse_clark,
+    parse_topics,
+    quoted,
+)
+from filters.dialects import TOPIC_IBM_SIMPLE
 from filters.topics import Step
-from gateway.doors import MESSAGE_BOXES, Door, DoorKind, door_at, shown
+from gateway.doors import (
+    MESSAGE_BOXES,
+    TOPIC_PATHS,
+    Door,
+    DoorKind,
+    door_at,
+    is_endpoint,
+    shown,
+)
 from gateway.egress import (
     AddressPolicy,
     Request,
     SendFailed,
+    Target,
     Transport,
     parse_target,
     read_hops,
+    read_origin,
 )
 from gateway.ids import message_urn
 from gateway.mailboxes import Mailboxes
-from gateway.operations import Call, Operations, Outcome
+from gateway.operations import OCTETS_OF_TOPIC, Call, Operations, Outcome
 from gateway.parsing import SMALL, Parsing
 from gateway.peers import Peer
+from gateway.quotas import TokenBucket
 from mediation import (
     WSA_NONE,
     Arrival,
@@ -36,10 +57,12 @@ from mediation import (
     Context,
     Done,
     EndpointReference,
+    Events,
     Incoming,
     Operation,
     Packaging,
     Publish,
+    Published,
     Rejected,
     Response,
     Soap,
@@ -60,7 +83,6 @@ from mediation.make_connection import soap_in
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from mediation.notification import check_number
 
-TOPIC_PATH = "/soap/topic/"
 MAX_TOPIC_NAME = 4096
 """Characters of the name in a path."""
 UNDECODED = "\ufffd"
@@ -68,6 +90,11 @@ UNDECODED = "\ufffd"
 RETRY_AFTER = 2.0
 """Seconds after which a peer may try again what we could not take."""
 REPLIES_AT_A_TIME = 64
+FAULT = 4096
+"""Octets of a fault, about."""
+REPLIED, REPLIED_AT_ONCE = 64 * 1024.0, 2 * 2**20
+"""Octets of answers that are sent elsewhere for a stranger, and to a host for strangers: a second,
+and at once; what is more goes back on the connection."""
 _ON_THE_CONNECTION = frozenset(
     {Reason.REPLY_ADDRESS, Reason.TOO_LARGE, Reason.RATE, Reason.UNAVAILABLE, Reason.INTERNAL}
 )
@@ -102,6 +129,7 @@ class Arrived:
         declared: The version that the framing says the envelope has, where it says one.
         action: As the transport says it.
         hops: How many gateways it went through, as the last of them said it.
+        origin: Which event it is a copy of, in the same way.
         packaging: How it came, hence what the peer can read.
         gone: Returns when the peer has gone, so that nobody waits on its behalf.
     """
@@ -115,6 +143,7 @@ class Arrived:
     declared: Soap | None = None
     action: str | None = None
     hops: str | None = None
+    origin: str | None = None
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
     gone: Callable[[], Awaitable[None]] | None = None
@@ -144,17 +173,19 @@ _ACCEPTED = {soap: Reply(202, soap) for soap in Soap}
 
 def topic_of_path(path: str) -> Topic | None:
     """The topic that ``/soap/topic/<name>`` names: a path in the ad hoc namespace, or Clark
-    notation; decoded once already.
+    notation; decoded once already. Below WS-Messenger's addresses it is one name, as its dialect
+    reads it.
 
     Raises:
         Refused: ``TOPIC_INVALID``.
     """
-    name = path.removeprefix(TOPIC_PATH).strip() if path.startswith(TOPIC_PATH) else ""
+    before = next(filter(path.startswith, TOPIC_PATHS), None)
+    name = path.removeprefix(before).strip() if before is not None else ""
     if not name:
         return None
     if len(name) > MAX_TOPIC_NAME:
         raise _no_topic()
-    return _topic_named(name)
+    return _topic_named(name) if before == TOPIC_PATHS[0] else _messenger_topic(name)
 
 
 @lru_cache(maxsize=256)
@@ -164,10 +195,32 @@ def _topic_named(name: str) -> Topic:
         if "{" in name:
             steps = parse_clark(name).steps
         else:
-            steps = tuple(Step(None, step) for step in name.split("/"))
+            steps = tuple(map(_step_named, name.split("/")))
     if not 0 < len(steps) <= 64 or not all(map(_is_name, steps)) or UNDECODED in name:
         raise _no_topic()
     return Topic(steps)
+
+
+@lru_cache(maxsize=256)
+def _messenger_topic(name: str) -> Topic:
+    topics = parse_topics(name, TOPIC_IBM_SIMPLE, ())
+    if not topics or not all(map(_is_name, topics[0].steps)) or UNDECODED in name:
+        raise _no_topic()
+    return topics[0]
+
+
+def _step_named(text: str) -> Step:
+    """One name of a path; where it has a prefix, that is one that everybody knows: a URL declares
+    none."""
+    prefix, colon, name = text.partition(":")
+    if not colon:
+        return Step(None, text)
+    if prefix not in KNOWN_PREFIXES:
+        raise Refused(
+            Reason.TOPIC_INVALID,
+            f"The prefix {quoted(prefix)} of the topic in the URL is not known.",
+        )
+    return Step(KNOWN_PREFIXES[prefix], name)
 
 
 def _no_topic() -> Refused:
@@ -179,7 +232,11 @@ def _is_name(step: Step) -> bool:
 
 
 class SoapService:
-    """Answers messages."""
+    """Answers messages.
+
+    Args:
+        has_agreed: Whether the host of a target has accepted what subscribers had sent to it.
+    """
 
     def __init__(
         self,
@@ -188,12 +245,16 @@ class SoapService:
         mailboxes: Mailboxes,
         transport: Transport,
         policy: AddressPolicy,
+        *,
+        has_agreed: Callable[[Target], bool],
     ) -> None:
         self._operations = operations
         self._parsing = parsing
         self._mailboxes = mailboxes
         self._transport = transport
         self._policy = policy
+        self._has_agreed = has_agreed
+        self._replied = TokenBucket(REPLIED, REPLIED_AT_ONCE)
         self._replies: set[asyncio.Task[None]] = set()
         self.requests: dict[str, int] = {}
         """Requests by operation; refusals by their reason."""
@@ -216,13 +277,13 @@ class SoapService:
             context = incoming.context
             return await self._perform(arrived, incoming)
         except Rejected as rejected:
-            return self._fault(rejected.refused, rejected.context)
+            return self._fault(rejected.refused, rejected.context, arrived.peer)
         except Refused as refused:
-            return self._fault(refused, context or Context(arrived.hint))
+            return self._fault(refused, context or Context(arrived.hint), arrived.peer)
         except Exception:
             _log.exception("soap.internal-error")
             internal = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
-            return self._fault(internal, context or Context(arrived.hint))
+            return self._fault(internal, context or Context(arrived.hint), sender=arrived.peer)
 
     async def _read(self, arrived: Arrived) -> Incoming:
         topic, unreadable = None, None
@@ -288,13 +349,15 @@ class SoapService:
             return await self._keep(arrived, door, incoming)
         call = Call(
             incoming, arrived.peer, arrived.base, arrived.path, read_hops(arrived.hops), door,
-            arrived.gone,
+            arrived.gone, read_origin(arrived.origin),
         )  # fmt: skip
         elsewhere, headers = None, context.headers
         if headers.reply_to is not None or headers.fault_to is not None:
-            elsewhere = self._reply_elsewhere(incoming)
+            elsewhere = self._reply_elsewhere(incoming, arrived.peer)
         outcome = await self._operations.execute(call)
-        if outcome.response is None:
+        if outcome.response is None or (
+            isinstance(outcome.response, Published) and elsewhere is not None
+        ):  # Who publishes learns nothing elsewhere: that would be an event sent to anybody.
             return _ACCEPTED[context.soap]
         try:
             extra = ""
@@ -307,7 +370,7 @@ class SoapService:
         handed_over = partial(self._hand_over, outcome) if outcome.batch is not None else None
         if not body:
             return Reply(202, context.soap)
-        if elsewhere is None:
+        if elsewhere is None or not self._may_send(elsewhere, len(body), arrived.peer):
             return Reply(
                 200, soap, action, body,
                 expected=context.headers.message_id is not None, handed_over=handed_over,
@@ -332,6 +395,8 @@ class SoapService:
             fetched = context.operation is Operation.MAKE_CONNECTION and body
             return action, body, soap_in(body) if fetched else context.soap
 
+        if isinstance(response, Events):
+            return await self._parsing.beside(OCTETS_OF_TOPIC * len(response.topics), written)
         octets = sum(map(len, response.envelopes)) if isinstance(response, Taken) else 0
         if not octets:
             return written()
@@ -349,9 +414,9 @@ class SoapService:
         """
         return await self._parsing.run(octets, work, trusted=peer.trusted)
 
-    def refuse(self, rejected: Rejected) -> Reply:
-        """The answer to a message that a transport could not take apart."""
-        return self._fault(rejected.refused, rejected.context)
+    def refuse(self, rejected: Rejected, sender: Peer) -> Reply:
+        """The answer to a message of *sender* that a transport could not take apart."""
+        return self._fault(rejected.refused, rejected.context, sender=sender)
 
     # What is only kept.
 
@@ -359,7 +424,7 @@ class SoapService:
     def _door(arrived: Arrived, context: Context) -> Door | None:
         """The door that the message came to: that of the path, else that of ``wsa:To``."""
         door = door_at(arrived.path)
-        if door is None and arrived.path in ("", "/", "/soap", "/soap/"):
+        if door is None and (arrived.path in ("", "/") or is_endpoint(arrived.path)):
             door = door_at(context.headers.to)
         return door
 
@@ -395,7 +460,9 @@ class SoapService:
         parts = await self._parsing.run(
             len(arrived.octets), envelopes, trusted=arrived.peer.trusted
         )
-        self._operations.count_sent(arrived.peer, len(parts) - 1)
+        self._operations.count_sent(
+            arrived.peer, len(parts) - 1, sum(len(envelope) for _, envelope in parts)
+        )
         await self._mailboxes.put(box, parts)
         self._operations.stored += len(parts)
         if arrived.attachments:  # What is fetched is envelopes alone.
@@ -418,7 +485,7 @@ class SoapService:
 
     # Where the answer goes.
 
-    def _reply_elsewhere(self, incoming: Incoming) -> EndpointReference | None:
+    def _reply_elsewhere(self, incoming: Incoming, peer: Peer) -> EndpointReference | None:
         """Where the answer goes, if not on the connection that the request came on.
 
         Raises:
@@ -427,7 +494,7 @@ class SoapService:
         headers, request = incoming.context.headers, incoming.request
         if isinstance(request, TakeFor):
             return None  # What is fetched is always answered on the connection.
-        self._elsewhere(headers.fault_to, "wsa:FaultTo")
+        self._elsewhere(headers.fault_to, "wsa:FaultTo", peer)
         reply_to = headers.reply_to
         if (
             reply_to is not None
@@ -435,9 +502,11 @@ class SoapService:
             and request.consumer.address == reply_to.address
         ):
             return None  # agsh/onvif names its consumer there and waits on the connection.
-        return self._elsewhere(reply_to, "wsa:ReplyTo")
+        return self._elsewhere(reply_to, "wsa:ReplyTo", peer)
 
-    def _fault_elsewhere(self, refused: Refused, context: Context) -> EndpointReference | None:
+    def _fault_elsewhere(
+        self, refused: Refused, context: Context, peer: Peer
+    ) -> EndpointReference | None:
         """Where a fault goes, if not on the connection: what HTTP has a status for, and whether an
         event was accepted, is said there always."""
         headers, operation = context.headers, context.operation
@@ -447,12 +516,15 @@ class SoapService:
         if to is None and operation is not Operation.SUBSCRIBE:  # It may be agsh/onvif's.
             to = headers.reply_to
         try:
-            return self._elsewhere(to, "")
+            return self._elsewhere(to, "", peer)
         except Refused:
             return None
 
-    def _elsewhere(self, epr: EndpointReference | None, name: str) -> EndpointReference | None:
-        """*epr*, unless it means the connection.
+    def _elsewhere(
+        self, epr: EndpointReference | None, name: str, peer: Peer
+    ) -> EndpointReference | None:
+        """*epr*, unless it means the connection, or a stranger names a host that never agreed to
+        be sent anything: that gets no answer to what it has not asked.
 
         Raises:
             Refused: ``REPLY_ADDRESS``: the policy does not allow the address. ``UNAVAILABLE``.
@@ -464,14 +536,28 @@ class SoapService:
         if epr.address == WSA_NONE and epr.wsa is Wsa.V2005_08:
             return epr
         try:
-            self._policy.check(parse_target(epr.address))
+            self._policy.check(target := parse_target(epr.address))
         except Refused as refused:
             raise Refused(
                 Reason.REPLY_ADDRESS, "The reply address is refused.", names=(name,)
             ) from refused
+        if not (peer.trusted or self._has_agreed(target)):
+            return None
         if len(self._replies) >= REPLIES_AT_A_TIME:
             raise AdapterUnavailable("Too many replies are under way.")
         return epr
+
+    def _may_send(self, to: EndpointReference, octets: int, peer: Peer) -> bool:
+        """Whether so many *octets* may be sent elsewhere for *peer*, who else has them on the
+        connection."""
+        if peer.trusted or to.address == WSA_NONE:
+            return True
+        now = time.monotonic()
+        host = parse_target(to.address).host
+        return not (
+            self._replied.take(f"to {host}", now, number=octets)
+            or self._replied.take(peer.owner, now, number=octets)
+        )
 
     def _reply(
         self,
@@ -502,19 +588,35 @@ class SoapService:
         self._replies.add(task)
         task.add_done_callback(self._replies.discard)
 
-    def _fault(self, refused: Refused, context: Context) -> Reply:
+    def _fault(
+        self,
+        refused: Refused,
+        context: Context,
+        peer: Peer | None = None,
+        *,
+        sender: Peer | None = None,
+    ) -> Reply:
+        """The answer that tells of *refused*; without a *peer* on the connection, to *sender*."""
+        sender = sender or peer
         self.count_refusal(refused.reason.value)
         retry_after = refused.retry_after
         if retry_after is None and refused.reason is Reason.UNAVAILABLE:
             retry_after = RETRY_AFTER
         _log.info(
             "soap.refused",
+            peer=sender.address if sender is not None else None,
             reason=refused.reason.value,
+            text=str(refused)[:500],
             operation=context.operation.value if context.operation else None,
             element=context.element[:200],
             value=shown(refused.value)[:200],
+            **_mend(refused),
         )
-        elsewhere = self._fault_elsewhere(refused, context)
+        elsewhere = None
+        if peer is not None:
+            elsewhere = self._fault_elsewhere(refused, context, peer)
+            if elsewhere is not None and not self._may_send(elsewhere, FAULT, peer):
+                elsewhere = None
         status, body = write_fault(
             refused,
             context,
@@ -541,3 +643,10 @@ def _is_for_the_box(door: Door, operation: Operation | None) -> bool:
     if door.kind in MESSAGE_BOXES:  # They keep all but what is asked of themselves.
         return operation not in _ASKED_OF_BOXES
     return operation in (None, Operation.PUBLISH)
+
+
+def _mend(refused: Refused) -> dict[str, str]:
+    """The field of a log line that names the setting which would let *refused* pass, if one does;
+    the peer is not told."""
+    setting = getattr(refused, "allowed_by", None)
+    return {"allowed_by": setting} if setting else {}

@@ -1,9 +1,8 @@
 """The HTTP server's hard shell: what strangers may send, how fast, and from how many sides."""
 
-from gateway.http.body import is_coded, read_body
+from gateway.http.body import read_body
 from gateway.http.connections import ConnectionGate, Network, Networks, networks
 from gateway.http.delivered import was_delivered
-from gateway.http.exchange import WHOLE, Answering, AsgiExchange, Exchange
 from gateway.http.forwarded import HttpSettings, client_address, public_base
 from gateway.http.limits import HttpLimits
 from gateway.http.media import MediaType, content_type, parse_media_type, soap_media_type
@@ -12,11 +11,7 @@ from gateway.http.protocol import HardenedProtocol, hardened
 from gateway.http.refusal import HttpRefusal, header_value, send_refusal
 
 __all__ = [
-    "WHOLE",
-    "Answering",
-    "AsgiExchange",
     "ConnectionGate",
-    "Exchange",
     "HardenedProtocol",
     "HostMiddleware",
     "HttpLimits",
@@ -29,7 +24,6 @@ __all__ = [
     "content_type",
     "hardened",
     "header_value",
-    "is_coded",
     "networks",
     "parse_media_type",
     "public_base",

@@ -30,17 +30,15 @@ async def read_body(
     return _inflate(wire, most, limits.ratio) if gzipped else wire
 
 
-def is_coded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether the request says something about a content coding."""
-    return any(name == b"content-encoding" for name, _ in headers)
-
-
 def _declared(headers: Iterable[tuple[bytes, bytes]]) -> int:
     """The length that the request announces; 0 when it comes in chunks.
 
     The server lets none but one number of decimal digits pass.
     """
-    return next((int(value) for name, value in headers if name == b"content-length"), 0)
+    for name, value in headers:
+        if name == b"content-length":
+            return int(value)
+    return 0
 
 
 async def _read(receive: Receive, declared: int, most: int) -> bytes:
@@ -62,7 +60,10 @@ async def _read(receive: Receive, declared: int, most: int) -> bytes:
 
 
 def _is_gzipped(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    codings = b",".join(value for name, value in headers if name == b"content-encoding")
+    said = [value for name, value in headers if name == b"content-encoding"]
+    if not said:
+        return False
+    codings = b",".join(said)
     named = [coding.strip().lower() for coding in codings.split(b",")]
     applied = [coding for coding in named if coding not in (b"", b"identity")]
     if not applied:

@@ -6,6 +6,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 from typing import Protocol, TypeAlias
 
 from gateway.http.limits import HttpLimits
+from gateway.peers import side_of
 
 Network: TypeAlias = IPv4Network | IPv6Network
 
@@ -27,6 +28,9 @@ class Networks:
     def __init__(self, members: Iterable[Network] = ()) -> None:
         self._members = tuple(members)
         self._judged: dict[str, bool] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
 
     def __contains__(self, address: str) -> bool:
         if not self._members:
@@ -89,7 +93,7 @@ class ConnectionGate:
                 return False
             self._sides[connection] = None
             return True
-        side = _side(address)
+        side = side_of(address)
         if self._strangers[side] >= self._limits.connections_per_address or not self._make_room():
             return False
         self._sides[connection] = side
@@ -129,14 +133,3 @@ class ConnectionGate:
             self.leave(longest)
             longest.evict()
         return True
-
-
-def _side(address: str) -> str:
-    """What counts as one stranger: who has one IPv6 address has 2**64 of them."""
-    try:
-        ip = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(ip, IPv6Address) and ip.ipv4_mapped is None:
-        return str(IPv6Network((ip, 64), strict=False))
-    return str(ip)

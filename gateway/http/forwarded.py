@@ -44,6 +44,9 @@ class _Hop:
     scheme: str = ""
 
 
+_UNSAID = _Hop()
+
+
 def public_base(scope: Scope, settings: HttpSettings) -> str:
     """The base of addresses in the answer to *scope*, without a slash at its end."""
     if settings.public_url is not None:
@@ -65,7 +68,10 @@ def from_proxy(scope: Scope, settings: HttpSettings) -> bool:
 
 def header(scope: Scope, name: bytes) -> str:
     """The first header called *name*; empty when there is none."""
-    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")
+    for key, value in scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return ""
 
 
 def host_name(host: str) -> str:
@@ -81,8 +87,8 @@ def public_host(settings: HttpSettings) -> str:
 
 def _first_hop(scope: Scope, settings: HttpSettings) -> _Hop:
     """What the outermost proxy said of those that we trust, one behind the other."""
-    found = _Hop()
-    if not from_proxy(scope, settings):
+    found = _UNSAID
+    if not settings.trusted_proxies or not from_proxy(scope, settings):
         return found
     for hop in reversed(_x_forwarded(scope) or _forwarded(scope)):
         found = _Hop(hop.peer or found.peer, hop.host or found.host, hop.scheme or found.scheme)

@@ -26,9 +26,8 @@ def check_head(version: str, target: bytes, headers: Iterable[tuple[bytes, bytes
     Raises:
         HeadRefused: 505 for a version other than 1.0 and 1.1. 400 for what RFC 9112 forbids
             or leaves open to two readings ("Request Target", "Message Body Length"): no
-            Host or two, a transfer coding other than chunked, any at all in HTTP/1.0; and
-            for an upgrade, which the parser would let swallow the body. 421 for an absolute
-            address of another host.
+            Host or two, a transfer coding other than chunked, any at all in HTTP/1.0. 421 for
+            an absolute address of another host.
     """
     if version not in ("1.0", "1.1"):
         raise HeadRefused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
@@ -36,9 +35,7 @@ def check_head(version: str, target: bytes, headers: Iterable[tuple[bytes, bytes
     for name, value in headers:
         if name == b"host":
             hosts.append(value)
-        elif name == b"upgrade" or (
-            name == b"transfer-encoding" and (value.lower() != b"chunked" or version == "1.0")
-        ):
+        elif name == b"transfer-encoding" and (value.lower() != b"chunked" or version == "1.0"):
             raise HeadRefused(HTTPStatus.BAD_REQUEST)
     if len(hosts) > 1 or (not hosts and version == "1.1"):
         raise HeadRefused(HTTPStatus.BAD_REQUEST)

@@ -76,4 +76,8 @@ def _soap_media_type(value: bytes) -> MediaType:
 def unsupported() -> HttpRefusal:
     """415, with what would do."""
     accepted = ", ".join(sorted(SOAP_MEDIA_TYPES))
-    return HttpRefusal(415, "The media type is not supported.", {"Accept-Post": accepted})
+    return HttpRefusal(
+        415,
+        f"The media type is not supported. Send one of {accepted}.",
+        {"Accept-Post": accepted},
+    )

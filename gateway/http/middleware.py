@@ -2,11 +2,11 @@
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from gateway.http.exchange import Answering, prepare_of
 from gateway.http.forwarded import HttpSettings, from_proxy, header, host_name, public_host
 from gateway.http.refusal import HttpRefusal, send_refusal
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -20,7 +20,6 @@ class HostMiddleware:
 
     def __init__(self, app: ASGIApp, settings: HttpSettings) -> None:
         self._app = app
-        self._prepare = prepare_of(app)
         self._settings = settings
         self._names = _LOOPBACK_NAMES | settings.hosts | {public_host(settings)} - {""}
 
@@ -32,19 +31,14 @@ class HostMiddleware:
                 return
         await self._app(scope, receive, send)
 
-    def prepare(self, scope: Scope) -> Answering | None:
-        """How the application answers; None where it is not to be asked."""
-        if self._prepare is None or self._refusal(scope) is not None:
-            return None
-        return self._prepare(scope)
-
     def _refusal(self, scope: Scope) -> HttpRefusal | None:
         if not self._is_ours(scope):
             return HttpRefusal(421, "This is not the host that was asked for.")
         if scope["method"] in _WITH_BODY:
-            names = {name for name, _ in scope["headers"]}
-            if b"content-length" not in names and b"transfer-encoding" not in names:
-                return HttpRefusal(411, "The length of the message is required.")
+            for name, _ in scope["headers"]:
+                if name in _LENGTHS:
+                    return None
+            return HttpRefusal(411, "The length of the message is required.")
         return None
 
     def _is_ours(self, scope: Scope) -> bool:

@@ -15,8 +15,8 @@ refuse. This adds the bounds of `HttpLimits` and one clock a connection:
 The clock is set only when the octets that came in do not complete a request: one that
 comes in one piece costs no timer. While we do not read, the sender is not late.
 
-A request may go straight to who answers it, if the application says how
-(`gateway.http.exchange`); all others are ASGI's.
+Beyond its public ``http=`` option this leans on some inner names of uvicorn, each of which
+tests/gateway/test_uvicorn.py names; that is why its version has an upper bound.
 """
 
 import asyncio
@@ -26,22 +26,18 @@ from enum import Enum
 from functools import partial
 from http import HTTPStatus
 from typing import Any, cast
-from urllib.parse import unquote
 
 import httptools
-from starlette.types import ASGIApp, Scope
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from gateway.http.connections import ConnectionGate
 from gateway.http.delivered import CONNECTION
-from gateway.http.exchange import WHOLE, Answering, prepare_of
 from gateway.http.handshakes import Handshaking
 from gateway.http.heads import HeadRefused, check_head
 from gateway.http.limits import HttpLimits
 from gateway.http.lingering import LingeringTransport
-from gateway.http.straight import KnownHeads, StraightExchange
 from gateway.http.unchunked import unchunked
 
 _MAX_PIPELINE = 16
@@ -112,14 +108,6 @@ class HardenedProtocol(HttpToolsProtocol):
         self._head = 0
         self._fields = 0
         self._body = 0
-        self._idle_since = 0.0
-        # Where uvicorn logs or limits requests, it has to see them.
-        watched = self.access_log or self.limit_concurrency is not None
-        self._prepare = None if watched else prepare_of(cast(ASGIApp, self.app))
-        self._answering: Answering | None = None
-        self._pieces: list[bytes] = []
-        self._prepared_last: Answering | None = None
-        self._known = KnownHeads()
 
     # The connection.
 
@@ -137,7 +125,6 @@ class HardenedProtocol(HttpToolsProtocol):
         self._set_clock(_Phase.HEAD, self._limits.head_time)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end_straight_way()
         self._lost = exc is not None or self._wrapped.aborted
         self._gate.leave(self)
         self._stop_clock()
@@ -152,10 +139,6 @@ class HardenedProtocol(HttpToolsProtocol):
             self._running.message_event.set()
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
-
-    def shutdown(self) -> None:
-        self._end_straight_way()
-        super().shutdown()
 
     def evict(self) -> None:
         self._wrapped.abort()
@@ -178,15 +161,10 @@ class HardenedProtocol(HttpToolsProtocol):
         if self._wrapped.is_closing():
             self._wrapped.discard(len(data))
             return
-        if self._passes_the_parser(data):
-            return
         before, messages = self._phase, self._messages
-        self._prepared_last = None
-        super().data_received(data)
+        self._parse(data)
         if self._wrapped.is_closing():
             return
-        self._learn(data, before)
-        self._end_straight_way()
         if self._messages == messages:
             self._wire = self._wire + len(data) if self._phase is before else 0
         else:
@@ -195,6 +173,32 @@ class HardenedProtocol(HttpToolsProtocol):
             self._wire = len(data) if before is _Phase.QUIET and self._messages == 1 else 0
         self._check_wire()
         self._adjust_clock()
+
+    def _parse(self, octets: bytes) -> None:
+        """Have *octets* parsed. An upgrade is ignored (RFC 9110, "Upgrade"): the parser leaves off
+        behind a head that asks for one, so it gets that head again, without the request."""
+        self._unset_keepalive_if_required()
+        while octets:
+            try:
+                self.parser.feed_data(octets)
+            except httptools.HttpParserUpgrade as upgrade:
+                octets = self._head_without_upgrade() + octets[upgrade.args[0] :]
+                # The one that left off takes nothing more where the connection is to be closed.
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            except httptools.HttpParserError:
+                self._refuse(self._refusal)
+                return
+            else:
+                return
+
+    def _head_without_upgrade(self) -> bytes:
+        """The head that was just parsed, for another pass."""
+        self._messages -= 1
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % field for field in self.headers if field[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Answer a whole request even so; without an answer in a moment, the peer has gone."""
@@ -213,10 +217,6 @@ class HardenedProtocol(HttpToolsProtocol):
         if not running.response_started or not self._wrapped.get_write_buffer_size():
             # No answer yet, or one without an end of its own: a stream of events.
             self.transport.close()
-
-    def send_400_response(self, msg: str) -> None:
-        """What uvicorn says to octets that it cannot read, and we to those that we refuse."""
-        self._refuse(self._refusal)
 
     # What the parser finds.
 
@@ -255,138 +255,34 @@ class HardenedProtocol(HttpToolsProtocol):
         if self.parser.get_http_version() == "1.0":
             # RFC 9110, "Expect": such a client reads no interim answer.
             self.expect_100_continue = False
-        self._answering = self._prepared()
-        if self._answering is None:
-            super().on_headers_complete()
-        elif self.parser.should_keep_alive():
-            self._prepared_last = self._answering
+        if self.parser.should_upgrade():
+            if self.parser.get_method() == b"CONNECT":
+                raise self._refused(HTTPStatus.BAD_REQUEST)
+            return  # Nothing but the head is parsed, and that comes once more.
+        super().on_headers_complete()
         self._phase = _Phase.BODY
         self._gate.serve(self)
 
     def on_body(self, body: bytes) -> None:
         self._body += len(body)
-        if self._answering is None:
-            super().on_body(body)
-        else:
-            self._pieces.append(body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._phase = _Phase.QUIET
         self._wrapped.receiving = False
-        if self._answering is None:
-            super().on_message_complete()
-            return
-        answering, self._answering = self._answering, None
-        self._go_straight(answering, self._take_pieces(), self.parser.should_keep_alive())
-
-    # The straight way.
-
-    def _prepared(self) -> Answering | None:
-        """Who answers this request straight, once it is whole."""
-        if (
-            self._prepare is None
-            or self._at_work()
-            or self.expect_100_continue
-            or self.parser.get_method() != b"POST"
-            or self.parser.get_http_version() != "1.1"
-        ):
-            return None
-        length = next((int(value) for name, value in self.headers if name == b"content-length"), -1)
-        if not 0 <= length <= WHOLE:
-            return None
-        # What uvicorn makes of the target.
-        target = httptools.parse_url(self.url)
-        path = target.path.decode("ascii")
-        self.scope["method"] = "POST"
-        self.scope["path"] = self.root_path + (unquote(path) if "%" in path else path)
-        self.scope["raw_path"] = self.root_path.encode("ascii") + target.path
-        self.scope["query_string"] = target.query or b""
-        return self._prepare(cast(Scope, self.scope))
-
-    def _go_straight(self, answering: Answering, body: bytes, keep_alive: bool) -> None:
-        exchange = StraightExchange(self, keep_alive)
-        self.cycle = self._running = cast(RequestResponseCycle, exchange)
-        self.tasks.add(self.loop.create_task(exchange.run(answering, body)))
-
-    def _end_straight_way(self) -> None:
-        """Hand over to ASGI what is not whole: it knows what to do when something comes between."""
-        unread = self._known.give_up()
-        if unread:
-            super().data_received(unread)
-        if self._answering is not None:
-            self._answering = None
-            super().on_headers_complete()
-            super().on_body(self._take_pieces())
-
-    def _learn(self, octets: bytes, before: _Phase) -> None:
-        # What was prepared is the first of several: those behind it are behind one at work.
-        if self._prepared_last is not None and before is _Phase.QUIET:
-            self._known.learn(octets, self._prepared_last)
-
-    def _passes_the_parser(self, octets: bytes) -> bool:
-        """Whether *octets* are of a request that the parser would tell nothing new about."""
-        known = self._known
-        if known.left:
-            if not known.go_on(octets):  # There is more behind it.
-                super().data_received(known.give_up())
-                return False
-        elif self._phase is _Phase.QUIET and not self._at_work() and known.begin(octets):
-            self._gate.serve(self)
-        else:
-            return False
-        if known.left:
-            self._phase = _Phase.BODY
-            self._body = known.body
-            self._wrapped.receiving = True
-            self._adjust_clock()
-        else:
-            self._phase = _Phase.QUIET
-            self._wrapped.receiving = False
-            self._stop_clock()
-            self._go_straight(*known.take(), keep_alive=True)
-        return True
-
-    def _take_pieces(self) -> bytes:
-        body = b"".join(self._pieces)
-        self._pieces.clear()
-        return body
-
-    # Answers.
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        self.server_state.total_requests += 1
-        if not self.transport.is_closing():
-            self.flow.resume_reading()
-            if self.pipeline:
-                self._start_asgi_task(*self.pipeline.pop())
-            else:
-                self._idle_since = self.loop.time()
-                if self.timeout_keep_alive_task is None:
-                    self._await_request(self.timeout_keep_alive)
+        super().on_response_complete()
         if self._phase is _Phase.BODY and self.cycle.response_complete:
             # Answered before it was read: what follows is no request.
             self.transport.close()
         elif self.cycle.response_complete:
             self._gate.wait(self)
-        if self._writing is None and self._wrapped.get_write_buffer_size():
+        if self._wrapped.get_write_buffer_size():
             self._await_reader()
-
-    def _await_request(self, seconds: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(
-            seconds, self.timeout_keep_alive_handler
-        )
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close the connection, if it was quiet for long enough: the straight way leaves the timer
-        of the answer before running."""
-        self.timeout_keep_alive_task = None
-        if self._phase is not _Phase.QUIET or self._at_work():
-            return  # The answer sets it.
-        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
-        if left > 0:
-            self._await_request(left)
-        else:
-            super().timeout_keep_alive_handler()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -402,7 +298,6 @@ class HardenedProtocol(HttpToolsProtocol):
     def _refuse(self, status: HTTPStatus) -> None:
         """Answer with *status*, unless that would be a second answer, and close."""
         self._stop_clock()
-        self._end_straight_way()
         self._wrapped.receiving = True
         self.pipeline.clear()
         if self._at_work():

@@ -40,7 +40,7 @@ class Service(Protocol):
 
     async def handle(self, arrived: Arrived) -> Reply: ...
 
-    def refuse(self, rejected: Rejected) -> Reply: ...
+    def refuse(self, rejected: Rejected, sender: Peer) -> Reply: ...
 
 
 class SoapTcpServer:
@@ -211,9 +211,9 @@ class SoapTcpServer:
             else:
                 unpacked = unpack_dime(message, self._package_limits)
         except Rejected as rejected:
-            return self.service.refuse(rejected)
+            return self.service.refuse(rejected, peer)
         except Refused as refused:
-            return self.service.refuse(Rejected(Context(soap), refused))
+            return self.service.refuse(Rejected(Context(soap), refused), peer)
         return await self.service.handle(self._arrived(unpacked, message, peer, base, gone))
 
     def _arrived(
@@ -229,6 +229,7 @@ class SoapTcpServer:
 
         # That its frames are DIME says nothing about what it reads at an address of HTTP.
         packaging = unpacked.packaging if unpacked.attachments else Packaging.NONE
+        hops, origin = hops_of_id(message.id)
         return Arrived(
             unpacked.envelope,
             peer,
@@ -237,7 +238,8 @@ class SoapTcpServer:
             declared=message.soap,
             charset=unpacked.charset,
             action=unpacked.action,
-            hops=hops_of_id(message.id),
+            hops=hops,
+            origin=origin,
             attachments=unpacked.attachments,
             packaging=packaging,
             gone=until_gone,

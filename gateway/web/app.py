@@ -1,19 +1,31 @@
-"""The ASGI application: FastAPI for people and programs, the SOAP endpoint beside it."""
+"""The ASGI applications: FastAPI, with plain routes for SOAP.
+
+what                                            where
+----------------------------------------------  --------------------------------------------
+SOAP, mailboxes                                 the public listener (`host`, `port`)
+/api/v1, /docs, /openapi.json, /metrics         the administration's (`admin_host`,
+`admin_port`); the public one, where that is
+on loopback and no other is asked for
+/healthz, /readyz                               both
+"""
 
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Reason, Refused
-from gateway.doors import MESSAGE_BOXES, door_at
-from gateway.http import Answering, HostMiddleware
+from gateway.http import HostMiddleware
 from gateway.web.api import api_routes
-from gateway.web.health import health_routes
+from gateway.web.health import health_routes, metrics_routes
 from gateway.web.mailboxes import mailbox_routes
-from gateway.web.soap import SoapEndpoint
+from gateway.web.pages import docs_routes
+from gateway.web.soap import describe_soap, soap_routes
+from gateway.web.validation import refuse_invalid
 
 if TYPE_CHECKING:
     from gateway.service import Gateway
@@ -26,65 +38,103 @@ _STATUS = {
     Reason.QUOTA: 403,
     Reason.MAILBOX_UNKNOWN: 404,
 }
-_SOAP_PATHS = frozenset({"/soap", "/soap/", "/soap/topic", "/subscriptions", "/pullpoints"})
-_SOAP_PREFIXES = ("/soap/topic/", "/subscriptions/", "/pullpoints/")
 API_BODY = 2**20
-"""Octets that a request to the administration may have."""
+"""Octets that a JSON request may have."""
+ADMINISTRATION = (
+    "/api", "/api/{rest:path}", "/docs", "/docs/{rest:path}", "/openapi.json", "/metrics",
+    "/console", "/console/{rest:path}",
+)  # fmt: skip
+PUBLIC = ("/mailboxes", "/mailboxes/{rest:path}")
+"""Beside the paths of SOAP."""
+ADMINISTRATION_ELSEWHERE = "administration-elsewhere"
+"""The reason in an answer to those who look for the administration at the public listener."""
 
 
-class _Dispatch:
-    """Hands SOAP's paths to its endpoint, all others to FastAPI."""
-
-    def __init__(self, soap: SoapEndpoint, rest: ASGIApp) -> None:
-        self._soap = soap
-        self._rest = rest
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and _is_for_soap(scope):
-            await self._soap(scope, receive, send)
-        else:
-            await self._rest(scope, receive, send)
-
-    def prepare(self, scope: Scope) -> Answering | None:
-        """How the SOAP endpoint answers; None for what is not for it."""
-        return self._soap.prepare(scope) if _is_for_soap(scope) else None
+def make_app(gateway: "Gateway", *, public: bool, administration: bool) -> ASGIApp:
+    """The application of a listener of *gateway*: for peers, for operators, or for both."""
+    app = _make(gateway, public=public, administration=administration)
+    if administration and not public:
+        # Operators read there how all of it is asked.
+        app.described = _make(gateway, public=True, administration=True)
+    return app
 
 
-def _is_for_soap(scope: Scope) -> bool:
-    path = scope["path"]
-    return path in _SOAP_PATHS or path.startswith(_SOAP_PREFIXES) or _is_door(scope)
+class _Application(FastAPI):
+    """FastAPI, whose description has the SOAP endpoint, too.
+
+    Attributes:
+        described: The application that the description is of.
+    """
+
+    described: "_Application | None" = None
+
+    def openapi(self) -> dict[str, Any]:
+        if self.described is not None:
+            return self.described.openapi()
+        schema = super().openapi()
+        describe_soap(schema)
+        return schema
 
 
-def _is_door(scope: Scope) -> bool:
-    """Whether SOAP messages come to this path of a mailbox; the other methods are JSON's."""
-    door = door_at(scope["path"])
-    return door is not None and (door.kind in MESSAGE_BOXES or scope["method"] == "POST")
-
-
-def make_app(gateway: "Gateway") -> ASGIApp:
-    """The application that serves *gateway*."""
-    api = FastAPI(
+def _make(gateway: "Gateway", *, public: bool, administration: bool) -> _Application:
+    # SOAP in front: nearly all that comes is for it.
+    routes = soap_routes(gateway.endpoint) if public else _elsewhere_routes(gateway)
+    app = _Application(
         title="Dragoman",
         summary="WS-Eventing and WS-Notification in front of a message system.",
+        docs_url=None,
         redoc_url=None,
-        max_body_size=API_BODY,
+        openapi_url="/openapi.json" if administration else None,
+        routes=routes,
+        # It asks for its providers on each request, which costs 7 us; ours are in /metrics.
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    api.include_router(health_routes(gateway))
-    api.include_router(api_routes(gateway))
-    api.include_router(mailbox_routes(gateway))
+    routers = [health_routes(gateway)]
+    if administration:
+        routers += [api_routes(gateway), metrics_routes(gateway)]
+        app.router.routes.extend(docs_routes())
+    else:
+        elsewhere = _Elsewhere(
+            "Administration is on a listener of its own; see admin_host and admin_port.",
+            ADMINISTRATION_ELSEWHERE,
+        )
+        app.router.routes.extend(Route(path, elsewhere) for path in ADMINISTRATION)
+    if public:
+        routers.append(mailbox_routes(gateway))
+    for router in routers:
+        app.include_router(router, max_body_size=API_BODY)
+    app.add_exception_handler(RequestValidationError, refuse_invalid)
+    app.add_exception_handler(Refused, _refuse)
 
-    @api.exception_handler(Refused)
-    async def refused(_: Request, error: Exception) -> JSONResponse:
-        reason = error.reason if isinstance(error, Refused) else Reason.INTERNAL
-        status = _STATUS.get(reason, 500 if reason is Reason.INTERNAL else 400)
-        retry_after = error.retry_after if isinstance(error, Refused) else None
-        if retry_after is None and status == 503:
-            retry_after = 2.0
-        headers = {} if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
-        return JSONResponse({"detail": str(error), "reason": reason.value}, status, headers)
-
-    @api.get("/", include_in_schema=False)
+    @app.get("/", include_in_schema=False)
     async def root() -> RedirectResponse:
-        return RedirectResponse("/docs")
+        return RedirectResponse("/docs" if administration else "/soap?wsdl")
 
-    return HostMiddleware(_Dispatch(gateway.endpoint, api), gateway.http_settings)
+    app.add_middleware(HostMiddleware, settings=gateway.http_settings)
+    return app
+
+
+def _elsewhere_routes(gateway: "Gateway") -> list[BaseRoute]:
+    """The paths of the public listener, where the administration's is asked for them."""
+    elsewhere = _Elsewhere("SOAP and mailboxes are on another listener; see host and port.")
+    return [*soap_routes(elsewhere), *(Route(path, elsewhere) for path in PUBLIC)]
+
+
+class _Elsewhere:
+    """What is on another listener of the gateway: 404, which says so."""
+
+    def __init__(self, text: str, reason: str | None = None) -> None:
+        self._said = {"detail": text} | ({"reason": reason} if reason else {})
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await JSONResponse(self._said, 404)(scope, receive, send)
+
+
+async def _refuse(_: Request, error: Exception) -> JSONResponse:
+    reason = error.reason if isinstance(error, Refused) else Reason.INTERNAL
+    status = _STATUS.get(reason, 500 if reason is Reason.INTERNAL else 400)
+    retry_after = error.retry_after if isinstance(error, Refused) else None
+    if retry_after is None and status == 503:
+        retry_after = 2.0
+    headers = {} if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
+    return JSONResponse({"detail": str(error), "reason": reason.value}, status, headers)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def health_routes(gateway: "Gateway") -> APIRouter:
-    """``/healthz``, ``/readyz``, ``/metrics``."""
+    """``/healthz`` and ``/readyz``."""
     router = APIRouter()
 
     @router.get("/healthz", include_in_schema=False)
@@ -28,6 +28,13 @@ def health_routes(gateway: "Gateway") -> APIRouter:
     async def readyz() -> Response:
         state = gateway.readiness()
         return JSONResponse(state, 200 if state["ready"] else 503)
+
+    return router
+
+
+def metrics_routes(gateway: "Gateway") -> APIRouter:
+    """``/metrics``."""
+    router = APIRouter()
 
     @router.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:
@@ -74,7 +81,16 @@ class _Collector:
         for name, text, value in (
             ("subscriptions", "Subscriptions.", taken.subscriptions),
             ("unsettled", "Messages unsettled in the messaging system.", taken.unsettled),
-            ("open_breakers", "Destinations that cannot be connected to.", taken.open_breakers),
+            (
+                "open_breakers",
+                "Destinations and subscriptions to which only a probe is sent now and then.",
+                taken.open_breakers,
+            ),
+            (
+                "failing_subscriptions",
+                "Subscriptions whose last attempt, by this gateway, failed.",
+                taken.failing,
+            ),
             ("store_writable", "Whether the store takes writes.", int(taken.store_writable)),
         ):
             families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
@@ -108,10 +124,20 @@ def _of_law(law: "Law") -> list[CounterMetricFamily | GaugeMetricFamily]:
                 f"dragoman_{name}", f"Deliveries {name}.", getattr(law.totals, name)
             )
         )
+    families.append(
+        CounterMetricFamily(
+            "dragoman_dead_letters_purged", "Dead letters forgotten.", law.letters.purged
+        )
+    )
     for name, text, value in (
         ("waiting", "Deliveries that wait.", law.waiting),
         ("in_flight", "Deliveries under way.", law.in_flight),
         ("dead_letters", "Dead letters kept.", law.dead_letters),
+        (
+            "dead_letters_bytes",
+            "Bytes that count for the bounds of dead letters.",
+            law.letters.octets,
+        ),
         ("conservation_error", "What the conservation law leaves over; 0 at rest.", law.error),
     ):
         families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))

@@ -28,6 +28,7 @@ from gateway.store.mailboxes import Kind, Mailbox
 from gateway.subscriptions import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.web.messages import MessageView, views
 from gateway.web.streams import Streams
+from gateway.web.validation import JsonRoute
 from mediation import (
     SPECS,
     Arrival,
@@ -153,7 +154,12 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
         if gateway.draining:
             raise AdapterUnavailable("The gateway is stopping.")
 
-    router = APIRouter(prefix="/mailboxes", tags=["mailboxes"], dependencies=[Depends(serving)])
+    router = APIRouter(
+        prefix="/mailboxes",
+        tags=["mailboxes"],
+        dependencies=[Depends(serving)],
+        route_class=JsonRoute,
+    )
 
     async def found(key: str) -> Mailbox:
         box = await gateway.mailboxes.find(key.lower())

@@ -1,42 +1,98 @@
-"""SOAP over HTTP: the front of the SOAP service for every path where its messages arrive."""
+"""SOAP over HTTP: the front of the SOAP service, and the routes where its messages arrive."""
 
 import math
-from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
-from starlette.types import Receive, Scope, Send
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Refused
-from gateway.egress import HOPS_HEADER
+from gateway.doors import ENDPOINTS, MESSAGE_BOXES, TOPIC_PATHS, door_at, is_endpoint
+from gateway.egress import HOPS_HEADER, ORIGIN_HEADER
 from gateway.http import (
-    WHOLE,
-    Answering,
-    AsgiExchange,
-    Exchange,
     HttpLimits,
     HttpRefusal,
     HttpSettings,
-    MediaType,
     Networks,
     client_address,
-    is_coded,
     public_base,
     read_body,
     send_refusal,
     soap_media_type,
+    was_delivered,
 )
-from gateway.packaging import Unpacked, is_package, pack, soap_hint, unpack
+from gateway.http.media import SOAP_MEDIA_TYPES
+from gateway.packaging import is_package, pack, soap_hint, unpack
 from gateway.peers import Peer
 from gateway.soap import Arrived, Reply, SoapService
 from mediation import Context, Packaging, Rejected, Soap, http_headers
-from mediation.wsdl import write_wsdl
+from mediation.wsdl import schema_named, services_named, write_wsdl
 
 DELIVERED_WITHIN = 5.0
 """Seconds that a peer has to take in an answer with messages of a mailbox."""
+_PATHS = frozenset(
+    {*ENDPOINTS, *(f"{path}/" for path in ENDPOINTS), "/soap/topic", "/subscriptions",
+     "/pullpoints"}
+)  # fmt: skip
+_BELOW = (*TOPIC_PATHS, "/subscriptions/", "/pullpoints/")
+_HOPS = HOPS_HEADER.lower().encode()
+_ORIGIN = ORIGIN_HEADER.lower().encode()
+
+
+def soap_routes(endpoint: ASGIApp) -> list[BaseRoute]:
+    """The routes of SOAP messages, whatever the method: *endpoint* says what is wrong with one."""
+    return [Route("/soap", endpoint), _AddressRoute(endpoint)]
+
+
+def describe_soap(schema: dict[str, Any]) -> None:
+    """Add the SOAP endpoint to *schema*, an OpenAPI document; its whole description is the WSDL."""
+    envelope = {"schema": {"type": "string", "description": "A SOAP 1.1 or 1.2 envelope."}}
+    answers = {
+        "200": {"description": "The answer.", "content": {"application/soap+xml": envelope}},
+        "202": {"description": "The event is accepted, and durable; or the answer goes elsewhere."},
+        "415": {"description": "Another media type; `Accept-Post` has those that are taken."},
+        "500": {"description": "A fault, in the specification and the SOAP of the request."},
+    }
+    content = dict.fromkeys(sorted(SOAP_MEDIA_TYPES), envelope)
+    post = {
+        "tags": ["SOAP"],
+        "summary": "WS-Eventing, WS-Notification and bare events",
+        "description": "`GET /soap?wsdl` describes it. The body of an envelope that is no request "
+        "is an event; its topic may stand in the path, as `/soap/topic/NAME`.",
+        "requestBody": {"required": True, "content": content},
+        "responses": answers,
+    }
+    schema.setdefault("paths", {}).setdefault("/soap", {"post": post})
+
+
+class _AddressRoute(BaseRoute):
+    """Routes a topic's path, and the address of a mailbox or a subscription (`gateway.doors`),
+    which may stand behind a path of a proxy's, to the endpoint. At a mailbox SOAP is what is
+    posted; the other methods are JSON's. A plain route would not do: in the patterns of
+    Starlette's paths a segment has no line break, which a topic in a URL may well have.
+    """
+
+    def __init__(self, endpoint: ASGIApp) -> None:
+        self._endpoint = endpoint
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] == "http":
+            path = scope["path"]
+            if path in _PATHS or path.startswith(_BELOW):
+                return Match.FULL, {"endpoint": self._endpoint}
+            door = door_at(path)
+            if door is not None and (door.kind in MESSAGE_BOXES or scope["method"] == "POST"):
+                return Match.FULL, {"endpoint": self._endpoint}
+        return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._endpoint(scope, receive, send)
 
 
 class SoapEndpoint:
-    """An ASGI application."""
+    """The endpoint of the application's routes for SOAP messages: an ASGI application, because
+    there is nothing in XML that pydantic could check."""
 
     def __init__(
         self,
@@ -52,135 +108,110 @@ class SoapEndpoint:
         self._trusted = trusted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        exchange = AsgiExchange(scope, receive, send)
-        if _asks_for_wsdl(scope):
-            body = write_wsdl(f"{public_base(scope, self._settings)}/soap")
+        body = self._described(scope)
+        if body is not None:
             content_type = http_headers(Soap.V1_1, "")[0][1]
-            await exchange.respond(200, [(b"content-type", content_type.encode())], body)
+            await _respond(send, 200, [(b"content-type", content_type.encode())], body)
             return
         try:
             if scope["method"] != "POST":
                 raise HttpRefusal(405, "SOAP messages are sent with POST.", {"Allow": "POST"})
-            head = self._head(scope)
-            most = self._limits.message if head.said is None else self._limits.envelope
-            octets = await read_body(receive, scope, self._limits, decoded=most)
-            unpacked = head.said
-            if unpacked is None:
-                unpacked = await self._unpacked(head, octets)
-                octets = unpacked.envelope
-            arrived = head.arrived(octets, unpacked, exchange)
+            arrived = await self._arrived(scope, receive)
         except HttpRefusal as refusal:
             self._service.count_refusal(f"http-{refusal.status}")
             await send_refusal(send, refusal)
+            return
         except Rejected as rejected:
-            await _answer(exchange, self._service.refuse(rejected), Packaging.NONE)
-        else:
-            await self._handle(arrived, exchange)
-
-    def prepare(self, scope: Scope) -> Answering | None:
-        """How messages behind this head are answered; None for packages, for what is compressed,
-        and for what is refused."""
-        fits = min(self._limits.envelope, self._limits.message) >= WHOLE
-        if scope["method"] != "POST" or not fits or is_coded(scope["headers"]):
-            return None
-        try:
-            head = self._head(scope)
-        except HttpRefusal:
-            return None
-        said = head.said
-        if said is None:
-            return None
-
-        async def answer(octets: bytes, exchange: Exchange) -> None:
-            await self._handle(head.arrived(octets, said, exchange), exchange)
-
-        return answer
-
-    def _head(self, scope: Scope) -> "_Head":
-        headers = scope["headers"]
-        media_type = soap_media_type(headers)
-        address = client_address(scope, self._settings)
-        return _Head(
-            media_type,
-            None if is_package(media_type) else unpack(media_type, b"", self._limits),
-            Peer(address, address in self._trusted),
-            public_base(scope, self._settings),
-            scope["path"],
-            _header(headers, b"soapaction").strip().strip('"') or None,
-            _all(headers, HOPS_HEADER.lower().encode()),
-        )
-
-    async def _unpacked(self, head: "_Head", octets: bytes) -> Unpacked:
-        take_out = partial(unpack, head.media_type, octets, self._limits)
-        try:
-            return await self._service.parse(len(octets), take_out, head.peer)
-        except Refused as busy:
-            raise Rejected(Context(soap_hint(head.media_type)), busy) from busy
-
-    async def _handle(self, arrived: Arrived, exchange: Exchange) -> None:
+            reply = self._service.refuse(rejected, self._peer(scope))
+            await _answer(send, reply, Packaging.NONE)
+            return
         reply = await self._service.handle(arrived)
         if reply.handed_over is None:
-            await _answer(exchange, reply, arrived.packaging)
+            await _answer(send, reply, arrived.packaging)
             return
         delivered = False
         try:
-            await _answer(exchange, reply, arrived.packaging)
-            delivered = await exchange.delivered(DELIVERED_WITHIN)
+            await _answer(send, reply, arrived.packaging)
+            delivered = await was_delivered(scope, DELIVERED_WITHIN)
         finally:
             await reply.handed_over(delivered)
 
+    def _described(self, scope: Scope) -> bytes | None:
+        """The WSDL, or the schema beside it, that a request asks for; None where it asks for
+        none."""
+        if scope["method"] not in ("GET", "HEAD") or not is_endpoint(scope["path"]):
+            return None
+        query = scope["query_string"].decode("latin-1")
+        services = services_named(query)
+        if not services:
+            return schema_named(query)
+        return write_wsdl(f"{public_base(scope, self._settings)}/soap", services)
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """What the head of a request says of the message behind it.
+    def _peer(self, scope: Scope) -> Peer:
+        address = client_address(scope, self._settings)
+        return Peer(address, address in self._trusted)
 
-    Attributes:
-        said: Of a message that is in no package; None for a package.
-        action: That of the header ``SOAPAction``.
-    """
+    async def _arrived(self, scope: Scope, receive: Receive) -> Arrived:
+        """Take the message of a request in, out of its package if it came in one.
 
-    media_type: MediaType
-    said: Unpacked | None
-    peer: Peer
-    base: str
-    path: str
-    action: str | None
-    hops: str | None
-
-    def arrived(self, envelope: bytes, unpacked: Unpacked, exchange: Exchange) -> Arrived:
+        Raises:
+            HttpRefusal: HTTP has a word for what is wrong.
+            Rejected: The package cannot be taken apart.
+        """
+        headers = scope["headers"]
+        media_type = soap_media_type(headers)
+        packaged = is_package(media_type)
+        most = self._limits.message if packaged else self._limits.envelope
+        octets = await read_body(receive, scope, self._limits, decoded=most)
+        peer = self._peer(scope)
+        if packaged:
+            take_out = partial(unpack, media_type, octets, self._limits)
+            try:
+                unpacked = await self._service.parse(len(octets), take_out, peer)
+            except Refused as busy:
+                raise Rejected(Context(soap_hint(media_type)), busy) from busy
+        else:
+            unpacked = unpack(media_type, octets, self._limits)
         return Arrived(
-            envelope,
-            self.peer,
-            self.base,
-            self.path,
-            unpacked.soap,
-            unpacked.charset,
-            unpacked.soap if unpacked.packaging is Packaging.DIME else None,
-            unpacked.action or self.action,
-            self.hops,
-            unpacked.attachments,
-            unpacked.packaging,
-            exchange.gone,
+            unpacked.envelope,
+            peer,
+            public_base(scope, self._settings),
+            scope["path"],
+            hint=unpacked.soap,
+            declared=unpacked.soap if unpacked.packaging is Packaging.DIME else None,
+            charset=unpacked.charset,
+            action=unpacked.action or _header(headers, b"soapaction").strip().strip('"') or None,
+            hops=_all(headers, _HOPS),
+            origin=_header(headers, _ORIGIN) or None,
+            attachments=unpacked.attachments,
+            packaging=unpacked.packaging,
+            gone=partial(_gone, receive),
         )
 
 
-async def _answer(exchange: Exchange, reply: Reply, packaging: Packaging) -> None:
+async def _gone(receive: Receive) -> None:
+    """Return when the peer has gone; its request was read to the end."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _answer(send: Send, reply: Reply, packaging: Packaging) -> None:
     if not reply.body:
-        await exchange.respond(reply.status, (), b"")
+        await _respond(send, reply.status, [], b"")
         return
     content_type, body = pack(reply.body, reply.soap, reply.action, packaging)
     headers = [(b"content-type", content_type.encode())]
     if reply.retry_after is not None:
         headers.append((b"retry-after", str(max(1, math.ceil(reply.retry_after))).encode()))
-    await exchange.respond(reply.status, headers, body)
+    await _respond(send, reply.status, headers, body)
 
 
-def _asks_for_wsdl(scope: Scope) -> bool:
-    return (
-        scope["method"] in ("GET", "HEAD")
-        and scope["path"] in ("/soap", "/soap/")
-        and scope["query_string"].lower() == b"wsdl"
-    )
+async def _respond(
+    send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
@@ -192,5 +223,5 @@ def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
 
 def _all(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str | None:
     """All values of a header that should stand once; None where it does not stand at all."""
-    values = [value.decode("latin-1").strip() for name, value in headers if name == wanted]
-    return ", ".join(values) if values else None
+    values = [value for name, value in headers if name == wanted]
+    return ", ".join(value.decode("latin-1").strip() for value in values) if values else None

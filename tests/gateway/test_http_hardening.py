@@ -326,23 +326,6 @@ REFUSED = {
     "a tunnel": (400, b"CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n"),
     "a target of no form": (400, get(line=b"OPTIONS * HTTP/1.1\r\n")),
     "a fragment": (400, get(target=b"/soap#x")),
-    # H04, upgrades
-    "h2c": (
-        400,
-        get(b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAA\r\n"),
-    ),
-    "h2c with a body": (
-        400,
-        post(b"Connection: Upgrade\r\nUpgrade: h2c\r\n", b"Content-Length: 4\r\n", body=b"<a/>"),
-    ),
-    "a web socket": (
-        400,
-        get(
-            b"Connection: Upgrade\r\nUpgrade: websocket\r\n",
-            b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n",
-        ),
-    ),
-    "an upgrade without its connection": (400, get(b"Upgrade: TLS/1.0\r\n")),
     # H05, floods
     "a long target": (414, get(target=b"/" + b"a" * 8192)),
     "an endless target": (414, b"GET /" + b"a" * 200_000),
@@ -376,7 +359,7 @@ class TestRefusals:
         assert server.application.requests == []
 
     @pytest.mark.parametrize(
-        "name", ["a length and chunks", "no Host", "h2c", "an endless header", "HTTP/2.0"]
+        "name", ["a length and chunks", "no Host", "a fragment", "an endless header", "HTTP/2.0"]
     )
     def test_after_a_good_request(self, server: Server, name: str) -> None:
         with connect(server) as sock:
@@ -736,19 +719,19 @@ class TestBodies:
     @pytest.mark.parametrize(
         ("coding", "wire", "status"),
         [
-            ("gzip, gzip", gzip.compress(gzip.compress(b"<a/>")), 415),
+            ("gzip, gzip", gzip.compress(gzip.compress(b"<a/>", mtime=0), mtime=0), 415),
             ("deflate", zlib.compress(b"<a/>"), 415),
             ("br", b"x", 415),
-            ("gzip;q=1", gzip.compress(b"<a/>"), 415),
+            ("gzip;q=1", gzip.compress(b"<a/>", mtime=0), 415),
             ("gzip", b"<a/>", 400),
             ("gzip", b"", 400),
-            ("gzip", gzip.compress(b"<a/>")[:-1], 400),
-            ("gzip", gzip.compress(b"<a/>")[:-8] + b"\0" * 8, 400),
-            ("gzip", gzip.compress(b"<a/>") + b"x", 400),
-            ("gzip", gzip.compress(b"<a/>") * 2, 400),
+            ("gzip", gzip.compress(b"<a/>", mtime=0)[:-1], 400),
+            ("gzip", gzip.compress(b"<a/>", mtime=0)[:-8] + b"\0" * 8, 400),
+            ("gzip", gzip.compress(b"<a/>", mtime=0) + b"x", 400),
+            ("gzip", gzip.compress(b"<a/>", mtime=0) * 2, 400),
             ("gzip", zlib.compress(b"<a/>"), 400),
-            ("gzip", gzip.compress(b"x" * 200_000), 413),
-            ("gzip", gzip.compress(b"\0" * (3 << 20)), 413),
+            ("gzip", gzip.compress(b"x" * 200_000, mtime=0), 413),
+            ("gzip", gzip.compress(b"\0" * (3 << 20), mtime=0), 413),
             ("", b"x" * (2 << 20) + b"x", 413),
         ],
     )

@@ -1,0 +1,157 @@
+"""What is wrong with a JSON request, in plain sentences: which field, and what it must be."""
+
+import json
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+
+from gateway.http import HttpRefusal, content_type
+from gateway.wording import wanted
+
+AT_ONCE = 5
+"""Fields that one answer names."""
+LONGEST_NAME = 60
+"""Characters of a field's name that are repeated."""
+_JSON = "application/json"
+
+
+class JsonRoute(APIRoute):
+    """A route whose body is JSON that has one reading, of the media type of JSON.
+
+    Python's parser takes NaN, Infinity, lone surrogates and keys that stand twice (RFC 8259,
+    "Numbers", "Strings", "Objects"); all of them end in an error further on.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        has_body = self.body_field is not None
+
+        async def strictly(request: Request) -> Response:
+            if has_body:
+                request = _StrictRequest(request.scope, request.receive)
+                _check_media_type(request)
+            return await handle(request)
+
+        return strictly
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        return read_json(await self.body())
+
+
+def read_json(octets: bytes) -> Any:
+    """Read a JSON document (RFC 8259).
+
+    Raises:
+        HTTPException: 400 for what is not JSON, not UTF-8, nested too deep, or has two readings (a
+            key twice in one object); 422 for a lone surrogate and U+0000.
+    """
+    try:
+        text = octets.decode()
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        _check_strings(value)
+    except HTTPException:
+        raise
+    except UnicodeDecodeError:
+        raise HTTPException(400, "The body is not UTF-8.") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise HTTPException(400, f"The body is not JSON: {error.msg} ({where}).") from None
+    except (ValueError, RecursionError):  # A number of too many digits; too many brackets.
+        raise HTTPException(400, "The body is not JSON that can be read here.") from None
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise HTTPException(400, f"The body has {_shown(name)} twice in one object.")
+        found[name] = value
+    return found
+
+
+def _constant(name: str) -> Any:
+    raise HTTPException(400, f"The body is not JSON: {name} is not a number there.")
+
+
+def _check_strings(value: Any) -> None:
+    """Look at all names and texts; one after the other, as deep as it may be."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += one.keys()
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, float) and one in (float("inf"), float("-inf")):  # 1e999
+            raise HTTPException(400, "The body has a number that is too large.")
+        elif isinstance(one, str) and not one.isascii():
+            if any("\ud800" <= character <= "\udfff" for character in one):
+                raise HTTPException(422, "The body has half a character (a lone surrogate).")
+        elif isinstance(one, str) and "\0" in one:
+            raise HTTPException(422, "The body has the character U+0000, which nothing here takes.")
+
+
+def _check_media_type(request: Request) -> None:
+    if request.headers.get("content-length") == "0":
+        return  # What is missing is said of the body.
+    try:
+        media_type = content_type(request.scope["headers"])
+    except HttpRefusal:
+        media_type = None
+    if media_type is None or media_type.name != _JSON:
+        raise HTTPException(415, f"Send {_JSON}.", {"Accept": _JSON})
+
+
+async def refuse_invalid(_: Request, error: Exception) -> JSONResponse:
+    """FastAPI's handler of `RequestValidationError`: 422, with one sentence; never what was sent,
+    which may be anything, and need not have a form in JSON."""
+    if not isinstance(error, RequestValidationError):  # pragma: no cover
+        raise error
+    return JSONResponse({"detail": explain(error.errors(), error.body)}, 422)
+
+
+def explain(errors: Iterable[Mapping[str, Any]], body: object = None) -> str:
+    """What is wrong, ``field: what it must be``, with all ways in which a field would be right.
+
+    Args:
+        body: The request's, to tell its fields from what pydantic calls the members of a union.
+    """
+    fields: dict[str, list[str]] = {}
+    for error in errors:
+        name = _field(error["loc"], body, missing=error["type"] == "missing")
+        text = wanted(error)
+        if text not in fields.setdefault(name, []):
+            fields[name].append(text)
+    said = [f"{name}: {', or '.join(texts)}" for name, texts in fields.items()]
+    more = f"; and {len(said) - AT_ONCE} more" if len(said) > AT_ONCE else ""
+    return "; ".join(said[:AT_ONCE]) + more + "."
+
+
+def _field(location: Sequence[str | int], body: object, *, missing: bool) -> str:
+    """The field at pydantic's *location*, whose first part is where the request has it."""
+    where, path = location[0], location[1:]
+    if where != "body":
+        return str(path[0]) if path else str(where)
+    name, value = "", body
+    for part in path:
+        if isinstance(value, dict) and isinstance(part, str) and (missing or part in value):
+            name, value = f"{name}.{_shown(part)}" if name else _shown(part), value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            name, value = f"{name}[{part}]", value[part]
+        else:
+            break
+    return name or "the body"
+
+
+def _shown(name: str) -> str:
+    """*name*, which a stranger chose, so that it can stand in a sentence."""
+    shown = name if name.isprintable() else ascii(name)[1:-1]
+    return shown if len(shown) <= LONGEST_NAME else shown[:LONGEST_NAME] + "..."
