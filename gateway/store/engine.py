@@ -4,6 +4,7 @@ A commit starts when the previous one ends and takes what has come meanwhile.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import random
 import sqlite3
@@ -27,6 +28,7 @@ from sqlalchemy.exc import (
 )
 
 from filters import Reason, Refused
+from filters.extras import how_to_install
 from gateway.store.migrations import upgrade
 from gateway.store.statements import REPLICA
 
@@ -52,6 +54,8 @@ PAUSE, LONGER = 0.02, 4
 """Seconds before the second of them, at most, and how many times as long before each further one.
 Chance says how much of it, so that replicas that were in each other's way do not meet again; it
 grows, for they may be many."""
+INSIDE = 1.0
+"""Seconds from one look at what is free within an SQLite file to the next."""
 PROBE = 1.0
 """Seconds from one try to write to the next, while the database does not take what is written."""
 _log = structlog.get_logger("dragoman.store")
@@ -89,6 +93,11 @@ class Store:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine: Engine | None = None
         self.commits = 0
+        self.folder: Path | None = None
+        """Where an SQLite database is, once it is open; None for one in memory, or on a server."""
+        self.free_inside = 0
+        """Bytes of an SQLite file that are free within it, as of about a second ago."""
+        self._looked_inside = 0.0
         self.writable = False
         """Whether the last commit succeeded."""
 
@@ -113,8 +122,12 @@ class Store:
             engine = create_engine(
                 self._url, pool_size=2, max_overflow=2, connect_args=connection_options(self._url)
             )
-        except (SQLAlchemyError, ImportError) as error:  # The latter: its driver is missing.
+        except SQLAlchemyError as error:
             raise StoreUnavailable(f"The store cannot be opened: {_first_line(error)}") from error
+        except ImportError as error:
+            text = f"The store needs {error.name}, which is not installed"
+            mend = f": {how_to_install('postgresql')}" if error.name == "psycopg" else "."
+            raise StoreUnavailable(f"{text}{mend}") from error
         try:
             if engine.dialect.name == "sqlite":
                 self._prepare_sqlite(engine)
@@ -151,6 +164,10 @@ class Store:
         def _begun(connection: Connection) -> None:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
 
+        database = make_url(self._url).database
+        if database and database != ":memory:" and not database.startswith("file:"):
+            Path(database).touch(mode=0o600)  # It holds keys; what stands beside it follows it.
+            self.folder = Path(database).absolute().parent
         if unclean:
             with engine.connect() as connection:
                 verdict = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
@@ -206,6 +223,11 @@ class Store:
             self._waiting.append((operation, locks, future))
             self._condition.notify()
         return future
+
+    @property
+    def closed(self) -> bool:
+        """Whether it takes nothing more, for ever."""
+        return self._closing
 
     @property
     def may_be_shared(self) -> bool:
@@ -307,9 +329,24 @@ class Store:
                     raise
                 if not self._was_committed(engine, number):
                     raise
+            self._look_inside(connection)
         self.commits += 1
         self.writable = True
         return outcomes
+
+    def _look_inside(self, connection: Connection) -> None:
+        """See, now and then, how much of the file is free: without a transaction, for it is only
+        a number in its first page. Whatever happens here, what was committed is not done again."""
+        now = time.monotonic()
+        if self.folder is None or now - self._looked_inside < INSIDE:
+            return
+        self._looked_inside = now
+        with contextlib.suppress(SQLAlchemyError, sqlite3.Error):
+            driver = connection.connection.driver_connection
+            if driver is not None:
+                (pages,) = driver.execute("PRAGMA freelist_count").fetchone()
+                (size,) = driver.execute("PRAGMA page_size").fetchone()
+                self.free_inside = int(pages) * int(size)
 
     def _was_committed(self, engine: Engine, number: int) -> bool:
         """What became of transaction *number*, whose commit was not answered: asked until the

@@ -8,14 +8,17 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, text
 
-from gateway.store import outbox
+from gateway.store import deadletters, outbox
+from gateway.store.deadletters import Selection, Slice
 from gateway.store.outbox import Death, Reason
-from gateway.store.schema import dead_letters, mailbox_messages, mailboxes, messages
+from gateway.store.schema import mailbox_messages, mailboxes
 from mediation import Notification
 from mediation.addressing import id_to_keep
 
 AT_A_TIME = 1000
 """Messages that one operation looks at."""
+THINNED = 256
+"""Messages that one transaction removes of a box that is about to be destroyed."""
 REPLAYED, REPLAYED_OCTETS = 2000, 16 * 2**20
 """What is kept of one box that was sent over its streams: the newest, and one at least."""
 TRIMMED = 64
@@ -107,10 +110,35 @@ def make(
     return True
 
 
+def thin(connection: Connection, key: str) -> int:
+    """Remove some of what lies in a box, `THINNED` messages at most; how many. It may still be
+    there after a crash, so they count no longer."""
+    query = select(mailbox_messages.c.position).where(mailbox_messages.c.mailbox == key)
+    query = query.order_by(mailbox_messages.c.position).limit(THINNED)
+    oldest = connection.execute(query).scalars().all()
+    if not oldest:
+        return 0
+    removal = (
+        mailbox_messages.delete()
+        .where(mailbox_messages.c.mailbox == key, mailbox_messages.c.position <= oldest[-1])
+        .returning(mailbox_messages.c.octets, mailbox_messages.c.handed)
+    )
+    gone = connection.execute(removal).all()
+    waiting = [row.octets for row in gone if row.handed is None]
+    _count(connection, key, -len(waiting), -sum(waiting))
+    return len(gone)
+
+
 def destroy(connection: Connection, key: str) -> bool:
     """Forget a box with all that lies in it; whether there was one."""
     connection.execute(mailbox_messages.delete().where(mailbox_messages.c.mailbox == key))
     return bool(connection.execute(mailboxes.delete().where(mailboxes.c.key == key)).rowcount)
+
+
+def forget(connection: Connection, key: str) -> bool:
+    """Forget a box with some of what lies in it; whether something is left, for `thin`."""
+    connection.execute(mailboxes.delete().where(mailboxes.c.key == key))
+    return thin(connection, key) == THINNED
 
 
 def load(
@@ -541,28 +569,19 @@ def sweep(connection: Connection, *, now: float, oldest: float, handed: float) -
 
 
 def redrive(
-    connection: Connection, numbers: Collection[int] | None, *, now: float
-) -> dict[str, int]:
-    """Put dead letters of boxes back into them, as the newest; how many, by the keys of the boxes.
-
-    A box that a subscription fills has its id: what could not be delivered into it is the
-    subscription's letter, and no envelope.
-    """
-    query = (
-        select(dead_letters, messages.c.body, mailboxes.c.key)
-        .join(messages, messages.c.number == dead_letters.c.message)
-        .join(mailboxes, mailboxes.c.id == dead_letters.c.subscription)
-        .where(dead_letters.c.reason.in_(outbox.OF_MAILBOXES))
-        .order_by(dead_letters.c.number)
-        .limit(AT_A_TIME)
-    )
-    if numbers is not None:
-        query = query.where(dead_letters.c.number.in_(list(numbers)))
+    connection: Connection,
+    selection: Selection,
+    *,
+    now: float,
+    after: int = 0,
+    upto: int,
+) -> tuple[Slice, dict[str, int]]:
+    """Put a slice of the dead letters of boxes back into them, as the newest; how many, by the keys
+    of the boxes."""
+    slice_, taken = deadletters.redrive_to_mailboxes(connection, selection, after=after, upto=upto)
     boundless = Bounds(2**31, 2**62)
     again: dict[str, int] = {}
-    for row in connection.execute(query).all():
-        connection.execute(dead_letters.delete().where(dead_letters.c.number == row.number))
-        put(connection, row.key, [(row.delivery_id, bytes(row.body))], bounds=boundless, now=now)
-        outbox.sweep(connection, [row.message])
-        again[row.key] = again.get(row.key, 0) + 1
-    return again
+    for row, key, envelope in taken:
+        put(connection, key, [(row.delivery_id, envelope)], bounds=boundless, now=now)
+        again[key] = again.get(key, 0) + 1
+    return slice_, again

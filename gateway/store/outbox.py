@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, func, select, text
 
-from gateway.store import schema, totals
+from gateway.store import buried, schema, totals
+from gateway.store.buried import Buried
 from gateway.store.schema import held, messages, subscriptions
-from gateway.store.statements import for_each, for_pairs, write_many
+from gateway.store.statements import for_each, for_pairs, rows_for_each, write_many
 from gateway.store.totals import Totals
 from mediation import Notification
 from mediation.records import decode, encode
@@ -55,6 +56,8 @@ class Backlog:
     count: int
     octets: int
     due: float
+    attempts: int = 0
+    """Of its first delivery."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +76,17 @@ class Death:
     since: float
     died: float
     partition: int = 0
+    consumer: str | None = None
+    """Its address; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter as it is listed."""
+    """A dead letter as it is listed; ``octets`` are the bytes of its message."""
 
     number: int
     death: Death
+    octets: int = 0
 
 
 def put_message(connection: Connection, notification: Notification) -> tuple[int, bool]:
@@ -90,9 +96,10 @@ def put_message(connection: Connection, notification: Notification) -> tuple[int
     values = {
         "source": source,
         "id": id_,
-        "body": record.body,
-        "properties": json.dumps(record.properties, separators=(",", ":")),
+        "topic": _storable(str(notification.topic)) if notification.topic else None,
         "octets": len(record.body),
+        "properties": json.dumps(record.properties, separators=(",", ":")),
+        "body": record.body,
     }
     query = (
         select(messages.c.number)
@@ -112,8 +119,8 @@ def put_message(connection: Connection, notification: Notification) -> tuple[int
 _RACES = 5
 """Another replica may store the same message, or remove it, between two statements."""
 _PUT = text(
-    "INSERT INTO messages (source, id, body, properties, octets) "
-    "VALUES (:source, :id, :body, :properties, :octets) "
+    "INSERT INTO messages (source, id, topic, octets, properties, body) "
+    "VALUES (:source, :id, :topic, :octets, :properties, :body) "
     "ON CONFLICT (source, id) DO NOTHING RETURNING number"
 )
 
@@ -268,35 +275,44 @@ def backlogs(connection: Connection, partition: int | None = None) -> Mapping[st
         .subquery()
     )
     heads = connection.execute(
-        select(held.c.subscription, held.c.due).join(
+        select(held.c.subscription, held.c.due, held.c.attempts).join(
             first,
             (first.c.subscription == held.c.subscription) & (first.c.position == held.c.position),
         )
     )
-    due = dict(map(tuple, heads))
+    first_due = {row.subscription: (row.due, row.attempts) for row in heads}
     sums = connection.execute(
         select(held.c.subscription, func.count(), func.sum(held.c.octets))
         .where(*within)
         .group_by(held.c.subscription)
     )
     return {
-        subscription: Backlog(count, int(octets), due[subscription])
+        subscription: Backlog(count, int(octets), *first_due[subscription])
         for subscription, count, octets in sums
     }
 
 
-def drop_leftovers(connection: Connection) -> None:
-    """Remove what waits for subscriptions that are no more: a crash fell between their end and
-    that of their last deliveries."""
+def head(connection: Connection, subscription: str) -> HeldRow | None:
+    """The oldest delivery that waits for *subscription* in the store, in any partition."""
+    query = select(held).where(held.c.subscription == subscription).order_by(held.c.position)
+    row = connection.execute(query.limit(1)).first()
+    if row is None:
+        return None
+    return HeldRow(
+        row.subscription, row.position, row.octets, row.since, row.attempts, row.answered, row.due,
+        row.message, row.partition,
+    )  # fmt: skip
+
+
+def drop_leftovers(connection: Connection) -> bool:
+    """Remove some of what waits for subscriptions that are no more: a crash fell between their end
+    and that of their last deliveries. Whether that was all."""
     alive = select(subscriptions.c.id)
-    for waiting in (
-        connection.execute(
-            select(held.c.subscription).where(held.c.subscription.not_in(alive)).distinct()
-        )
-        .scalars()
-        .all()
-    ):
-        drop(connection, waiting, expired=False)
+    waiting = select(held.c.subscription).where(held.c.subscription.not_in(alive)).limit(1)
+    left = connection.execute(waiting).scalar()
+    if left is not None:
+        drop(connection, left, expired=False)
+        return False
     for counted in (
         connection.execute(
             select(schema.totals.c.subscription).where(
@@ -308,6 +324,7 @@ def drop_leftovers(connection: Connection) -> None:
         .all()
     ):
         totals.retire(connection, counted)
+    return True
 
 
 def last_position(connection: Connection) -> int:
@@ -378,78 +395,149 @@ def sweep(connection: Connection, numbers: Iterable[int]) -> None:
 
 def bury_held(connection: Connection, position: int, death: Death) -> bool:
     """Move a delivery that waits to the dead letters; whether it still waited."""
-    number = connection.execute(
+    gone = connection.execute(
         held.delete()
         .where(held.c.subscription == death.subscription, held.c.position == position)
-        .returning(held.c.message)
-    ).scalar_one_or_none()
-    if number is None:
+        .returning(held.c.message, held.c.octets)
+    ).one_or_none()
+    if gone is None:
         return False
-    if _bury(connection, number, death):
+    if _bury(connection, gone.message, death, gone.octets):
         totals.add(connection, {death.subscription: Totals(dead=1)})
     return True
 
 
-def oldest(
+@dataclass(frozen=True, slots=True)
+class Overflow:
+    """What of a backlog dies: of the deliveries that wait for a subscription the oldest, at least
+    *number* of them, and so many that they have *octets*, and all from before a time; but none of
+    the positions *spared*. ``failure`` is what went wrong last."""
+
+    subscription: str
+    owner: str
+    consumer: str | None
+    number: int
+    octets: int
+    before: float
+    spared: Collection[int]
+    failure: str | None = None
+
+
+CHARGED = 512
+"""Bytes that a dead letter is charged with beside those of its message, which one of the letters of
+that message is charged with."""
+_BURY_OLDEST = (
+    "INSERT INTO dead_letters (subscription, owner, message, delivery_id, topic, reason, status, "
+    "failure, answer, attempts, since, died, partition, octets, charged, consumer) "
+    "SELECT held.subscription, :owner, held.message, '', messages.topic, :reason, NULL, "
+    "CASE WHEN held.attempts > 0 THEN :failure END, '', held.attempts, held.since, :died, "
+    "held.partition, held.octets, CASE WHEN EXISTS (SELECT 1 FROM dead_letters AS other "
+    "WHERE other.message = held.message) THEN :alone ELSE :alone + held.octets END, :consumer "
+    "FROM held JOIN messages ON messages.number = held.message "
+    "WHERE held.subscription = :subscription "
+    "AND held.position IN (SELECT CAST(value AS bigint) FROM EACH) "
+    "ORDER BY held.position "
+    "ON CONFLICT DO NOTHING RETURNING charged"
+)
+_REMOVE_OLDEST = (
+    "DELETE FROM held WHERE subscription = :subscription "
+    "AND position IN (SELECT CAST(value AS bigint) FROM EACH)"
+)
+_DROP = f"{_REMOVE_OLDEST} RETURNING message"
+
+
+def bury_oldest(
     connection: Connection,
-    subscription: str,
+    overflows: Sequence[Overflow],
     *,
-    number: int,
-    octets: int,
-    before: float,
-    spared: Collection[int],
     partition: int | None = None,
-    limit: int = 256,
-) -> list[tuple[HeldRow, Notification]]:
-    """The oldest deliveries that wait for *subscription*: at least *number* of them, and so many
-    that they have *octets*, and all from before a time; but none of the positions *spared*, and
-    no more than *limit*."""
+    died: float,
+    limit: int,
+) -> list[tuple[int, int]]:
+    """Move what is over the bounds of backlogs to the dead letters, *limit* deliveries at most.
+    No body is read.
+
+    Returns:
+        How many of each backlog were moved, and their bytes.
+    """
+    moved: list[tuple[int, int]] = []
+    dead: dict[str, Totals] = {}
+    letters: dict[str, Buried] = {}
+    for each in overflows:
+        positions, octets = _oldest(connection, each, partition, limit)
+        limit -= len(positions)
+        moved.append((len(positions), octets))
+        if not positions:
+            continue
+        names = [str(position) for position in positions]
+        values = {
+            "subscription": each.subscription,
+            "owner": each.owner,
+            "consumer": each.consumer and _storable(each.consumer),
+            "reason": Reason.EXPIRED_BACKLOG.value,
+            "failure": each.failure and _storable(each.failure),
+            "died": died,
+            "alone": CHARGED,
+        }
+        charged = rows_for_each(connection, _BURY_OLDEST, names, **values)
+        for_each(connection, _REMOVE_OLDEST, names, subscription=each.subscription)
+        dead[each.subscription] = Totals(dead=len(charged))
+        letter = letters.setdefault(each.owner, Buried())
+        letter.buried += len(charged)
+        letter.octets += sum(row.charged for row in charged)
+    totals.add(connection, dead)
+    buried.add(connection, letters)
+    return moved
+
+
+def _oldest(
+    connection: Connection, overflow: Overflow, partition: int | None, limit: int
+) -> tuple[list[int], int]:
+    """The positions of what dies of a backlog, and its bytes."""
     query = (
         select(held.c.position, held.c.octets, held.c.since)
-        .where(held.c.subscription == subscription, *_within(partition))
+        .where(held.c.subscription == overflow.subscription, *_within(partition))
         .order_by(held.c.position)
-        .limit(limit + len(spared))
+        .limit(limit + len(overflow.spared))
+        .with_for_update()  # Else another replica may end the subscription meanwhile.
     )
+    number, octets, size = overflow.number, overflow.octets, 0
     chosen: list[int] = []
-    for position, size, since in connection.execute(query):
-        if position in spared:
+    for row in connection.execute(query):
+        if row.position in overflow.spared:
             continue
-        if (number <= 0 and octets <= 0 and since >= before) or len(chosen) == limit:
+        enough = number <= 0 and octets <= 0 and row.since >= overflow.before
+        if enough or len(chosen) == limit:
             break
-        number, octets = number - 1, octets - size
-        chosen.append(position)
-    found = (
-        select(held, messages.c.body, messages.c.properties)
-        .join(messages, messages.c.number == held.c.message)
-        .where(held.c.subscription == subscription, held.c.position.in_(chosen))
-        .order_by(held.c.position)
-    )
-    return [_read(row) for row in connection.execute(found)] if chosen else []
+        number, octets, size = number - 1, octets - row.octets, size + row.octets
+        chosen.append(row.position)
+    return chosen, size
 
 
 def bury_fresh(connection: Connection, notification: Notification, death: Death) -> None:
     """Lay a delivery that never waited in the store to the dead letters, as matched and dead."""
     number, _ = put_message(connection, notification)
-    if _bury(connection, number, death):
+    if _bury(connection, number, death, notification.octets):
         totals.add(connection, {death.subscription: Totals(matched=1, dead=1)})
 
 
 def bury(connection: Connection, notification: Notification, death: Death) -> None:
     """Lay a message to the dead letters that no subscription's totals count."""
     number, _ = put_message(connection, notification)
-    _bury(connection, number, death)
+    _bury(connection, number, death, notification.octets)
 
 
 _BURY = text(
     "INSERT INTO dead_letters (subscription, owner, message, delivery_id, topic, reason, status, "
-    "failure, answer, attempts, since, died, partition) VALUES (:subscription, :owner, :message, "
-    ":delivery_id, :topic, :reason, :status, :failure, :answer, :attempts, :since, :died, "
-    ":partition) "
-    "ON CONFLICT DO NOTHING"
+    "failure, answer, attempts, since, died, partition, octets, charged, consumer) VALUES "
+    "(:subscription, :owner, :message, :delivery_id, :topic, :reason, :status, :failure, :answer, "
+    ":attempts, :since, :died, :partition, :octets, CASE WHEN EXISTS (SELECT 1 FROM dead_letters "
+    "AS other WHERE other.message = :message) THEN :alone ELSE :alone + :octets END, :consumer) "
+    "ON CONFLICT DO NOTHING RETURNING charged"
 )
 
 
-def _bury(connection: Connection, number: int, death: Death) -> bool:
+def _bury(connection: Connection, number: int, death: Death, octets: int) -> bool:
     result = connection.execute(
         _BURY,
         {
@@ -460,27 +548,53 @@ def _bury(connection: Connection, number: int, death: Death) -> bool:
             "topic": death.topic and _storable(death.topic),
             "reason": death.reason.value,
             "status": death.status,
-            "failure": death.failure,
+            "failure": death.failure and _storable(death.failure),
             "answer": _storable(death.answer),
             "attempts": death.attempts,
             "since": death.since,
             "died": death.died,
             "partition": death.partition,
+            "octets": octets,
+            "alone": CHARGED,
+            "consumer": death.consumer and _storable(death.consumer),
         },
     )
-    return bool(result.rowcount)
+    charged = result.scalar()
+    if charged is None:
+        return False
+    buried.add(connection, {death.owner: Buried(buried=1, octets=int(charged))})
+    return True
 
 
-def drop(connection: Connection, subscription: str, *, expired: bool) -> int:
-    """Remove all that waits for *subscription*, as expired or as cancelled; how many."""
-    numbers = [
-        number
-        for (number,) in connection.execute(
-            held.delete().where(held.c.subscription == subscription).returning(held.c.message)
-        )
-    ]
-    sweep(connection, numbers)
-    if numbers:
-        change = Totals(expired=len(numbers)) if expired else Totals(cancelled=len(numbers))
+DROPPED, DROPPED_OCTETS = 256, 16 * 2**20
+"""Deliveries that one transaction removes of a subscription that has ended, and the bytes of their
+messages, about."""
+
+
+def drop(connection: Connection, subscription: str, *, expired: bool) -> bool:
+    """Remove some of what waits for *subscription*, as expired or as cancelled: a large backlog
+    takes the store's time in slices. Whether that was all; then its totals are retired, too."""
+    query = (
+        select(held.c.position, held.c.octets)
+        .where(held.c.subscription == subscription)
+        .order_by(held.c.position)
+        .limit(DROPPED + 1)
+    )
+    rows = connection.execute(query).all()
+    chosen, octets = 0, 0
+    for row in rows[:DROPPED]:
+        octets += row.octets
+        if chosen and octets > DROPPED_OCTETS:
+            break
+        chosen += 1
+    if chosen:
+        positions = [str(row.position) for row in rows[:chosen]]
+        # What another replica has removed meanwhile is not counted again.
+        gone = rows_for_each(connection, _DROP, positions, subscription=subscription)
+        sweep(connection, (row.message for row in gone))
+        change = Totals(expired=len(gone)) if expired else Totals(cancelled=len(gone))
         totals.add(connection, {subscription: change})
-    return len(numbers)
+    if chosen < len(rows):
+        return False
+    totals.retire(connection, subscription)
+    return True

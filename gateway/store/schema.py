@@ -64,12 +64,14 @@ messages = Table(
     Column("number", Number, primary_key=True),
     Column("source", Text, nullable=False),
     Column("id", Text, nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("properties", Text, nullable=False),
+    Column("topic", Text),
     Column("octets", Integer, nullable=False),
+    Column("properties", Text, nullable=False),
+    Column("body", LargeBinary, nullable=False),
     UniqueConstraint("source", "id"),
 )
-"""Notifications that somebody waits for, or that lie in the dead letters: each once."""
+"""Notifications that somebody waits for, or that lie in the dead letters: each once. The body comes
+last, for SQLite reads through a large one to reach the columns behind it."""
 
 held = Table(
     "held",
@@ -105,10 +107,30 @@ dead_letters = Table(
     Column("since", Float, nullable=False),
     Column("died", Float, nullable=False),
     Column("partition", Integer, nullable=False, server_default="0"),
+    Column("octets", Integer, nullable=False, server_default="0"),
+    Column("charged", Integer, nullable=False, server_default="0"),
+    Column("consumer", Text),
     Index("dead_by_time", "died"),
+    Index("dead_by_owner", "owner", "number"),
     Index("dead_message", "message", "subscription", unique=True),
     Index("dead_subscription", "subscription", "number"),
 )
+"""What could not be delivered. ``delivery_id`` is empty where it follows from the message and the
+subscription; ``octets`` are the bytes of the message, ``charged`` those that count for the
+bounds: a message is stored once, and charged to one of its letters."""
+
+dead_letter_totals = Table(
+    "dead_letter_totals",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("replica", Integer, primary_key=True, autoincrement=False),
+    Column("buried", BigInteger, nullable=False),
+    Column("purged", BigInteger, nullable=False),
+    Column("octets", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Dead letters per owner and per replica that counted: how many were laid there and not redriven,
+how many of these were forgotten, and the bytes charged for those that are there."""
 
 replicas = Table(
     "replicas",

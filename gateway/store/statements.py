@@ -38,7 +38,17 @@ def for_each(
     The interpreter is needed once, not once a row, so it does not wait for a busy event loop.
     """
     statement = statement.replace("EACH", _EACH[connection.dialect.name])
-    connection.execute(text(statement), {"each": json.dumps(list(strings)), **values})
+    values["each"] = json.dumps(list(strings))
+    connection.execute(text(statement), values)
+
+
+def rows_for_each(
+    connection: Connection, statement: str, strings: Iterable[str], **values: object
+) -> Sequence[Row[Any]]:
+    """What *statement*, which reads ``EACH`` as `for_each` says, returns."""
+    statement = statement.replace("EACH", _EACH[connection.dialect.name])
+    values["each"] = json.dumps(list(strings))
+    return connection.execute(text(statement), values).all()
 
 
 def for_pairs(

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from filters import Expression, Filter, View
 from gateway.sharing import shared
-from gateway.store import outbox, replicas, totals
+from gateway.store import outbox, replicas
 from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation import (
@@ -50,18 +50,25 @@ def update(connection: Connection, subscription: Subscription, former: Subscript
 _MUTABLE = ("policy", "expires", "as_duration")
 
 
-def delete(connection: Connection, subscription: Subscription, *, expired: bool) -> bool:
-    """Forget a subscription with all that waits for it, as expired or as cancelled; whether it was
-    still there."""
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """Whether a subscription was still ``there``; and whether something is ``left`` of what waited
+    for it, for `outbox.drop`."""
+
+    there: bool
+    left: bool = False
+
+
+def delete(connection: Connection, subscription: Subscription, *, expired: bool) -> Deleted:
+    """Forget a subscription, with what waits for it if that is not much, as expired or as
+    cancelled."""
     found = connection.execute(
         subscriptions.delete().where(subscriptions.c.key == subscription.key)
     )
     if not found.rowcount:
-        return False
-    outbox.drop(connection, subscription.id, expired=expired)
-    totals.retire(connection, subscription.id)
+        return Deleted(there=False)
     _tell(connection, subscription.key)
-    return True
+    return Deleted(True, not outbox.drop(connection, subscription.id, expired=expired))
 
 
 def _tell(connection: Connection, key: str) -> None:

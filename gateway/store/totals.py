@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
-from gateway.store import schema
-from gateway.store.statements import for_each, number, write_many
+from gateway.store import buried, schema
+from gateway.store.statements import for_each, number, rows_for_each, write_many
 
 ENDED = ""
 """Under this id stand the totals of all subscriptions that have ended."""
@@ -30,6 +30,22 @@ class Totals:
     def settled(self) -> int:
         """The matched ones that are no longer under way."""
         return self.delivered + self.dead + self.expired + self.cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """The dead letters: how many are kept, and their bytes; how many were ever buried and not
+    redriven, and how many of these were purged."""
+
+    kept: int = 0
+    buried: int = 0
+    purged: int = 0
+    octets: int = 0
+
+    @property
+    def error(self) -> int:
+        """Buried - (kept + purged)."""
+        return self.buried - self.kept - self.purged
 
 
 _NAMES = tuple(field.name for field in fields(Totals))
@@ -83,12 +99,28 @@ def read(connection: Connection, subscription: str) -> Totals:
     return Totals(*map(int, row))
 
 
-def overall(connection: Connection) -> tuple[Totals, int, int]:
-    """The sums over all subscriptions, the rows of ``held`` and those of ``dead_letters``."""
+_SOME = (
+    "SELECT subscription, sum(matched), sum(delivered), sum(dead), sum(expired), sum(cancelled), "
+    "sum(skipped) FROM totals WHERE subscription IN (SELECT value FROM EACH) GROUP BY subscription"
+)
+
+
+def read_some(connection: Connection, subscriptions: Iterable[str]) -> dict[str, Totals]:
+    """The totals of each of *subscriptions*, in one query; one that nothing matched has none."""
+    return {
+        row[0]: Totals(*map(int, row[1:]))
+        for row in rows_for_each(connection, _SOME, subscriptions)
+    }
+
+
+def overall(connection: Connection) -> tuple[Totals, int, Letters]:
+    """The sums over all subscriptions, the rows of ``held``, and the dead letters."""
     sums = connection.execute(_sums()).one()
     held = connection.execute(select(func.count()).select_from(schema.held)).scalar_one()
     dead = connection.execute(select(func.count()).select_from(schema.dead_letters)).scalar_one()
-    return Totals(*map(int, sums)), held, dead
+    sums_of_dead = buried.overall(connection)
+    letters = Letters(dead, sums_of_dead.buried, sums_of_dead.purged, sums_of_dead.octets)
+    return Totals(*map(int, sums)), held, letters
 
 
 def _sums() -> Select[Any]:

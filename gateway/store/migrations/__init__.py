@@ -6,7 +6,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from filters import Reason, Refused
 
@@ -20,8 +20,26 @@ def upgrade(engine: Engine, revision: str = "head") -> None:
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    with engine.begin() as connection:
-        if engine.dialect.name == "postgresql":
+    with engine.connect() as connection:
+        if engine.dialect.name == "sqlite":  # Within a transaction it cannot be said any more.
+            _set_foreign_keys(connection, "OFF")
+        try:
+            _upgrade(connection, config, revision, known)
+        finally:
+            if engine.dialect.name == "sqlite":
+                _set_foreign_keys(connection, "ON")
+
+
+def _set_foreign_keys(connection: Connection, on: str) -> None:
+    """A table that others refer to can be made anew only while nobody minds."""
+    driver = connection.connection.driver_connection
+    if driver is not None:
+        driver.execute(f"PRAGMA foreign_keys={on}")
+
+
+def _upgrade(connection: Connection, config: Config, revision: str, known: set[str]) -> None:
+    with connection.begin():
+        if connection.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(4283110571)"))
         current = MigrationContext.configure(connection).get_current_revision()
         if current is not None and current not in known:

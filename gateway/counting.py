@@ -1,0 +1,58 @@
+"""What the store holds, counted for the metrics: seldom enough where that is much.
+
+Counting looks at every subscription, mailbox, waiting delivery and dead letter, and meanwhile the
+store does nothing else. Of many it is done now and then alone, however often the metrics are asked
+for.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from gateway.delivery import Law
+from gateway.store.spool import SpoolSize
+
+FEW = 10_000
+"""So many rows are counted whenever somebody asks."""
+KEPT = 1e-5
+"""Seconds that the counts of more are kept, for each row: to count one takes a thirtieth of that,
+or less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The conservation law, what is in the spool, where there is one, and mailboxes with the
+    messages and octets in them."""
+
+    law: Law
+    spool: SpoolSize | None
+    mailboxes: tuple[int, int, int]
+
+
+class Counting:
+    """Counts with *count*, once for all who ask at a time; *subscriptions* says how many there
+    are."""
+
+    def __init__(
+        self, count: Callable[[], Awaitable[Counts]], *, subscriptions: Callable[[], int]
+    ) -> None:
+        self._count = count
+        self._subscriptions = subscriptions
+        self._alone = asyncio.Lock()
+        self._counts: Counts | None = None
+        self._until = 0.0
+
+    async def counts(self) -> Counts:
+        """The counts of this moment, or, where there is much, of one not long ago.
+
+        Raises:
+            Whatever *count* does.
+        """
+        loop = asyncio.get_running_loop()
+        async with self._alone:
+            if self._counts is None or loop.time() >= self._until:
+                self._counts = counts = await self._count()
+                rows = self._subscriptions() + counts.mailboxes[0]
+                rows += counts.law.waiting + counts.law.dead_letters
+                self._until = loop.time() + (KEPT * rows if rows > FEW else 0.0)
+            return self._counts

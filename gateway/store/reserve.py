@@ -1,0 +1,67 @@
+"""Room on the store's disk that publications leave free.
+
+What was accepted must be settled, held, moved and forgotten, which takes room first, even where it
+makes some. So the disk is never filled by publishers: they are refused with 503 before. The journal
+of `embedded:` keeps such a reserve of its own.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gateway.store.engine import StoreUnavailable
+
+MOST = 64 * 2**20
+SHARE = 8
+"""By default the reserve is so great a part of the disk, and no more than `MOST`."""
+ASKED = 1.0
+"""Seconds for which the disk is not asked again."""
+
+
+class Reserve:
+    """The reserve of an SQLite store.
+
+    Args:
+        folder: Where the database is; None for a server, whose disk is its own.
+        octets: Bytes that are left free; None for an eighth of the disk, 64 MiB at most.
+        inside: Bytes that are free within the database's file.
+    """
+
+    def __init__(
+        self,
+        folder: Path | None,
+        octets: int | None = None,
+        *,
+        inside: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self._folder = folder
+        self._octets = octets
+        self._inside = inside
+        self._room = 0
+        self._asked = float("-inf")
+
+    def take(self, octets: int) -> None:
+        """Count so many bytes of a publication.
+
+        Raises:
+            StoreUnavailable: They would leave less than the reserve.
+        """
+        if self._folder is None:
+            return
+        now = time.monotonic()
+        if now - self._asked > ASKED or self._room < octets:
+            self._room = self._measure(self._folder)
+            self._asked = now
+        if self._room < octets:
+            raise StoreUnavailable("The store's disk is nearly full.")
+        self._room -= octets
+
+    def _measure(self, folder: Path) -> int:
+        try:
+            disk = os.statvfs(folder)
+        except OSError as error:
+            raise StoreUnavailable from error
+        whole = disk.f_blocks * disk.f_frsize
+        reserve = min(MOST, whole // SHARE) if self._octets is None else self._octets
+        return disk.f_bavail * disk.f_frsize + self._inside() - reserve
