@@ -16,6 +16,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import TypeVar
 
 from sqlalchemy import Connection
@@ -23,15 +24,18 @@ from sqlalchemy import Connection
 from gateway.delivery.ledger import Ledger
 from gateway.delivery.parcels import Entry, Message, Outbox, Parcel, State
 from gateway.delivery.schedule import Outcome
-from gateway.store import HeldRow, Reason, totals
+from gateway.store import HeldRow, Reason
 from gateway.store import outbox as rows
-from gateway.store.outbox import Backlog, Death
+from gateway.store.outbox import Backlog, Death, Overflow
 from mediation import Notification, delivery_id
 
 LOADED = 16
 """Deliveries that are loaded at a time for one subscription."""
 LOADS = 64
 """Outboxes that are loaded at a time."""
+BURIED, BURIED_OUTBOXES = 64, 8
+"""Deliveries that one transaction moves to the dead letters for want of room, and outboxes that it
+sees to: a few milliseconds of the store."""
 LOADED_OCTETS = 64 * 2**20
 """Of the messages that are loaded; beyond, outboxes wait in line."""
 MOST = 10_000
@@ -77,6 +81,9 @@ class Backlogs:
         self._overflows = overflows
         self._loop = asyncio.get_running_loop()
         self._holding: list[Parcel] = []
+        self._over_bounds: dict[Outbox, bool] = {}
+        """Outboxes over their bounds, in line, and whether what is too old is looked for, too."""
+        self._burying = False
         self._line: deque[Outbox] = deque()
         self._loads = 0
         self._octets = 0
@@ -194,40 +201,69 @@ class Backlogs:
     def bound(self, outbox: Outbox, *, by_age: bool = False) -> None:
         """What is beyond the limits of a backlog dies, the oldest first, unless somebody else
         sees to overflows; *by_age*, what is too old as well."""
-        number = outbox.held - self._most
-        octets = outbox.octets - self._most_octets
-        if outbox.held <= 1:
-            octets = 0
-        if (number <= 0 and octets <= 0 and not by_age) or outbox.loading or outbox.entry.ended:
+        number, octets = self._over(outbox)
+        if (number <= 0 and octets <= 0 and not by_age) or outbox.entry.ended:
             return
         if self._overflows is not None and (number > 0 or octets > 0):
             self._overflows(outbox)
             return
-        outbox.loading = True
-        outbox.loaded.clear()
-        spared = frozenset(parcel.position for parcel in outbox.flying)
-        before = time.time() - self._age
+        self._over_bounds[outbox] = by_age or self._over_bounds.get(outbox, False)
+        self._bury_next()
 
-        def operation(connection: Connection) -> tuple[int, int]:
-            dead = rows.oldest(
-                connection, outbox.entry.id,
-                number=number, octets=octets, before=before, spared=spared,
-                partition=self._partition,
-            )  # fmt: skip
-            for row, notification in dead:
-                death = self._death(outbox.entry, notification, row, Reason.EXPIRED_BACKLOG)
-                rows.bury_held(connection, row.position, death)
-            return len(dead), sum(row.octets for row, _ in dead)
+    def _over(self, outbox: Outbox) -> tuple[int, int]:
+        """How many deliveries of a backlog, and how many bytes, are beyond its limits."""
+        octets = outbox.octets - self._most_octets if outbox.held > 1 else 0
+        return outbox.held - self._most, octets
 
-        def bounded(freed: tuple[int, int]) -> None:
+    def _bury_next(self) -> None:
+        """Ask for one small transaction of burials, where none is under way: whoever settles
+        meanwhile waits for no more than that."""
+        if self._burying or not self._over_bounds:
+            return
+        waiting = (outbox for outbox in self._over_bounds if not outbox.loading)
+        chosen = {outbox: self._over_bounds[outbox] for outbox in islice(waiting, BURIED_OUTBOXES)}
+        if not chosen:
+            return  # What is loading has its turn when that is done.
+        for outbox in chosen:
+            del self._over_bounds[outbox]
+        self._burying = True
+        overflows = []
+        for outbox, by_age in chosen.items():
+            outbox.loading = True
+            outbox.loaded.clear()
+            overflows.append(self._overflow(outbox, by_age))
+        operation = partial(
+            rows.bury_oldest, overflows=overflows, partition=self._partition, died=time.time(),
+            limit=BURIED,
+        )  # fmt: skip
+        self._submit(operation, partial(self._have_buried, chosen))
+
+    def _overflow(self, outbox: Outbox, by_age: bool) -> Overflow:
+        number, octets = self._over(outbox)
+        subscription, trouble = outbox.entry.subscription, outbox.entry.trouble
+        return Overflow(
+            outbox.entry.id,
+            subscription.owner,
+            subscription.consumer.address,
+            number,
+            octets,
+            time.time() - self._age if by_age else 0.0,
+            frozenset(parcel.position for parcel in outbox.flying),
+            trouble.error if trouble is not None and trouble.failures else None,
+        )
+
+    def _have_buried(self, chosen: Mapping[Outbox, bool], freed: list[tuple[int, int]]) -> None:
+        # Who had no turn because others took all of it is not done with what is too old.
+        spent = sum(number for number, _ in freed) >= BURIED
+        for (outbox, by_age), (number, octets) in zip(chosen.items(), freed, strict=True):
             outbox.loading = False
             if not outbox.entry.ended:
-                outbox.held -= freed[0]
-                outbox.octets -= freed[1]
-                self.bound(outbox, by_age=by_age and freed[0] > 0)
+                outbox.held -= number
+                outbox.octets -= octets
+                self.bound(outbox, by_age=by_age and (number > 0 or spent))
             self._changed(outbox, False)
-
-        self._submit(operation, bounded)
+        self._burying = False
+        self._bury_next()
 
     # Out of it.
 
@@ -275,6 +311,8 @@ class Backlogs:
             outbox.until = self._loop.time() + max(0.1, later - time.time())
         elif not loaded and not outbox.holding:
             outbox.held = outbox.octets = 0
+        if outbox in self._over_bounds:
+            self._bury_next()
         self._changed(outbox, True)
         self._load_next()
 
@@ -359,12 +397,13 @@ class Backlogs:
             topic=str(notification.topic) if notification.topic else None,
             reason=reason,
             status=outcome.status if outcome else None,
-            failure=outcome.failure.value if outcome and outcome.failure else None,
+            failure=outcome.failure_text if outcome else None,
             answer=outcome.detail if outcome else "",
             attempts=tried.attempts,
             since=tried.since,
             died=time.time(),
             partition=self._partition or 0,
+            consumer=entry.subscription.consumer.address,
         )
 
     def _leave(self, parcel: Parcel) -> None:
@@ -375,10 +414,20 @@ class Backlogs:
 
     def end(self, outbox: Outbox, *, expired: bool) -> None:
         """Its subscription has ended: what became a row since it left the store goes too."""
+        self._over_bounds.pop(outbox, None)
         outbox.loaded.clear()
         outbox.held = outbox.octets = 0
-        operation = partial(_forget, subscription=outbox.entry.id, expired=expired)
-        self._submit(operation, lambda _: None)
+        self._forget(outbox.entry.id, expired)
+
+    def _forget(self, subscription: str, expired: bool) -> None:
+        """A slice at a time, between which the ledger does what else there is."""
+
+        def forgotten(all_of_it: bool) -> None:
+            if not all_of_it:
+                self._forget(subscription, expired)
+
+        operation = partial(rows.drop, subscription=subscription, expired=expired)
+        self._submit(operation, forgotten)
 
     def abandon(self) -> None:
         """Give back what is taken while outboxes are loaded: nothing is, any more."""
@@ -387,6 +436,7 @@ class Backlogs:
         self._reading.clear()
         self._line.clear()
         self._holding.clear()
+        self._over_bounds.clear()
 
 
 def take_up(
@@ -394,11 +444,4 @@ def take_up(
 ) -> tuple[Mapping[str, Backlog], int]:
     """What waits for each subscription, in *partition* or in all, and the last position that was
     given."""
-    if partition is None:
-        rows.drop_leftovers(connection)
     return rows.backlogs(connection, partition), rows.last_position(connection)
-
-
-def _forget(connection: Connection, *, subscription: str, expired: bool) -> None:
-    rows.drop(connection, subscription, expired=expired)
-    totals.retire(connection, subscription)

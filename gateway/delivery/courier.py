@@ -23,6 +23,7 @@ from gateway.delivery.parcels import WINDOW, Entry, Message, Outbox, Parcel, Sta
 from gateway.delivery.schedule import Outcome, Schedule, Verdict, failed, judge
 from gateway.delivery.sender import SLOTS, Sender
 from gateway.delivery.shares import Share, next_position
+from gateway.delivery.standing import Standing, Trouble, standing
 from gateway.delivery.ticks import Ticks
 from gateway.egress import (
     Answer,
@@ -33,11 +34,13 @@ from gateway.egress import (
     Request,
     SendFailed,
     Transport,
+    hops_kept,
     with_hops,
 )
+from gateway.origins import Origins
 from gateway.parsing import Parsing
 from gateway.store import Reason, Store, totals
-from gateway.store.outbox import Backlog
+from gateway.store.outbox import Backlog, drop_leftovers
 from mediation import delivery_id, render
 
 PATIENCE = 1.0
@@ -53,6 +56,8 @@ RESTING = 256
 HOPELESS = 5 * 86400.0
 HOPELESS_ATTEMPTS = 20
 
+NEVER_AGREED = "The consumer's host never accepted a message."
+FORMER = "what went wrong was known to an earlier run alone"
 HOPS_PROPERTY = "dragoman_hops"
 
 _log = structlog.get_logger("dragoman.delivery")
@@ -66,12 +71,15 @@ class Courier:
         window: Deliveries of one subscription in memory; what exceeds them goes to the store.
         producer: The gateway's own address, for events without a producer reference.
         give_up: Called with a subscription that ends for want of delivery, and why.
+        never_agreed: Called instead where the host never accepted anything, and whether that is
+            known since now; it may not be for the last time.
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
         share: What of the work it does, where several gateways share it.
         author: What tells its positions from those of others: see `next_position`.
         sender: The sender that it has in common with others.
         parsing: Where consumers' answers are parsed.
+        origins: Says which event a message is.
     """
 
     def __init__(
@@ -83,6 +91,7 @@ class Courier:
         window: int = WINDOW,
         producer: str,
         give_up: Callable[[Entry, str], None],
+        never_agreed: Callable[[Entry, bool], None] | None = None,
         schedule: Schedule | None = None,
         slots: int = SLOTS,
         most: int = MOST,
@@ -93,6 +102,7 @@ class Courier:
         author: int | None = None,
         sender: Sender | None = None,
         parsing: Parsing | None = None,
+        origins: Origins | None = None,
     ) -> None:
         self._store = store
         self._transport = transport
@@ -100,8 +110,10 @@ class Courier:
         self._loop = asyncio.get_running_loop()
         self._producer = producer
         self._give_up = give_up
+        self._never_agreed = never_agreed or (lambda entry, _: give_up(entry, NEVER_AGREED))
         self._schedule = schedule or Schedule()
         self._parsing = parsing or Parsing()
+        self._origins = origins or Origins()
         self._share = share
         self._author = author
         self._partition = share.partition if share else None
@@ -133,6 +145,9 @@ class Courier:
 
     async def start(self, entries: Iterable[Entry]) -> None:
         """Take up what waits in the store for *entries*."""
+        if self._partition is None:
+            while not await self._store.submit(drop_leftovers):
+                pass
         backlogs, last = await self._store.submit(partial(take_up, partition=self._partition))
         self._position = max(last, time.time_ns())
         now, wall = self._loop.time(), time.time()
@@ -145,6 +160,9 @@ class Courier:
 
     def _resume(self, outbox: Outbox, backlog: Backlog, until: float) -> None:
         outbox.held, outbox.octets, outbox.until = backlog.count, backlog.octets, until
+        if backlog.attempts and outbox.entry.trouble is None:
+            now = time.time()
+            outbox.entry.trouble = Trouble(backlog.attempts, now, now, FORMER)
         self._ready(outbox)
 
     async def room(self) -> None:
@@ -236,7 +254,7 @@ class Courier:
     def _outbox(self, entry: Entry) -> Outbox:
         outbox = self._outboxes.get(entry)
         if outbox is None:
-            destination = self.sender.destination(entry.target)
+            destination = self.sender.destination(entry.target, entry.subscription.owner)
             outbox = Outbox(entry, destination, self, self._schedule.probe)
             self._outboxes[entry] = outbox
         return outbox
@@ -283,6 +301,10 @@ class Courier:
 
     def next(self, outbox: Outbox) -> Parcel | None:
         if outbox.entry.silent or not self._may_go(outbox):
+            return None
+        probation = outbox.destination.probation
+        if probation is not None and probation.over:
+            self._never_agreed(outbox.entry, False)
             return None
         if self._wait(outbox) > 0:
             self._ready(outbox)
@@ -360,6 +382,7 @@ class Courier:
 
     def _request(self, parcel: Parcel) -> Request:
         message, entry = parcel.message, parcel.outbox.entry
+        destination = parcel.outbox.destination
         shape = entry.recipient.shape
         rendering = message.renderings.get(shape)
         if rendering is None:
@@ -367,7 +390,9 @@ class Courier:
             message.renderings[shape] = rendering
         message_id = delivery_id(message.notification, entry.id)
         body = rendering.fill(entry.recipient, message_id)
-        hops = int(message.notification.properties.get(HOPS_PROPERTY, "0"))
+        hops = hops_kept(message.notification.properties.get(HOPS_PROPERTY))
+        if not message.origin:
+            message.origin = self._origins.of(message.notification)
         return Request(
             entry.target,
             body,
@@ -376,6 +401,8 @@ class Courier:
             attachments=message.notification.attachments,
             packaging=entry.subscription.policy.packaging,
             message_id=message_id,
+            origin=message.origin,
+            admit=self.sender.gate(destination) if destination.probation is not None else None,
         )
 
     def landed(self, parcel: Parcel, outcome: Outcome) -> None:
@@ -385,6 +412,12 @@ class Courier:
             return
         entry = outbox.entry
         now = self._loop.time()
+        if outcome.verdict is Verdict.DELIVERED:
+            entry.attempted = time.time()
+            if entry.trouble is not None or outbox.destination.trouble is not None:
+                self.sender.troubles.succeeded(outbox)
+        else:
+            self.sender.troubles.failed(outbox, outcome)
         if outcome.verdict is Verdict.RETRY:
             outbox.smooth = False
             entry.failing_attempts += 1
@@ -399,6 +432,9 @@ class Courier:
             outbox.pace += 0.2 * (now - parcel.started - outbox.pace)
             entry.failing_attempts, entry.failing_since = 0, None
             outbox.breaker.succeeded()
+        probation = outbox.destination.probation
+        if probation is not None and probation.over:
+            self._never_agreed(entry, True)
         if parcel.state is State.HOLDING:
             parcel.outcome = outcome  # It keeps its place until its row is there.
         else:
@@ -594,10 +630,24 @@ class Courier:
         """Have the store know the counts of this moment, if it can in one."""
         await self.ledger.counted()
 
+    def outboxes(self, entry: Entry) -> list[Outbox]:
+        """What is kept for *entry* at the moment."""
+        found = self._outboxes.get(entry)
+        return [] if found is None else [found]
+
+    def standing(self, entry: Entry) -> Standing:
+        """How it stands with the deliveries of *entry*."""
+        return standing(entry, self.outboxes(entry))
+
+    @property
+    def open_breakers(self) -> int:
+        """Subscriptions whose own breaker is open: their consumers answer with failures."""
+        return sum(outbox.breaker.open for outbox in self._outboxes.values())
+
     async def law(self) -> Law:
         """The conservation law, now."""
-        durable, held, dead_letters = await self._store.submit(totals.overall)
-        return self.ledger.law(durable, held, dead_letters, self.sender.in_flight)
+        durable, held, letters = await self._store.submit(totals.overall)
+        return self.ledger.law(durable, held, letters, self.sender.in_flight)
 
     async def stop(self, seconds: float) -> None:
         """Start nothing more, give what is under way *seconds*, keep the rest in the store."""

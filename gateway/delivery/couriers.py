@@ -6,13 +6,14 @@ and its breaker count for all.
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from adapters import Delivery
 from gateway.delivery.courier import Courier
 from gateway.delivery.ledger import Law, add_up
 from gateway.delivery.parcels import Entry
 from gateway.delivery.sender import Sender
+from gateway.delivery.standing import Standing, standing
 from gateway.store import Store, totals
 
 
@@ -23,6 +24,8 @@ class Couriers:
         self._store = store
         self.sender = sender
         self._of: dict[int, Courier] = {}
+        self.elsewhere: Callable[[], tuple[str, ...]] = lambda: ()
+        """Who else delivers: the other replicas that hold partitions."""
 
     @property
     def partitions(self) -> Mapping[int, Courier]:
@@ -73,15 +76,25 @@ class Couriers:
         for courier in self._of.values():
             courier.clear_old()
 
+    def standing(self, entry: Entry) -> Standing:
+        """As `Courier.standing`, as far as it is this gateway that delivers."""
+        outboxes = [one for courier in self._of.values() for one in courier.outboxes(entry)]
+        return standing(entry, outboxes, self.elsewhere())
+
+    @property
+    def open_breakers(self) -> int:
+        """As `Courier.open_breakers`."""
+        return sum(courier.open_breakers for courier in self._of.values())
+
     async def counted(self) -> None:
         """As `Courier.counted`."""
         await asyncio.gather(*(courier.counted() for courier in self._of.values()))
 
     async def law(self) -> Law:
         """The conservation law over the store and what is in this gateway's memory."""
-        durable, held, dead_letters = await self._store.submit(totals.overall)
+        durable, held, letters = await self._store.submit(totals.overall)
         ledgers = [courier.ledger for courier in self._of.values()]
-        return add_up(ledgers, durable, held, dead_letters, self.sender.in_flight)
+        return add_up(ledgers, durable, held, letters, self.sender.in_flight)
 
     async def stop(self, seconds: float) -> None:
         await asyncio.gather(*(courier.stop(seconds) for courier in self._of.values()))

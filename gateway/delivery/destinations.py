@@ -11,9 +11,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
+from gateway.mailboxes import SCHEME
 
 if TYPE_CHECKING:
     from gateway.delivery.parcels import Outbox
+    from gateway.delivery.probation import Probation
+    from gateway.delivery.standing import Trouble
 
 CONNECTIONS = 8
 RECOVERY_RATE = 50.0
@@ -25,8 +28,9 @@ class Destination:
     """A scheme, host and port, and the outboxes that want to send there."""
 
     __slots__ = (
-        "active", "breaker", "loading", "name", "outboxes", "queue", "recovering", "timer",
-        "tokens", "tokens_at", "turning", "wake_at",
+        "active", "address", "agreed", "breaker", "known", "loading", "name", "named",
+        "outboxes", "probation", "queue", "recovering", "timer", "tokens", "tokens_at", "trouble",
+        "turning", "wake_at",
     )  # fmt: skip
 
     def __init__(self, name: tuple[str, str, int], probe: float = FIRST_PROBE) -> None:
@@ -37,6 +41,17 @@ class Destination:
         self.loading = 0
         """Outboxes that read the store, to send next."""
         self.breaker = Breaker(probe)
+        self.known = False
+        """It is known whether its host has agreed."""
+        self.agreed = False
+        self.address = ""
+        """To which its name led last, on probation."""
+        self.probation: Probation | None = None
+        """While its host has not, and nobody speaks for it."""
+        self.trouble: Trouble | None = None
+        """Why it could not be connected to; None when it could."""
+        self.named = 0
+        """Its subscriptions that the log was told are failing."""
         self.turning = False
         """It stands in the line of destinations with something to send."""
         self.timer: TimerHandle | None = None
@@ -60,10 +75,15 @@ class Destination:
             and self.active + self.loading < CONNECTIONS
             and self.breaker.until is None
             and self.recovering is None
+            and self.probation is None
         )
 
     def wait(self, now: float) -> float:
-        """Seconds until the breaker and the rate let an attempt start."""
+        """Seconds until the breaker, the rate and its probation let an attempt start."""
+        wait = self._wait(now)
+        return wait if self.probation is None else max(wait, self.probation.wait(now))
+
+    def _wait(self, now: float) -> float:
         if self.breaker.until is not None:
             return max(0.0, self.breaker.until - now)
         if self.recovering is None:
@@ -79,8 +99,10 @@ class Destination:
     @property
     def congested(self) -> bool:
         """What is offered now will wait: it belongs into the store."""
-        return self.breaker.open or (
-            self.recovering is not None and len(self.queue) > RECOVERY_RATE
+        return (
+            self.breaker.open
+            or (self.recovering is not None and len(self.queue) > RECOVERY_RATE)
+            or (self.probation is not None and self.probation.breaker.open)
         )
 
     def started(self, now: float) -> None:
@@ -88,6 +110,8 @@ class Destination:
         self.breaker.probing(now)
         if self.recovering is not None:
             self.tokens -= 1
+        if self.probation is not None:
+            self.probation.started(now)
 
     def succeeded(self, now: float) -> None:
         """It answered, or at least took the connection."""
@@ -95,6 +119,9 @@ class Destination:
             self.ease_in(now)
 
     def ease_in(self, now: float) -> None:
-        """Begin with a low rate: much waits for it, and nobody knows how it fares."""
+        """Begin with a low rate: much waits for it, and nobody knows how it fares. A mailbox of our
+        own takes what the store takes."""
+        if self.name[0] == SCHEME:
+            return
         self.recovering = self.tokens_at = now
         self.tokens = 1.0

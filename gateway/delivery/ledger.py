@@ -24,7 +24,7 @@ from gateway.delivery.parcels import Entry, Message
 from gateway.delivery.shares import Share
 from gateway.store import Operation, Store, StoreUnavailable, Totals, outbox, run_apart, totals
 from gateway.store.replicas import Fenced
-from gateway.store.totals import ENDED
+from gateway.store.totals import ENDED, Letters
 
 RETRY = 1.0
 """Seconds after which a failed transaction is tried again."""
@@ -46,12 +46,19 @@ class Law:
     totals: Totals
     waiting: int
     in_flight: int
-    dead_letters: int
+    letters: Letters
+
+    @property
+    def dead_letters(self) -> int:
+        """Those that are kept."""
+        return self.letters.kept
 
     @property
     def error(self) -> int:
-        """Matched - (delivered + waiting + in flight + dead + expired + cancelled)."""
-        return self.totals.matched - self.totals.settled() - self.waiting - self.in_flight
+        """Matched - (delivered + waiting + in flight + dead + expired + cancelled); where that is
+        0, buried - (kept + purged)."""
+        left = self.totals.matched - self.totals.settled() - self.waiting - self.in_flight
+        return left or self.letters.error
 
 
 class Ledger:
@@ -137,7 +144,10 @@ class Ledger:
                     setattr(one, total, getattr(one, total) + 1)
             self._count_later()
         if message.delivery is not None:
-            message.delivery.settle()
+            try:
+                message.delivery.settle()
+            except Exception:  # Of a third party's adapter: it comes again, and others go on.
+                _log.exception("delivery.not-settled")
 
     def remove(self, entry: Entry, position: int) -> None:
         """A held delivery was delivered."""
@@ -288,13 +298,13 @@ class Ledger:
         self._next()
         await self._quiet.wait()
 
-    def law(self, durable: Totals, held: int, dead_letters: int, in_flight: int) -> Law:
+    def law(self, durable: Totals, held: int, letters: Letters, in_flight: int) -> Law:
         """The law, given the sums in the store, its rows and the attempts under way."""
-        return add_up([self], durable, held, dead_letters, in_flight)
+        return add_up([self], durable, held, letters, in_flight)
 
 
 def add_up(
-    ledgers: Iterable[Ledger], durable: Totals, held: int, dead_letters: int, in_flight: int
+    ledgers: Iterable[Ledger], durable: Totals, held: int, letters: Letters, in_flight: int
 ) -> Law:
     """The law of all *ledgers* together, over one store."""
     sums, live = replace(durable), 0
@@ -302,7 +312,7 @@ def add_up(
         live += ledger.live
         for name in _COUNTED:
             setattr(sums, name, getattr(sums, name) + getattr(ledger.uncommitted, name))
-    return Law(sums, held + live - in_flight, in_flight, dead_letters)
+    return Law(sums, held + live - in_flight, in_flight, letters)
 
 
 _COUNTED = tuple(field.name for field in fields(Totals))

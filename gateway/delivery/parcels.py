@@ -15,14 +15,15 @@ from mediation import Notification, Recipient, Rendering, Shape, Subscription
 if TYPE_CHECKING:
     from gateway.delivery.destinations import Destination
     from gateway.delivery.sender import Owner
+    from gateway.delivery.standing import Trouble
 
 
 class Entry:
     """A subscription as delivery sees it: what is prepared once, at Subscribe."""
 
     __slots__ = (
-        "ended", "failing_attempts", "failing_since", "halted", "recipient", "subscription",
-        "target",
+        "attempted", "ended", "failing_attempts", "failing_since", "halted", "recipient",
+        "subscription", "target", "trouble",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
@@ -35,6 +36,10 @@ class Entry:
         self.failing_since: float | None = None
         """Since when, by the event loop's clock, every attempt failed."""
         self.failing_attempts = 0
+        self.attempted = 0.0
+        """When the last attempt ended, as POSIX seconds; 0 before the first."""
+        self.trouble: Trouble | None = None
+        """What went wrong last."""
 
     @property
     def id(self) -> str:
@@ -63,8 +68,8 @@ class Message:
     """
 
     __slots__ = (
-        "__weakref__", "arrived", "delivery", "notification", "parcels", "pending", "renderings",
-        "resolved",
+        "__weakref__", "arrived", "delivery", "notification", "origin", "parcels", "pending",
+        "renderings", "resolved",
     )  # fmt: skip
 
     def __init__(
@@ -79,6 +84,8 @@ class Message:
         self.resolved: list[tuple[Entry, str]] = []
         """What became of those that never were in the store, by the name of the total."""
         self.renderings: dict[Shape, Rendering] = {}
+        self.origin = ""
+        """Which event it is, for other gateways; empty until something is sent."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,8 +1,10 @@
 """When a failed delivery is tried again, and what an answer means."""
 
+import contextlib
 import random
 from dataclasses import dataclass
 from enum import Enum
+from http import HTTPStatus
 
 from gateway.delivery.breaker import FIRST_PROBE
 from gateway.egress import Answer, FailureKind, SendFailed
@@ -64,6 +66,19 @@ class Outcome:
     answered: bool = False
     retry_after: float | None = None
     detail: str = ""
+
+    @property
+    def failure_text(self) -> str | None:
+        """What went wrong, in a few words; None where nothing did."""
+        if self.failure is not None:
+            return self.failure.value
+        if self.verdict is Verdict.DELIVERED:
+            return None
+        if self.status is None:
+            return "the attempt went wrong inside the gateway"
+        with contextlib.suppress(ValueError):
+            return f"answered {self.status} {HTTPStatus(self.status).phrase}"
+        return f"answered {self.status}"
 
 
 DELIVERED = Outcome(Verdict.DELIVERED, answered=True)

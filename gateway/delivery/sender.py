@@ -11,7 +11,9 @@ import structlog
 from gateway.delivery.breaker import FIRST_PROBE
 from gateway.delivery.destinations import Destination
 from gateway.delivery.parcels import Outbox, Parcel, State
+from gateway.delivery.probation import Probations
 from gateway.delivery.schedule import Outcome, Verdict, failed
+from gateway.delivery.standing import Troubles
 from gateway.delivery.ticks import TICK, Ticks
 from gateway.egress import FailureKind, Posted, SendFailed, Target
 
@@ -58,7 +60,11 @@ class Owner(Protocol):
 
 
 class Sender:
-    """Deals slots to destinations in turn."""
+    """Deals slots to destinations in turn.
+
+    Args:
+        probations: What is known of hosts that have not agreed; all have, where it is None.
+    """
 
     def __init__(
         self,
@@ -66,7 +72,9 @@ class Sender:
         slots: int = SLOTS,
         probe: float = FIRST_PROBE,
         max_octets: int = MAX_OCTETS,
+        probations: Probations | None = None,
     ) -> None:
+        self._probations = probations
         self._loop = asyncio.get_running_loop()
         self._slots = slots
         self._probe = probe
@@ -83,6 +91,7 @@ class Sender:
         """The last tick was too late to tell anything; the next one counts, however late."""
         self._pumping = False
         self.stopped = False
+        self.troubles = Troubles()
         self.attempts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         self.attachments_dropped = 0
         """Left out of what was delivered, for want of a packaging that the consumer reads."""
@@ -98,13 +107,15 @@ class Sender:
     def open_breakers(self) -> int:
         return sum(destination.breaker.open for destination in self._destinations.values())
 
-    def destination(self, target: Target) -> Destination:
-        """The destination of *target*, taken by one outbox more."""
+    def destination(self, target: Target, owner: str = "") -> Destination:
+        """The destination of *target*, taken by one outbox more, of a subscription of *owner*."""
         name = target.destination
         found = self._destinations.get(name)
         if found is None:
             found = self._destinations[name] = Destination(name, self._probe)
         found.outboxes += 1
+        if self._probations is not None:
+            self._probations.admit(found, owner, self._loop.time())
         return found
 
     def release(self, destination: Destination) -> None:
@@ -115,6 +126,8 @@ class Sender:
                 destination.timer.cancel()
                 destination.timer = None
             self._destinations.pop(destination.name, None)
+            if self._probations is not None:
+                self._probations.forget(destination)
 
     def start(self, parcel: Parcel) -> bool:
         """Start *parcel*, if it stands behind nothing and nobody; whether it was."""
@@ -255,10 +268,28 @@ class Sender:
         self.attempts[outcome.verdict] += 1
         if outcome.verdict is Verdict.DELIVERED:
             self.answer_time += 0.05 * (now - parcel.started - self.answer_time)
+            if not destination.agreed:
+                self._agree(destination)
+        elif destination.probation is not None and self._probations is not None:
+            self._probations.failed(destination, now, at_least=outcome.retry_after or 0.0)
         parcel.outbox.owner.landed(parcel, outcome)
         if destination.queue:
             self._turn(destination)
         if self._turns:
+            self._pump()
+
+    def gate(self, destination: Destination) -> Callable[[str], bool] | None:
+        """What is asked before something is written to an address; None where nothing is."""
+        if destination.probation is None or self._probations is None:
+            return None
+        return self._probations.gate(destination.name, self._loop.time, destination)
+
+    def _agree(self, destination: Destination) -> None:
+        """The host of *destination* has accepted a message, for the first time."""
+        destination.agreed = True
+        if self._probations is not None:
+            for free in self._probations.agree(destination.name, destination.address):
+                self._turn(free)
             self._pump()
 
     def _land(self, parcel: Parcel) -> None:

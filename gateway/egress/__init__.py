@@ -7,9 +7,12 @@ from gateway.egress.dialing import Dialer
 from gateway.egress.hops import (
     HOPS_HEADER,
     MAX_HOPS,
+    ORIGIN_HEADER,
     LoopRefused,
     hops_header,
+    hops_kept,
     read_hops,
+    read_origin,
     with_hops,
 )
 from gateway.egress.options import Consumer, ConsumerOptions, Options
@@ -32,6 +35,7 @@ from gateway.egress.transports import Transports
 __all__ = [
     "HOPS_HEADER",
     "MAX_HOPS",
+    "ORIGIN_HEADER",
     "AddressPolicy",
     "AddressRefused",
     "Answer",
@@ -57,8 +61,10 @@ __all__ = [
     "Transport",
     "Transports",
     "hops_header",
+    "hops_kept",
     "is_forbidden",
     "parse_target",
     "read_hops",
+    "read_origin",
     "with_hops",
 ]

@@ -49,14 +49,14 @@ _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\#]")
 class AddressRefused(Refused):
     """An address that this gateway does not send to.
 
-    The text is the same whatever is wrong, so that refusals map no network. *value* is
-    for the log.
+    The text is the same whatever is wrong, so that refusals map no network. *value* and
+    *allowed_by*, the setting that would allow it, if any does, are for the log.
     """
 
-    def __init__(self, value: str = "") -> None:
-        super().__init__(
-            Reason.CONSUMER_ADDRESS, "The address is not one that can be sent to.", value=value
-        )
+    def __init__(self, value: str = "", *, allowed_by: str | None = None) -> None:
+        text = "The policy of this gateway does not allow to send to this address."
+        super().__init__(Reason.CONSUMER_ADDRESS, text, value=value)
+        self.allowed_by = allowed_by
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,14 @@ from gateway.egress.connection import ClientLimits, Connection, Cut
 from gateway.egress.dialing import Dialer
 from gateway.egress.heads import Heads
 from gateway.egress.packaging import dress
-from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told
+from gateway.egress.transport import (
+    Answer,
+    FailureKind,
+    Request,
+    SendFailed,
+    Told,
+    check_peer,
+)
 from mediation.model import Packaging
 
 _SWEEP = 5.0
@@ -74,7 +81,7 @@ class HttpTransport:
         if connection is None and not destination.grow(self._limits.connections):
             connection = await self._wait(destination)
         deadline = self._loop.time() + self._limits.exchange
-        answer = await self._exchange(destination, connection, target, head, request.body, deadline)
+        answer = await self._exchange(destination, connection, request, head, deadline)
         if (
             answer.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
             and self._dialer.proxy_of(target) is not None
@@ -92,6 +99,8 @@ class HttpTransport:
     def post(self, destination: "_Destination", request: Request, told: Told) -> "_Post | None":
         """As `send`, over a connection that is idle, or not at all."""
         if request.attachments or request.packaging is Packaging.DIME or self._closed:
+            return None
+        if request.admit is not None:
             return None
         head = self._heads.head(request)
         connection = self._take(destination)
@@ -112,9 +121,7 @@ class HttpTransport:
         self._busy.discard(post.connection)
         request = post.request
         post.again = task = self._loop.create_task(
-            self._exchange(
-                post.destination, None, request.target, post.head, request.body, post.deadline
-            )
+            self._exchange(post.destination, None, request, post.head, post.deadline)
         )
         self._again.add(task)
 
@@ -139,15 +146,16 @@ class HttpTransport:
         self,
         destination: "_Destination",
         connection: Connection | None,
-        target: Target,
+        request: Request,
         head: bytes,
-        body: bytes,
         deadline: float,
     ) -> Answer:
         """One exchange over *connection*, or over a new one, where that is None or was closed."""
+        target, body = request.target, request.body
         try:
             if connection is not None:
                 self._busy.add(connection)
+                check_peer(request, connection.peer)
                 try:
                     return await self._answer(connection, head, body, deadline)
                 except Cut:
@@ -156,6 +164,7 @@ class HttpTransport:
             if self._closed:
                 connection.close()
             self._busy.add(connection)
+            check_peer(request, connection.peer)
             return await self._answer(connection, head, body, deadline)
         except asyncio.CancelledError:
             if connection is not None:

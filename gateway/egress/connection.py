@@ -105,6 +105,12 @@ class Connection(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     @property
+    def peer(self) -> str:
+        """The address on the other side."""
+        name = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return str(name[0]) if name else ""
+
+    @property
     def reusable(self) -> bool:
         return self._told is None and self.open
 

@@ -1,13 +1,15 @@
 """The head of a request (RFC 9112), which is the same for all messages of a kind to one consumer,
-but for a number."""
+but for a number and the origin."""
 
 import re
 from collections.abc import Hashable
 
 from gateway.egress.dialing import Dialer
+from gateway.egress.hops import ORIGIN_HEADER
 from gateway.egress.transport import Request
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_ORIGIN = f"\r\n{ORIGIN_HEADER}: ".encode()
 _REMEMBERED = 1024
 """Heads; each has a few KiB at most."""
 
@@ -36,7 +38,11 @@ class Heads:
                 del self._known[next(iter(self._known))]
             self._known[key] = known
         before, behind = known
-        return b"%b%d%b" % (before, len(request.body), behind)
+        if not request.origin:
+            return b"%b%d%b" % (before, len(request.body), behind)
+        return b"%b%d%b%b%b" % (
+            before, len(request.body), _ORIGIN, request.origin.encode("ascii"), behind
+        )  # fmt: skip
 
     def _write(self, request: Request) -> tuple[bytes, bytes]:
         """What stands before and behind the length of the body."""

@@ -1,15 +1,19 @@
-"""The hop count that ends loops.
+"""The hop count that ends loops, and the origin that keeps them narrow.
 
 Two gateways that subscribe to each other would hand one message on for ever. Each writes
-into a delivery how many gateways it has passed; the eighth goes no further.
+into a delivery how many gateways it has passed; the eighth goes no further. And it writes which
+event the message is a copy of (`gateway.origins`), so that of many copies one is taken.
 """
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
 from filters.reasons import Reason, Refused
 
 HOPS_HEADER = "Dragoman-Hops"
+ORIGIN_HEADER = "Dragoman-Origin"
+_ORIGIN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _URN = b"urn:dragoman:hops:"
 """What begins the id of DIME's first record, where a message goes by SOAP.TCP: there is no header,
 and all readers that are known take an id, and none of them looks at it."""
@@ -36,6 +40,15 @@ def read_hops(value: str | None) -> int:
     return int(value)
 
 
+def hops_kept(value: str | None) -> int:
+    """How many gateways a message from the messaging system has passed. Whoever may write there
+    may write anything: too many are `MAX_HOPS`, with which it ends at the next gateway, and what is
+    no number is 0."""
+    if value is None or not (value.isascii() and value.isdigit()):
+        return 0
+    return MAX_HOPS if len(value) > 2 else min(MAX_HOPS, int(value))
+
+
 def hops_header(hops: int) -> tuple[str, str]:
     """The header of a delivery whose message came with *hops*."""
     return HOPS_HEADER, str(hops + 1)
@@ -47,14 +60,24 @@ def with_hops(headers: tuple[tuple[str, str], ...], hops: int) -> tuple[tuple[st
     return (*headers, hops_header(hops))
 
 
-def hops_id(headers: Sequence[tuple[str, str]]) -> bytes:
-    """What `hops_header` says in *headers*, as the id of a record; empty where it says nothing."""
+def read_origin(value: str | None) -> str:
+    """The origin that came with a message; empty where there is none, or none of ours."""
+    return value if value and _ORIGIN.fullmatch(value) else ""
+
+
+def hops_id(headers: Sequence[tuple[str, str]], origin: str = "") -> bytes:
+    """What `hops_header` says in *headers*, and the *origin*, as the id of a record; empty where
+    nothing is said."""
     for name, value in reversed(headers):
         if name == HOPS_HEADER:
-            return _URN + value.encode()
+            return b"".join((_URN, value.encode(), b":" if origin else b"", origin.encode()))
     return b""
 
 
-def hops_of_id(id_: bytes) -> str | None:
-    """What `read_hops` takes, of the id of the first record of a message that came in."""
-    return id_.removeprefix(_URN).decode("latin-1") if id_.startswith(_URN) else None
+def hops_of_id(id_: bytes) -> tuple[str | None, str | None]:
+    """What `read_hops` and `read_origin` take, of the id of the first record of a message that came
+    in."""
+    if not id_.startswith(_URN):
+        return None, None
+    hops, _, origin = id_.removeprefix(_URN).decode("latin-1").partition(":")
+    return hops, origin or None

@@ -5,6 +5,7 @@ turned into, on every connection. Between the two the owner of a name can change
 everything.
 """
 
+import socket
 from collections.abc import Collection, Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
@@ -53,6 +54,18 @@ def unmapped(address: IPAddress) -> IPAddress:
     return address
 
 
+def is_this_machine(address: IPAddress) -> bool:
+    """Whether *address* is one of this machine's: then a connection to it would begin at the very
+    same address. Nothing is sent to find out, and interfaces that come and go are seen."""
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((str(address), 9))
+            return ip_address(sock.getsockname()[0]) == address
+    except OSError:  # There is no way to it.
+        return False
+
+
 class AddressPolicy:
     """The rules for addresses that strangers name.
 
@@ -64,7 +77,7 @@ class AddressPolicy:
             loopback alone, where whoever names it is on this machine already.
         own: Hosts and ports at which the gateway itself is reached: where it listens and
             its public address. Listening everywhere (``0.0.0.0``, ``::``) covers every
-            loopback address.
+            address of this machine.
         deliver_to_self: Whether it may send to these.
     """
 
@@ -95,14 +108,14 @@ class AddressPolicy:
             AddressRefused: It is ourselves, or an address or name that leads inside.
         """
         if (target.host, target.port) in self._own:
-            raise AddressRefused(target.url)
+            raise AddressRefused(target.url, allowed_by="deliver_to_self")
         address = target.literal
         if address is not None:
             self.check_ip(address, target)
         elif target.host.rpartition(".")[2] == "localhost" and not (
             self._loopback or self._allows_host(target.host)
         ):  # RFC 6761, "Domain Name Reservation Considerations for 'localhost.'"
-            raise AddressRefused(target.url)
+            raise AddressRefused(target.url, allowed_by="egress_allow")
 
     def check_ip(self, address: IPAddress, target: Target) -> None:
         """Judge *address*, which the host of *target* is, has resolved to, or has led to.
@@ -112,23 +125,22 @@ class AddressPolicy:
         """
         address = unmapped(address)
         if self._is_own(address, target.port):
-            raise AddressRefused(target.url)
+            raise AddressRefused(target.url, allowed_by="deliver_to_self")
         if not is_forbidden(address) or (self._loopback and address.is_loopback):
             return
         if self._allows_host(target.host):
             return
         if not any(address in network for network in self._networks):
-            raise AddressRefused(target.url)
+            raise AddressRefused(target.url, allowed_by="egress_allow")
 
     def _is_own(self, address: IPAddress, port: int) -> bool:
         if not self._own:
             return False
         if (str(address), port) in self._own:
             return True
-        everywhere = (("0.0.0.0", port), ("::", port))
-        return (address.is_loopback or address.is_unspecified) and any(
-            one in self._own for one in everywhere
-        )
+        if ("0.0.0.0", port) not in self._own and ("::", port) not in self._own:
+            return False
+        return address.is_loopback or address.is_unspecified or is_this_machine(address)
 
     def _allows_host(self, host: str) -> bool:
         if not self._hosts:

@@ -18,7 +18,7 @@ from gateway.egress.addresses import Target
 from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import hops_id
-from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told
+from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
 from gateway.parsing import Parsing
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
 from mediation.dime import DimeMessage, Encoder, encode_plain
@@ -84,9 +84,11 @@ class SoapTcpTransport:
         """
         octets = self.octets_of(request)
         connection, kept = await self._connection(request.target, len(octets))
+        check_peer(request, connection.peer)
         fate = await self._write(connection, octets)
         if fate is Fate.LOST and kept and not self._closed:
             connection, _ = await self._connection(request.target, len(octets))
+            check_peer(request, connection.peer)
             fate = await self._write(connection, octets)
         if fate is Fate.ACKNOWLEDGED:
             return _ARRIVED
@@ -110,7 +112,7 @@ class SoapTcpTransport:
 
     def octets_of(self, request: Request) -> bytes:
         """*request* as DIME."""
-        hops = hops_id(request.headers)
+        hops = hops_id(request.headers, request.origin)
         if not request.attachments:
             return encode_plain(request.soap, request.body, hops)
         message = DimeMessage(request.soap, request.body, request.attachments, hops)
@@ -397,6 +399,8 @@ class _Outbound(SoapTcpConnection):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def post(self, request: Request, told: Told) -> _Post | None:
+        if request.admit is not None:
+            return None
         octets = self.transport_of.octets_of(request)
         if not self.write(octets):
             return None

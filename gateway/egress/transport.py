@@ -63,6 +63,9 @@ class Request:
         soap: The version of the envelope in *body*.
         packaging: How the consumer reads attachments; SOAP.TCP always has DIME.
         message_id: That of the message, where the transport is to know it.
+        admit: Asked with the address of the peer before anything is written; what it does not admit
+            fails as if there were no connection.
+        origin: Which event it is a copy of, for another gateway; empty where that is not said.
     """
 
     target: Target
@@ -73,6 +76,8 @@ class Request:
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
     message_id: str | None = None
+    origin: str = ""
+    admit: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,16 @@ class Answer:
         except (ValueError, OverflowError):
             return None
         return min(max(until - now, 0.0), MAX_RETRY_AFTER)
+
+
+def check_peer(request: Request, peer: str) -> None:
+    """Ask whether *request* may be written to *peer*, an address.
+
+    Raises:
+        SendFailed: It may not.
+    """
+    if request.admit is not None and not request.admit(peer):
+        raise SendFailed(FailureKind.CONNECT, connecting=True)
 
 
 class Posted(Protocol):

@@ -42,6 +42,8 @@ class Transports:
         if options is not PLAIN:
             scheme = options.via.scheme if options.via else scheme
             request = _fitted(request, options, dime=scheme.startswith("soap.tcp"))
+            if options.via:  # The operator has said where to.
+                request = replace(request, admit=None)
         transport = self._by_scheme.get(scheme)
         if transport is None:
             raise SendFailed(FailureKind.FORBIDDEN)

@@ -13,9 +13,12 @@ from gateway.settings import Settings
 from mediation import Wsa
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSN_1_3 as WSN
+from tests.gateway.boxes import Box
 from tests.gateway.consumers import Consumers, accept, consumers, reset, status
 from tests.gateway.envelopes import S12, Speaker
 from tests.gateway.soap import Running, running
+from tests.gateway.stores import check_store, execute, sqlite_url
+from tests.waiting import until
 
 EVENT = '<o:Storm xmlns:o="urn:test:weather"><n>{}</n></o:Storm>'
 WSE_SPEAKER = Speaker(S12, Wsa.V2004_08)
@@ -30,13 +33,56 @@ async def sinks() -> AsyncIterator[Consumers]:
 
 async def counts(run: Running, **expected: int) -> None:
     """Wait until nothing is under way or waits, and the totals are as *expected*."""
-    async with asyncio.timeout(15):
-        while True:
-            law = await run.gateway.courier.law()
-            found = {name: getattr(law.totals, name) for name in expected}
-            if found == expected and law.in_flight == law.waiting == law.error == 0:
-                return
-            await asyncio.sleep(0.02)
+
+    async def as_expected() -> bool:
+        law = await run.gateway.courier.law()
+        found = {name: getattr(law.totals, name) for name in expected}
+        return found == expected and law.in_flight == law.waiting == law.error == 0
+
+    await until(as_expected)
+
+
+async def test_a_large_backlog_ends_with_its_subscription(tmp_path: Path) -> None:
+    """In slices: the answer waits for the first, and nobody asks for the others."""
+    number = 3 * 256
+    async with running(tmp_path, retry_delays=(60.0,)) as run:
+        manager = await run.subscribe(
+            WSE_SPEAKER, WSE_SPEAKER.wse_subscribe("http://127.0.0.1:1024/nobody")
+        )
+        for _ in range(3):
+            await run.publish("".join(EVENT.format(each) for each in range(256)))
+
+        async def all_wait() -> bool:
+            [[held]] = execute(sqlite_url(tmp_path), "SELECT count(*) FROM held")
+            return held == number
+
+        await until(all_wait)
+        answer = await run.ask(WSE_SPEAKER, f'<e:Unsubscribe xmlns:e="{WSE}"/>', manager)
+        assert answer.status == 200
+        await counts(run, matched=number, cancelled=number)
+    check_store(sqlite_url(tmp_path))
+
+
+async def test_the_box_of_a_subscription_ends_with_it(tmp_path: Path) -> None:
+    """However full it is."""
+    async with running(tmp_path) as run:
+        box = await Box.make(run, topic="storms")
+        path = "/soap/topic/storms"
+        [entry] = run.gateway.subscriptions.entries
+        for _ in range(3):
+            await run.publish("".join(EVENT.format(n) for n in range(256)), path=path)
+
+        async def is_full() -> bool:
+            return bool((await box.size())["messages"] == 3 * 256)
+
+        await until(is_full)
+        await run.gateway.subscriptions.end(entry)
+
+        async def is_empty() -> bool:
+            return execute(sqlite_url(tmp_path), "SELECT count(*) FROM mailbox_messages") == [(0,)]
+
+        await until(is_empty)
+        assert execute(sqlite_url(tmp_path), "SELECT count(*) FROM mailboxes") == [(0,)]
 
 
 async def test_gone_ends_the_subscription(tmp_path: Path, sinks: Consumers) -> None:

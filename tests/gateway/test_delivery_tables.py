@@ -14,6 +14,7 @@ from gateway.delivery.destinations import RECOVERY_RATE, Destination
 from gateway.delivery.schedule import JITTER, Outcome, Schedule, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, SendFailed
 from gateway.leases import LeaseRefused, LeaseTerms, grant
+from gateway.mailboxes import SCHEME
 from gateway.quotas import TokenBucket
 from gateway.store import Totals
 from mediation import NEVER, UNSPECIFIED, Expiry, Family, fault_in
@@ -241,6 +242,17 @@ def test_destination_recovers_slowly() -> None:
     assert RECOVERY_RATE * 10 < started < RECOVERY_RATE * 2 * 10
     assert destination.wait(100.0) == 0
     assert destination.recovering is None
+
+
+def test_a_mailbox_of_our_own_is_not_eased_in() -> None:
+    """What waits for one after a restart goes there as quickly as the store takes it."""
+    destination = Destination((SCHEME, "a key", 0))
+    destination.ease_in(0.0)
+    for _ in range(1000):
+        assert destination.may_start(0.0)
+        destination.started(0.0)
+        destination.active -= 1
+    assert destination.is_free
 
 
 @given(st.lists(st.floats(0, 10), max_size=60))
