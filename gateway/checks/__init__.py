@@ -15,12 +15,19 @@ from gateway.checks.files import check_archive, check_data, check_store, is_lock
 from gateway.checks.findings import Check, Finding, Verdict, fail, first_line, warn
 from gateway.checks.machine import check_clock, check_engine, check_versions
 from gateway.checks.mailboxes import check_mailboxes
-from gateway.checks.peers import check_adapter, check_port, check_proxy, check_public_url
+from gateway.checks.peers import (
+    check_adapter,
+    check_adapter_settings,
+    check_admin,
+    check_port,
+    check_proxy,
+    check_public_url,
+)
 from gateway.checks.settings import check_settings
 from gateway.checks.soap_tcp import check_soap_tcp
 from gateway.egress import Proxy
 
-__all__ = ["Finding", "Verdict", "examine"]
+__all__ = ["Finding", "Verdict", "examine", "examine_settings"]
 
 DEADLINE = 5.0
 """Seconds for one check; they run at the same time."""
@@ -43,6 +50,7 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
             ("store", partial(check_store, settings)),
             ("adapter", partial(check_adapter, settings)),
             ("port", partial(check_port, settings, runs)),
+            ("administration", partial(check_admin, settings, runs)),
             ("SOAP.TCP", partial(check_soap_tcp, settings, runs)),
             ("public URL", partial(check_public_url, settings)),
             ("TLS", partial(check_tls, settings)),
@@ -62,6 +70,19 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
     yield from run(checks)
     if settings is None:
         yield warn("the rest", "could not be looked at; mend the settings first")
+
+
+def examine_settings(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Finding]:
+    """Check the settings alone, and the files that they name; arguments as of `examine`."""
+    settings, findings = check_settings(given, others)
+    yield from findings
+    if settings is not None:
+        checks: list[tuple[str, Check]] = [
+            ("adapter", partial(check_adapter_settings, settings)),
+            ("TLS", partial(check_tls, settings)),
+            ("egress", partial(check_egress, settings)),
+        ]
+        yield from run(checks)
 
 
 def run(checks: list[tuple[str, Check]]) -> Iterator[Finding]:

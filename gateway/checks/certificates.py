@@ -39,6 +39,9 @@ def check_egress(settings: Settings) -> Iterator[Finding]:
     except TlsError as error:
         yield fail("egress", f"{error}; correct it")
         return
+    inside = "named in egress_allow" if settings.egress_allow else "refused: egress_allow is empty"
+    loopback = ", except on loopback" if settings.on_loopback else ""
+    yield ok("egress", f"consumers at private addresses are {inside}{loopback}")
     shown = [("", settings.egress_certificate)]
     shown += [(f"consumers: {row.address}: ", row.client_certificate) for row in settings.consumers]
     renew = "renew it, and start the gateway again"

@@ -17,7 +17,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from adapters.journal import SCHEMA_VERSION
 from filters.archive import PARQUET, best_suffix
+from filters.extras import how_to_install
 from gateway.checks.findings import Finding, fail, first_line, ok, warn
+from gateway.privacy import OTHERS, readable_by_others
 from gateway.settings import Settings
 from gateway.store import migrations
 
@@ -41,14 +43,35 @@ def is_locked(folder: Path) -> bool:
     return False
 
 
+def where_it_listens(folder: Path) -> str | None:
+    """The address at which the gateway that runs with its data in *folder* listens."""
+    try:
+        with (folder / "lock").open() as file:
+            found = file.readline(300).strip()
+    except (OSError, ValueError):
+        return None
+    return found if found.startswith("http") and found.isprintable() else None
+
+
 def check_data(settings: Settings, runs: bool) -> Iterator[Finding]:
     bad = False
     for finding in _check_folder("data", settings.data, "--data"):
         bad = True
         yield finding
     if not bad:
-        whose = "a gateway uses it" if runs else "no gateway uses it"
-        yield ok("data", f"{settings.data.resolve()} can be written; {whose}")
+        there = where_it_listens(settings.data) if runs else None
+        uses = f"a gateway uses it, which listens on {there}" if there else "a gateway uses it"
+        whose = uses if runs else "no gateway uses it"
+        open_ = readable_by_others(settings.data)
+        if open_:
+            names = ", ".join(str(path) for path in open_[:5])
+            yield warn(
+                "data",
+                f"other users of this machine can read {names}, which hold keys and messages "
+                f"({whose}); chmod go-rwx them, as a gateway does with its own when it starts",
+            )
+        else:
+            yield ok("data", f"{settings.data.resolve()} can be written; {whose}")
 
 
 def check_archive(folder: Path) -> Iterator[Finding]:
@@ -56,6 +79,13 @@ def check_archive(folder: Path) -> Iterator[Finding]:
     for finding in _check_folder("archive", folder, "--archive"):
         bad = True
         yield finding
+    if not bad and folder.is_dir() and folder.stat().st_mode & OTHERS:
+        bad = True
+        yield warn(
+            "archive",
+            f"other users of this machine can look into {folder}; chmod 700 it, unless they are "
+            "meant to read what is published (files that are added are this user's alone)",
+        )
     if not bad:
         form = "Parquet" if best_suffix() == PARQUET else "JSON lines, for pyarrow is not installed"
         yield ok("archive", f"{folder.resolve()} can be written, as {form}")
@@ -131,7 +161,8 @@ def _check_server(url: str) -> Iterator[Finding]:
             bad = _judge_revision(connection.execute(query).scalar()) if there else None
         engine.dispose()
     except ImportError as error:
-        yield fail("store", f"{error}; pip install 'dragoman[postgresql]'")
+        mend = how_to_install("postgresql") if error.name == "psycopg" else "install it"
+        yield fail("store", f"it needs {error.name}, which is not installed; {mend}")
     except SQLAlchemyError as error:
         yield fail("store", f"cannot be reached: {first_line(error)}; see that it runs")
     else:

@@ -35,10 +35,10 @@ def check_versions() -> Iterator[Finding]:
         f" libxml2 {_dotted(etree.LIBXML_VERSION)}"
     )
     if version < LEAST_LXML:
-        yield fail("versions", f"{found}; pip install 'lxml>={_dotted(LEAST_LXML)}'")
+        yield fail("versions", f"{found}; install what requirements/base.txt locks")
     elif etree.LIBXML_VERSION < etree.LIBXML_COMPILED_VERSION:
         text = f"older than the {_dotted(etree.LIBXML_COMPILED_VERSION)} that lxml was built with"
-        yield warn("versions", f"{found}, {text}; pip install --force-reinstall lxml")
+        yield warn("versions", f"{found}, {text}; install what requirements/base.txt locks")
     else:
         yield ok("versions", found)
 

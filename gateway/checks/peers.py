@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from adapters import AdapterError, load
-from gateway.checks.files import check_file, judge_journal
-from gateway.checks.findings import Finding, fail, first_line, ok, warn
+from gateway.checks.files import check_file, judge_journal, where_it_listens
+from gateway.checks.findings import Finding, Verdict, fail, first_line, ok, warn
 from gateway.egress import Proxy
 from gateway.server import ListenRefused, listen
 from gateway.settings import Settings, is_loopback
@@ -22,12 +22,22 @@ _PORTS = {"amqp": 5672, "amqps": 5671, "stomp": 61613}
 _WEB_PORTS = {"http": 80, "https": 443}
 
 
-def check_adapter(settings: Settings) -> Iterator[Finding]:
+def check_adapter_settings(settings: Settings) -> Iterator[Finding]:
+    """Whether the adapter takes its URL and its settings; nothing is connected to."""
     url = settings.adapter.get_secret_value()
     try:
         load(url, data=settings.data, settings=settings.adapter_settings)
     except AdapterError as error:
         yield fail("adapter", f"{error}; correct it with --adapter or adapter_settings")
+    else:
+        yield ok("adapter", f"{settings.scheme}: takes its settings")
+
+
+def check_adapter(settings: Settings) -> Iterator[Finding]:
+    url = settings.adapter.get_secret_value()
+    bad = [each for each in check_adapter_settings(settings) if each.verdict is Verdict.FAIL]
+    if bad:
+        yield from bad
         return
     parts = urlsplit(url)
     if parts.scheme == "embedded":
@@ -91,22 +101,52 @@ def check_port(settings: Settings, runs: bool) -> Iterator[Finding]:
             yield fail("port", f"{text} with --port")
     else:
         where = f"{host}:{port}" if port else f"{host}, any port"
-        yield ok("port", f"{where} is free")
+        there = where_it_listens(settings.data) if runs else None
+        elsewhere = f"; the gateway with this data listens on {there}" if there else ""
+        yield ok("port", f"{where} is free{elsewhere}")
+
+
+def check_admin(settings: Settings, runs: bool) -> Iterator[Finding]:
+    """Where the administration is, and who gets there."""
+    what = "administration"
+    if settings.admin is None:
+        yield ok(what, f"with SOAP on {settings.host}, which is this machine alone")
+        return
+    host, port = settings.admin
+    where = f"{host}:{port}" if port else f"{host}, any port"
+    try:
+        listen(host, port).close()
+    except ListenRefused as error:
+        if not runs or _ask_gateway(host, port, tls=settings.tls_certificate is not None) is None:
+            text = f"{str(error).rstrip('.')}; choose another with --admin-host, --admin-port"
+            yield fail(what, text)
+            return
+        where = f"{where}: a gateway answers"
+    else:
+        where = f"{where} is free"
+    if is_loopback(host) or settings.tls_client_ca is not None:
+        yield ok(what, f"{where}; it is not on that of SOAP")
+    else:
+        text = f"{where}, but whoever reaches it may end subscriptions and read dead letters"
+        yield warn(what, f"{text}; let a firewall see to it, or set admin_host to 127.0.0.1")
 
 
 def _judge_broker(broker: object) -> Iterator[Finding]:
     """How the gateway that runs stands with its broker, if it says."""
     if not isinstance(broker, dict):
         return
-    since, why = (first_line(str(broker.get(name))) for name in ("since", "last_error"))
+    since, why, when = (
+        first_line(str(broker.get(name) or "")) for name in ("since", "last_error", "last_error_at")
+    )
     if not broker.get("connected"):
-        text = f"the gateway that runs is not connected since {since}: {why}"
+        text = f"the gateway that runs is not connected since {since}: {why} (at {when})"
         yield fail("broker", f"{text}; see that the broker runs, and what --adapter says")
     elif broker.get("blocked"):
         text = "the gateway that runs is connected, but the broker takes no messages"
         yield warn("broker", f"{text}; see its alarms, its memory and its disk")
     else:
-        yield ok("broker", f"the gateway that runs is connected since {since}")
+        last = f"; its last error was at {when}: {why}" if why else ""
+        yield ok("broker", f"the gateway that runs is connected since {since}{last}")
 
 
 def _ask_gateway(host: str, port: int, *, tls: bool) -> dict[str, Any] | None:

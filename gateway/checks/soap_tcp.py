@@ -23,6 +23,8 @@ ANSWER = 2.0
 def check_soap_tcp(settings: Settings, runs: bool) -> Iterator[Finding]:
     ports = {"soap_tcp_port": settings.soap_tcp_port, "soap_tcps_port": settings.soap_tcps_port}
     taken = {settings.port: "port"} if settings.port else {}
+    if settings.admin is not None and settings.admin[1]:
+        taken[settings.admin[1]] = "the administration's"
     for name, port in ports.items():
         if port is None:
             continue

@@ -7,41 +7,73 @@ it could not be, and one line says why; 2, it was not asked rightly; 75, the dat
 
 import os
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from filters import Refused
-from gateway.cli.backtest import backtest
-from gateway.cli.benchmark import benchmark
-from gateway.cli.commands import add, group, help_alone
-from gateway.cli.deadletters import deadletters
-from gateway.cli.demo import demo
-from gateway.cli.doctor import doctor
+from gateway.cli.commands import Deferred, group, help_alone
 from gateway.cli.errors import CommandFailed, ReaderGone
-from gateway.cli.listen import listen
-from gateway.cli.mailboxes import mailboxes
-from gateway.cli.match import match
 from gateway.cli.output import line, note
-from gateway.cli.publish import publish
-from gateway.cli.serve import serve
-from gateway.cli.subscriptions import subscriptions
-from gateway.client import GatewayError
-from gateway.tls import Names, client_context
 
-app = group("dragoman", "A gateway between WS-Eventing, WS-Notification and a message system.")
-for command in (serve, listen, publish, match, demo, doctor, backtest):
-    add(app, command)
-app.add_typer(subscriptions)
-app.add_typer(mailboxes)
-app.add_typer(deadletters)
-app.add_typer(benchmark)
+COMMANDS = {
+    "serve": Deferred("gateway.cli.serve:serve", "Run the gateway."),
+    "listen": Deferred(
+        "gateway.cli.listen:listen", "Subscribe, and print each notification as it comes."
+    ),
+    "publish": Deferred("gateway.cli.publish:publish", "Publish XML documents, each as one event."),
+    "subscriptions": Deferred(
+        "gateway.cli.subscriptions:subscriptions", "List, show and end subscriptions."
+    ),
+    "mailboxes": Deferred("gateway.cli.mailboxes:mailboxes", "List, show and delete mailboxes."),
+    "deadletters": Deferred(
+        "gateway.cli.deadletters:deadletters",
+        "Look at, deliver again or forget what could not be delivered.",
+    ),
+    "explain": Deferred("gateway.cli.explain:explain", "Say why something happens, or does not."),
+    "match": Deferred(
+        "gateway.cli.match:match",
+        "Print the names of the XML documents that a content filter matches.",
+    ),
+    "backtest": Deferred(
+        "gateway.cli.backtest:backtest",
+        "Say what a subscription would have received from an archive of notifications.",
+    ),
+    "benchmark": Deferred(
+        "gateway.cli.benchmark:benchmark",
+        "Measure parts of Dragoman on this machine, or on a cluster.",
+    ),
+    "config": Deferred(
+        "gateway.cli.config:config", "Check and show the settings that a gateway would have."
+    ),
+    "doctor": Deferred(
+        "gateway.cli.doctor:doctor",
+        "Check what a gateway needs, say what is wrong and how to mend it.",
+    ),
+    "plugins": Deferred(
+        "gateway.cli.plugins:plugins",
+        "List the adapters and filter dialects that are installed beside Dragoman.",
+    ),
+    "demo": Deferred(
+        "gateway.cli.demo:demo",
+        "Show mediation live: events cross from one specification to the other, both ways.",
+    ),
+}
+"""Where each command is, and the first sentence of its help: nothing of it is imported before it is
+asked for."""
+
+app = group(
+    "dragoman",
+    "A gateway between WS-Eventing, WS-Notification and a message system.",
+    deferred=COMMANDS,
+    completion=True,
+)
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata
+
         line(f"dragoman {metadata.version('dragoman')}")
         raise typer.Exit
 
@@ -81,6 +113,8 @@ def _main(
     ] = None,
 ) -> None:
     if ca or certificate:
+        from gateway.tls import Names, client_context
+
         names = Names("--certificate", "--key", "--ca")
         context.obj = client_context(ca=ca, certificate=certificate, key=key, names=names)
     help_alone(context)
@@ -97,9 +131,6 @@ def main() -> None:
     except CommandFailed as error:
         code = error.code
         _fail(str(error))
-    except (Refused, GatewayError) as error:
-        code = 1
-        _fail(str(error))
     except OSError as error:
         code = 1
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
@@ -107,7 +138,24 @@ def main() -> None:
         _forget_stdout()
     except (KeyboardInterrupt, typer.Abort):
         code = 130
+    except Exception as error:
+        if not _is_plain(error):
+            raise
+        code = 1
+        for text in getattr(error, "problems", (error,)):
+            _fail(str(text))
     sys.exit(code)
+
+
+def _is_plain(error: Exception) -> bool:
+    """Whether the text of *error* is one for people."""
+    # Imported when there is an error: both were, if it is one of theirs.
+    from filters import Refused
+
+    if isinstance(error, Refused):
+        return True
+    errors = sys.modules.get("gateway.client.errors")
+    return errors is not None and isinstance(error, errors.GatewayError)
 
 
 def _fail(text: str) -> None:

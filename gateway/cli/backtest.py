@@ -21,7 +21,7 @@ from filters.spark.page import write as write_page
 from filters.spark.session import require_spark, session
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, OutputOption, read_namespaces
-from gateway.cli.output import json_line, line, note, payload_text, table
+from gateway.cli.output import counted, json_line, line, note, payload_text, table
 from gateway.cli.spark import ConfOption, MasterOption, failures, read_conf
 
 BAR = 40
@@ -71,7 +71,7 @@ def backtest(
 
     Prints counts over time, the total, and the first three notifications. A damaged file is named,
     counted, and read as far as it can be. Without a filter, everything matches. Needs the extra
-    dragoman[spark] and Java.
+    spark, and Java.
 
     \b
     Examples:
@@ -166,14 +166,15 @@ def _follow(spark: Any, archive: Path, definitions: Definitions, out: Path) -> N
 
 
 def _print(result: Result) -> None:
-    line(f"{result.rows:,} notifications in {result.files:,} files, {result.damaged:,} damaged")
+    read = f"{counted(result.rows, 'notification')} in {counted(result.files, 'file')}"
+    line(f"{read}, {result.damaged:,} damaged")
     unit, rows = over_time(result.hours)
     if rows:
         line()
         for text in table((unit, "messages", "octets", ""), _with_bars(rows)):
             line(text)
     line()
-    line(f"total: {result.messages:,} messages, {result.octets:,} octets")
+    line(f"total: {counted(result.messages, 'message')}, {counted(result.octets, 'octet')}")
     if len(result.totals) > 1:
         _print_filters(result)
     for sample in result.samples:

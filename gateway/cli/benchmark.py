@@ -83,7 +83,7 @@ def filters(
 
     First every verdict of a sample is compared between the engines; one that differs ends the run
     with nothing measured. Writes raw figures as Parquet and one HTML report. Needs the extra
-    dragoman[spark] and Java.
+    spark, and Java.
 
     \b
     Examples:
@@ -185,7 +185,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _print(outcome: Outcome) -> None:
-    names = ("workload", "filters", "engine", "us a message", "messages/s", "true")
+    names = ("workload", "filters", "engine", "us/message", "messages/s", "true")
     for text in table(names, summary(outcome.rows)):
         line(text)
     found = scaling(outcome.rows)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from gateway.cli.commands import command
 from gateway.cli.output import line, pretty, styled
 from gateway.client import Client, Consumer, Exchange, subscribed
 from gateway.logs import set_up_logs
@@ -81,6 +82,8 @@ async def _demonstrate() -> None:
                     await _show(number, direction, url)
                 line()
                 line("The publishers and the subscribers know nothing of each other.")
+                line()
+                line(f"Next: {command()} serve starts a gateway, and says what to try with it.")
 
 
 @contextlib.asynccontextmanager

@@ -1,13 +1,16 @@
 """``dragoman doctor``."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import typer
 
-from gateway.cli.output import line
+from gateway.cli.options import VARIABLES, Form, OutputOption
+from gateway.cli.output import json_line, line
 from gateway.cli.serve import (
     AdapterOption,
+    AdminHostOption,
+    AdminPortOption,
     ArchiveOption,
     DataOption,
     HostOption,
@@ -23,11 +26,16 @@ from gateway.cli.serve import (
     TlsKeyOption,
 )
 
+if TYPE_CHECKING:
+    from gateway.checks import Finding
+
 
 def doctor(
     context: typer.Context,
     host: HostOption = None,
     port: PortOption = None,
+    admin_host: AdminHostOption = None,
+    admin_port: AdminPortOption = None,
     soap_tcp_port: SoapTcpPortOption = None,
     soap_tcps_port: SoapTcpsPortOption = None,
     adapter: AdapterOption = None,
@@ -40,6 +48,7 @@ def doctor(
     tls_key: TlsKeyOption = None,
     tls_client_ca: TlsClientCaOption = None,
     mailboxes_only: MailboxesOnlyOption = None,
+    output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Check what a gateway needs, say what is wrong and how to mend it.
 
@@ -50,13 +59,16 @@ def doctor(
     Examples:
       dragoman doctor
       dragoman doctor --data /var/lib/dragoman --port 80
+      dragoman doctor --output json | jq '.[] | select(.verdict != "ok")'
     """
     # Imported when it is wanted, so that other commands start quickly.
-    from gateway.checks import Verdict, examine
+    from gateway.checks import examine
 
     given = {
         "host": host,
         "port": port,
+        "admin_host": admin_host,
+        "admin_port": admin_port,
         "soap_tcp_port": soap_tcp_port,
         "soap_tcps_port": soap_tcps_port,
         "adapter": adapter,
@@ -70,15 +82,20 @@ def doctor(
         "tls_client_ca": tls_client_ca,
         "mailboxes_only": mailboxes_only,
     }
+    raise typer.Exit(report(examine(given, VARIABLES), output))
+
+
+def report(findings: "Iterable[Finding]", output: Form) -> int:
+    """Print what checks found, a line each as it comes; the exit code."""
     failed = False
-    for finding in examine(given, set(_variables(context.find_root().command))):
-        failed = failed or finding.verdict is Verdict.FAIL
-        line(f"{finding.verdict.value:<5} {finding.what}: {' '.join(finding.text.split())}")
-    raise typer.Exit(1 if failed else 0)
-
-
-def _variables(command: Any) -> Iterator[str]:
-    """The variables of the environment that options of *command* are read from."""
-    yield from (option.envvar for option in command.params if option.envvar)
-    for below in getattr(command, "commands", {}).values():
-        yield from _variables(below)
+    records = []
+    for finding in findings:
+        verdict, text = finding.verdict.value, " ".join(finding.text.split())
+        failed = failed or verdict == "FAIL"
+        if output is Form.JSON:
+            records.append({"verdict": verdict.lower(), "what": finding.what, "text": text})
+        else:
+            line(f"{verdict:<5} {finding.what}: {text}")
+    if output is Form.JSON:
+        json_line(records)
+    return 1 if failed else 0

@@ -19,6 +19,7 @@ from gateway.cli.options import (
     GatewayOption,
     OutputOption,
     SpecOption,
+    check_xpath,
     read_namespaces,
     read_spec,
     tls,
@@ -132,7 +133,9 @@ def listen(
       dragoman listen --pull --topic storms --gateway https://events.example.org
     """
     version = read_spec(spec)
-    wanted = _Wanted(version, topic, xpath, read_namespaces(ns))
+    namespaces = read_namespaces(ns)
+    check_xpath(xpath, namespaces)
+    wanted = _Wanted(version, topic, xpath, namespaces)
     printing = _Printing(whole, output, count)
     if pull and (host or port):
         raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")

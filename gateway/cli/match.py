@@ -1,9 +1,7 @@
 """``dragoman match``."""
 
 import signal
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,10 +10,10 @@ from lxml import etree
 from filters import Event, Expression, Filter, FilterError, Refused, compile, parse_document
 from filters.explain import explain as explain_filter
 from filters.xpath import UndeclaredPrefix
+from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import read_namespaces
+from gateway.cli.options import read_namespaces, undeclared
 from gateway.cli.output import line, note
-from gateway.cli.publish import MAX_OCTETS
 
 MATCHED, NOTHING_MATCHED, FAILED = 0, 1, 2
 """Exit codes, as grep has them."""
@@ -53,10 +51,10 @@ def match(
     try:
         compiled = compile(filter)
     except UndeclaredPrefix as error:
-        raise CommandFailed(_undeclared(error.value, files), FAILED) from error
+        declared = _declarations(error.value, files)
+        raise CommandFailed(undeclared(error.value, declared), FAILED) from error
     except FilterError as error:
-        where = f": {error.value}" if error.value else ""
-        raise CommandFailed(f"--xpath: {error.text}{where}", FAILED) from error
+        raise CommandFailed(f"--xpath: {error.text}", FAILED) from error
     # Libxml2 cannot be interrupted: Ctrl-C must not wait for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     code = NOTHING_MATCHED
@@ -90,32 +88,15 @@ def _read(name: str) -> etree._Element:
     Raises:
         CommandFailed: It cannot be read, or is none that a gateway takes.
     """
-    shown = _shown(name)
-    try:
-        if name == "-":
-            octets = sys.stdin.buffer.read(MAX_OCTETS + 1)
-        else:
-            with Path(name).open("rb") as file:
-                octets = file.read(MAX_OCTETS + 1)
-    except OSError as error:
-        raise CommandFailed(f"{shown}: {error.strerror}", FAILED) from error
-    if len(octets) > MAX_OCTETS:
-        raise CommandFailed(f"{shown}: longer than {MAX_OCTETS} octets", FAILED)
+    octets = read_document(name, _shown(name), FAILED)
     try:
         return parse_document(octets)
     except Refused as refused:
-        raise CommandFailed(f"{shown}: {refused.text}", FAILED) from refused
-
-
-def _undeclared(prefix: str, files: list[str]) -> str:
-    """What to do about *prefix*; where one of *files* declares it, with its URI there."""
-    text = f"--xpath: the prefix {prefix} is not declared: add --ns {prefix}="
-    for uri, name in _declarations(prefix, files):
-        return f"{text}{uri} (as {_shown(name)} has it)"
-    return f"{text}URI"
+        raise CommandFailed(f"{_shown(name)}: {refused.text}", FAILED) from refused
 
 
 def _declarations(prefix: str, files: list[str]) -> Iterator[tuple[str, str]]:
+    """What those of *files* that declare *prefix* mean by it, with their names for people."""
     for name in files:
         try:
             root = _read(name)
@@ -123,5 +104,5 @@ def _declarations(prefix: str, files: list[str]) -> Iterator[tuple[str, str]]:
             continue  # The prefix comes first; it is asked for again.
         for element in root.iter(etree.Element):
             if prefix in element.nsmap:
-                yield element.nsmap[prefix], name
+                yield element.nsmap[prefix], _shown(name)
                 break

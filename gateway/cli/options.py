@@ -1,14 +1,23 @@
 """Options that several commands share."""
 
 import ssl
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
 from typing import Annotated
 
 import typer
 
+from filters import Expression, FilterError
+from filters.xpath import UndeclaredPrefix, parse
+from gateway.cli.errors import CommandFailed
 from mediation import SPECS, Version
 
+VARIABLES = frozenset(
+    f"DRAGOMAN_{name}"
+    for name in ("CA", "CERTIFICATE", "GATEWAY", "KEY", "MASTER", "OUTPUT", "SPEC", "TOPIC")
+)
+"""Variables of the environment that options of commands are read from, and no settings."""
 GATEWAY = "http://127.0.0.1:8080"
 
 
@@ -52,6 +61,31 @@ def read_namespaces(pairs: list[str] | None) -> dict[str, str]:
             )
         declared[prefix] = uri.strip()
     return declared
+
+
+def check_xpath(xpath: str | None, namespaces: Mapping[str, str]) -> None:
+    """See that ``--xpath`` can be sent.
+
+    Raises:
+        CommandFailed: It is not XPath 1.0, or has a prefix that ``--ns`` does not declare.
+    """
+    if xpath is None:
+        return
+    try:
+        parse(Expression(xpath, namespaces=tuple(sorted(namespaces.items()))))
+    except UndeclaredPrefix as error:
+        raise CommandFailed(undeclared(error.value)) from error
+    except FilterError as error:
+        raise CommandFailed(f"--xpath: {error.text}") from error
+
+
+def undeclared(prefix: str, declarations: Iterable[tuple[str, str]] = ()) -> str:
+    """What to do about *prefix*, which ``--ns`` does not declare; with the URI of the first of
+    *declarations*, pairs of a URI and the file that says it."""
+    text = f"--xpath: the prefix {prefix} is not declared: add --ns {prefix}="
+    for uri, name in declarations:
+        return f"{text}{uri} (as {name} has it)"
+    return f"{text}URI"
 
 
 def tls(context: typer.Context) -> ssl.SSLContext | None:

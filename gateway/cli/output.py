@@ -1,6 +1,7 @@
 """What commands print: tables and XML for people, JSON for programs.
 
-What peers wrote is data: characters that a terminal would obey are shown, not sent.
+What peers wrote is data: characters that a terminal would obey are shown, not sent. XML is imported
+by the functions that show some, so that whatever shows none starts quickly.
 """
 
 import json
@@ -8,15 +9,15 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from lxml import etree
-
-from filters import Refused, parse_document
 from gateway.cli.errors import ReaderGone
+from gateway.visible import visible
+
+if TYPE_CHECKING:
+    from lxml import etree
 
 MAX_CELL = 72
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_PREFIX = re.compile(r"([\w.-]+):")
 _BREAKS = re.compile(r"[\t\n\r\x0b\x0c]+")
 
 
@@ -54,11 +55,6 @@ def _print(text: str) -> None:
         raise ReaderGone from error
 
 
-def visible(text: str) -> str:
-    r"""*text* with what a terminal would obey written out: ``\x1b``."""
-    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
-
-
 def is_terminal() -> bool:
     """Whether a person reads what we print."""
     return sys.stdout.isatty()
@@ -67,6 +63,10 @@ def is_terminal() -> bool:
 def pretty(octets: bytes) -> str:
     """An XML document, indented where white space means nothing; what cannot be read stays as
     it came."""
+    from lxml import etree
+
+    from filters import Refused, parse_document
+
     try:
         root = parse_document(octets)
     except Refused:
@@ -76,16 +76,11 @@ def pretty(octets: bytes) -> str:
 
 
 def payload_text(octets: bytes, *, indent: bool | None = None) -> str:
-    """A payload without the namespace declarations that it has from its envelope alone; indented
-    for a person at a terminal, if *indent* says nothing else."""
-    try:
-        root = parse_document(octets)
-    except Refused:
-        return octets.decode("utf-8", "replace")
-    etree.cleanup_namespaces(root, keep_ns_prefixes=sorted(_spoken(root)))
+    """A payload as its publisher wrote it; indented for a person at a terminal, if *indent* says
+    nothing else."""
     if is_terminal() if indent is None else indent:
-        _indent(root)
-    return etree.tostring(root, encoding="unicode")
+        return pretty(octets)
+    return octets.decode("utf-8", "replace")
 
 
 def envelope_text(octets: bytes) -> str:
@@ -93,7 +88,9 @@ def envelope_text(octets: bytes) -> str:
     return pretty(octets) if is_terminal() else octets.decode("utf-8", "replace")
 
 
-def _indent(root: etree._Element) -> None:
+def _indent(root: "etree._Element") -> None:
+    from lxml import etree
+
     for element in root.iter(etree.Element):
         if len(element) and not _has_text(element):
             element.text = None
@@ -102,18 +99,9 @@ def _indent(root: etree._Element) -> None:
     etree.indent(root)
 
 
-def _has_text(element: etree._Element) -> bool:
+def _has_text(element: "etree._Element") -> bool:
     parts = [element.text, *(child.tail for child in element)]
     return any(part and part.strip() for part in parts)
-
-
-def _spoken(root: etree._Element) -> set[str]:
-    """Prefixes that texts and attributes may use: QNames in content keep theirs declared."""
-    found: set[str] = set()
-    for element in root.iter(etree.Element):
-        for text in (element.text, element.tail, *element.attrib.values()):
-            found.update(_PREFIX.findall(str(text)) if text else ())
-    return found
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
@@ -124,6 +112,11 @@ def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
         "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
         for row in cells
     ]
+
+
+def counted(number: int, noun: str) -> str:
+    """*number* and what it counts: ``1 file``, ``2,000 files``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def facts(pairs: Iterable[tuple[str, object]]) -> list[str]:

@@ -1,13 +1,13 @@
 """``dragoman publish``."""
 
 import asyncio
-import sys
-from pathlib import Path
+import re
 from typing import Annotated
 
 import typer
 
 from filters import Refused, parse_document
+from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import (
     GATEWAY,
@@ -22,8 +22,7 @@ from gateway.cli.output import json_line, line
 from gateway.client import Client
 from mediation import Version
 
-MAX_OCTETS = 2 * 1024 * 1024
-"""What a gateway takes in one message."""
+_PATTERN = re.compile(r"[*|]|//|/\.$")
 
 
 def publish(
@@ -59,6 +58,9 @@ def publish(
       dragoman publish --topic storms --gateway soap.tcp://127.0.0.1:8081 storm.xml
     """
     version = read_spec(spec)
+    if topic and _PATTERN.search(topic.rpartition("}")[2]):
+        text = f"--topic: {topic!r} is a pattern; publish wants one topic, such as storms/coast"
+        raise CommandFailed(text)
     payloads = [(name, _read(name)) for name in files]
 
     async def run() -> None:
@@ -79,19 +81,9 @@ def _shown(name: str) -> str:
 
 
 def _read(name: str) -> bytes:
-    shown = _shown(name)
-    try:
-        if name == "-":
-            octets = sys.stdin.buffer.read(MAX_OCTETS + 1)
-        else:
-            with Path(name).open("rb") as file:
-                octets = file.read(MAX_OCTETS + 1)
-    except OSError as error:
-        raise CommandFailed(f"{shown}: {error.strerror}") from error
-    if len(octets) > MAX_OCTETS:
-        raise CommandFailed(f"{shown}: longer than {MAX_OCTETS} octets")
+    octets = read_document(name, _shown(name))
     try:
         parse_document(octets)
     except Refused as refused:
-        raise CommandFailed(f"{shown}: {refused.text}") from refused
+        raise CommandFailed(f"{_shown(name)}: {refused.text}") from refused
     return octets

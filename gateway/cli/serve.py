@@ -1,5 +1,8 @@
 """``dragoman serve``."""
 
+import re
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +13,22 @@ from gateway.cli.errors import CommandFailed
 
 if TYPE_CHECKING:
     from gateway.service import Gateway
+    from gateway.settings import Settings
 
 
 HostOption = Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")]
 PortOption = Annotated[int | None, typer.Option(help="Port to listen on; 0 chooses one. [8080]")]
+AdminHostOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address for the administration (/api/v1, /docs, /metrics) alone. "
+        "[that of SOAP on loopback, else 127.0.0.1]"
+    ),
+]
+AdminPortOption = Annotated[
+    int | None,
+    typer.Option(help="Its port; 0 chooses one. [that of SOAP on loopback, else --port + 10]"),
+]
 SoapTcpPortOption = Annotated[
     int | None, typer.Option(help="Listen for SOAP.TCP (DIME) on this port, too; 0 chooses one.")
 ]
@@ -68,6 +83,8 @@ MailboxesOnlyOption = Annotated[
 def serve(
     host: HostOption = None,
     port: PortOption = None,
+    admin_host: AdminHostOption = None,
+    admin_port: AdminPortOption = None,
     soap_tcp_port: SoapTcpPortOption = None,
     soap_tcps_port: SoapTcpsPortOption = None,
     adapter: AdapterOption = None,
@@ -104,6 +121,8 @@ def serve(
     settings = read_settings(
         host=host,
         port=port,
+        admin_host=admin_host,
+        admin_port=admin_port,
         soap_tcp_port=soap_tcp_port,
         soap_tcps_port=soap_tcps_port,
         adapter=adapter,
@@ -118,6 +137,7 @@ def serve(
         mailboxes_only=mailboxes_only,
     )
     set_up_logs(settings.log, settings.log_format)
+    _warn_of_passwords({"--adapter": adapter, "--store": store})
     try:
         code = run(settings, started=_greet)
     except DataInUse as error:
@@ -125,28 +145,46 @@ def serve(
     raise typer.Exit(code)
 
 
+def _warn_of_passwords(options: Mapping[str, str | None]) -> None:
+    """Log which options have a password in their URL: on the command line everybody on this machine
+    reads it."""
+    import structlog
+
+    for option, url in options.items():
+        if url and re.search(r"//[^/@]*:[^/@]+@", url):
+            structlog.get_logger("dragoman").warning(
+                "settings.password-on-command-line",
+                option=option,
+                mend=f"set DRAGOMAN_{option[2:].upper()} in the environment, or use dragoman.toml",
+            )
+
+
 def _greet(gateway: "Gateway", port: int) -> None:
+    from gateway.settings import host_and_port
+
     settings = gateway.settings
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    url = (
-        settings.public_url
-        or f"{settings.web_scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-    )
+    url = settings.public_url or _url(settings, settings.host, port)
+    admin = url if gateway.admin is None else _url(settings, *gateway.admin)
     dragoman = command()
     try_ = f"""\
   {dragoman} listen --gateway {url} --topic storms
   echo '<speed>120</speed>' | {dragoman} publish --gateway {url} --topic storms -
-  {dragoman} subscriptions list --gateway {url}"""
+  {dragoman} subscriptions list --gateway {admin}"""
     if settings.mailboxes_only:
         try_ = f"""\
   curl --json '{{}}' {url}/mailboxes
-  {dragoman} mailboxes list --gateway {url}"""
-    endpoints = f"SOAP endpoint {url}/soap   administration {url}/docs   metrics {url}/metrics"
+  {dragoman} mailboxes list --gateway {admin}"""
+    endpoints = f"SOAP endpoint {url}/soap   administration {admin}/docs   metrics {admin}/metrics"
     if gateway.tcp:
         shown = "   ".join(server.base_at("127.0.0.1") for server in gateway.tcp)
         endpoints += f"\nSOAP.TCP {shown}"
+    listens = host_and_port(settings.host, port)
+    ready = f"Dragoman is ready on {url} (listens on {listens}, data in {settings.data.resolve()})."
+    if not sys.stdout.isatty():  # A service's output is read by programs: facts, and no hints.
+        print(f"{ready}\n{endpoints}", flush=True)
+        return
     print(
-        f"""Dragoman is ready on {url} (data in {settings.data.resolve()}).
+        f"""{ready}
 
 Try, in another terminal:
 {try_}
@@ -155,3 +193,10 @@ Try, in another terminal:
 Stop with Ctrl-C.""",
         flush=True,
     )
+
+
+def _url(settings: "Settings", host: str, port: int) -> str:
+    from gateway.settings import host_and_port
+
+    host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
+    return f"{settings.web_scheme}://{host_and_port(host, port)}"

@@ -14,7 +14,10 @@ from gateway.client import Administration, Record
 subscriptions = group("subscriptions", "List, show and end subscriptions.")
 subscriptions.callback()(help_alone)
 
-_COLUMNS = ("id", "spec", "consumer", "topics", "contents", "expires", "state")
+_COLUMNS = (
+    *("id", "spec", "consumer", "topics", "contents", "expires", "state", "waiting", "dead"),
+    "last error",
+)
 
 
 def list_(
@@ -63,8 +66,9 @@ def show(
             continue
         if number:
             line()
+        delivery = record.pop("delivery", None) or {}
         counts = record.pop("counts", None) or {}
-        for text in facts([*record.items(), *counts.items()]):
+        for text in facts([*record.items(), *delivery.items(), *counts.items()]):
             line(text)
 
 
@@ -84,8 +88,14 @@ def delete(
 
 
 def _row(record: Record) -> list[object]:
-    state = "paused" if record.get("paused") else "active"
-    shown = {**record, "expires": moment(record.get("expires")), "state": state}
+    delivery = record.get("delivery") or {}
+    failing = delivery.get("failures") or delivery.get("breaker_until")
+    shown = {
+        **record,
+        **(record.get("counts") or {}),
+        "expires": moment(record.get("expires")),
+        "last error": delivery.get("last_error") if failing else None,
+    }
     return [shown.get(name) for name in _COLUMNS]
 
 

@@ -9,7 +9,20 @@
             print(arrived.notifications[0].payload)
 """
 
-from gateway.client.administration import Administration, Record
+from filters.extras import how_to_install
+
+try:
+    import aiohttp as _aiohttp  # noqa: F401 (its absence is said once, here)
+except ModuleNotFoundError as error:
+    if error.name != "aiohttp":
+        raise
+    raise ModuleNotFoundError(
+        "speaking to a gateway needs aiohttp (the extra client), which is not installed: "
+        + how_to_install("client"),
+        name="aiohttp",
+    ) from error
+
+from gateway.client.administration import Administration, Changed, Letters, Record
 from gateway.client.calling import Answer, base_url, shown
 from gateway.client.consumer import Arrived, Consumer
 from gateway.client.errors import GatewayError
@@ -21,11 +34,13 @@ __all__ = [
     "Administration",
     "Answer",
     "Arrived",
+    "Changed",
     "Client",
     "Consumer",
     "Exchange",
     "GatewayError",
     "Held",
+    "Letters",
     "PulledMailbox",
     "Record",
     "Subscription",

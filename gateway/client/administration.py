@@ -2,10 +2,15 @@
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Collection
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 from urllib.parse import urlencode
 
+from lxml import etree
+
+from filters import parse_document
 from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
 from gateway.client.errors import GatewayError
 
@@ -13,8 +18,62 @@ Record: TypeAlias = dict[str, Any]
 """A JSON object, as the gateway's ``/docs`` describes it."""
 
 PAGE = 500
+_ELSEWHERE = "administration-elsewhere"
+"""The reason that the public listener of a gateway gives."""
 AT_A_TIME = 10_000
 """Dead letters that one request may name."""
+
+
+SHOWN = 16 * 2**10
+WHOLE = 2**31 - 1
+"""Bytes of a payload and of an envelope that are shown, and that are shown of it whole."""
+STEP = 5000
+"""Dead letters that one request changes, about."""
+Progress: TypeAlias = Callable[[int], None]
+"""Called with the number of dead letters so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Which dead letters: those of ``numbers``; or those for which everything else holds that is
+    said; or, with ``all``, all. One that says nothing is refused by the gateway.
+
+    ``topic`` is a topic expression of the Full dialect, ``since`` an instant in ISO 8601.
+    """
+
+    numbers: Collection[int] | None = None
+    subscription: str | None = None
+    topic: str | None = None
+    namespaces: Mapping[str, str] | None = None
+    reason: str | None = None
+    since: str | None = None
+    all: bool = False
+
+    def selections(self) -> Iterator[Record]:
+        """What the gateway is asked for: few enough numbers at a time."""
+        said: Record = {
+            name: getattr(self, name)
+            for name in ("subscription", "topic", "reason", "since")
+            if getattr(self, name) is not None
+        }
+        if self.namespaces:
+            said["namespaces"] = dict(self.namespaces)
+        if self.all:
+            said["all"] = True
+        if self.numbers is None:
+            yield said
+            return
+        every = list(self.numbers)
+        for first in range(0, max(1, len(every)), AT_A_TIME):
+            yield {**said, "numbers": every[first : first + AT_A_TIME]}
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """How many dead letters were, or would be, changed, in all and by reason."""
+
+    number: int
+    reasons: Mapping[str, int]
 
 
 class Administration:
@@ -58,6 +117,36 @@ class Administration:
         """One subscription, with what became of its deliveries."""
         return await self._ask("GET", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)
 
+    async def explain(
+        self,
+        id_: str,
+        payload: bytes | None = None,
+        *,
+        topic: str | None = None,
+        namespaces: Mapping[str, str] | None = None,
+    ) -> list[Record]:
+        """Why a subscription gets messages or does not, step by step; with a *payload*, whether it
+        would get that, published on *topic*.
+
+        Raises:
+            Refused: The payload is none.
+        """
+        asked: Record = {}
+        if payload is not None:
+            # As it would be taken in, whatever its encoding.
+            asked["payload"] = etree.tostring(parse_document(payload), encoding="unicode")
+        if topic is not None:
+            asked["topic"] = topic
+        if namespaces:
+            asked["namespaces"] = dict(namespaces)
+        path = f"subscriptions/{_checked(id_, 'subscription')}/explain"
+        octets = json.dumps(asked, ensure_ascii=False).encode()
+        answer = await self._call("POST", path, octets, of=id_)
+        steps = _json(answer.body)
+        if not isinstance(steps, list):
+            raise stranger(self._url, answer)
+        return steps
+
     async def delete_subscription(self, id_: str) -> None:
         """End a subscription; its subscriber is told, where it asked for that."""
         await self._call("DELETE", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)
@@ -81,36 +170,45 @@ class Administration:
         async for record in self._pages("deadletters", "dead_letters", chosen):
             yield record
 
-    async def dead_letter(self, number: int) -> Record:
-        """One dead letter."""
-        query = urlencode({"after": number - 1, "limit": 1})
-        page = await self._ask("GET", f"deadletters?{query}")
-        for record in _listed(page, "dead_letters", self._url):
-            if record.get("number") == number:
-                return record
-        raise GatewayError(f"there is no dead letter {number}", status=404)
+    async def dead_letter(self, number: int, *, whole: bool = False) -> Record:
+        """One dead letter with its payload and the envelope that was sent; unless *whole*, only the
+        first `SHOWN` bytes of each."""
+        query = urlencode({"limit": WHOLE}) if whole else urlencode({"limit": SHOWN})
+        try:
+            return await self._ask("GET", f"deadletters/{number}?{query}")
+        except GatewayError as error:
+            if error.status != 404:
+                raise
+            raise GatewayError(f"there is no dead letter {number}", status=404) from error
 
-    async def redrive(self, numbers: Collection[int] | None = None) -> int:
-        """Deliver dead letters again, those of *numbers* or all; how many are on their way."""
-        return await self._change("deadletters/redrive", numbers)
+    async def redrive(
+        self, letters: Letters, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> Changed:
+        """Deliver dead letters again; how many are on their way. With *dry_run*, how many would
+        be."""
+        return await self._change("deadletters/redrive", letters, dry_run, progress)
 
-    async def purge(self, numbers: Collection[int] | None = None) -> int:
-        """Forget dead letters, those of *numbers* or all; how many are gone."""
-        return await self._change("deadletters/purge", numbers)
+    async def purge(
+        self, letters: Letters, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> Changed:
+        """Forget dead letters; how many are gone. With *dry_run*, how many would be."""
+        return await self._change("deadletters/purge", letters, dry_run, progress)
 
-    async def _change(self, path: str, numbers: Collection[int] | None) -> int:
-        if numbers is None:
-            selections: list[Record] = [{"numbers": None}]
-        else:
-            every = list(numbers)
-            selections = [
-                {"numbers": every[n : n + AT_A_TIME]} for n in range(0, len(every), AT_A_TIME)
-            ]
-        changed = 0
-        for selection in selections:
-            answer = await self._ask("POST", path, json.dumps(selection).encode())
-            changed += int(answer.get("number", 0))
-        return changed
+    async def _change(
+        self, path: str, letters: Letters, dry_run: bool, progress: Progress | None
+    ) -> Changed:
+        reasons: Counter[str] = Counter()
+        for selection in letters.selections():
+            request = {**selection, "dry_run": dry_run, "limit": STEP}
+            while True:
+                answer = await self._ask("POST", path, json.dumps(request).encode())
+                reasons.update(answer.get("reasons") or {})
+                if progress is not None:
+                    progress(reasons.total())
+                if not answer.get("next"):
+                    break
+                request["after"] = answer["next"]
+        return Changed(reasons.total(), dict(sorted(reasons.items())))
 
     async def _pages(self, path: str, name: str, query: Record) -> AsyncIterator[Record]:
         while True:
@@ -125,10 +223,7 @@ class Administration:
         self, method: str, path: str, body: bytes | None = None, *, of: str = ""
     ) -> Record:
         answer = await self._call(method, path, body, of=of)
-        try:
-            record = json.loads(answer.body)
-        except ValueError:
-            record = None
+        record = _json(answer.body)
         if not isinstance(record, dict):
             raise stranger(self._url, answer)
         return record
@@ -148,7 +243,20 @@ class Administration:
         if detail is None:
             raise stranger(self._url, answer)
         text = f"{of}: {detail}" if of else f"{shown(self._url)} refused: {detail}"
+        if _json(answer.body).get("reason") == _ELSEWHERE:
+            text = (
+                f"{shown(self._url)} has no administration: it is on a listener of its own, see "
+                "admin_host and admin_port; without them it is on loopback, ten ports behind"
+            )
         raise GatewayError(text, status=answer.status)
+
+
+def _json(octets: bytes) -> Any:
+    """What *octets* say; None where they are not JSON."""
+    try:
+        return json.loads(octets)
+    except ValueError:
+        return None
 
 
 def _checked(id_: str, of: str) -> str:
@@ -167,12 +275,8 @@ def _listed(page: Record, name: str, url: str) -> list[Record]:
 
 def _detail(answer: Answer) -> str | None:
     """What the gateway says is wrong; None where the answer is not one of a gateway."""
-    try:
-        said = json.loads(answer.body)["detail"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    if isinstance(said, list) and said and isinstance(said[0], dict):  # FastAPI's validation
-        said = said[0].get("msg")
+    body = _json(answer.body)
+    said = body.get("detail") if isinstance(body, dict) else None
     if not isinstance(said, str) or said == "Not Found":  # FastAPI's word for an unknown path
         return None
     return said

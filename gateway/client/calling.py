@@ -4,6 +4,7 @@ import ssl
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from io import BytesIO
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -13,6 +14,8 @@ from gateway.client.errors import GatewayError
 
 TIMEOUT = 30.0
 MAX_ANSWER = 16 * 1024 * 1024
+LARGE = 2**20
+"""Bytes of a body from which on it is sent piece by piece."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class Caller:
             raise RuntimeError("enter the context manager first")
         try:
             async with self._session.request(
-                method, url, data=body, headers=headers, allow_redirects=False, ssl=self._tls
+                method, url, data=_sent(body), headers=headers, allow_redirects=False, ssl=self._tls
             ) as response:
                 octets = await _read(response, self._max_answer)
                 return Answer(response.status, octets, response.content_type)
@@ -156,3 +159,8 @@ def _why(error: Exception) -> str:
             return "it does not speak HTTP"
         case _:
             return str(error) or type(error).__name__
+
+
+def _sent(body: bytes | None) -> bytes | BytesIO | None:
+    """*body* as aiohttp sends it piece by piece: of large bytes it warns that it would not."""
+    return BytesIO(body) if body is not None and len(body) > LARGE else body
