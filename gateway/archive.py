@@ -292,7 +292,7 @@ def _lock(folder: Path) -> int:
         BlockingIOError: Another process has it.
         OSError: There is no such folder (any more).
     """
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -7,6 +7,9 @@
     /msgbox[/clientid/KEY]                           the same, shorter
     /MsgBox[/KEY]                                    XSUL's message box
 
+Beside them the SOAP endpoint has addresses that open none of them (`ENDPOINTS`): everything can be
+asked and published at each, for clients that build their addresses themselves.
+
 One mailbox has several doors: whoever knows its key may use any of them. Behind a proxy a path
 may stand in front of each; what follows ``/topic/`` is a topic, and never a door.
 """
@@ -20,6 +23,21 @@ from functools import lru_cache
 from gateway.ids import public_id
 from mediation.message_box import boxes_named_by
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
+
+_MESSENGER_PATHS = (
+    "/axis2/services/EventingService",
+    "/axis2/services/NotificationService",
+)
+ENDPOINTS = ("/soap", *_MESSENGER_PATHS, "/wsman", "/onvif/device_service")
+"""Paths of the SOAP endpoint, each with a slash at its end, too: ours, WS-Messenger's, that of
+WS-Management, and of ONVIF's device service."""
+TOPIC_PATHS = tuple(f"{path}/topic/" for path in ("/soap", *_MESSENGER_PATHS))
+"""What stands before the name of a topic in a path."""
+
+
+def is_endpoint(path: str) -> bool:
+    """Whether *path* is one of the `ENDPOINTS`."""
+    return path.removesuffix("/") in ENDPOINTS
 
 
 class DoorKind(Enum):

@@ -7,6 +7,7 @@ import structlog
 
 from filters import Refused
 from gateway.consumers import Consumers
+from gateway.delivery import Probations
 from gateway.egress import Request, SendFailed, Transport
 from gateway.ids import message_urn
 from mediation import End, Family, Subscription, http_headers, write_subscription_end
@@ -19,7 +20,8 @@ _log = structlog.get_logger("dragoman.farewells")
 class Farewells:
     """Says farewell in the background."""
 
-    def __init__(self, transport: Transport, consumers: Consumers) -> None:
+    def __init__(self, transport: Transport, consumers: Consumers, probations: Probations) -> None:
+        self._probations = probations
         self._transport = transport
         self._consumers = consumers
         self._tasks: set[asyncio.Task[None]] = set()
@@ -45,12 +47,18 @@ class Farewells:
                 target = await self._consumers.check(subscription.end_to)
                 if target is None:
                     return
+                now = asyncio.get_running_loop().time()
+                if not self._probations.may_tell(target.destination, subscription.owner, now):
+                    continue  # Anybody may name any host as EndTo.
                 request = Request(
                     target,
                     body,
                     headers,
                     soap=subscription.spec.soap,
                     packaging=subscription.policy.packaging,
+                    admit=self._probations.gate_for(
+                        target.destination, subscription.owner, asyncio.get_running_loop().time
+                    ),
                 )
                 answer = await self._transport.send(request)
             except Refused:

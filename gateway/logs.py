@@ -3,9 +3,11 @@
 import logging
 import sys
 from contextlib import suppress
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 import structlog
+
+from gateway.visible import visible, visible_but_colours
 
 
 class _StandardError:
@@ -19,6 +21,21 @@ class _StandardError:
     def flush(self) -> None:
         with suppress(OSError, ValueError):
             sys.stderr.flush()
+
+
+def _show_values(
+    _: object, __: str, fields: structlog.types.EventDict
+) -> structlog.types.EventDict:
+    """What strangers wrote is in the fields: a terminal shall not obey it, not even its colours."""
+    for name, value in fields.items():
+        if isinstance(value, str):
+            fields[name] = visible(value)
+    return fields
+
+
+def _show_the_rest(_: object, __: str, text: Any) -> str:
+    """The messages of exceptions are only in the rendered lines, beside the renderer's colours."""
+    return visible_but_colours(str(text))
 
 
 def set_up_logs(level: str = "info", style: str = "auto") -> None:
@@ -35,8 +52,11 @@ def set_up_logs(level: str = "info", style: str = "auto") -> None:
     )
     if console:
         shared = shared[:-1]
+    last: list[structlog.types.Processor] = [renderer]
+    if console:
+        last = [_show_values, renderer, _show_the_rest]
     structlog.configure(
-        processors=[*shared, renderer],
+        processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _StandardError())),
         cache_logger_on_first_use=True,
@@ -44,8 +64,9 @@ def set_up_logs(level: str = "info", style: str = "auto") -> None:
     handler = logging.StreamHandler(_StandardError())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            # What the adapters log through the standard library has its fields in `extra`.
+            foreign_pre_chain=[structlog.stdlib.ExtraAdder(), *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)

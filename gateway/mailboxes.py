@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -27,6 +27,7 @@ from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded
 from gateway.store import Store
 from gateway.store import mailboxes as rows
+from gateway.store.deadletters import Selection, Slice
 from gateway.store.mailboxes import Bounds, Held, Kind, Mailbox, Put, Size
 
 SCHEME = "mailbox"
@@ -70,6 +71,8 @@ class MailboxQuotas:
     bounds: Bounds = field(default_factory=Bounds)
     age: float = 2 * 86400.0
     idle: float = 7 * 86400.0
+    refuse_strangers: bool = False
+    """A full box of a stranger refuses what comes, whatever its bounds say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class Mailboxes:
     """All boxes.
 
     Args:
+        trusts: Whether an owner of boxes is trusted.
         destroyed: Told of each box that is no more, to end what fills it.
     """
 
@@ -96,10 +100,14 @@ class Mailboxes:
         store: Store,
         quotas: MailboxQuotas,
         *,
+        trusts: Callable[[str], bool] = lambda _: True,
         destroyed: Callable[[Mailbox], Awaitable[None]] | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
+        self._clock = clock
         self._quotas = quotas
+        self._trusts = trusts
         self.destroyed = destroyed
         self._boxes: dict[str, Mailbox] = {}
         self._named: dict[str, Mailbox] = {}
@@ -168,7 +176,7 @@ class Mailboxes:
             if not rows.make(
                 connection,
                 box,
-                now=time.time(),
+                now=self._clock(),
                 of_owner=None if peer.trusted else quotas.owner,
                 in_all=quotas.total,
             ):
@@ -242,6 +250,9 @@ class Mailboxes:
         nothing may be left that has no box, and whatever came meanwhile ends behind it."""
         if self.destroyed is not None:
             await self.destroyed(box)
+        thin = partial(rows.thin, key=box.key)
+        while await self._change(box.key, thin) == rows.THINNED:
+            pass  # A full box takes the store's time in slices, between which others have theirs.
         await self._change(box.key, partial(rows.destroy, key=box.key))
         _log.info("mailbox.destroyed", mailbox=box.id)
         try:
@@ -281,7 +292,7 @@ class Mailboxes:
             Refused: ``MAILBOX_FULL``.
             StoreUnavailable: They may be there, or not.
         """
-        now, bounds = time.time(), self._quotas.bounds
+        now, bounds = self._clock(), self._bounds(box)
         outcome, dropped = await self._change(
             box.key, partial(rows.put, key=box.key, envelopes=envelopes, bounds=bounds, now=now)
         )
@@ -296,6 +307,12 @@ class Mailboxes:
             self.dropped += dropped
             _log.warning("mailbox.overflow", mailbox=box.id, dropped=dropped)
         self._wake(box.key, len(envelopes))
+
+    def _bounds(self, box: Mailbox) -> Bounds:
+        bounds = self._quotas.bounds
+        if self._quotas.refuse_strangers and not self._trusts(box.owner):
+            return replace(bounds, refuse=True)
+        return bounds
 
     def _wake(self, key: str, number: int | None = None) -> None:
         """Let *number* of those who wait look, or all: more than there are messages would find
@@ -385,7 +402,7 @@ class Mailboxes:
     async def _take(
         self, box: Mailbox, most: int | None, octets: int, lease: float, name: str | None
     ) -> Batch:
-        name, now = name or secrets.token_hex(16), time.time()
+        name, now = name or secrets.token_hex(16), self._clock()
         taken = await self._change(
             box.key,
             partial(
@@ -454,7 +471,7 @@ class Mailboxes:
         self, box: Mailbox, lease: str, seconds: float, positions: Collection[int] | None = None
     ) -> int:
         """Lengthen a lease to *seconds* from now; how many messages are still under it."""
-        until = time.time() + seconds
+        until = self._clock() + seconds
         return await self._change(
             box.key,
             partial(rows.extend, key=box.key, lease=lease, positions=positions, until=until),
@@ -463,19 +480,17 @@ class Mailboxes:
     async def sent(self, batch: Batch) -> None:
         """*batch* was sent over a stream: it waits no more, but `rewind` can bring it back."""
         key = batch.box.key
-        await self._change(key, partial(rows.hand, key=key, lease=batch.lease, now=time.time()))
+        await self._change(key, partial(rows.hand, key=key, lease=batch.lease, now=self._clock()))
 
-    async def redrive(self, numbers: Collection[int] | None) -> int:
-        """Put dead letters back into their boxes, those of *numbers* or all; how many."""
-        total = 0
-        while True:
-            redrive = partial(rows.redrive, numbers=numbers, now=time.time())
-            again = await self._store.submit(redrive)
-            for key in again:
-                self._wake(key)
-            total += sum(again.values())
-            if sum(again.values()) < rows.AT_A_TIME:
-                return total
+    async def redrive(self, selection: Selection, *, after: int, upto: int) -> Slice:
+        """Put a slice of dead letters back into their boxes."""
+        redrive = partial(
+            rows.redrive, selection=selection, now=self._clock(), after=after, upto=upto
+        )
+        slice_, again = await self._store.submit(redrive)
+        for key in again:
+            self._wake(key)
+        return slice_
 
     async def rewind(self, box: Mailbox, after: int) -> int:
         """The reader of a stream has all up to position *after*, and wants the rest again; how
@@ -505,7 +520,7 @@ class Mailboxes:
 
     async def clear(self) -> None:
         """Clear what is too old: messages that nobody took, and boxes that nobody opened."""
-        now = time.time()
+        now = self._clock()
         while True:
             buried = await self._store.submit(
                 partial(rows.sweep, now=now, oldest=now - self._quotas.age, handed=now - REPLAY)
@@ -523,7 +538,7 @@ class Mailboxes:
             await asyncio.sleep(LOOK_AROUND)
             if self._waiting:
                 with contextlib.suppress(Refused):
-                    look = partial(rows.ready, keys=list(self._waiting), now=time.time())
+                    look = partial(rows.ready, keys=list(self._waiting), now=self._clock())
                     for key in await self._store.submit(look):
                         self._wake(key)
 

@@ -1,36 +1,48 @@
 """What each request does: the application logic behind every transport."""
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
+from importlib.metadata import version
 from typing import NamedTuple
+from uuid import NAMESPACE_URL, uuid5
 
 from filters import Reason, Refused, topic_dialects
 from gateway.delivery import HOPS_PROPERTY, Entry
 from gateway.doors import MESSAGE_BOXES, Door, DoorKind, key_named
 from gateway.mailboxes import Batch, Mailboxes, MailboxUnknown
+from gateway.origins import ORIGIN_PROPERTY, Origins
+from gateway.parsing import Parsing
 from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded, TokenBucket
 from gateway.spool import Publisher
 from gateway.store.mailboxes import Kind, Mailbox
+from gateway.store.reserve import Reserve
 from gateway.subscriptions import Subscriptions, SubscriptionUnknown, key_in
+from gateway.synchronizing import Synchronizing
 from gateway.topics import TopicsSeen
 from mediation import (
     PRODUCER_DOCUMENT,
     SUBSCRIPTION_DOCUMENT,
     CreateMailbox,
     CurrentMessage,
+    DescribeDevice,
     DescribeEvents,
     Destroy,
     DestroyMailbox,
+    Device,
     Done,
     Events,
     Expiry,
     GetCurrentMessage,
     GetProperties,
     GetStatus,
+    Identified,
+    Identify,
     Incoming,
     MailboxMade,
     Named,
@@ -39,6 +51,7 @@ from mediation import (
     Pause,
     Properties,
     Publish,
+    Published,
     Renew,
     Response,
     Resume,
@@ -56,12 +69,28 @@ from mediation import (
     producer_properties,
     subscription_properties,
 )
-from mediation.records import check_references
+from mediation.records import check_references, has_references
 
 EVENTS, EVENTS_AT_ONCE = 500.0, 1000.0
 """Events that a network address may publish: a second, and at once."""
+BYTES, BYTES_AT_ONCE = 4 * 2.0**20, 64 * 2.0**20
+"""Bytes of these events, in the same way."""
+LOOKS, LOOKS_AT_ONCE = 2.0, 20.0
+"""Requests that look at all topics or current messages, that a stranger may send: a second, and at
+once."""
+OCTETS_OF_TOPIC = 256
+"""Of what is told of a topic, about."""
+AGAIN_AT_A_TIME = 32
+"""Current messages that are sent before others have their turn."""
+_LOOKING = (DescribeEvents, GetProperties, GetCurrentMessage)
 _IN_GRACE = (Renew, SetTerminationTime, Unsubscribe, Destroy)
 """What may still be asked of a subscription whose lease has just ended."""
+
+
+@lru_cache(maxsize=1)
+def release() -> str:
+    """The release of Dragoman that runs."""
+    return version("dragoman")
 
 
 class Call(NamedTuple):
@@ -79,6 +108,8 @@ class Call(NamedTuple):
     """The resource that the message was sent to."""
     gone: Callable[[], Awaitable[None]] | None = None
     """Returns when the peer has gone."""
+    origin: str = ""
+    """Which event a message is a copy of, where another gateway said it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +134,39 @@ class Operations:
         topics: TopicsSeen,
         mailboxes: Mailboxes,
         *,
+        parsing: Parsing,
+        synchronizing: Synchronizing,
+        trusts: Callable[[str], bool] = lambda _: False,
+        origins: Origins | None = None,
+        reserve: Reserve,
         mailboxes_only: bool = False,
     ) -> None:
+        """Args:
+        parsing: Where answers are made that tell of many topics.
+        trusts: Whether an owner of subscriptions is trusted.
+        reserve: Of the store's disk.
+        """
         self._subscriptions = subscriptions
         self._publisher = publisher
         self._topics = topics
         self._mailboxes = mailboxes
         self._mailboxes_only = mailboxes_only
+        self._parsing = parsing
+        self._synchronizing = synchronizing
+        self._trusts = trusts
+        self._origins = origins or Origins()
         self._rate = TokenBucket(EVENTS, EVENTS_AT_ONCE)
+        self._bytes = TokenBucket(BYTES, BYTES_AT_ONCE)
+        self._reserve = reserve
+        self._looks = TokenBucket(LOOKS, LOOKS_AT_ONCE)
+        self.exceeded: Callable[[Entry, str], None] = lambda _entry, _message: None
+        """Told when the filter of a subscription exceeded its budget on a message, by its id."""
         self.again: Callable[[Entry, Sequence[Notification]], None] = lambda _entry, _events: None
         """Delivers notifications to one subscription once more."""
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
+        self.repeated = 0
+        """Those that other gateways sent once more, which were not taken again."""
         self.stored = 0
         """Messages that others put into mailboxes."""
 
@@ -137,6 +189,8 @@ class Operations:
                 raise Refused(Reason.ACTION_UNSUPPORTED, "Only mailboxes are offered here.")
             case Publish() as publish:
                 await self._publish(publish, call)
+                if call.incoming.context.version is Version.MESSENGER:
+                    return Outcome(Published(publish.notifications[0].id))
                 return _NOTHING
             case _:
                 return Outcome(await self._execute(call))
@@ -144,6 +198,8 @@ class Operations:
     async def _execute(self, call: Call) -> Response:
         now = datetime.now(UTC)
         request = call.incoming.request
+        if isinstance(request, _LOOKING):
+            self._check_looks(call.peer)
         match request:
             case Subscribe() | SubscribePulling():
                 subscription = await self._subscriptions.subscribe(
@@ -151,12 +207,12 @@ class Operations:
                 )
                 return Subscribed(subscription, now)
             case DescribeEvents():
-                return Events(
-                    tuple(self._topics.topics()),
-                    tuple(topic_dialects()),
-                    self._mailboxes.most,
-                    self._subscriptions.longest_lease,
-                )
+                return self._events()
+            case Identify():
+                return Identified(release())
+            case DescribeDevice():
+                serial = str(uuid5(NAMESPACE_URL, call.base))
+                return Device(request, release(), serial, call.base, now, self._events())
             case GetCurrentMessage(topic):
                 notification = self._topics.current(topic)
                 if notification is None:
@@ -165,26 +221,66 @@ class Operations:
                     )
                 return CurrentMessage(notification)
             case GetProperties() if not self._names_any(call):
-                values = producer_properties(self._topics.topics(), topic_dialects())
+                topics = self._topics.topics()
+                values = await self._parsing.beside(
+                    OCTETS_OF_TOPIC * len(topics),
+                    lambda: producer_properties(topics, topic_dialects()),
+                )
                 return Properties(values, request.names, PRODUCER_DOCUMENT)
             case _:
                 return await self._manage(call, now)
 
+    def _events(self) -> Events:
+        return Events(
+            tuple(self._topics.topics()),
+            tuple(topic_dialects()),
+            self._mailboxes.most,
+            self._subscriptions.longest_lease,
+        )
+
     async def _publish(self, request: Publish, call: Call) -> None:
         notifications = request.notifications
         self._check_rate(call.peer, len(notifications))
+        self._check_bytes(call.peer, sum(each.octets for each in notifications))
         if call.hops:
             hops = {HOPS_PROPERTY: str(call.hops)}
+            if call.origin:
+                hops[ORIGIN_PROPERTY] = call.origin
             notifications = tuple(
                 replace(notification, properties={**notification.properties, **hops})
                 for notification in notifications
             )
         for notification in notifications:
-            if notification.producer is not None or notification.headers:
+            if has_references(notification):
                 check_references(notification)  # At the door, not when the broker is to carry it.
+        if not (call.hops and call.origin):
+            await self._take_in(notifications)
+        elif not await self._origins.once(
+            call.origin,
+            call.peer.source,
+            notifications,
+            lambda: self._take_in(notifications),
+        ):
+            self.repeated += len(notifications)
+
+    async def _take_in(self, notifications: Sequence[Notification]) -> None:
         await self._publisher.publish(notifications)
         self.accepted += len(notifications)
         self._topics.see(notifications)
+
+    def _check_bytes(self, peer: Peer, octets: int) -> None:
+        """Count the bytes that *peer* sends for others to store.
+
+        Raises:
+            QuotaExceeded: It sends too many.
+            StoreUnavailable: The store's disk is nearly full.
+        """
+        self._reserve.take(octets)
+        wait = 0.0
+        if not peer.trusted:
+            wait = self._bytes.take(peer.owner, time.monotonic(), number=float(octets))
+        if wait:
+            raise QuotaExceeded(Reason.RATE, "Too many bytes.", retry_after=wait)
 
     def _check_rate(self, peer: Peer, number: int) -> None:
         wait = 0.0
@@ -228,7 +324,7 @@ class Operations:
                 await self._subscriptions.set_paused(entry, False)
                 return Done()
             case Synchronize():
-                self.again(entry, self._topics.matching(entry.subscription.filter))
+                await self._synchronize(entry, call.peer)
                 return Done()
             case GetProperties(names):
                 values = subscription_properties(entry.subscription, now)
@@ -237,6 +333,30 @@ class Operations:
                 return await self._set_termination_time(entry, expires, call.peer, now)
             case _:  # pragma: no cover - `execute` takes the others
                 raise Refused(Reason.ACTION_UNSUPPORTED, "The operation is not offered.")
+
+    async def _synchronize(self, entry: Entry, peer: Peer) -> None:
+        """Deliver the current messages of a subscription once more."""
+        self._check_looks(peer)
+        subscription = entry.subscription
+        trusted = self._trusts(subscription.owner)
+        found = await self._synchronizing.find(
+            self._topics.latest(),
+            subscription.filter,
+            subscription.key,
+            None if trusted else subscription.owner,
+        )
+        if found.exceeded is not None:
+            self.exceeded(entry, found.exceeded)
+        for first in range(0, len(found.notifications), AGAIN_AT_A_TIME):
+            if entry.ended:
+                raise SubscriptionUnknown
+            self.again(entry, found.notifications[first : first + AGAIN_AT_A_TIME])
+            await asyncio.sleep(0)
+
+    def _check_looks(self, peer: Peer) -> None:
+        wait = 0.0 if peer.trusted else self._looks.take(peer.owner, time.monotonic())
+        if wait:
+            raise QuotaExceeded(Reason.RATE, "Too many requests.", retry_after=wait)
 
     async def _set_termination_time(
         self, entry: Entry, expires: Expiry, peer: Peer, now: datetime
@@ -263,12 +383,15 @@ class Operations:
         self._check_rate(peer, 1)
         return box
 
-    def count_sent(self, peer: Peer, further: int) -> None:
-        """What *peer* sends into a mailbox holds so many *further* events.
+    def count_sent(self, peer: Peer, further: int, octets: int) -> None:
+        """What *peer* sends into a mailbox holds so many *further* events, and has so many
+        *octets*.
 
         Raises:
             QuotaExceeded: It sends too much.
+            StoreUnavailable: The store's disk is nearly full.
         """
+        self._check_bytes(peer, octets)
         if further:
             self._check_rate(peer, further)
 

@@ -101,6 +101,7 @@ class Partitions:
         self._soon = asyncio.Event()
         """There is more to do at once."""
         self._fresh_at = 0.0
+        self._holders: Mapping[int, str | None] = {}
         self.alive: Collection[str] = (replica,)
         """The gateways that share the work."""
 
@@ -109,6 +110,18 @@ class Partitions:
         """Whether this gateway does what is done once for all."""
         held = self._held.get(HOUSE)
         return held is not None and held.share.until > self._loop.time()
+
+    def elsewhere(self) -> tuple[str, ...]:
+        """The other replicas that held partitions when it was looked last, each with these; what
+        nobody holds is nobody's."""
+        theirs: dict[str, list[int]] = {}
+        for partition, holder in sorted(self._holders.items()):
+            if partition in range(self._count) and partition not in self._held:
+                theirs.setdefault(holder or "nobody", []).append(partition)
+        return tuple(
+            f"{holder} (partitions {', '.join(map(str, partitions))})"
+            for holder, partitions in theirs.items()
+        )
 
     def snapshot(self) -> Replicas:
         """What readiness and the metrics show, now."""
@@ -172,6 +185,7 @@ class Partitions:
             )
         )
         self.alive = standing.alive
+        self._holders = standing.holders
         for partition, held in list(self._held.items()):
             if partition in standing.kept:
                 held.share.until = began + LEASE - MARGIN
@@ -210,7 +224,8 @@ class Partitions:
         share = Share(partition, check, began + LEASE - MARGIN, lost=lambda: self._lose(held))
         held = _Held(lease, share, began)
         if partition == HOUSE:
-            await self._ask(rows.drop_leftovers)
+            while not await self._ask(rows.drop_leftovers):
+                pass
         else:
             await self._subscriptions.learn()  # What waits is loaded for those that are known.
             courier = self._make(share)

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import faulthandler
 import gc
+import os
 import signal
 import socket
 import ssl
@@ -14,9 +15,11 @@ from types import MappingProxyType
 import structlog
 import uvicorn
 import uvloop
+from starlette.types import ASGIApp
 
 from filters import Reason, Refused
-from gateway.http import hardened
+from gateway.http import ConnectionGate, hardened
+from gateway.privacy import UMASK
 from gateway.service import Gateway
 from gateway.settings import Settings
 from gateway.tls import TlsError, reload, server_context
@@ -73,6 +76,31 @@ class _Server(uvicorn.Server):
         self.up.set()
 
 
+def _server(
+    app: ASGIApp, gateway: Gateway, gate: ConnectionGate, tls: ssl.SSLContext | None
+) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            app,
+            http=hardened(gateway.limits, gate, tls),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=GRACE,
+        )
+    )
+
+
+def _address(sock: socket.socket, host: str) -> tuple[str, int]:
+    """Where *sock* listens, by the name that the settings have for it."""
+    return host, sock.getsockname()[1]
+
+
 def _renew(tls: ssl.SSLContext, settings: Settings) -> None:
     """Serve the certificates that are in the files now; what is wrong with them is logged."""
     try:
@@ -87,6 +115,7 @@ async def serve(
     settings: Settings,
     listener: socket.socket,
     *,
+    admin: socket.socket | None = None,
     tcp: Mapping[str, socket.socket] = MappingProxyType({}),
     started: Callable[[Gateway, int], None] = lambda _gateway, _port: None,
     stop: asyncio.Event | None = None,
@@ -94,6 +123,8 @@ async def serve(
     """Run a gateway on *listener* until a signal or *stop* asks to end; the exit code.
 
     Args:
+        admin: The listener of the administration; without one it is on *listener*, if the settings
+            want it there, or nowhere.
         tcp: Listeners for ``soap.tcp`` and ``soap.tcps``, by their scheme.
 
     Raises:
@@ -117,7 +148,8 @@ async def serve(
         faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
     host, port = listener.getsockname()[:2]
     ports = {scheme: sock.getsockname()[1] for scheme, sock in tcp.items()}
-    gateway = Gateway(settings, own=(settings.host or host, port), tcp_ports=ports)
+    admin_at = _address(admin, settings.admin[0]) if admin and settings.admin else None
+    gateway = Gateway(settings, own=(settings.host or host, port), admin=admin_at, tcp_ports=ports)
     try:
         await gateway.start()
         for scheme, sock in tcp.items():
@@ -125,36 +157,31 @@ async def serve(
     except BaseException:
         await gateway.stop()
         raise
-    server = _Server(
-        uvicorn.Config(
-            gateway.app(),
-            http=hardened(gateway.limits, gateway.gate, tls),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=True,
-            proxy_headers=False,
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=GRACE,
-        )
-    )
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    up = asyncio.create_task(server.up.wait())
-    await asyncio.wait((serving, up), return_when=asyncio.FIRST_COMPLETED)
-    up.cancel()
+    servers = [_server(gateway.app(), gateway, gateway.gate, tls)]
+    listeners = [listener]
+    if admin is not None and settings.admin is not None:
+        servers.append(_server(gateway.admin_app(), gateway, gateway.admin_gate, tls))
+        listeners.append(admin)
+    serving = [
+        asyncio.create_task(server.serve(sockets=[sock]))
+        for server, sock in zip(servers, listeners, strict=True)
+    ]
+    up = [asyncio.create_task(server.up.wait()) for server in servers]
+    for one in up:
+        await asyncio.wait((*serving, one), return_when=asyncio.FIRST_COMPLETED)
+        one.cancel()
     started(gateway, port)
     waiting = asyncio.create_task(stopping.wait())
     failing = asyncio.create_task(gateway.failed.wait())
-    await asyncio.wait((serving, waiting, failing), return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((*serving, waiting, failing), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
     failing.cancel()
     gateway.drain()
 
     async def end() -> None:
-        server.should_exit = True
-        await serving
+        for server in servers:
+            server.should_exit = True
+        await asyncio.gather(*serving)
         await gateway.stop()
 
     ending = asyncio.create_task(end())
@@ -177,6 +204,7 @@ def run(settings: Settings, *, started: Callable[[Gateway, int], None]) -> int:
     Raises:
         Refused: It cannot start; the text says why.
     """
+    os.umask(UMASK)
 
     def freeze(gateway: Gateway, port: int) -> None:
         # What a start made lives as long as the process: a collection that walks over all that a
@@ -196,4 +224,7 @@ def run(settings: Settings, *, started: Callable[[Gateway, int], None]) -> int:
             for scheme, port in ports.items()
             if port is not None
         }
-        return uvloop.run(serve(settings, listener, tcp=tcp, started=freeze))
+        admin = None
+        if settings.admin is not None:
+            admin = stack.enter_context(contextlib.closing(listen(*settings.admin)))
+        return uvloop.run(serve(settings, listener, admin=admin, tcp=tcp, started=freeze))

@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,23 +30,27 @@ from adapters import (
     XPathFilterAdapter,
     load,
 )
+from adapters.loading import without_password
 from filters import Reason, Refused
 from gateway.archive import Archive
 from gateway.budgets import FilterBudgets
 from gateway.consumers import Consumers
+from gateway.counting import Counting, Counts
+from gateway.deadletters import DeadLetters
 from gateway.delivery import (
-    AUTHORS,
+    NEVER_AGREED,
     WINDOW,
     Courier,
     Couriers,
     Entry,
     Law,
+    ProbationLimits,
+    Probations,
     Schedule,
     Sender,
     Share,
     author,
     deliver_again,
-    next_position,
 )
 from gateway.egress import (
     AddressPolicy,
@@ -56,23 +60,29 @@ from gateway.egress import (
     Proxy,
     Transports,
 )
+from gateway.egress.hosts import Hosts
 from gateway.egress.soap_tcp import SoapTcpTransport
 from gateway.farewells import Farewells
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings, networks
 from gateway.leases import LeaseTerms
 from gateway.mailboxes import SCHEME, Mailboxes, MailboxTransport
 from gateway.operations import Operations
+from gateway.origins import Origins
 from gateway.parsing import Parsing
-from gateway.partitions import HOUSE, Partitions, Replicas, StoreInUse, join, replica_name, stay
-from gateway.peers import Peer
+from gateway.partitions import Partitions, Replicas, StoreInUse, join, replica_name, stay
+from gateway.peers import Peer, address_of
+from gateway.privacy import make_private
 from gateway.quotas import SubscriptionQuotas
-from gateway.settings import WITHIN, Settings, is_loopback
+from gateway.restarting import RestartingAdapter
+from gateway.settings import WITHIN, Settings, host_and_port, is_loopback
 from gateway.soap import SoapService
 from gateway.spool import Spool
-from gateway.store import Store, StoreUnavailable, deadletters, mailboxes, replicas
+from gateway.store import Store, StoreUnavailable, deadletters, mailboxes, replicas, totals
 from gateway.store import spool as spooled
+from gateway.store.reserve import Reserve
 from gateway.store.spool import SpoolSize
 from gateway.subscriptions import Subscriptions
+from gateway.synchronizing import Synchronizing
 from gateway.tcp import SoapTcpConnection
 from gateway.tcp.server import SoapTcpServer
 from gateway.tls import client_context
@@ -129,6 +139,9 @@ class Snapshot:
     subscriptions: int
     unsettled: int
     open_breakers: int
+    """Of destinations and of subscriptions."""
+    failing: int
+    """Subscriptions whose last attempt failed, as far as this gateway made it."""
     store_writable: bool
     requests: Mapping[str, int]
     refusals: Mapping[str, int]
@@ -152,6 +165,7 @@ class Gateway:
 
     Args:
         own: The host and port that it listens on, once they are known.
+        admin: Those of the administration's own listener, where it has one.
         tcp_ports: The ports of SOAP.TCP, by scheme.
     """
 
@@ -160,6 +174,7 @@ class Gateway:
         settings: Settings,
         *,
         own: tuple[str, int],
+        admin: tuple[str, int] | None = None,
         tcp_ports: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.settings = settings
@@ -170,25 +185,30 @@ class Gateway:
         self._trusted = networks(trusted)
         self.gate = ConnectionGate(self.limits, self._trusted)
         self.tcp_gate = ConnectionGate(self.limits, self._trusted)
+        self.admin_gate = ConnectionGate(self.limits, self._trusted)
+        """Strangers who fill the other one keep no operator out."""
+        self.admin = admin
         self.tcp: list[SoapTcpServer] = []
         self.http_settings = HttpSettings(
             settings.public_url,
             frozenset(name.lower() for name in settings.hosts),
             networks(settings.trusted_proxies),
         )
-        self._policy = AddressPolicy(
+        self.policy = AddressPolicy(
             allow=settings.egress_allow,
             loopback=settings.on_loopback,
             own=[
                 *_own_addresses(settings.public_url, own),
+                *(_own_addresses(None, admin) if admin is not None else ()),
                 *(one for port in tcp_ports.values() for one in _at_port(settings, own[0], port)),
             ],
             deliver_to_self=settings.deliver_to_self,
         )
-        base = f"{settings.web_scheme}://{_bracketed(own[0])}:{own[1]}"
+        base = f"{settings.web_scheme}://{host_and_port(*own)}"
         self._base = (settings.public_url or base).rstrip("/")
         self._tasks: list[asyncio.Task[None]] = []
         self._lock: int | None = None
+        self._listens = own
         self.archive = Archive(settings.archive) if settings.archive else None
         self.spool: Spool | None = None
         self.partitions: Partitions | None = None
@@ -197,6 +217,7 @@ class Gateway:
         self._number = 0
         self.ready = False
         self.draining = False
+        self._counting = Counting(self._count, subscriptions=lambda: len(self.subscriptions))
         self.failed = asyncio.Event()
         """Something without which nothing is delivered has ended: the process should, too."""
 
@@ -210,6 +231,7 @@ class Gateway:
         _raise_file_limit()
         settings = self.settings
         self._lock = _lock_folder(settings.data)
+        _tell(self._lock, f"{settings.web_scheme}://{host_and_port(*self._listens)}")
         url = settings.store.get_secret_value() if settings.store else None
         safe = settings.survive_power_loss
         self.store = (
@@ -219,20 +241,33 @@ class Gateway:
         options = dict(settings.adapter_settings)
         if not safe and settings.scheme == "embedded":  # No other adapter flushes by itself.
             options.setdefault("survive-power-loss", "false")
-        adapter = load(settings.adapter.get_secret_value(), data=settings.data, settings=options)
+        address = settings.adapter.get_secret_value()
+        make = partial(load, address, data=settings.data, settings=options)
+        # Those within the process fail with it: a new process opens them again.
+        adapter = cast(
+            SharedAdapter,  # If its capabilities say so.
+            make()
+            if settings.scheme in WITHIN
+            else RestartingAdapter(make, partial(without_password, url=address)),
+        )
         shares = adapter.capabilities.replicas and self.store.may_be_shared
         await self._join(alone=not shares)
         self.adapter = XPathFilterAdapter(
             adapter,
             settled=self.archive.offer if self.archive else None,
             refresh=self._refresh if shares else None,
+            share_of=self._share_of,
         )
-        dialer = _dialer(settings, self._policy)
+        dialer = _dialer(settings, self.policy)
         http = HttpTransport(dialer)
-        self.mailboxes = Mailboxes(self.store, settings.mailbox_quotas)
+        self.reserve = Reserve(
+            self.store.folder, settings.store_reserve, inside=lambda: self.store.free_inside
+        )
+        self.mailboxes = Mailboxes(self.store, settings.mailbox_quotas, trusts=self.trusts_owner)
         await self.mailboxes.start()
-        consumers = Consumers(self._policy, self.mailboxes)
+        consumers = Consumers(self.policy, self.mailboxes)
         self.parsing = Parsing()
+        self.origins = Origins()
         self.soap_tcp = tcp = SoapTcpTransport(dialer, handler=self._respond, parsing=self.parsing)
         self.transport = Transports(
             {
@@ -244,7 +279,13 @@ class Gateway:
             },
             dialer,
         )
-        self.farewells = Farewells(self.transport, consumers)
+        self.probations = Probations(
+            vouches=self.trusts_owner,
+            exempt=Hosts(settings.egress_agreed).__contains__,
+            limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
+            by_address=settings.egress_proxy is None,
+        )
+        self.farewells = Farewells(self.transport, consumers, self.probations)
         self.subscriptions = Subscriptions(
             self.store,
             self.adapter,
@@ -275,10 +316,20 @@ class Gateway:
             self.spool or self.adapter,
             self.topics,
             self.mailboxes,
+            parsing=self.parsing,
+            synchronizing=Synchronizing(self.adapter.evaluate),
+            trusts=self.trusts_owner,
+            origins=self.origins,
+            reserve=self.reserve,
             mailboxes_only=settings.mailboxes_only,
         )
         self.soap = SoapService(
-            self.operations, self.parsing, self.mailboxes, self.transport, self._policy
+            self.operations,
+            self.parsing,
+            self.mailboxes,
+            self.transport,
+            self.policy,
+            has_agreed=lambda target: self.probations.has_agreed(target.destination),
         )
         self.endpoint = SoapEndpoint(
             self.soap,
@@ -287,7 +338,7 @@ class Gateway:
             trusted=self._trusted,
         )
         schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
-        sender = Sender(slots=settings.slots, probe=schedule.probe)
+        sender = Sender(slots=settings.slots, probe=schedule.probe, probations=self.probations)
 
         # A broker hands out few at a time, and whom they wait for too long has them in the store.
         # Our own system hands out many, which may repeat after a crash.
@@ -302,8 +353,10 @@ class Gateway:
                 prefetch=adapter.capabilities.prefetch,
                 window=window,
                 parsing=self.parsing,
+                origins=self.origins,
                 producer=f"{self._base}/soap",
                 give_up=self._give_up,
+                never_agreed=self._never_agreed,
                 schedule=schedule,
                 end_on_overflow=settings.backlog_policy == "end",
                 sender=sender,
@@ -313,24 +366,36 @@ class Gateway:
 
         self.courier: Courier | Couriers
         if shares:
-            shared = cast(SharedAdapter, adapter)
-            shared.share()
+            adapter.share()
             self.courier = Couriers(self.store, sender)
             self.partitions = Partitions(
                 self.store,
-                shared,
+                adapter,
                 self.courier,
                 self.subscriptions,
                 make_courier,
                 replica=self._replica,
             )
             self.subscriptions.ends_expired = lambda: self._keeps_house
+            self.courier.elsewhere = self.partitions.elsewhere
         else:
             self.courier = make_courier()
         self.subscriptions.courier = self.courier
+        self.dead_letters = DeadLetters(
+            self.store,
+            self.subscriptions,
+            self.mailboxes,
+            self.courier,
+            producer=f"{self._base}/soap",
+            replica=self._number,
+        )
         self.operations.again = partial(deliver_again, self.courier)
         self.budgets = FilterBudgets(self._cancel)
+        self.operations.exceeded = lambda entry, message: self.budgets.exceeded(
+            entry, message, now=time.monotonic()
+        )
         matched = await self.subscriptions.start()
+        await self._learn_who_agreed(self.subscriptions.entries)
         filters = {key: subscription.filter for key, subscription in matched.items()}
         for key, error in (await self.adapter.start(filters)).items():
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
@@ -343,6 +408,12 @@ class Gateway:
             self.subscriptions.run,
             self._keep_house,
             partial(self.mailboxes.run, lambda: self._keeps_house),
+            partial(
+                self.dead_letters.run,
+                most=settings.dead_letter_bytes,
+                most_of_owner=settings.dead_letter_bytes_per_owner,
+                keeps_house=lambda: self._keeps_house,
+            ),
         ]
         if self.spool is not None:
             works.append(self.spool.run)
@@ -381,6 +452,15 @@ class Gateway:
     async def _refresh(self, delivery: Delivery) -> None:
         if self.partitions is not None:
             await self.partitions.refresh(cast(SharedDelivery, delivery).arrived)
+
+    def trusts_owner(self, owner: str) -> bool:
+        """Whether a subscription with this owner is a trusted peer's."""
+        return address_of(owner) in self._trusted
+
+    def _share_of(self, key: str) -> str | None:
+        """Who pays for the filter of a subscription: a stranger for all of its own."""
+        owner = self.subscriptions.owner(key)
+        return None if owner is None or self.trusts_owner(owner) else owner
 
     @property
     def _keeps_house(self) -> bool:
@@ -428,11 +508,48 @@ class Gateway:
             await asyncio.sleep(PURGE_EVERY)
             if self._keeps_house:
                 with contextlib.suppress(Refused):
+                    await self.dead_letters.purge_old()
                     await self.store.submit(_purge_old)
             self.courier.clear_old()
 
     def _give_up(self, entry: Entry, reason: str) -> None:
         self._end(entry, End.DELIVERY_FAILURE, reason)
+
+    async def _learn_who_agreed(self, entries: Iterable[Entry]) -> None:
+        """Know the hosts of *entries* that have accepted a message: also of another gateway, or
+        before a restart."""
+        entries = list(entries)
+        ids = [entry.id for entry in entries]
+        counted = await self.store.submit(partial(totals.read_some, subscriptions=ids))
+        for entry in entries:
+            if entry.id in counted and counted[entry.id].delivered:
+                for destination in self.probations.agree(entry.target.destination):
+                    self.courier.sender.turn(destination)
+
+    def _never_agreed(self, entry: Entry, now: bool) -> None:
+        """All attempts that a host has were in vain: the subscription ends, unless the host has
+        agreed to another gateway; where that is known since *now*, with all that strangers have
+        there."""
+        if self.partitions is None and not now:
+            self._give_up(entry, NEVER_AGREED)
+            return
+        host, name = entry.target.host, entry.target.destination
+
+        async def end() -> None:
+            with contextlib.suppress(Refused):
+                there = [one for one in self.subscriptions.entries if one.target.host == host]
+                if self.partitions is not None:
+                    await self._learn_who_agreed(there)
+                for one in there if now else [entry]:
+                    if not (
+                        self.probations.has_agreed(name)
+                        or self.trusts_owner(one.subscription.owner)
+                    ):
+                        self._give_up(one, NEVER_AGREED)
+                        await asyncio.sleep(0)
+
+        self._tasks.append(task := asyncio.get_running_loop().create_task(end()))
+        task.add_done_callback(self._tasks.remove)
 
     def _cancel(self, entry: Entry, reason: str) -> None:
         self._end(entry, End.CANCELLING, reason)
@@ -444,32 +561,6 @@ class Gateway:
 
         self._tasks.append(task := asyncio.get_running_loop().create_task(end()))
         task.add_done_callback(self._tasks.remove)
-
-    async def redrive(self, numbers: list[int] | None) -> int:
-        """Let dead letters wait again; how many do."""
-        await self.subscriptions.refresh()
-        by_id = {entry.id: entry for entry in self.subscriptions.entries}
-        courier, step = self.courier, 1
-        if isinstance(courier, Courier):
-            position = courier.next_position(deadletters.MOST)
-        else:
-            position = next_position(0, time.time_ns(), author(self._number, HOUSE))
-            step = AUTHORS
-        again = await self.store.submit(
-            partial(
-                deadletters.redrive,
-                numbers=numbers,
-                alive=by_id.keys(),
-                position=position,
-                step=step,
-            )
-        )
-        if isinstance(courier, Courier):
-            for subscription, (count, octets) in again.items():
-                courier.waits(by_id[subscription], count, octets)
-        else:  # Whoever holds their partitions learns of them as of any change.
-            await self.subscriptions.refresh()
-        return sum(count for count, _ in again.values()) + await self.mailboxes.redrive(numbers)
 
     def readiness(self) -> dict[str, Any]:
         """What ``/readyz`` says."""
@@ -494,6 +585,8 @@ class Gateway:
                 "blocked": state.blocked,
                 "since": state.since.isoformat(timespec="seconds"),
                 "last_error": state.last_error,
+                "last_error_at": state.last_error_at
+                and state.last_error_at.isoformat(timespec="seconds"),
             }
         }
 
@@ -510,19 +603,21 @@ class Gateway:
 
     async def snapshot(self) -> Snapshot:
         """What the metrics show, now."""
-        law = size = boxes = None
+        counts = None
         with contextlib.suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(COUNTED):
-                law = await self.courier.law()
-                size = await self.spool.size() if self.spool else None
-                boxes = await self.store.submit(mailboxes.overall)
+                counts = await self._counting.counts()
         sender = self.courier.sender
         return Snapshot(
-            law,
+            counts.law if counts else None,
             self.operations.accepted,
             len(self.subscriptions),
             self.courier.unsettled + self.adapter.deferred,
-            sender.open_breakers,
+            sender.open_breakers + self.courier.open_breakers,
+            sum(
+                entry.trouble is not None and entry.trouble.failures > 0
+                for entry in self.subscriptions.entries
+            ),
             self.store.writable,
             dict(self.soap.requests),
             dict(self.soap.refusals),
@@ -532,9 +627,18 @@ class Gateway:
             self.archive.counts if self.archive else {},
             self.partitions.snapshot() if self.partitions else None,
             self.adapter.state,
-            size,
-            MailboxCounts(boxes, self.operations.stored, self.mailboxes.dropped),
+            counts.spool if counts else None,
+            MailboxCounts(
+                counts.mailboxes if counts else None, self.operations.stored, self.mailboxes.dropped
+            ),
             self._tcp_counts(),
+        )
+
+    async def _count(self) -> Counts:
+        return Counts(
+            await self.courier.law(),
+            await self.spool.size() if self.spool else None,
+            await self.store.submit(mailboxes.overall),
         )
 
     def _tcp_counts(self) -> TcpCounts:
@@ -593,7 +697,7 @@ class Gateway:
     ) -> None:
         """Serve SOAP.TCP on *sock*; the gateway must have started."""
         host = self.settings.soap_tcp_host or urlsplit(self._base).hostname or ""
-        base = f"{scheme}://{_bracketed(host)}:{sock.getsockname()[1]}"
+        base = f"{scheme}://{host_and_port(host, sock.getsockname()[1])}"
         server = self._tcp_server(base)
         await server.start([sock], tls)
         self.tcp.append(server)
@@ -611,14 +715,19 @@ class Gateway:
         await server.respond(connection, message, Peer(connection.peer, trusted), gone)
 
     def app(self) -> ASGIApp:
-        """The ASGI application; the gateway must have started."""
-        return make_app(self)
+        """The ASGI application of the public listener; the gateway must have started.
+
+        The administration is in it only where it may be: not because nobody listens for it.
+        """
+        return make_app(self, public=True, administration=self.settings.admin is None)
+
+    def admin_app(self) -> ASGIApp:
+        """That of the administration's own listener."""
+        return make_app(self, public=False, administration=True)
 
 
 def _purge_old(connection: Connection) -> None:
-    before = time.time() - deadletters.KEPT
-    deadletters.purge(connection, before=before)
-    spooled.purge(connection, before=before)
+    spooled.purge(connection, before=time.time() - deadletters.KEPT)
     replicas.prune(connection)
 
 
@@ -645,10 +754,6 @@ def _at_port(settings: Settings, host: str, port: int) -> list[tuple[str, int]]:
     return _own_addresses(None, (host, port)) + [(name, port) for name in names if name]
 
 
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
 def _own_addresses(public_url: str | None, own: tuple[str, int]) -> list[tuple[str, int]]:
     addresses = [own]
     if own[0] in ("127.0.0.1", "::1", "localhost"):
@@ -662,8 +767,8 @@ def _own_addresses(public_url: str | None, own: tuple[str, int]) -> list[tuple[s
 
 def _lock_folder(folder: Path) -> int:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        make_private(folder)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise Refused(
             Reason.UNAVAILABLE, f"Cannot write to the data folder {folder}: {error.strerror}."
@@ -676,6 +781,13 @@ def _lock_folder(folder: Path) -> int:
             Reason.UNAVAILABLE, f"Another Dragoman uses the data folder {folder}."
         ) from error
     return descriptor
+
+
+def _tell(lock: int, address: str) -> None:
+    """Write where this gateway listens into the file that says that it runs, for `doctor`."""
+    with contextlib.suppress(OSError):  # A full disk: the file is no less a lock.
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{address}\n".encode(), 0)
 
 
 def _raise_file_limit() -> None:

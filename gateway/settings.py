@@ -1,9 +1,13 @@
 """Settings: from the command line, ``DRAGOMAN_*`` in the environment, and ``dragoman.toml``."""
 
 import json
+import os
 import re
 import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from difflib import get_close_matches
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -34,15 +38,19 @@ from gateway.egress import AddressPolicy, Consumer, Proxy
 from gateway.http import networks
 from gateway.mailboxes import MailboxQuotas
 from gateway.store.mailboxes import Bounds
+from gateway.wording import wanted
 
 FILE = "dragoman.toml"
+ADMIN_BEHIND = 10
+"""Ports from ``port`` to that of the administration, where it is not set: the next ones are often
+those of SOAP.TCP, or of another gateway."""
 WITHIN = ("embedded", "memory")
 """The schemes of messaging systems that live and die with the gateway."""
 _CENTURY = timedelta(days=36525)
 _CHOICE = re.compile(r"\^\(([a-z|-]+)\)\$")
 """The pattern of a setting that is one of some words."""
-_PLAIN = {"extra_forbidden": "there is no such setting", "missing": "is missing"}
-"""What pydantic says in its own terms, by its type."""
+_IN_ENVIRONMENT = re.compile(r'field "(\w+)"')
+"""What pydantic-settings calls a setting whose JSON it cannot read."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
@@ -52,7 +60,10 @@ def _split(value: object) -> object:
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
-        return json.loads(value)
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise ValueError("must be words separated by commas, or a list in JSON") from None
     return tuple(word.strip() for word in value.split(",") if word.strip())
 
 
@@ -78,6 +89,10 @@ def _may_be_allowed(value: tuple[str, ...]) -> tuple[str, ...]:
         if "/" not in word and not _HOST.fullmatch(word):
             raise ValueError(f"{word!r} is neither a network nor an address nor a name")
     return value
+
+
+def _may_be_listed(value: tuple[str, ...]) -> tuple[str, ...]:
+    return value if value == ("*",) else _may_be_allowed(value)
 
 
 def _is_proxy(value: SecretStr) -> SecretStr:
@@ -122,6 +137,11 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def host_and_port(host: str, port: int) -> str:
+    """*host*, an address or a name, and *port* as a URL has them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class NamedCertificate(BaseModel):
     """A row of ``tls_names``: what is shown to those who ask for *name*."""
 
@@ -132,8 +152,29 @@ class NamedCertificate(BaseModel):
     key: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with one setting."""
+
+    name: str
+    place: str
+    """Where it is set: ``--port``, ``DRAGOMAN_PORT``, ``dragoman.toml``; nothing where the text
+    says it."""
+    text: str
+    """Begins with the setting's name and a colon, or with the file that cannot be read."""
+
+    def __str__(self) -> str:
+        # An option says by its own name which setting it is.
+        text = self.text.removeprefix(f"{self.name}: ") if self.place[:2] == "--" else self.text
+        return f"{self.place}: {text}" if self.place else text
+
+
 class SettingsError(Refused):
-    """A setting cannot be read; the text names it."""
+    """Settings cannot be read; the text names them all, in one line."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(Reason.MESSAGE_INVALID, "; ".join(one.text for one in problems))
+        self.problems = tuple(problems)
 
 
 class Settings(BaseSettings):
@@ -149,6 +190,9 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
+    admin_host: Annotated[str, AfterValidator(_is_host)] | None = None
+    """Where the administration is listened for; see `admin`."""
+    admin_port: int | None = Field(None, ge=0, le=65535)
     soap_tcp_port: int | None = Field(None, ge=0, le=65535)
     """Where SOAP.TCP is listened for, in the clear and over TLS; nowhere without."""
     soap_tcps_port: int | None = Field(None, ge=0, le=65535)
@@ -173,8 +217,9 @@ class Settings(BaseSettings):
     """How long a message may wait there."""
     mailbox_idle: Length = timedelta(days=7)
     """After how long a mailbox that nobody opens is given up."""
-    mailbox_overflow: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|refuse)$")
-    """What happens when more comes than fits."""
+    mailbox_overflow: str | None = Field(None, pattern="^(dead-letter-oldest|refuse)$")
+    """What happens when more comes than fits; by default the oldest go to the dead letters, and
+    what comes to a box of a stranger is refused."""
     max_mailboxes: int = Field(10_000, ge=1)
     max_mailboxes_per_owner: int = Field(100, ge=1)
     archive: Path | None = None
@@ -198,6 +243,12 @@ class Settings(BaseSettings):
     trusted_proxies: NetworkWords = ()
     egress_allow: Annotated[Words, AfterValidator(_may_be_allowed)] = ()
     """Networks, addresses and names inside that consumers may have."""
+    egress_agreed: Annotated[Words, AfterValidator(_may_be_listed)] = ()
+    """Hosts that are known to want what strangers have sent to them: they need not accept a message
+    before they get many."""
+    probation_per_minute: int = Field(6, ge=1)
+    probation_attempts: int = Field(20, ge=1)
+    """What a host gets for strangers until it accepts a message: a minute, and in all."""
     deliver_to_self: bool = False
     egress_ca: Path | None = None
     """The only authorities trusted when something is sent, instead of those of the system."""
@@ -222,6 +273,12 @@ class Settings(BaseSettings):
 
     backlog_policy: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|end)$")
     """What happens when more waits for a subscription than is kept."""
+    store_reserve: int | None = Field(None, ge=0)
+    """Bytes of the disk of an SQLite store that publications leave free: by default an eighth of
+    it, 64 MiB at most."""
+    dead_letter_bytes: int = Field(4 * 2**30, ge=1)
+    dead_letter_bytes_per_owner: int = Field(2**30, ge=1)
+    """What dead letters may take, of all owners and of one; beyond, the oldest are forgotten."""
     retry_delays: Delays | None = None
     slots: int = Field(512, ge=1)
     drain: float = Field(10.0, ge=0, le=60)
@@ -248,32 +305,61 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
-    def _spool_in_front_of_a_broker(self) -> Self:
+    def _go_together(self) -> Self:
+        if wrong := "\n".join(self._contradictions()):
+            raise ValueError(wrong)
+        if self.mailboxes_only:
+            self.adapter = SecretStr("memory:")
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        """What is wrong with settings that are each right by themselves, a line for each."""
         if self.spool and self.scheme in WITHIN:
-            raise ValueError(
+            yield (
                 f"spool: {self.scheme}: is within the gateway, and never away; a spool is for a "
                 "broker"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _certificates_before_what_needs_them(self) -> Self:
         for name in ("tls_key", "tls_client_ca", "tls_names"):
             if getattr(self, name) and self.tls_certificate is None:
-                raise ValueError(f"{name}: needs tls_certificate, too")
+                yield f"{name}: needs tls_certificate, too"
         if self.soap_tcps_port is not None and self.tls_certificate is None:
-            raise ValueError("soap_tcps_port: it needs tls_certificate")
+            yield "soap_tcps_port: it needs tls_certificate"
         if self.egress_key and self.egress_certificate is None:
-            raise ValueError("egress_key: needs egress_certificate, too")
-        return self
+            yield "egress_key: needs egress_certificate, too"
+        given = "adapter" in self.model_fields_set and self.scheme != "memory"
+        if self.mailboxes_only and given:
+            yield "adapter: nothing is published where mailboxes_only is set; leave it out"
 
     @model_validator(mode="after")
-    def _nothing_is_published_to_mailboxes_only(self) -> Self:
-        if self.mailboxes_only:
-            if "adapter" in self.model_fields_set and self.scheme != "memory":
-                raise ValueError("mailboxes_only: nothing is published then; leave the adapter out")
-            self.adapter = SecretStr("memory:")
+    def _administration_is_not_for_strangers(self) -> Self:
+        if self.admin_port is None and self.admin_host is None and self.on_loopback:
+            return self
+        if self.admin_port is None and self.port and self.port + ADMIN_BEHIND > 65535:
+            raise ValueError(f"admin_port: must be set, for {self.port} is that high")
+        if self.port and self._admin_address == (self.host, self.port) and not self.on_loopback:
+            raise ValueError("admin_port: strangers reach it, for SOAP is there; choose another")
         return self
+
+    @property
+    def _admin_address(self) -> tuple[str, int]:
+        loopback = "::1" if ":" in self.host else "127.0.0.1"
+        port = self.admin_port
+        if port is None:
+            port = self.port + ADMIN_BEHIND if self.port else 0
+        return self.admin_host or loopback, port
+
+    @property
+    def admin(self) -> tuple[str, int] | None:
+        """Where the administration has a listener of its own: host and port; None where it is on
+        that of SOAP, which then is on loopback alone.
+
+        Without settings that is loopback, ten ports behind ``port``.
+        """
+        asked = self.admin_host is not None or self.admin_port is not None
+        if not asked and self.on_loopback:
+            return None
+        address = self._admin_address
+        return None if self.port and address == (self.host, self.port) else address
 
     @property
     def web_scheme(self) -> str:
@@ -288,13 +374,16 @@ class Settings(BaseSettings):
     @property
     def mailbox_quotas(self) -> MailboxQuotas:
         """What mailboxes may hold."""
-        refuse = self.mailbox_overflow == "refuse"
+        bounds = Bounds(
+            self.mailbox_messages, self.mailbox_octets, self.mailbox_overflow == "refuse"
+        )
         return MailboxQuotas(
             self.max_mailboxes_per_owner,
             self.max_mailboxes,
-            Bounds(self.mailbox_messages, self.mailbox_octets, refuse),
+            bounds,
             self.mailbox_age.total_seconds(),
             self.mailbox_idle.total_seconds(),
+            refuse_strangers=self.mailbox_overflow is None,
         )
 
     @property
@@ -307,29 +396,74 @@ def read_settings(**given: Any) -> Settings:
     """The settings; *given* ones that are None count as not given.
 
     Raises:
-        SettingsError: One cannot be read; the text is one line for a person.
+        SettingsError: Some cannot be read; the text is one line for a person.
     """
+    given = {name: value for name, value in given.items() if value is not None}
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        return Settings(**given)
     except ValidationError as error:
-        _, text = explain(error.errors()[0])
-        raise SettingsError(Reason.MESSAGE_INVALID, text) from error
+        problems = [one for each in error.errors() for one in _problems(each, given)]
+        raise SettingsError(problems) from error
     except pydantic_settings.SettingsError as error:
-        text = f'{error}: write it as {{"name": "value"}}'
-        raise SettingsError(Reason.MESSAGE_INVALID, text) from error
+        found = _IN_ENVIRONMENT.search(str(error))
+        name = found[1] if found else "a setting"
+        text = f'{name}: must be written as JSON, such as {{"name": "value"}}'
+        place = _variable(name) or "the environment"
+        raise SettingsError([Problem(name, place, text)]) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(Reason.MESSAGE_INVALID, f"{FILE}: {error}") from error
+        text = f"{FILE}: is not TOML: {error}"
+        raise SettingsError([Problem("", "", text)]) from error
 
 
-def explain(error: ErrorDetails) -> tuple[str, str]:
-    """The setting that one error of a validation is about, and a line about it that begins with
-    its name."""
-    text = str(error["msg"]).removeprefix("Value error, ")
-    if not error["loc"]:  # Of settings that do not go together: the text names one itself.
-        return text.partition(":")[0], text
+def place_of(name: str, given: Collection[str]) -> str:
+    """Where the setting *name* comes from: the option, the variable, the file, or ``default``."""
+    if name in given:
+        return f"--{name.replace('_', '-')}"
+    return _variable(name) or (FILE if name in in_file() else "default")
+
+
+def in_file() -> Mapping[str, Any]:
+    """What ``dragoman.toml`` in the working folder says; nothing where it cannot be read."""
+    try:
+        return tomllib.loads(Path(FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def did_you_mean(name: str) -> str:
+    """What to do about *name*, which is no setting."""
+    near = get_close_matches(name.lower(), Settings.model_fields, 1)
+    return f"did you mean {near[0]}?" if near else "remove it"
+
+
+def _variable(name: str) -> str | None:
+    """The variable of the environment that sets *name*, or a part of it."""
+    wanted = f"DRAGOMAN_{name.upper()}"
+    for variable in sorted(os.environ):
+        if variable.upper() == wanted or variable.upper().startswith(f"{wanted}__"):
+            return variable
+    return None
+
+
+def _problems(error: ErrorDetails, given: Collection[str]) -> Iterator[Problem]:
+    """What one error of a validation says; several things, where settings do not go together."""
+    if not error["loc"]:
+        for text in str(error["msg"]).removeprefix("Value error, ").splitlines():
+            name = text.partition(":")[0]  # The text names one itself.
+            yield Problem(name, place_of(name, given), text)
+        return
+    name = str(error["loc"][0])
     choice = _CHOICE.fullmatch(str(error.get("ctx", {}).get("pattern", "")))
-    if error["type"] in _PLAIN:
-        text = _PLAIN[error["type"]]
+    if error["type"] == "extra_forbidden":
+        text = "there is no such setting"
+        text += f"; {did_you_mean(name)}" if len(error["loc"]) == 1 else ""
+    elif error["type"] == "value_error":
+        text = str(error["msg"]).removeprefix("Value error, ")
     elif choice:
         text = f"must be {' or '.join(choice[1].split('|'))}"
-    return str(error["loc"][0]), f"{'.'.join(map(str, error['loc']))}: {text}"
+    else:
+        text = wanted(error)
+    place = place_of(name, given)
+    yield Problem(
+        name, FILE if place == "default" else place, f"{'.'.join(map(str, error['loc']))}: {text}"
+    )

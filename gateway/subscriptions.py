@@ -28,9 +28,10 @@ from gateway.mailboxes import SCHEME, Mailboxes, mailbox_target
 from gateway.peers import Peer
 from gateway.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
 from gateway.sharing import shared
-from gateway.store import Store, mailboxes
+from gateway.store import Store, StoreUnavailable, mailboxes, outbox
 from gateway.store import subscriptions as rows
 from gateway.store.mailboxes import Kind, Mailbox
+from gateway.store.subscriptions import Deleted
 from mediation import (
     Context,
     End,
@@ -51,6 +52,8 @@ SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
 EXPIRED_AT_A_TIME = 256
 ELSEWHERE = 5.0
 """Seconds that another replica has to end what has expired, before it is looked at again."""
+RETRY = 1.0
+"""Seconds after which it is tried again to remove what waited for a subscription that has ended."""
 _KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _IN_TEXT = re.compile(rf"(?:^|/subscriptions/|urn:uuid:|uuid:)({_KEY.pattern})(?=$|[/?#])", re.I)
 T = TypeVar("T")
@@ -103,6 +106,8 @@ class Subscriptions:
         self._learning = asyncio.Lock()
         self._entries: dict[str, Entry] = {}
         self._by_id: dict[str, Entry] = {}
+        self._filling: dict[str, dict[Entry, None]] = {}
+        """Those that fill a mailbox, by its key."""
         self._owners: Counter[str] = Counter()
         self._owner_destinations: Counter[int] = Counter()
         self._expiries: list[tuple[float, str]] = []
@@ -121,6 +126,11 @@ class Subscriptions:
         """The entries of *keys*; one that has just ended has none."""
         entries = self._entries
         return [entries[key] for key in keys if key in entries]
+
+    def owner(self, key: str) -> str | None:
+        """The owner of the subscription with this key; None where there is none."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.subscription.owner
 
     # Life and death.
 
@@ -159,6 +169,8 @@ class Subscriptions:
         subscription = entry.subscription
         self._entries[subscription.key] = entry
         self._by_id[subscription.id] = entry
+        if entry.target.scheme == SCHEME:
+            self._filling.setdefault(entry.target.host, {})[entry] = None
         self._owners[subscription.owner] += 1
         self._owner_destinations[_place(subscription.owner, entry.target)] += 1
         self._watch(subscription)
@@ -167,6 +179,10 @@ class Subscriptions:
         subscription = entry.subscription
         del self._entries[subscription.key]
         del self._by_id[subscription.id]
+        filling = self._filling.get(entry.target.host, {})
+        filling.pop(entry, None)
+        if not filling:
+            self._filling.pop(entry.target.host, None)
         _decrement(self._owners, subscription.owner)
         _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
 
@@ -263,13 +279,13 @@ class Subscriptions:
 
         return insert
 
-    def _deleting(self, entry: Entry, *, expired: bool) -> Callable[[Connection], bool]:
+    def _deleting(self, entry: Entry, *, expired: bool) -> Callable[[Connection], Deleted]:
         """What forgets a subscription, and the box that was made for it."""
 
-        def delete(connection: Connection) -> bool:
-            if _has_own_box(entry):
-                mailboxes.destroy(connection, entry.subscription.key)
-            return rows.delete(connection, entry.subscription, expired=expired)
+        def delete(connection: Connection) -> Deleted:
+            left = _has_own_box(entry) and mailboxes.forget(connection, entry.subscription.key)
+            deleted = rows.delete(connection, entry.subscription, expired=expired)
+            return Deleted(deleted.there, deleted.left or left)
 
         return delete
 
@@ -316,6 +332,13 @@ class Subscriptions:
     def by_id(self, id_: str) -> Entry | None:
         return self._by_id.get(id_)
 
+    async def listed(self, after: str, limit: int) -> list[str]:
+        """The *limit* first ids after *after*, found off the event loop: there may be 100,000."""
+        ids = list(self._by_id)
+        return await asyncio.to_thread(
+            lambda: heapq.nsmallest(limit, (id_ for id_ in ids if id_ > after))
+        )
+
     async def renew(
         self, entry: Entry, asked: Expiry, peer: Peer, *, now: datetime
     ) -> Subscription:
@@ -346,10 +369,9 @@ class Subscriptions:
         """End what fills *box*, which is no more."""
         with contextlib.suppress(Refused):  # What is not known here ends when it is delivered.
             await self.refresh()
-        for entry in list(self._entries.values()):
-            if entry.target.scheme == SCHEME and entry.target.host == box.key:
-                with contextlib.suppress(Refused):
-                    await self.end(entry, why=End.CANCELLING, reason="Its mailbox was destroyed.")
+        for entry in list(self._filling.get(box.key, ())):
+            with contextlib.suppress(Refused):
+                await self.end(entry, why=End.CANCELLING, reason="Its mailbox was destroyed.")
 
     @property
     def longest_lease(self) -> timedelta:
@@ -414,12 +436,46 @@ class Subscriptions:
         """The store first: what is answered is final, and what failed has changed nothing."""
         if entry.ended:
             raise SubscriptionUnknown
-        there = await self._store.submit(
+        deleted = await self._store.submit(
             self._deleting(entry, expired=expired), locks=_locks(entry)
         )
+        if deleted.left:
+            self._drop_rest(entry, expired)
         await self._has_ended(entry, expired=expired)
-        if not there:  # Another replica ended it.
+        if not deleted.there:  # Another replica ended it.
             raise SubscriptionUnknown
+
+    def _drop_rest(self, entry: Entry, expired: bool) -> None:
+        """Remove what waited for *entry*, which has ended, a slice at a time. Where the store
+        fails, it is tried again; where the gateway does, what is left goes at the next start, and
+        from a mailbox when it is old."""
+        loop = asyncio.get_running_loop()
+        key = entry.subscription.key if _has_own_box(entry) else None
+
+        def drop(connection: Connection) -> bool:
+            thinned = key is None or mailboxes.thin(connection, key) < mailboxes.THINNED
+            return outbox.drop(connection, entry.id, expired=expired) and thinned
+
+        def again() -> None:
+            if self._store.closed:
+                return
+            try:
+                future = self._store.submit(drop)
+            except StoreUnavailable:
+                loop.call_later(RETRY, again)
+            else:
+                future.add_done_callback(dropped)
+
+        def dropped(future: "asyncio.Future[bool]") -> None:
+            if future.cancelled():
+                return
+            if future.exception() is not None:
+                _log.warning("subscription.leftover", error=str(future.exception()))
+                loop.call_later(RETRY, again)
+            elif not future.result():
+                again()
+
+        again()
 
     async def _has_ended(self, entry: Entry, *, expired: bool = False) -> None:
         """*entry* is in the store no more."""

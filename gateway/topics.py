@@ -4,13 +4,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from filters import DEFAULT_TOPIC, Filter, FilterSet, Topic
-from mediation import Notification, event
+from filters import DEFAULT_TOPIC, Topic
+from mediation import Notification
 
 TOPICS = 10_000
 OCTETS = 64 * 2**20
-SYNCHRONIZED = 256
-"""Current messages that are sent to one subscriber at a time."""
 
 
 class TopicsSeen:
@@ -41,17 +39,9 @@ class TopicsSeen:
         """The last message on *topic*."""
         return self._current.get(topic)
 
-    def matching(self, filter_: Filter) -> Sequence[Notification]:
-        """The current messages that *filter_* takes, `SYNCHRONIZED` of the latest at most."""
-        filters: FilterSet[str] = FilterSet()
-        filters.add("", filter_)
-        found: list[Notification] = []
-        for notification in reversed(self._current.values()):
-            if filters.match(event(notification)):
-                found.append(notification)
-                if len(found) == SYNCHRONIZED:
-                    break
-        return found[::-1]
+    def latest(self) -> Sequence[Notification]:
+        """All current messages, the newest first."""
+        return tuple(reversed(self._current.values()))
 
     def topics(self) -> Sequence[Topic]:
         return tuple(self._current)

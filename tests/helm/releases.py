@@ -69,7 +69,12 @@ EVERYTHING: dict[str, Any] = {
         "consumers": [{"address": "*.old.example.org", "http": "1.0", "max_message": 65536}],
         "egress_certificate": "/certificates/us.pem",
     },
-    "networkPolicy": {"enabled": True, "from": [{"namespaceSelector": {}}]},
+    "networkPolicy": {
+        "enabled": True,
+        "from": [{"namespaceSelector": {}}],
+        "adminFrom": [{"podSelector": {}}],
+    },
+    "admin": {"port": 9090},
     "metrics": {"annotations": True},
     "serviceAccountName": "dragoman",
     "imagePullSecrets": [{"name": "registry"}],

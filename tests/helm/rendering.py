@@ -35,8 +35,18 @@ class Rendered:
         return sorted(manifest["kind"] for manifest in self.manifests)
 
     def __getitem__(self, kind: str) -> dict[str, Any]:
-        """The one manifest of *kind*."""
-        (found,) = (manifest for manifest in self.manifests if manifest["kind"] == kind)
+        """The one manifest of *kind*; the Service is that of peers."""
+        (found,) = (
+            manifest
+            for manifest in self.manifests
+            if manifest["kind"] == kind and not manifest["metadata"]["name"].endswith("-admin")
+        )
+        return found
+
+    @property
+    def admin(self) -> dict[str, Any]:
+        """The Service of the administration."""
+        (found,) = (one for one in self.manifests if one["metadata"]["name"].endswith("-admin"))
         return found
 
     @property

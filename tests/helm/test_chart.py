@@ -42,6 +42,8 @@ KUBERNETES = ["1.25", "1.37"]
 OF_THE_CHART = {
     "adapter",
     "adapter_settings",
+    "admin_host",
+    "admin_port",
     "data",
     "egress_allow",
     "egress_ca",
@@ -155,7 +157,12 @@ def test_ports_and_probes_meet(values: dict[str, Any]) -> None:
     assert names[scheme] == 8080 and len(names.keys() & {"http", "https"}) == 1
     ports = release["Service"]["spec"]["ports"]
     assert ports[0]["name"] == ports[0]["targetPort"] == scheme
-    assert len({port["port"] for port in ports}) == len(ports) == len(names)
+    assert len({port["port"] for port in ports}) == len(ports) == len(names) - 1
+    # The administration is on a port that no Service for peers has.
+    assert "admin" not in {port["targetPort"] for port in ports}
+    (admin,) = release.admin["spec"]["ports"]
+    assert (admin["targetPort"], admin["port"]) == ("admin", names["admin"])
+    assert release.admin["spec"]["type"] == "ClusterIP"
     for port in ports[1:]:  # Addresses are given out with the port that is listened on.
         assert port["port"] == names[port["targetPort"]]
     for probe, path in (
@@ -181,7 +188,13 @@ def test_a_pod_gets_the_time_to_stop(wait: int) -> None:
 
 def test_by_default_one_gateway_keeps_all_in_a_volume() -> None:
     release = Rendered()
-    assert release.kinds == ["ConfigMap", "Deployment", "PersistentVolumeClaim", "Service"]
+    assert release.kinds == [
+        "ConfigMap",
+        "Deployment",
+        "PersistentVolumeClaim",
+        "Service",
+        "Service",
+    ]
     assert release["Deployment"]["spec"]["replicas"] == 1
     assert release["Deployment"]["spec"]["strategy"] == {"type": "Recreate"}
     claim = release["PersistentVolumeClaim"]
@@ -198,6 +211,7 @@ def test_several_gateways_roll_and_share_no_volume() -> None:
         "Deployment",
         "PodDisruptionBudget",
         "Secret",
+        "Service",
         "Service",
     ]
     assert release["Deployment"]["spec"]["replicas"] == 3
@@ -284,16 +298,21 @@ def test_an_ingress_offers_what_strangers_need() -> None:
 def test_a_network_policy_lets_in_whom_it_names() -> None:
     policy = Rendered(EVERYTHING)["NetworkPolicy"]["spec"]
     ports = [{"port": "https"}, {"port": "soap-tcp"}, {"port": "soap-tcps"}]
-    assert policy["ingress"] == [{"ports": ports, "from": [{"namespaceSelector": {}}]}]
+    assert policy["ingress"] == [
+        {"ports": ports, "from": [{"namespaceSelector": {}}]},
+        {"ports": [{"port": "admin"}], "from": [{"podSelector": {}}]},
+    ]
     policy = Rendered({"networkPolicy": {"enabled": True, "from": [{"podSelector": {}}]}})
-    assert policy["NetworkPolicy"]["spec"]["ingress"][0]["ports"] == [{"port": "http"}]
+    (rule,) = policy["NetworkPolicy"]["spec"]["ingress"]
+    assert rule["ports"] == [{"port": "http"}]
     nobody = Rendered({"networkPolicy": {"enabled": True}})["NetworkPolicy"]["spec"]
     assert (nobody["ingress"], nobody["policyTypes"]) == ([], ["Ingress"])
 
 
 def test_prometheus_is_told_where_metrics_are() -> None:
     annotations = Rendered(EVERYTHING).pod["metadata"]["annotations"]
-    assert annotations["prometheus.io/port"] == "8080"
+    assert annotations["prometheus.io/port"] == "9090"
+    assert Rendered(EVERYTHING).admin["spec"]["ports"][0]["port"] == 9090
     assert annotations["prometheus.io/scheme"] == "https"
     assert annotations["prometheus.io/path"] == "/metrics"
     assert "prometheus.io/scrape" not in Rendered().pod["metadata"]["annotations"]
@@ -456,6 +475,15 @@ def test_the_public_url(
     assert settings_of(Rendered(values), tmp_path, monkeypatch).public_url == url
 
 
+def test_the_administration_has_a_listener_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = Rendered(EVERYTHING)
+    settings = settings_of(release, tmp_path, monkeypatch, secrets=EXISTING_SECRETS)
+    assert settings.admin == (settings.host, 9090)
+    assert release.admin["metadata"]["name"] in settings.hosts
+
+
 def test_the_values_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "docs" / "kubernetes.md").read_text()
     (block,) = re.findall(r"^    # values.yaml\n((?:    .*\n)+)", text, re.MULTILINE)
@@ -531,6 +559,12 @@ def test_every_setting_can_be_given() -> None:
         ),
         pytest.param(
             {**SOAP_TCP, "service": {"port": 8081}}, "service.port", id="a port of the Service's"
+        ),
+        pytest.param({"admin": {"port": 8080}}, "that of SOAP", id="administration with SOAP"),
+        pytest.param(
+            {"admin": {"port": 8081}, "soapTcp": {"enabled": True}},
+            "SOAP.TCP has it",
+            id="administration with SOAP.TCP",
         ),
         pytest.param({"soapTcp": {"port": 81}}, "/soapTcp/port", id="a port of root's"),
         pytest.param(

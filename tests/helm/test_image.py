@@ -110,8 +110,9 @@ def test_the_image_and_the_chart_agree() -> None:
     assert instruction("USER") == f"{user}:{values['podSecurityContext']['runAsGroup']}"
     assert f"workingDir: {instruction('WORKDIR')}\n" in deployment
     assert f"mountPath: {instruction('VOLUME')}\n" in deployment
-    ports = [port["containerPort"] for port in Rendered().container["ports"]]
-    assert ports == [int(instruction("EXPOSE"))]
+    ports = {port["name"]: port["containerPort"] for port in Rendered().container["ports"]}
+    # The image alone has its administration on loopback: there is no port to publish.
+    assert ports == {"http": int(instruction("EXPOSE")), "admin": values["admin"]["port"]}
     assert f"DRAGOMAN_DATA={instruction('VOLUME')}" in instruction("ENV")
 
 
@@ -127,6 +128,7 @@ def test_what_is_built_from_reaches_the_build() -> None:
     wheel = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
     needed = {
         "pyproject.toml",
+        "requirements/*.txt",
         wheel["hooks"]["custom"]["path"],
         PROJECT["project"]["readme"],
         *PROJECT["project"]["license-files"],

@@ -36,6 +36,9 @@
 {{- fail "soapTcp.tlsPort: SOAP.TCP is off: set soapTcp.enabled" }}
 {{- end }}
 {{- if .Values.soapTcp.enabled }}
+{{- if has (int .Values.admin.port) (list (int .Values.soapTcp.port) (int .Values.soapTcp.tlsPort)) }}
+{{- fail "admin.port: SOAP.TCP has it; choose another" }}
+{{- end }}
 {{- $ports := list 8080 (int .Values.soapTcp.port) (int .Values.soapTcp.tlsPort) }}
 {{- if ne (len $ports) (len (uniq $ports)) }}
 {{- fail "soapTcp: port and tlsPort are two, and 8080 is that of HTTP" }}
@@ -43,6 +46,9 @@
 {{- if has (int .Values.service.port) (rest $ports) }}
 {{- fail "service.port: the Service has that of SOAP.TCP already" }}
 {{- end }}
+{{- end }}
+{{- if eq (int .Values.admin.port) 8080 }}
+{{- fail "admin.port: 8080 is that of SOAP; choose another" }}
 {{- end }}
 {{- if and .Values.egress.ca.secret .Values.egress.ca.configMap }}
 {{- fail "egress.ca: give secret or configMap, not both" }}

@@ -12,6 +12,11 @@
 {{- end }}
 {{- end }}
 
+{{/* What the Service of the administration is called. */}}
+{{- define "dragoman.adminName" -}}
+{{- printf "%s-admin" (include "dragoman.fullname" . | trunc 57 | trimSuffix "-") }}
+{{- end }}
+
 {{- define "dragoman.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "dragoman.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -60,7 +65,7 @@ key: {{ ternary .given.existingSecret.key .name (not (empty .given.existingSecre
 {{ ternary "https" "http" (not (empty .Values.tls.existingSecret)) }}
 {{- end }}
 
-{{/* The ports of the pods, by name: HTTP first. */}}
+{{/* The ports of the pods that peers reach, by name: HTTP first. */}}
 {{- define "dragoman.ports" -}}
 {{ include "dragoman.scheme" . }}: 8080
 {{- if .Values.soapTcp.enabled }}
@@ -101,6 +106,9 @@ httpGet: {path: {{ .path }}, port: http}
 {{- $name := include "dragoman.fullname" . }}
 {{- $host := include "dragoman.serviceHost" . }}
 {{- $own := list $name (printf "%s.%s" $name .Release.Namespace) $host (printf "%s.%s" $host .Values.clusterDomain) }}
+{{- $admin := include "dragoman.adminName" . }}
+{{- $adminHost := printf "%s.%s.svc" $admin .Release.Namespace }}
+{{- $own = concat $own (list $admin (printf "%s.%s" $admin .Release.Namespace) $adminHost (printf "%s.%s" $adminHost .Values.clusterDomain)) }}
 {{- $settings := dict "public_url" (include "dragoman.publicUrl" .) "hosts" (concat $own .Values.hosts | uniq) }}
 {{- with .Values.trustedProxies }}{{ $_ := set $settings "trusted_proxies" . }}{{ end }}
 {{- with .Values.egressAllow }}{{ $_ := set $settings "egress_allow" . }}{{ end }}
@@ -118,7 +126,9 @@ httpGet: {path: {{ .path }}, port: http}
 {{- $_ := set $settings "egress_ca" (printf "/etc/dragoman-egress/%s" .Values.egress.ca.key) }}
 {{- end }}
 {{- range $name, $value := .Values.mailboxes }}
+{{- if not (kindIs "invalid" $value) }}
 {{- $_ := set $settings (ternary "mailboxes_only" (printf "mailbox_%s" $name) (eq $name "only")) $value }}
+{{- end }}
 {{- end }}
 {{- with .Values.adapter.settings }}{{ $_ := set $settings "adapter_settings" . }}{{ end }}
 {{- merge $settings .Values.settings | toToml }}
