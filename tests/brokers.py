@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,10 +21,11 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.certificates import server_context
+from tests.waiting import wait_until
 
-START = 60.0
-STOP = 20.0
-CONTROL = 30.0
+START = 180.0
+STOP = 60.0
+CONTROL = 120.0
 USER, PASSWORD = "dragoman", "s3cret/:@"
 """Characters that a URL must escape are part of the trial."""
 
@@ -44,14 +44,17 @@ def free_ports(count: int) -> list[int]:
 
 def wait_for(port: int, process: subprocess.Popen[bytes], output: Path) -> None:
     """Wait until *process*, which writes to *output*, takes connections."""
-    end = time.monotonic() + START
-    while True:
+
+    def said() -> str:
+        return output.read_text()[-2000:]
+
+    def listens() -> bool:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-            return
-        said = output.read_text()[-2000:]
-        assert process.poll() is None, said
-        assert time.monotonic() < end, said
-        time.sleep(0.05)
+            return True
+        assert process.poll() is None, said()
+        return False
+
+    wait_until(listens, START, says=said)
 
 
 class Node:
@@ -255,6 +258,8 @@ class Wire:
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._silent = False
+        self.swallowed = asyncio.Event()
+        """Set once something was swallowed."""
         self.port = 0
 
     async def join(self) -> None:
@@ -273,6 +278,7 @@ class Wire:
 
     def fall_silent(self) -> None:
         """Swallow what comes, on connections that stay open."""
+        self.swallowed.clear()
         self._silent = True
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -287,9 +293,11 @@ class Wire:
         self._writers.add(writer)
         with contextlib.suppress(OSError):
             while octets := await reader.read(2**16):
-                if not self._silent:
-                    writer.write(octets)
-                    await writer.drain()
+                if self._silent:
+                    self.swallowed.set()
+                    continue
+                writer.write(octets)
+                await writer.drain()
         writer.transport.abort()
         self._writers.discard(writer)
 

@@ -1,4 +1,5 @@
-"""What all tests share: how Hypothesis runs, and where reference material lies."""
+"""What all tests share: how Hypothesis runs, on which worker each runs, where reference material
+lies."""
 
 import os
 from pathlib import Path
@@ -6,7 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import workers
+from tests.filters import samples
+
 ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("DRAGOMAN_SHARED") or ROOT.parent / "shared")
+NO_REFERENCE = f"reference material not found: {SHARED} (DRAGOMAN_SHARED names another folder)"
+WITHOUT_REFERENCE = "skipped without reference material"
 
 # A run says the same each time and on any machine, however slow; `explore` looks further:
 # HYPOTHESIS_PROFILE=explore make test
@@ -26,8 +33,41 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of reference material, which is not part of the repository."""
-    folder = Path(os.environ.get("DRAGOMAN_SHARED") or ROOT.parent / "shared")
-    if not folder.is_dir():
-        pytest.skip(f"reference material not found: {folder} (DRAGOMAN_SHARED names another)")
+    """The folder of reference material, which is not part of the repository.
+
+    What it proves at full size, samples of our own prove in small beside it.
+    """
+    if not SHARED.is_dir():
+        pytest.skip(NO_REFERENCE)
+    return SHARED
+
+
+@pytest.fixture(scope="session", params=["samples", "reference"])
+def material(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of messages and filters: of our own making, and that of reference."""
+    if request.param == "samples":
+        return samples.write(tmp_path_factory.mktemp("samples"))
+    folder: Path = request.getfixturevalue("shared")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    workers.mark(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Call a test by its own name, to which pytest-xdist has added that of its group."""
+    report.nodeid = workers.name_of(report.nodeid)
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Count what misses the reference material apart: each by name would hide the other skips."""
+    if report.skipped and NO_REFERENCE in str(report.longrepr):
+        return WITHOUT_REFERENCE, "s", "SKIPPED"
+    return None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if skipped := terminalreporter.stats.get(WITHOUT_REFERENCE):
+        terminalreporter.write_line(f"{len(skipped)} tests were skipped: {NO_REFERENCE}")

@@ -24,8 +24,8 @@ import pytest
 
 from tests.brokers import free_ports
 
-START = 60.0
-STOP = 20.0
+START = 180.0
+STOP = 60.0
 USER = "dragoman"
 _CONFIGURATION = """listen_addresses = '127.0.0.1'
 unix_socket_directories = '{folder}'

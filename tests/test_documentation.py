@@ -1,6 +1,8 @@
 """The documents lead to each other, and nowhere else."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -49,3 +51,30 @@ def test_the_readme_leads_to_every_document() -> None:
     readme = ROOT / "README.md"
     found = {(readme.parent / link.partition("#")[0]).resolve() for link in links(readme)}
     assert set((ROOT / "docs").glob("*.md")) - found == set()
+
+
+def test_pip_is_told_of_no_package_that_is_not_published() -> None:
+    # Whoever took the name on an index would have their code run by all who follow such a line.
+    named = re.compile(r"pip install(?: -\S+)* ['\"]?dragoman\b|['\"`]dragoman\[")
+    folders = ("gateway", "adapters", "mediation", "filters", "examples", "docs", "helm")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.is_file()]
+    files += [*DOCUMENTS, ROOT / "Dockerfile", ROOT / "Makefile"]
+    wrong = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in files
+        if path.suffix in {"", ".md", ".py", ".toml", ".txt", ".yaml", ".tpl"}
+        for line in path.read_text().splitlines()
+        if named.search(line)
+    ]
+    assert wrong == []
+
+
+def test_what_is_installed_is_what_is_locked() -> None:
+    command = [sys.executable, str(ROOT / "requirements" / "lock.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    locked = "".join(path.read_text() for path in (ROOT / "requirements").glob("*.txt"))
+    assert "://" not in locked
+    assert not re.search(r"^\s*-[-\w]*(index|find-links|trusted)", locked, re.MULTILINE)
+    unhashed = re.findall(r"^\S+==\S+(?: ;[^\\\n]*)?$", locked, re.MULTILINE)
+    assert unhashed == []

@@ -23,7 +23,7 @@ import pytest
 
 from mediation.model import Attachment
 
-DEADLINE = 15.0
+DEADLINE = 60.0
 _HERE = Path(__file__).parent
 _COMPILE = 60.0
 

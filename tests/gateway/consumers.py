@@ -7,20 +7,14 @@ from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tests.waiting import DEADLINE
+from tests.waiting import until as until
+
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
 _NUMBER = re.compile(rb"<n>([^<]+)</n>")
 _ID = re.compile(rb"MessageID>([^<]+)<")
 
 ENDLESS = 100 * 2**20
-
-
-async def until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
-    """Return once *holds*, which tells nobody when it changes."""
-    async with asyncio.timeout(seconds):
-        while True:
-            if holds():
-                return
-            await asyncio.sleep(0.01)
 
 
 class Connection(asyncio.Protocol):
@@ -160,19 +154,19 @@ class OneConsumer:
     def numbers(self) -> list[str]:
         return [receipt.number for receipt in self.received]
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> None:
+    async def until(self, holds: Callable[[], bool], seconds: float = DEADLINE) -> None:
         """Return once *holds*, which is asked after each receipt."""
         async with asyncio.timeout(seconds):
             while not holds():
                 self.changed.clear()
                 await self.changed.wait()
 
-    async def have(self, count: int, seconds: float = 10.0) -> list[str]:
+    async def have(self, count: int, seconds: float = DEADLINE) -> list[str]:
         """Wait for *count* receipts; their numbers."""
         await self.until(lambda: self.count >= count, seconds)
         return self.numbers
 
-    async def have_all(self, numbers: Collection[str], seconds: float = 30.0) -> None:
+    async def have_all(self, numbers: Collection[str], seconds: float = 2 * DEADLINE) -> None:
         """Wait until all of *numbers* have come."""
         await self.until(lambda: self.count >= len(numbers), seconds)
         await self.until(lambda: set(numbers) <= set(self.numbers), seconds)

@@ -25,12 +25,11 @@ from mediation import (
     Wsa,
     prepare,
 )
-from tests.gateway.consumers import until
 from tests.gateway.stores import check_store, sqlite_url
+from tests.waiting import DEADLINE, until
 
 QUICK = Schedule(delays=(0.05,) * 10, probe=0.05)
 """Eleven attempts in about half a second."""
-DEADLINE = 15.0
 SOURCE = "urn:test:publisher"
 
 
@@ -99,25 +98,28 @@ class Engine:
 
     async def redrive(self) -> None:
         by_id = {entry.id: entry for entry in self.entries}
-        position = self.courier.next_position(deadletters.MOST)
-        again = await self.store.submit(
-            lambda c: deadletters.redrive(c, None, alive=by_id.keys(), position=position)
+        position = self.courier.next_position(deadletters.SLICE)
+        redriven = await self.store.submit(
+            lambda c: deadletters.redrive(
+                c, deadletters.ALL, alive=by_id.keys(), position=position, upto=2**62
+            )
         )
-        for subscription, (count, octets) in again.items():
+        for subscription, (count, octets) in redriven.again.items():
             self.courier.waits(by_id[subscription], count, octets)
 
     async def law_when(self, **expected: int) -> Law:
         """The law, once the fields of it or of its totals are as *expected*."""
-        async with asyncio.timeout(DEADLINE):
-            while True:
-                law = await self.courier.law()
-                found = {
-                    name: getattr(law if hasattr(law, name) else law.totals, name)
-                    for name in expected
-                }
-                if found == expected:
-                    return law
-                await asyncio.sleep(0.01)
+        law = await self.courier.law()
+
+        async def as_expected() -> bool:
+            nonlocal law
+            law = await self.courier.law()
+            return expected == {
+                name: getattr(law if hasattr(law, name) else law.totals, name) for name in expected
+            }
+
+        await until(as_expected)
+        return law
 
     async def settled(self) -> None:
         """Wait until the messaging system needs to keep nothing."""

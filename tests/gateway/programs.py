@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Self
 
 DRAGOMAN = (sys.executable, "-m", "gateway")
-SECONDS = 30.0
+SECONDS = 90.0
 
 
 def environment() -> dict[str, str]:

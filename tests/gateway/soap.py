@@ -26,8 +26,9 @@ from tests.gateway.envelopes import (
     fresh_id,
     next_number,
 )
+from tests.waiting import until
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 @dataclass(frozen=True)
@@ -146,6 +147,8 @@ class Running:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     soap_tcp_port: int = 0
     """0: it has none."""
+    admin_port: int = 0
+    """Of the administration; 0: it is on that of SOAP."""
 
     @property
     def url(self) -> str:
@@ -173,6 +176,11 @@ class Running:
         peer's address."""
         octets = http_request(self.port, method, path, body, headers)
         return await exchange(self.port, octets, source)
+
+    async def admin(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
+        """Send one request to the listener of the administration."""
+        port = self.admin_port or self.port
+        return await exchange(port, http_request(port, method, path, body, headers))
 
     async def post(
         self, octets: bytes, path: str = "/soap", *, type: str | None = None, **headers: str
@@ -208,22 +216,20 @@ class Running:
         assert (answer.status, answer.body) == (202, b""), answer.body
 
     async def api(self, method: str, path: str, body: bytes = b"") -> Answer:
-        return await self.request(method, f"/api/v1{path}", body, content_type="application/json")
+        return await self.admin(method, f"/api/v1{path}", body, content_type="application/json")
 
     async def quiet(self) -> None:
         """Return once nothing is under way, and the conservation law holds."""
-        async with asyncio.timeout(DEADLINE):
-            while True:
-                law = await self.gateway.courier.law()
-                if law.in_flight == 0 and law.error == 0:
-                    return
-                await asyncio.sleep(0.01)
+
+        async def holds() -> bool:
+            law = await self.gateway.courier.law()
+            return law.in_flight == 0 and law.error == 0
+
+        await until(holds)
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Return once *holds* is true."""
-        async with asyncio.timeout(DEADLINE):
-            while not holds():  # noqa: ASYNC110 - it is not ours to make it tell
-                await asyncio.sleep(0.01)
+        await until(holds)
 
 
 def manager_path(message: Message) -> str:
@@ -284,16 +290,18 @@ async def running(data: Path, **settings: Any) -> AsyncIterator[Running]:
     tcp = {}
     if chosen.soap_tcp_port is not None:
         tcp["soap.tcp"] = listen(chosen.host, chosen.soap_tcp_port)
+    admin = listen(chosen.admin[0], 0) if chosen.admin is not None else None
     stop = asyncio.Event()
     known: asyncio.Future[tuple[Gateway, int]] = asyncio.get_running_loop().create_future()
     with contextlib.ExitStack() as stack:
-        for sock in (listener, *tcp.values()):
+        for sock in (listener, *tcp.values(), *([admin] if admin else [])):
             stack.enter_context(contextlib.closing(sock))
         logs = stack.enter_context(capture_logs(processors=[format_exc_info]))
         serving = asyncio.create_task(
             serve(
                 chosen,
                 listener,
+                admin=admin,
                 tcp=tcp,
                 started=lambda gateway, port: known.set_result((gateway, port)),
                 stop=stop,
@@ -305,6 +313,8 @@ async def running(data: Path, **settings: Any) -> AsyncIterator[Running]:
                 await serving
             gateway, port = known.result()
             run = Running(gateway, port, logs, stop)
+            if admin is not None:
+                run.admin_port = admin.getsockname()[1]
             if tcp:
                 run.soap_tcp_port = tcp["soap.tcp"].getsockname()[1]
             yield run

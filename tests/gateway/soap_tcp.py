@@ -5,7 +5,7 @@ import contextlib
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -16,8 +16,9 @@ from gateway.tcp import TcpLimits
 from gateway.tcp.server import SoapTcpServer
 from mediation import Rejected, Soap
 from mediation.dime import Decoder, DimeMessage, Encoder
+from tests.waiting import until as until
 
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 def envelope(text: str, soap: Soap = Soap.V1_1, *, id_: str = "") -> bytes:
@@ -87,7 +88,7 @@ class Talk:
         self.handed_over.append(whole)
         self.came.set()
 
-    def refuse(self, rejected: Rejected) -> Reply:
+    def refuse(self, rejected: Rejected, sender: object) -> Reply:
         return Reply(500, rejected.context.soap, body=envelope("refused", rejected.context.soap))
 
     def release(self, word: str) -> None:
@@ -96,13 +97,6 @@ class Talk:
     def has_taken(self, count: int) -> bool:
         """Whether exactly *count* messages have arrived."""
         return len(self.arrived) == count
-
-
-async def until(holds: Callable[[], object]) -> None:
-    """Return once *holds* is true."""
-    async with asyncio.timeout(DEADLINE):
-        while not holds():  # noqa: ASYNC110 - it is not ours to make it tell
-            await asyncio.sleep(0.005)
 
 
 class RawPeer:
@@ -233,7 +227,7 @@ async def listening(
             release.set()
         for peer in run.peers:
             await peer.close()
-        await server.close(DEADLINE)
+        await server.close(10.0)
         parsing.close()
         await until(lambda: not server.connections)
         assert not gate.connections

@@ -1,12 +1,28 @@
 """Mailboxes on a store alone: made, filled and emptied."""
 
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
 from gateway.mailboxes import Mailboxes, MailboxQuotas
 from gateway.store import Store
 from gateway.store.mailboxes import Mailbox
 
 
-async def boxes(store: Store, **quotas: object) -> Mailboxes:
-    mailboxes = Mailboxes(store, MailboxQuotas(**quotas))  # type: ignore[arg-type]
+@dataclass
+class Clock:
+    """Of the mailboxes alone; it stands still until it is moved."""
+
+    now: float = field(default_factory=time.time)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def boxes(
+    store: Store, *, clock: Callable[[], float] = time.time, **quotas: object
+) -> Mailboxes:
+    mailboxes = Mailboxes(store, MailboxQuotas(**quotas), clock=clock)  # type: ignore[arg-type]
     await mailboxes.start()
     return mailboxes
 

@@ -52,7 +52,8 @@ async def test_subscriptions(tmp_path: Path) -> None:
         counts = dict.fromkeys(
             ("matched", "delivered", "waiting", "dead", "expired", "cancelled", "skipped"), 0
         )
-        assert shown == one | {"counts": counts}
+        assert shown == one
+        assert (one["counts"], one["state"]) == (counts, "active")
 
 
 async def test_paging(tmp_path: Path) -> None:
@@ -94,7 +95,7 @@ async def test_counts_and_an_operator_who_ends_one(tmp_path: Path) -> None:
             assert (
                 told.text(f"{{{WSE}}}SubscriptionEnd/{{{WSE}}}Status") == f"{WSE}/SourceCancelling"
             )
-            [identifier] = told.root.iter(f"{{{WSE}}}Identifier")
+            [identifier] = told.root.iter("{*}Identifier")
             assert (identifier.text or "").endswith(path.rpartition("/")[2])
             assert (await run.api("DELETE", f"/subscriptions/{view['id']}")).status == 404
             assert (await run.ask(soap, f'<e:GetStatus xmlns:e="{WSE}"/>', path)).status >= 400
@@ -145,19 +146,125 @@ async def test_dead_letters(tmp_path: Path) -> None:
 
         del consumer.answers[url[url.index("/", 8) :]]
         body = json.dumps({"numbers": [second, 10**12]}).encode()
-        assert read(await run.api("POST", "/deadletters/redrive", body)) == {"number": 1}
+        rejected = {"number": 1, "reasons": {"rejected": 1}, "next": None}
+        assert read(await run.api("POST", "/deadletters/redrive", body)) == rejected
         again = (await consumer.next(url)).message
         assert (again.wsa("MessageID"), again.body[0].tag) == (ids[1], "a1")
         await run.quiet()
         body = json.dumps({"numbers": [first]}).encode()
-        assert read(await run.api("POST", "/deadletters/purge", body)) == {"number": 1}
-        assert read(await run.api("POST", "/deadletters/redrive", b"{}")) == {"number": 1}
+        assert read(await run.api("POST", "/deadletters/purge", body)) == rejected
+        everything = b'{"all": true}'
+        assert read(await run.api("POST", "/deadletters/redrive", everything)) == rejected
         assert (await consumer.next(url)).message.wsa("MessageID") == ids[2]
         await run.quiet()
         assert read(await run.api("GET", "/deadletters"))["dead_letters"] == []
-        assert read(await run.api("POST", "/deadletters/purge", b"{}")) == {"number": 0}
+        assert read(await run.api("POST", "/deadletters/purge", everything))["number"] == 0
         counts = read(await run.api("GET", f"/subscriptions/{view['id']}"))["counts"]
         assert (counts["matched"], counts["delivered"], counts["dead"]) == (3, 2, 1)
+
+
+NOT_CHOSEN = [
+    b"",
+    b"{}",
+    b"null",
+    b'{"number": [999999]}',
+    b'{"ids": [5]}',
+    b'{"a": 1, "a": 2}',
+    b'{"numbers": []}',
+    b'{"numbers": null}',
+    b'{"all": false}',
+    b'{"all": 1}',
+    b'{"all": "true"}',
+    b'{"all": true, "extra": 1}',
+    b'{"all": true, "numbers": [1]}',
+    b'{"all": true, "topic": "storms"}',
+    b'{"numbers": [1], "reason": "rejected"}',
+    b'{"dry_run": true}',
+    b'{"limit": 5}',
+    b'{"reason": "bored"}',
+    b'{"since": "yesterday"}',
+    b'{"since": "2026-03-01T12:00:00"}',
+    b'{"topic": ""}',
+    b'{"topic": "//"}',
+    b'{"namespaces": {"a": "urn:a"}, "subscription": "x"}',
+    b'{"all": true, "after": "x"}',
+]
+
+
+async def test_a_slip_never_means_all_dead_letters(tmp_path: Path) -> None:
+    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+        url = consumer.fresh()
+        consumer.answers[url[url.index("/", 8) :]] = 400
+        await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
+        await run.publish("<a/>", path="/soap/topic/storms")
+        await run.quiet()
+        for command in ("purge", "redrive"):
+            for body in NOT_CHOSEN:
+                answer = await run.api("POST", f"/deadletters/{command}", body)
+                assert answer.status in (400, 422), (body, answer.body)
+        assert len(read(await run.api("GET", "/deadletters"))["dead_letters"]) == 1
+
+
+async def test_dead_letters_by_what_they_have_in_common(tmp_path: Path) -> None:
+    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+        one, other = consumer.fresh(), consumer.fresh()
+        for url in (one, other):
+            consumer.answers[url[url.index("/", 8) :]] = 400
+            await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
+        for topic in ("storms", "storms/coast", "storms/coast", "calms"):
+            await run.publish("<a/>", path=f"/soap/topic/{topic}")
+        await run.quiet()
+        letters = read(await run.api("GET", "/deadletters"))["dead_letters"]
+        assert {letter["consumer"] for letter in letters} == {one, other}
+        subscription = letters[0]["subscription"]
+        for chosen, number in (
+            ({"all": True}, 8),
+            ({"subscription": subscription}, 4),
+            ({"topic": "storms//."}, 6),
+            ({"topic": "storms/coast", "subscription": subscription}, 2),
+            ({"topic": "storms", "reason": "exhausted"}, 0),
+            ({"since": letters[0]["died"]}, 8),
+            ({"since": "2999-01-01T00:00:00Z"}, 0),
+        ):
+            for command in ("purge", "redrive"):
+                body = json.dumps({**chosen, "dry_run": True}).encode()
+                said = read(await run.api("POST", f"/deadletters/{command}", body))
+                assert said["number"] == number, chosen
+        assert len(read(await run.api("GET", "/deadletters"))["dead_letters"]) == 8
+
+        body = b'{"topic": "storms/coast", "limit": 1}'
+        gone = read(await run.api("POST", "/deadletters/purge", body))
+        assert gone["number"] == 4 and gone["next"] is None  # One slice is the least.
+        left = read(await run.api("GET", "/deadletters"))["dead_letters"]
+        assert sorted({letter["topic"] for letter in left}) == ["calms", "storms"]
+        assert (await metrics(run))["dragoman_dead_letters_purged_total"] == 4
+
+
+async def test_a_dead_letter_shows_what_died(tmp_path: Path) -> None:
+    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+        url = consumer.fresh()
+        consumer.answers[url[url.index("/", 8) :]] = 400
+        path = await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
+        await run.publish(f"<a>{'x' * 30_000}</a>", path="/soap/topic/storms")
+        sent = await consumer.next(url)
+        await run.quiet()
+        [letter] = read(await run.api("GET", "/deadletters"))["dead_letters"]
+        where = f"/deadletters/{letter['number']}"
+        shown = read(await run.api("GET", where))
+        assert shown.items() >= letter.items()
+        assert (shown["consumer"], shown["topic"], shown["status"]) == (url, "storms", 400)
+        assert shown["failure"] == "answered 400 Bad Request"
+        assert not shown["payload"]["whole"] and shown["payload"]["bytes"] > 30_000
+        assert shown["payload"]["text"].startswith("<a") and len(shown["payload"]["text"]) == 16384
+        whole = read(await run.api("GET", f"{where}?limit={2**20}"))
+        assert whole["envelope"]["text"].encode() == sent.body
+        assert whole["payload"]["text"] in whole["envelope"]["text"]
+        for wrong in (f"{where}?limit=-1", "/deadletters/x", f"/deadletters/{2**63}"):
+            assert (await run.api("GET", wrong)).status == 422
+        assert (await run.api("GET", "/deadletters/999")).status == 404
+        await run.ask(SPEAKER, f'<e:Unsubscribe xmlns:e="{WSE}"/>', path)
+        ended = read(await run.api("GET", where))
+        assert ended["envelope"] is None and ended["payload"] is not None
 
 
 async def test_bodies(tmp_path: Path) -> None:
@@ -181,8 +288,8 @@ async def test_bodies(tmp_path: Path) -> None:
         ).encode() + b"".join(b"10000\r\n" + b" " * 65536 + b"\r\n" for _ in range(17))
         assert (await run.raw(chunked + b"0\r\n\r\n")).status == 413
         answer = await run.request("POST", f"/api/v1{path}", b"{}", content_type="text/plain")
-        assert answer.status == 422
-        assert read(await run.api("POST", path, b"{}")) == {"number": 0}
+        assert answer.status == 415
+        assert read(await run.api("POST", path, b'{"all": true}'))["number"] == 0
 
 
 async def test_pages_of_other_sites_change_nothing(tmp_path: Path) -> None:
@@ -192,7 +299,7 @@ async def test_pages_of_other_sites_change_nothing(tmp_path: Path) -> None:
             answer = await run.request(
                 "POST", "/api/v1/deadletters/purge", b"{}", content_type=type_
             )
-            assert answer.status == 422
+            assert answer.status == 415
             assert "access-control-allow-origin" not in answer.headers
         answer = await run.request(
             "OPTIONS", "/api/v1/subscriptions/x", origin="http://evil.example",
@@ -297,3 +404,123 @@ async def test_keys_are_told_to_nobody(tmp_path: Path) -> None:
         said += [repr(log) for log in run.logs]
         for key in keys:
             assert not [text for text in said if key in text]
+
+
+def logged(run: Running, event: str) -> list[Any]:
+    return [log for log in run.logs if log["event"] == event]
+
+
+async def view_of(run: Running, path: str = "/subscriptions") -> Any:
+    [view] = read(await run.api("GET", path))["subscriptions"]
+    return view
+
+
+async def test_why_a_subscription_gets_nothing(tmp_path: Path) -> None:
+    """The last error, when it is tried again, and one line of the log as it begins and as it ends,
+    whatever is tried in between."""
+    async with (
+        running(tmp_path, adapter="embedded:", retry_delays=(0.01,) * 50) as run,
+        Consumer() as consumer,
+    ):
+        url = consumer.fresh()
+        consumer.answers[url[url.index("/", 8) :]] = 500
+        await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
+        fresh = await view_of(run)
+        assert (fresh["state"], fresh["delivery"]["last_error"]) == ("active", None)
+        assert fresh["counts"]["waiting"] == 0
+        await run.publish("<a/>", path="/soap/topic/storms")
+        for _ in range(5):
+            await consumer.next(url)
+        entry = run.gateway.subscriptions.by_id(fresh["id"])
+        assert entry is not None
+        await run.until(lambda: run.gateway.courier.open_breakers == 1)
+        view = await view_of(run)
+        assert view["state"] == "waiting for breaker"
+        assert view["delivery"]["failures"] == 5
+        assert view["delivery"]["last_error"].startswith("answered 500 Internal Server Error")
+        assert view["delivery"]["breaker_until"] > view["delivery"]["last_error_at"]
+        assert view["counts"]["waiting"] == 1
+        assert read(await run.api("GET", f"/subscriptions/{view['id']}")) == view
+        [said] = logged(run, "delivery.failing")
+        assert (said["subscription"], said["consumer"]) == (view["id"], url.rpartition("/")[0])
+        assert said["reason"].startswith("answered 500")
+        numbers = await metrics(run)
+        assert numbers["dragoman_open_breakers"] == 1
+        assert numbers["dragoman_failing_subscriptions"] == 1
+        steps = {step["name"]: step for step in await explained(run, view["id"])}
+        assert not steps["delivery"]["holds"] and "probe" in steps["delivery"]["text"]
+        assert "5 attempts in a row failed" in steps["last error"]["text"]
+        assert not logged(run, "delivery.recovered")
+
+        del consumer.answers[url[url.index("/", 8) :]]
+        entry_outbox = run.gateway.courier.outboxes(entry)  # type: ignore[union-attr]
+        entry_outbox[0].breaker.until = 0.0
+        run.gateway.courier.resume(entry)
+        await run.until(lambda: bool(logged(run, "delivery.recovered")))
+        view = await view_of(run)
+        assert (view["state"], view["delivery"]["failures"]) == ("active", 0)
+        assert len(logged(run, "delivery.failing")) == 1
+        assert (await metrics(run))["dragoman_failing_subscriptions"] == 0
+        await run.quiet()
+
+
+async def explained(run: Running, id_: str, **asked: str) -> Any:
+    return read(await run.api("POST", f"/subscriptions/{id_}/explain", json.dumps(asked).encode()))
+
+
+async def test_many_subscriptions_to_a_dead_host_fill_no_log(tmp_path: Path) -> None:
+    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+        url = consumer.fresh()
+        consumer.answers[url[url.index("/", 8) :]] = 400
+        for _ in range(30):
+            await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
+        await run.publish("<a/>")
+        for _ in range(30):
+            await consumer.next(url)
+        await run.quiet()
+        views = read(await run.api("GET", "/subscriptions"))["subscriptions"]
+        assert {view["state"] for view in views} == {"failing"}
+        assert {view["counts"]["dead"] for view in views} == {1}
+        assert len(logged(run, "delivery.failing")) == 5
+
+
+async def test_explain_a_subscription(tmp_path: Path) -> None:
+    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+        url = consumer.fresh()
+        filter_ = topic_expression("storms/coast") + message_content("/speed > 100")
+        path = await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url, filter=filter_))
+        view = await view_of(run)
+        steps = {step["name"]: step for step in await explained(run, view["id"])}
+        assert list(steps) == [
+            *("subscription", "lease", "paused", "filter", "topics", "delivered by", "address"),
+            *("delivery", "counts"),
+        ]
+        assert steps["topics"]["text"] == "nothing was published since this gateway started"
+        for topic in ("calms", "storms/coast"):
+            await run.publish("<speed>120</speed>", path=f"/soap/topic/{topic}")
+        await consumer.next(url)
+        await run.quiet()
+        steps = {step["name"]: step for step in await explained(run, view["id"])}
+        assert steps["topics"]["holds"] and steps["topics"]["details"] == ["storms/coast"]
+        assert {step["holds"] for step in steps.values()} == {True, None}
+        assert "0 wait, 1 delivered, 0 dead" in steps["counts"]["text"]
+
+        for payload, topic, holds in (
+            ("<speed>120</speed>", "storms/coast", True),
+            ("<speed>90</speed>", "storms/coast", False),
+            ("<speed>120</speed>", "calms", False),
+        ):
+            steps = {
+                step["name"]: step
+                for step in await explained(run, view["id"], payload=payload, topic=topic)
+            }
+            assert steps["filter"]["holds"] is holds, (payload, topic)
+            assert len(steps["filter"]["details"]) >= 2
+        where = f"/subscriptions/{view['id']}/explain"
+        for wrong in ('{"payload": "<a"}', '{"payload": "<a/>", "topic": "a b"}', '{"topic": "a"}'):
+            assert (await run.api("POST", where, wrong.encode())).status in (400, 422), wrong
+        assert (await run.api("POST", "/subscriptions/0/explain", b"{}")).status == 404
+        await run.ask(SPEAKER, f'<b:PauseSubscription xmlns:b="{WSNT}"/>', path)
+        steps = {step["name"]: step for step in await explained(run, view["id"])}
+        assert not steps["paused"]["holds"]
+        assert (await view_of(run))["state"] == "paused"

@@ -25,7 +25,7 @@ from tests.gateway.soap import Running, running
 from tests.gateway.test_reliability_disk import small_disk as small_disk
 
 PLANT = Topic((Step("urn:test", "Plant"), Step(None, "Line")))
-DEADLINE = 10.0
+DEADLINE = 60.0
 
 
 def notification(number: int = 1, topic: Topic | None = PLANT, filling: int = 0) -> Notification:

@@ -32,12 +32,13 @@ from tests.gateway.envelopes import (
 )
 from tests.gateway.soap import DEADLINE, Consumer, Received, Running, running
 from tests.gateway.soap_tcp import RawPeer
+from tests.pace import unit
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 XOP = "http://www.w3.org/2004/08/xop/include"
 DIME = "application/dime"
-BUDGET = 0.25
+BUDGET = 50.0
 """Seconds of processor time that a hostile package may cost (M01, M02)."""
 
 SPEAKERS = [pytest.param(Speaker(soap), id=soap.name) for soap in Soap]
@@ -397,7 +398,7 @@ async def test_bad_packages_are_the_senders_fault(gateway: Running, case: str) -
     for _ in range(3):
         started = time.process_time()
         answer = await gateway.post(octets, type=type_)
-        spent.append(time.process_time() - started)
+        spent.append((time.process_time() - started) / unit())
         assert answer.status == 400, answer.body
         assert answer.fault.code == f"{{{S12.value}}}Sender"
         assert b"x-uuencode" not in answer.body
@@ -443,7 +444,7 @@ async def test_bad_dime_is_refused(gateway: Running, case: str) -> None:
     for _ in range(3):
         started = time.process_time()
         answer = await gateway.post(octets, type=DIME)
-        spent.append(time.process_time() - started)
+        spent.append((time.process_time() - started) / unit())
         assert answer.status == status, answer.body
         if spent[-1] < BUDGET:
             break

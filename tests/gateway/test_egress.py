@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import socket
 import ssl
-import time
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -28,6 +27,7 @@ from gateway.egress import (
 )
 from tests.gateway.certificates import server_context
 from tests.gateway.test_egress_addresses import INSIDE, url_of
+from tests.waiting import DEADLINE
 
 # Consumers. Each is a real socket; what it says is written out.
 
@@ -698,11 +698,9 @@ class TestHostileAnswers:
     @pytest.mark.parametrize("name", DRIPS)
     async def test_a_drip_ends_on_time(self, name: str) -> None:
         async with consuming(DRIPS[name]) as consumer, sending(limits=QUICK) as transport:
-            begin = time.monotonic()
-            failure = await failure_of(transport, message(consumer.url()))
-            took = time.monotonic() - begin
+            async with asyncio.timeout(DEADLINE):  # By itself a drip would take an hour.
+                failure = await failure_of(transport, message(consumer.url()))
         assert (failure.kind, failure.connecting) == (FailureKind.TIMEOUT, False)
-        assert 0.4 < took < 2
 
     async def test_a_failure_tells_the_status_it_had(self) -> None:
         wire = OK + b"Content-Length: 70000\r\n\r\n" + b"x" * 70000
@@ -744,20 +742,21 @@ class TestHostileAnswers:
 
     async def test_a_healthy_consumer_beside_hostile_ones(self) -> None:
         async with (
-            sending(limits=ClientLimits(exchange=2.0)) as transport,
+            sending(limits=ClientLimits(exchange=3600.0)) as transport,
             consuming(FLOODS["an endless body"]) as flood,
             consuming(silent) as hung,
             consuming(keeping) as healthy,
         ):
-            hostile = [
-                asyncio.ensure_future(failure_of(transport, message(url)))
-                for url in [flood.url(), hung.url()] * 8
-            ]
-            times = []
-            for _ in range(50):
-                begin = time.monotonic()
-                await transport.send(message(healthy.url()))
-                times.append(time.monotonic() - begin)
-            kinds = {failure.kind for failure in await asyncio.gather(*hostile)}
-        assert kinds == {FailureKind.ANSWER, FailureKind.TIMEOUT}
-        assert sorted(times)[-2] < 0.5
+            floods, hangs = (
+                [asyncio.ensure_future(failure_of(transport, message(url))) for _ in range(8)]
+                for url in (flood.url(), hung.url())
+            )
+            async with asyncio.timeout(DEADLINE):
+                for _ in range(50):
+                    await transport.send(message(healthy.url()))
+                assert not any(each.done() for each in hangs)
+                kinds = {failure.kind for failure in await asyncio.gather(*floods)}
+            for each in hangs:
+                each.cancel()
+            await asyncio.wait(hangs)
+        assert kinds == {FailureKind.ANSWER}

@@ -1,5 +1,7 @@
 """Which addresses are read at all, and which of them may be sent to."""
 
+import contextlib
+import socket
 from ipaddress import ip_address
 
 import pytest
@@ -291,10 +293,38 @@ class TestPolicy:
             AddressPolicy(allow=allow, own=own).check(target)
         AddressPolicy(allow=allow, own=own, deliver_to_self=True).check(target)
 
+    @pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
+    def test_who_listens_everywhere_is_every_address_of_this_machine(self, everywhere: str) -> None:
+        """As whoever names it elsewhere would reach it."""
+        policy = AddressPolicy(allow=["0.0.0.0/0", "::/0"], own=[(everywhere, 8080)])
+        own = [address for address in addresses_of_this_machine() if not address.is_loopback]
+        if not own:
+            pytest.skip("this machine has no address but loopback")
+        for address in own:
+            host = f"[{address}]" if address.version == 6 else str(address)
+            with pytest.raises(AddressRefused):
+                policy.check(parse_target(f"http://{host}:8080/soap"))
+            with pytest.raises(AddressRefused):
+                policy.check_ip(address, parse_target("http://named.example:8080/"))
+            policy.check(parse_target(f"http://{host}:8081/"))
+
     def test_our_own_port_on_another_host_is_open(self) -> None:
         policy = AddressPolicy(own=[("0.0.0.0", 8080), ("events.example", 443)])
         policy.check(parse_target("http://1.1.1.1:8080/"))
         policy.check(parse_target("https://other.example/"))
+
+
+def addresses_of_this_machine() -> list[IPAddress]:
+    """Those from which something would be sent to the documentation's networks."""
+    found = []
+    for family, elsewhere in (
+        (socket.AF_INET, "203.0.113.1"),
+        (socket.AF_INET6, "2001:db8::1"),
+    ):
+        with contextlib.suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sock:
+            sock.connect((elsewhere, 9))
+            found.append(ip_address(sock.getsockname()[0]))
+    return found
 
 
 class TestHops:

@@ -2,7 +2,6 @@
 task."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -42,6 +41,7 @@ from tests.gateway.test_egress import (
     sending,
     silent,
 )
+from tests.waiting import DEADLINE
 
 Outcome = Answer | SendFailed
 FOUND = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nRetry-After: 7\r\n\r\n<a/>"
@@ -127,10 +127,9 @@ class TestTheSameBothWays:
 
     @pytest.mark.parametrize("name", DRIPS)
     async def test_drips(self, name: str) -> None:
-        begin = time.monotonic()
-        for outcome in await both_ways(DRIPS[name], QUICK):
-            assert isinstance(outcome, tuple) and outcome[:2] == (FailureKind.TIMEOUT, False)
-        assert 0.8 < time.monotonic() - begin < 3
+        async with asyncio.timeout(DEADLINE):  # By itself a drip would take an hour.
+            for outcome in await both_ways(DRIPS[name], QUICK):
+                assert isinstance(outcome, tuple) and outcome[:2] == (FailureKind.TIMEOUT, False)
 
     async def test_an_answer_begun(self) -> None:
         sent_, posted = await both_ways(saying(b"HTTP/1.1 200 O"))
@@ -377,10 +376,8 @@ class TestDeadlines:
             mailman = Mailman(transport)
             await transport.send(message(consumer.url()))
             assert await mailman.outcome(message(consumer.url())) == Answer(202)
-            begin = time.monotonic()
             outcome = await mailman.outcome(message(consumer.url()))
             assert told(outcome) == (FailureKind.TIMEOUT, False, None)
-            assert 0.45 < time.monotonic() - begin < 1.5
 
 
 class TestAnswersThatComeAgain:

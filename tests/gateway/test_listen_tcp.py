@@ -74,7 +74,7 @@ async def test_what_listens_at_every_address_names_the_one_it_was_reached_at(
 
 def test_without_soap_tcp_nothing_is_said_of_it(tmp_path: Path) -> None:
     with RunningGateway(cwd=tmp_path) as gateway:
-        gateway.wait_for("Stop with Ctrl-C.")
+        gateway.wait_for("SOAP endpoint ")
         assert not [line for line in gateway.out if "SOAP.TCP" in line]
 
 

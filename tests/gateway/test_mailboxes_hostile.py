@@ -10,19 +10,22 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
+import gateway.mailboxes
 from filters import Reason, Refused
 from gateway import mailboxes as module
 from gateway.consumers import LONGEST_NAME, Consumers
 from gateway.egress import AddressPolicy, AddressRefused
 from gateway.peers import Peer
-from gateway.store import Store
+from gateway.store import Store, deadletters
 from gateway.store import mailboxes as rows
+from gateway.store.deadletters import ALL
 from gateway.store.mailboxes import Bounds, Kind, Mailbox
 from gateway.store.outbox import Reason as Death
 from mediation import EndpointReference, Wsa
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from tests.gateway.stored_boxes import boxes, fill, numbers
 from tests.gateway.stores import execute, on_each_store
+from tests.waiting import DEADLINE, until
 
 NEIGHBOUR = Peer("127.0.0.1", trusted=True)
 
@@ -62,11 +65,17 @@ async def test_what_was_sent_before_an_id_is_had(store: Store) -> None:
 async def test_all_dead_letters_go_back_however_many(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "AT_A_TIME", 3)
+    monkeypatch.setattr(deadletters, "LOOKED", 1)
+    monkeypatch.setattr(deadletters, "SLICE_OCTETS", 1)
     mailboxes = await boxes(store, bounds=Bounds(messages=1))
     box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, *range(8))
-    assert await mailboxes.redrive(None) == 7
+    again = 0
+    last: int | None = 0
+    while last is not None:
+        slice_ = await mailboxes.redrive(ALL, after=last, upto=2**62)
+        again, last = again + slice_.chosen.total(), slice_.last
+    assert again == 7
     assert sorted(await numbers(mailboxes, box)) == list(range(8))
 
 
@@ -80,12 +89,12 @@ async def test_a_message_wakes_one_reader(store: Store, monkeypatch: pytest.Monk
         return take(*arguments, **options)
 
     monkeypatch.setattr(rows, "take", counted)
+    monkeypatch.setattr(gateway.mailboxes, "LOOK_AGAIN", 600.0)  # Nobody looks by himself.
     mailboxes = await boxes(store)
     box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
     readers = [asyncio.create_task(mailboxes.take(box, most=1, wait=30.0)) for _ in range(40)]
-    async with asyncio.timeout(4.0):  # Before they look again by themselves.
-        while looks < 40:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    async with asyncio.timeout(DEADLINE):
+        await until(lambda: looks >= 40)
         for number in range(20):
             await fill(mailboxes, box, number)
         await mailboxes.put(box, [(None, b"<e>%d</e>" % number) for number in range(20, 40)])

@@ -13,6 +13,7 @@ from tests.gateway.boxes import Box, call
 from tests.gateway.envelopes import S11, WSNT, Speaker
 from tests.gateway.processes import GatewayProcess, Publisher, gateway_process
 from tests.gateway.programs import run
+from tests.gateway.test_reliability_kill import more_acknowledged
 
 ONLY = {"DRAGOMAN_MAILBOXES_ONLY": "true"}
 SOON = ",".join(["0.3"] * 200)
@@ -101,7 +102,7 @@ def test_it_wants_no_broker(tmp_path: Path) -> None:
     refused = run("serve", "--mailboxes-only", "--adapter", adapter, cwd=tmp_path)
     assert refused.returncode == 1
     assert refused.stderr == (
-        "dragoman: mailboxes_only: nothing is published then; leave the adapter out\n"
+        "dragoman: --adapter: nothing is published where mailboxes_only is set; leave it out\n"
     )
 
 
@@ -144,10 +145,7 @@ async def test_what_it_answered_202_to_is_there(tmp_path: Path) -> None:
         for round_ in range(3):
             async with publishing_into(service, box, round_) as some:
                 senders += some
-                before = sum(len(one.acknowledged) for one in some)
-                async with asyncio.timeout(30):
-                    while sum(len(one.acknowledged) for one in some) < before + 40:  # noqa: ASYNC110
-                        await asyncio.sleep(0.01)
+                await more_acknowledged(some, 40)
                 await service.kill()
             await service.start()
         got += await drained(box)

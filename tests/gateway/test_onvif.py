@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ SECURITY = (
     "<w:Username>admin</w:Username></w:UsernameToken></w:Security>"
 )
 LONG = "PT60S"
-AT_ONCE = 5.0
+AT_ONCE = 30.0
 """Seconds: far less than `LONG`, far more than a busy machine needs."""
 
 
@@ -204,11 +205,9 @@ async def test_life(gateway: Running) -> None:
 
     pull = asyncio.create_task(puller.pull(LONG))
     await gateway.until(lambda: waits(gateway))
-    start = time.monotonic()
     await publish(gateway, fresh_topic(), "elsewhere")
     await publish(gateway, topic, 1)
-    answer = await pull
-    assert time.monotonic() - start < AT_ONCE
+    answer = await asyncio.wait_for(pull, AT_ONCE)
     assert pulled(answer) == ["1"]
     assert answer.message.wsa("Action") == f"{PULLS}/PullMessagesResponse"
     [told] = answer.message.body[0].iter(f"{{{WSNT}}}Topic")
@@ -249,7 +248,7 @@ async def test_nothing_comes_only_when_the_time_is_over(gateway: Running) -> Non
     start = time.monotonic()
     answer = await puller.pull("PT0.3S")
     assert pulled(answer) == []
-    assert 0.3 <= time.monotonic() - start < AT_ONCE
+    assert time.monotonic() - start >= 0.3
     assert time_of(answer, "TerminationTime") > time_of(answer, "CurrentTime")
 
 
@@ -300,10 +299,8 @@ async def test_a_gateway_that_stops_sends_its_readers_away(tmp_path: Path) -> No
         puller = await Puller.create(run)
         pull = asyncio.create_task(puller.pull(LONG))
         await run.until(lambda: waits(run))
-        start = time.monotonic()
         run.stop.set()
-        assert pulled(await pull) == []
-        assert time.monotonic() - start < AT_ONCE
+        assert pulled(await asyncio.wait_for(pull, AT_ONCE)) == []
 
 
 async def test_changes_only(gateway: Running) -> None:
@@ -481,11 +478,11 @@ async def test_openhab(gateway: Running) -> None:
 
 @contextlib.asynccontextmanager
 async def camera(gateway: Running) -> AsyncIterator[ONVIFCamera]:
-    """The gateway as Home Assistant's client library sees a camera: of the services that it looks
-    for there, this is the one of events."""
+    """The gateway as Home Assistant's client library sees a camera, of which it knows no more than
+    host and port."""
     one = ONVIFCamera("127.0.0.1", gateway.port, "admin", "secret", no_cache=True)
-    one.xaddrs = {TEV: f"{gateway.url}/soap"}
     try:
+        await one.update_xaddrs()
         yield one
     finally:
         await one.close()
@@ -497,6 +494,38 @@ def seen_by_client(response: Any) -> list[tuple[str, str]]:
         (one.Topic._value_1.rstrip("/."), one.Message._value_1.Data.SimpleItem[0].Value)
         for one in response.NotificationMessage
     ]
+
+
+async def test_home_assistant_finds_the_services(gateway: Running) -> None:
+    async with camera(gateway) as one, asyncio.timeout(2 * DEADLINE):
+        device = f"{gateway.url}/onvif/device_service"
+        assert one.xaddrs == {names.ONVIF_DEVICE: device, TEV: f"{gateway.url}/soap"}
+        capabilities = await one.get_capabilities()
+        assert capabilities["Events"]["XAddr"] == f"{gateway.url}/soap"
+        assert capabilities["Events"]["WSPullPointSupport"] is True
+        assert capabilities["Device"]["XAddr"] == device
+        assert capabilities["Media"] is None
+        service = await one.create_devicemgmt_service()
+        told = await service.GetDeviceInformation()
+        assert (told.Manufacturer, told.Model) == ("Dragoman", "Dragoman")
+        assert told.FirmwareVersion == version("dragoman") and told.SerialNumber
+        assert (await service.GetDeviceInformation()).SerialNumber == told.SerialNumber
+        clock = (await service.GetSystemDateAndTime()).UTCDateTime
+        said = datetime(
+            clock.Date.Year, clock.Date.Month, clock.Date.Day,
+            clock.Time.Hour, clock.Time.Minute, clock.Time.Second, tzinfo=UTC,
+        )  # fmt: skip
+        assert abs(datetime.now(UTC) - said) < timedelta(minutes=1)
+        assert (await service.GetServiceCapabilities()).Security.UsernameToken is False
+        detailed = await service.GetServices({"IncludeCapability": True})
+        assert [one.Namespace for one in detailed] == [names.ONVIF_DEVICE, TEV]
+        assert all(one.Capabilities is not None for one in detailed)
+        with pytest.raises(Fault, match="Not Implemented") as refused:
+            await service.GetNetworkInterfaces()
+        # Home Assistant looks for these words, and goes on.
+        assert "not implemented" in refused.value.message
+        with pytest.raises(Fault):
+            await service.GetCapabilities({"Category": "Media"})
 
 
 async def test_home_assistant_pulls(gateway: Running) -> None:

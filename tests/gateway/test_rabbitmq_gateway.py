@@ -38,7 +38,7 @@ async def test_the_programs_of_the_guide(broker: RabbitMQ, tmp_path: Path) -> No
     assert broker.url in publish and broker.url in hear
     environment = {"DRAGOMAN_ADAPTER": broker.url}
     said = await talk_to_native_programs(publish, hear, environment, tmp_path / "data")
-    assert re.fullmatch(r"storms <storm .*><n>2</n></storm>\n", said)
+    assert said == "storms <storm><n>2</n></storm>\n"
 
 
 async def test_destinations_that_exist(
@@ -103,4 +103,4 @@ async def test_broker_and_gateway_die_in_traffic(broker: RabbitMQ, tmp_path: Pat
 
 async def test_the_library_is_missing(tmp_path: Path) -> None:
     said = await start_without("pika", "amqp://host/", tmp_path)
-    assert "pip install 'dragoman[rabbitmq]'" in said
+    assert "-m pip install 'pika" in said

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import random
 import time
 from collections import Counter
@@ -13,9 +14,12 @@ import pytest
 from mediation.names import WSE_2004_08 as WSE
 from tests.gateway.consumers import OneConsumer, consumers
 from tests.gateway.processes import Publisher, gateway_process, publishing
+from tests.waiting import until
 
 CONSUMERS = 20
 RATE = 200.0
+MOST = 100
+"""Messages between two crashes."""
 REPEATS = 32
 """Deliveries that one crash may repeat to one consumer."""
 
@@ -48,10 +52,20 @@ def judge(
         assert max(repeats.values(), default=0) <= REPEATS
 
 
+async def more_acknowledged(publishers: Sequence[Publisher], number: int) -> None:
+    """Wait until so many more messages are acknowledged."""
+
+    def total() -> int:
+        return sum(len(one.acknowledged) for one in publishers)
+
+    before = total()
+    await until(lambda: total() >= before + number)
+
+
 async def crash_often(
     data: Path, cycles: int, seed: int, environment: Mapping[str, str] | None = None
-) -> int:
-    """Kill a gateway in traffic *cycles* times; how many messages it acknowledged."""
+) -> None:
+    """Kill a gateway in traffic *cycles* times, each after some more messages."""
     choose = random.Random(seed)
     clock = asyncio.get_running_loop().time
     crashes = []
@@ -61,14 +75,13 @@ async def crash_often(
             await gateway.subscribe(consumer.url)
         async with publishing(gateway, RATE) as publishers:
             for _ in range(cycles):
-                await asyncio.sleep(choose.uniform(0.05, 1.0))
+                await more_acknowledged(publishers, choose.randrange(1, MOST))
                 await gateway.kill()
                 crashes.append(clock())
                 await gateway.start()
-            await asyncio.sleep(0.5)
+            await more_acknowledged(publishers, MOST)
         await gateway.at_rest()
         judge(publishers, those, crashes)
-        return sum(len(one.acknowledged) for one in publishers)
 
 
 async def test_clocks() -> None:
@@ -76,13 +89,13 @@ async def test_clocks() -> None:
     assert abs(asyncio.get_running_loop().time() - time.monotonic()) < 1
 
 
-async def test_kill_20_times(tmp_path: Path) -> None:
-    assert await crash_often(tmp_path / "data", 20, seed=1) > 20 * 50
+async def test_kill_6_times(tmp_path: Path) -> None:
+    await crash_often(tmp_path / "data", 6, seed=1)
 
 
 @pytest.mark.release
 async def test_kill_1000_times(tmp_path: Path) -> None:
-    assert await crash_often(tmp_path / "data", 1000, seed=2) > 100_000
+    await crash_often(tmp_path / "data", 1000, seed=2)
 
 
 async def test_subscriptions_under_kill(tmp_path: Path) -> None:
@@ -115,7 +128,11 @@ async def test_subscriptions_under_kill(tmp_path: Path) -> None:
             if what == "renew":
                 alive[manager] = url
 
-        for cycle in range(10):
+        # As long as it takes until there is something to judge: what is killed is not answered.
+        for cycle in itertools.count():
+            if cycle >= 5 and len(alive) > 20 and len(ended) > 10:
+                break
+            assert cycle < 100, (len(alive), len(ended))
             operations = [asyncio.create_task(operate(20 * cycle + n)) for n in range(20)]
             done = choose.randrange(5, 20)
             while sum(task.done() for task in operations) < done:
@@ -131,5 +148,3 @@ async def test_subscriptions_under_kill(tmp_path: Path) -> None:
             assert (await gateway.ask(status, manager)).status == 200, "answered and gone"
         for manager in ended:
             assert (await gateway.ask(status, manager)).status != 200, "ended and alive"
-        assert len(alive) > 20
-        assert len(ended) > 10

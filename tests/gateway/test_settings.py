@@ -18,7 +18,7 @@ from gateway.settings import Settings, SettingsError, read_settings
 from tests.conftest import ROOT
 from tests.gateway.processes import gateway_process
 
-DEADLINE = 30.0
+DEADLINE = 90.0
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +53,10 @@ def test_defaults() -> None:
 
 DOCUMENTATION = (ROOT / "docs" / "settings.md").read_text()
 IN_WORDS = {
-    "adapter_settings", "archive", "consumers", "destinations", "egress_allow", "egress_ca",
+    "adapter_settings", "admin_host", "admin_port", "archive", "consumers", "destinations", "egress_agreed", "egress_allow", "egress_ca",
     "egress_certificate", "egress_key", "egress_proxy", "hosts", "public_url", "retry_delays",
-    "soap_tcp_host", "soap_tcp_port", "soap_tcps_port", "store", "tls_certificate",
+    "mailbox_overflow", "soap_tcp_host", "soap_tcp_port", "soap_tcps_port", "store",
+    "store_reserve", "tls_certificate",
     "tls_client_ca", "tls_key", "tls_names", "trusted", "trusted_proxies",
 }  # fmt: skip
 """Their defaults are told in words: nothing, or what follows from something else."""
@@ -258,7 +259,7 @@ COMMAND = [sys.executable, "-m", "gateway", "serve"]
         (["--port", "0"], {"DRAGOMAN_TRUSTED": "x"}, "trusted"),
         (["--port", "0"], {"DRAGOMAN_ADAPTER_SETTINGS": "x"}, "adapter_settings"),
         (["--port", "0", "--adapter", "kafka://user:hunter2@x"], {}, "kafka"),
-        (["--port", "0", "--public-url", "x"], {}, "public_url"),
+        (["--port", "0", "--public-url", "x"], {}, "--public-url"),
         (["--port", "x"], {}, "port"),
         (["--port", "0", "--host", "203.0.113.1"], {}, "203.0.113.1"),
     ],

@@ -286,7 +286,10 @@ async def test_what_is_not_offered(gateway: Running, speaker: Speaker) -> None:
     unknown = [
         '<e:Subscribe xmlns:e="http://www.w3.org/2011/03/ws-evt"/>',
         '<e:Subscribe xmlns:e="http://schemas.xmlsoap.org/ws/2004/01/eventing"/>',
-        '<b:RegisterPublisher xmlns:b="http://docs.oasis-open.org/wsn/br-2"/>',
+        '<b:DestroyRegistration xmlns:b="http://docs.oasis-open.org/wsn/br-2"/>',
+        '<t:Get xmlns:t="http://schemas.xmlsoap.org/ws/2004/09/transfer"/>',
+        '<d:Probe xmlns:d="http://docs.oasis-open.org/ws-dd/ns/discovery/2009/01"/>',
+        '<trt:GetProfiles xmlns:trt="http://www.onvif.org/ver10/media/wsdl"/>',
         f'<n:SubscribeResponse xmlns:n="{WSNT}"/>',
         f'<e:SubscriptionEnd xmlns:e="{WSE}"/>',
         f'<r:QueryResourceProperties xmlns:r="{RP}"/>',
@@ -375,7 +378,7 @@ async def test_anonymous_replies(gateway: Running) -> None:
                 )
                 assert answer.status == 200
                 assert answer.message.wsa("To", wsa) == wsa.anonymous
-                path = answer.message.root.findtext(f".//{{{WSE}}}Identifier")
+                path = answer.message.root.findtext(".//{*}Identifier")
                 headers = f'<e:Identifier xmlns:e="{WSE}">{path}</e:Identifier>'
                 end = f'<e:Unsubscribe xmlns:e="{WSE}"/>'
                 assert (await gateway.ask(speaker, end, headers=headers)).status == 200

@@ -5,13 +5,17 @@ import itertools
 import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import pytest_asyncio
 from lxml import etree
 
-from mediation import Wsa
+from filters import parse_clark
+from gateway.egress import read_origin
+from mediation import Notification, Wsa
 from tests.gateway.envelopes import (
     BW,
     CONCRETE,
@@ -414,10 +418,10 @@ def corpus(shared: Path, each: int) -> Mapping[str, list[str]]:
 
 
 async def test_real_messages_go_both_ways(
-    gateway: Running, consumer: Consumer, shared: Path
+    gateway: Running, consumer: Consumer, material: Path
 ) -> None:
-    documents = corpus(shared, 12)
-    assert len(documents) == 9
+    documents = corpus(material, 12)
+    assert len(documents) >= 3
     for family, texts in documents.items():
         urls = {}
         for kind, speaker in (("wse", Speaker(S11)), ("wrapped", Speaker()), ("raw", Speaker(S11))):
@@ -455,6 +459,28 @@ async def test_hops_are_counted(gateway: Running, consumer: Consumer) -> None:
         more = {} if sent is None else {"dragoman_hops": sent}
         assert (await gateway.post(octets, "/soap/topic/hops", **more)).status == 202
         assert (await consumer.next(url)).headers["dragoman-hops"] == received
+
+
+async def test_hops_and_origins_that_a_native_program_wrote(
+    gateway: Running, consumer: Consumer
+) -> None:
+    """Bad ones count as none, too many as the most there are."""
+    speaker, url = Speaker(), consumer.fresh()
+    filter_ = wse_filter("native", SIMPLE)
+    await gateway.subscribe(speaker, speaker.wse_subscribe(url, filter=filter_))
+    topic, now = parse_clark("native"), datetime.now(UTC)
+    bad = ("x", "", "1e9", "-3", "+1", " 1", "\u0663", "7.0")
+    sent = [(text, "1") for text in bad] + [("7", "8"), ("8", "9"), ("9" * 5000, "9")]
+    for hops, expected in sent:
+        own = {"dragoman_hops": hops, "dragoman_origin": f"{hops}\r\nX: y"}
+        id_ = f"urn:uuid:{uuid4()}"
+        await gateway.gateway.adapter.publish(
+            [Notification(id_, "urn:native", b"<a/>", now, topic, properties=own)]
+        )
+        received = await consumer.next(url)
+        assert received.headers["dragoman-hops"] == expected, hops
+        assert "x" not in received.headers
+        assert read_origin(received.headers["dragoman-origin"])
 
 
 async def test_a_large_notify_keeps_its_order(gateway: Running, consumer: Consumer) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from lxml import etree
 
 from tests.gateway.envelopes import (
     IBM,
@@ -67,7 +68,13 @@ async def messenger_publish(run: Running, payload: str, topic: str | None) -> No
             f'<wsnt:Topic xmlns:wsnt="{IBM}" xmlns:widget="http://widgets.com" '
             f'Dialect="{IBM_SIMPLE}">widget:{topic}</wsnt:Topic>'
         )
-    await run.publish(payload, headers=header, speaker=MESSENGER, action=WSE_PUBLISH)
+    answer = await run.ask(MESSENGER, payload, headers=header, action=WSE_PUBLISH)
+    assert answer.status == 200, answer.body
+    [response] = answer.message.body
+    event = etree.QName(etree.fromstring(payload)).localname
+    assert response.tag == f"{{{WSE}}}{event}Response"
+    assert answer.message.wsa("Action") == f"{WSE}/{event}Response"
+    assert response.get("trackId")
 
 
 @pytest.mark.parametrize("topic", ["WseRoundTripTestTopic", "/WsntRoundTripTestTopic"])
@@ -87,8 +94,10 @@ async def test_messenger_round_trip(gateway: Running, consumer: Consumer, topic:
     for received in (first, second):
         message: Message = received.message
         assert message.soap is S11 and message.wsa("Action") == WSE_PUBLISH
-        assert received.topic is not None
-        assert (received.topic.text or "").rpartition(":")[2] == topic
+        header = message.header("Topic", IBM)
+        assert header is not None
+        assert (header.text, header.get("Dialect")) == (f"widget:{topic}", IBM_SIMPLE)
+        assert header.nsmap["widget"] == "http://widgets.com"
     headers = f'<e:Identifier xmlns:e="{WSE}">{identifier.text}</e:Identifier>'
     octets = MESSENGER.envelope(
         f'<e:Unsubscribe xmlns:e="{WSE}"/>', action=f"{WSE}/Unsubscribe", headers=headers

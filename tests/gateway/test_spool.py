@@ -15,8 +15,8 @@ from gateway.spool import Spool
 from gateway.store import Store, StoreUnavailable, spool
 from gateway.store.spool import SpoolSize
 from mediation import Notification
-from tests.gateway.consumers import until
 from tests.gateway.stores import execute, on_each_store, outage
+from tests.waiting import until
 
 MOST = 10**6
 
@@ -97,12 +97,12 @@ async def opened(url: str) -> AsyncIterator[Store]:
 
 async def left(one: Spool, messages: int, refused: int = 0) -> None:
     """Wait until so many are left."""
-    async with asyncio.timeout(10):
-        while True:
-            size = await one.size()
-            if (size.messages, size.refused) == (messages, refused):
-                return
-            await asyncio.sleep(0.02)
+
+    async def so_many() -> bool:
+        size = await one.size()
+        return (size.messages, size.refused) == (messages, refused)
+
+    await until(so_many)
 
 
 async def emptied(one: Spool) -> None:

@@ -16,6 +16,7 @@ from tests.brokers import RabbitMQ, needs_rabbitmq, rabbitmq, wire_to
 from tests.gateway.consumers import consumers
 from tests.gateway.processes import SPEAKER, GatewayProcess, Publisher, event, gateway_process
 from tests.gateway.traffic import SECONDS, judge, refused, subscribed
+from tests.waiting import until
 
 ROOM = 60
 
@@ -55,12 +56,14 @@ async def ready(gateway: GatewayProcess) -> dict[str, Any]:
 
 async def shows(gateway: GatewayProcess, **values: float) -> dict[str, float]:
     """Wait until the metrics show *values*."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            metrics = await gateway.metrics()
-            if values.items() <= metrics.items():
-                return metrics
-            await asyncio.sleep(0.05)
+    metrics: dict[str, float] = {}
+
+    async def shown() -> bool:
+        metrics.update(await gateway.metrics())
+        return values.items() <= metrics.items()
+
+    await until(shown, SECONDS)
+    return metrics
 
 
 async def drained(gateway: GatewayProcess) -> None:
@@ -122,6 +125,11 @@ async def test_rabbitmq_is_away(broker: RabbitMQ, tmp_path: Path) -> None:
             await drained(gateway)
             assert judge(publishers, [consumer]) == 0
             await shows(gateway, adapter_up=1)
+            state = await ready(gateway)
+            assert state["connected"] and state["last_error"]
+            assert state["last_error_at"] <= state["since"]
+            verdict, text = await asyncio.to_thread(broker_finding, gateway)
+            assert verdict is Verdict.OK and state["last_error_at"] in text
             for one in publishers:
                 one.close()
 

@@ -42,7 +42,7 @@ async def test_the_programs_of_the_guide(broker: ActiveMQ, tmp_path: Path) -> No
     assert str(broker.port) in publish and str(broker.port) in hear and PASSWORD in hear
     environment = {"DRAGOMAN_ADAPTER": broker.url}
     said = await talk_to_native_programs(publish, hear, environment, tmp_path / "data")
-    assert re.match(r"storms <storm .*><n>2</n></storm>\n", said)
+    assert said.startswith("storms <storm><n>2</n></storm>\n")
 
 
 async def test_destinations_that_exist(
@@ -139,4 +139,4 @@ async def test_broker_and_gateway_die_in_traffic(broker: ActiveMQ, tmp_path: Pat
 
 async def test_the_library_is_missing(tmp_path: Path) -> None:
     said = await start_without("stomp", "stomp://host", tmp_path)
-    assert "pip install 'dragoman[stomp]'" in said
+    assert re.search("-m pip install 'stomp[.-]py", said), said  # As the build backend spells it.

@@ -1,6 +1,5 @@
 """Two gateways with one PostgreSQL and one ActiveMQ, whose one queue one of them holds."""
 
-import asyncio
 import json
 import uuid
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from tests.gateway.processes import GatewayProcess, gateway_process, publishing
 from tests.gateway.stores import check_store
 from tests.gateway.traffic import SECONDS, judge
 from tests.postgresql import PostgreSQL, needs_postgresql, postgresql_cluster
+from tests.waiting import until
 
 needs_activemq()
 needs_postgresql(allow_module_level=True)
@@ -32,13 +32,17 @@ def cluster() -> Iterator[PostgreSQL]:
 
 async def holder(*those: GatewayProcess) -> GatewayProcess:
     """The one that holds the partition, once one does."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            for one in those:
-                state = json.loads((await one.request("GET", "/readyz")).body)
-                if "0" in {str(partition) for partition in state["partitions"]}:
-                    return one
-            await asyncio.sleep(0.1)
+    found: list[GatewayProcess] = []
+
+    async def one_holds_it() -> bool:
+        for one in those:
+            state = json.loads((await one.request("GET", "/readyz")).body)
+            if "0" in {str(partition) for partition in state["partitions"]}:
+                found.append(one)
+        return bool(found)
+
+    await until(one_holds_it, SECONDS)
+    return found[0]
 
 
 async def test_the_holder_dies_in_traffic(

@@ -18,6 +18,7 @@ from tests.gateway.consumers import until
 from tests.gateway.engine import notification
 from tests.gateway.stores import check_store, execute, outage
 from tests.gateway.test_store import death, one_row
+from tests.waiting import DEADLINE
 
 ONE = Totals(matched=1, delivered=1)
 
@@ -138,20 +139,21 @@ async def test_a_transaction_that_hangs_is_ended(
     """A replica that is frozen within a transaction lets go of its rows."""
     frozen, other = stores
     await frozen.submit(count)
-    leave = asyncio.Event()
+    begun, leave = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def hang(connection: Connection) -> None:
         connection.execute(text("SET idle_in_transaction_session_timeout = 300"))
         count(connection)
+        loop.call_soon_threadsafe(begun.set)
         if not leave.is_set():
-            asyncio.run_coroutine_threadsafe(leave.wait(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(leave.wait(), loop).result(DEADLINE)
 
     hanging = frozen.submit(hang)
-    await asyncio.sleep(0.1)
-    await asyncio.wait_for(other.submit(count), 5)
+    await begun.wait()
+    await asyncio.wait_for(other.submit(count), DEADLINE)
     leave.set()
-    await asyncio.wait_for(hanging, 5)
+    await asyncio.wait_for(hanging, DEADLINE)
     assert await counted(other) == 3
 
 

@@ -13,6 +13,7 @@ from gateway.store import Store, Totals, replicas, totals
 from gateway.store.migrations import upgrade
 from gateway.store.replicas import Added, Changes, Fenced, Lease
 from tests.gateway.stores import execute, on_each_store
+from tests.waiting import DEADLINE, until
 
 T = TypeVar("T")
 LEASE = 0.5
@@ -36,6 +37,15 @@ async def take(store: Store, replica: str, partition: int = 0) -> Lease | None:
 
 async def renew(store: Store, replica: str, *leases: Lease) -> replicas.Standing:
     return await store.submit(lambda c: replicas.renew(c, replica, leases, lease=LEASE))
+
+
+async def ended(other: Store, partition: int) -> None:
+    """Wait until the lease of *partition* is over, as *other* sees it."""
+
+    async def is_free() -> bool:
+        return (await renew(other, "b")).holders[partition] is None
+
+    await until(is_free)
 
 
 async def check(store: Store, replica: str, lease: Lease) -> None:
@@ -70,14 +80,14 @@ async def test_a_lease_ends(stores: tuple[Store, Store]) -> None:
     a, b = stores
     first = await take(a, "a")
     assert first is not None
-    await asyncio.sleep(LEASE + 0.1)
+    await ended(b, 0)
     with pytest.raises(Fenced):
         await check(a, "a", first)
     standing = await renew(b, "b")
     assert standing.alive == ("b",) and standing.holders[0] is None
     assert (await renew(a, "a", first)).kept == {0}
     await check(a, "a", first)
-    await asyncio.sleep(LEASE + 0.1)
+    await ended(b, 0)
     assert await take(b, "b") == Lease(0, 2)
     assert (await renew(a, "a", first)).kept == frozenset()
 
@@ -97,11 +107,11 @@ async def test_nobody_takes_it_within_a_transaction(postgresql_url: str) -> None
 
         def work(connection: object) -> None:
             replicas.check(connection, "a", lease)  # type: ignore[arg-type]
-            asyncio.run_coroutine_threadsafe(leave.wait(), loop).result(10)
+            asyncio.run_coroutine_threadsafe(leave.wait(), loop).result(DEADLINE)
 
         working = a.submit(work)
-        await asyncio.sleep(LEASE + 0.2)
-        assert await asyncio.wait_for(take(b, "b"), 1) is None
+        await ended(b, 0)
+        assert await asyncio.wait_for(take(b, "b"), DEADLINE / 2) is None
         leave.set()
         await working
         assert await take(b, "b") == Lease(0, 2)

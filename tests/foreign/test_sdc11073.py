@@ -1,0 +1,129 @@
+"""sdc11073 (IEEE 11073 SDC over DPWS 1.1): its own subscriptions, which validate what they send."""
+
+import asyncio
+import logging
+import warnings
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from lxml import etree
+
+from tests.gateway.envelopes import WSE
+from tests.gateway.soap import Consumer, Running
+
+pytest.importorskip("sdc11073", reason="needs sdc11073 (pip install -e '.[dev]')")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Of its own deprecated modules.
+    from sdc11073.consumer.subscription import ConsumerSubscription
+    from sdc11073.definitions_sdc import SdcV1Definitions
+    from sdc11073.pysoap.msgfactory import MessageFactory
+    from sdc11073.pysoap.msgreader import MessageReader
+    from sdc11073.pysoap.soapclient import SoapClient
+    from sdc11073.xml_types.addressing_types import EndpointReferenceType
+    from sdc11073.xml_types.eventing_types import FilterType
+    from sdc11073.xml_types.mex_types import HostedServiceType
+
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    # Threads and parsers of theirs, not ours.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+LOGGER: Any = logging.getLogger("sdc")
+ACTION = "http://example.org/device/Alarm"
+OTHER = "http://example.org/device/Metric"
+EVENT = '<d:Alarm xmlns:d="http://example.org/device">on</d:Alarm>'
+
+
+@pytest.fixture
+def clients() -> Iterator[list[Any]]:
+    """The connections that a test opened."""
+    opened: list[Any] = []
+    yield opened
+    for client in opened:
+        client.close()
+
+
+def subscription(
+    run: Running, notify_to: str, end_to: str, clients: list[Any], **parameters: Any
+) -> Any:
+    """One of its subscriptions, its messages made and read with its default settings."""
+    reader = MessageReader(SdcV1Definitions, None, LOGGER)
+
+    def client(address: str) -> Any:
+        netloc = urlsplit(address).netloc
+        one = SoapClient(netloc, 10.0, LOGGER, None, SdcV1Definitions, reader)
+        one.connect()
+        clients.append(one)
+        return one
+
+    reference = EndpointReferenceType()
+    reference.Address = f"{run.url}/soap"
+    hosted = HostedServiceType()
+    hosted.EndpointReference = [reference]
+    wanted = FilterType()
+    wanted.text = ACTION
+    wanted.Dialect = "http://docs.oasis-open.org/ws-dd/ns/dpws/2009/01/Action"
+    one = ConsumerSubscription(
+        MessageFactory(SdcV1Definitions, None, LOGGER),
+        SdcV1Definitions.data_model,
+        client,
+        hosted,
+        wanted,
+        notify_to,
+        end_to,
+        "",
+    )
+    for name, value in parameters.items():
+        setattr(one, name, value)
+    return one
+
+
+async def test_a_subscription_lives_and_ends(
+    gateway: Running, consumer: Consumer, clients: list[Any]
+) -> None:
+    """It validates what it sends with the schema of WS-Eventing, in which ``wse:Identifier`` has
+    no attribute: a reference parameter of that name could never be echoed."""
+    url, end = consumer.fresh(), consumer.fresh()
+    one = subscription(gateway, url, end, clients)
+    await asyncio.to_thread(one.subscribe, 600)
+    assert one.is_subscribed and one.granted_expires == 600
+    assert one.subscribe_response.SubscriptionManager.ReferenceParameters
+    await gateway.publish(EVENT, action=OTHER)
+    await gateway.publish(EVENT, action=ACTION)
+    assert (await consumer.next(url)).message.wsa("Action") == ACTION
+    assert consumer.waiting(url) == 0
+    assert await asyncio.to_thread(one.renew, 1200) == 1200
+    assert 1190 <= await asyncio.to_thread(one.get_status) <= 1200
+    await asyncio.to_thread(one.unsubscribe)
+    assert not one.is_subscribed
+    await gateway.publish(EVENT, action=ACTION)
+    await gateway.quiet()
+    assert consumer.waiting(url) == 0
+
+
+async def test_its_end_names_it_by_what_it_gave(
+    gateway: Running, consumer: Consumer, clients: list[Any]
+) -> None:
+    keys = [etree.Element("{http.local.com}MyClIdentifier") for _ in range(2)]
+    for key in keys:
+        key.text = "urn:uuid:mine"
+    url, end = consumer.fresh(), consumer.fresh()
+    one = subscription(
+        gateway, url, end, clients, notify_to_identifier=keys[0], end_to_identifier=keys[1]
+    )
+    await asyncio.to_thread(one.subscribe, 600)
+    await gateway.publish(EVENT, action=ACTION)
+    for address in (url, end):
+        if address == end:
+            [entry] = gateway.gateway.subscriptions.entries
+            answer = await gateway.api("DELETE", f"/subscriptions/{entry.subscription.id}")
+            assert answer.status == 204
+        message = (await consumer.next(address)).message
+        echoed = message.header("MyClIdentifier", "http.local.com")
+        assert echoed is not None and echoed.text == "urn:uuid:mine"
+    assert message.wsa("Action") == f"{WSE}/SubscriptionEnd"
+    assert await asyncio.to_thread(one.get_status) == 0

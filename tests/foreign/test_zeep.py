@@ -1,0 +1,188 @@
+"""zeep: typed clients, made of nothing but the descriptions that the gateway gives of itself."""
+
+import asyncio
+import re
+import sys
+from asyncio.subprocess import PIPE
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+from zeep import Client
+from zeep.exceptions import Fault
+
+from mediation import Soap
+from tests.conftest import ROOT
+from tests.gateway.envelopes import CONCRETE, WSE, WSNT
+from tests.gateway.soap import DEADLINE, Consumer, Running
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+EVENT = '<w:storm xmlns:w="urn:weather"><w:speed>120</w:speed></w:storm>'
+WSA04 = "http://schemas.xmlsoap.org/ws/2004/08/addressing"
+SOAPS = pytest.mark.parametrize("soap", ["Soap11", "Soap12"])
+
+
+class Typed:
+    """A client of one service, whose calls run beside the event loop."""
+
+    def __init__(self, run: Running, client: Any, service: str, soap: str) -> None:
+        self._run, self._client, self._service, self._soap = run, client, service, soap
+
+    @classmethod
+    async def of(cls, run: Running, query: str, service: str, soap: str) -> "Typed":
+        client = await asyncio.to_thread(Client, f"{run.url}/soap?{query}")
+        return cls(run, client, service, soap)
+
+    async def ask(
+        self, port: str, operation: str, at: str = "", headers: Any = None, **arguments: Any
+    ) -> Any:
+        """*at*: the address that a reference named."""
+        service = self._client.bind(self._service, port + self._soap)
+        if at:
+            binding = f"{{urn:dragoman:wsdl:1}}{port}{self._soap}"
+            service = self._client.create_service(binding, at)
+        if headers is not None:
+            arguments["_soapheaders"] = headers
+        return await asyncio.to_thread(lambda: service[operation](**arguments))
+
+
+@SOAPS
+@pytest.mark.parametrize("query", ["wsdl", "wsdl=wsn"])
+async def test_ws_notification(gateway: Running, consumer: Consumer, soap: str, query: str) -> None:
+    wsn = await Typed.of(gateway, query, "WSNotification", soap)
+    url, topic = consumer.fresh(), f"storms{soap}{len(query)}"
+    expression = etree.fromstring(
+        f'<n:TopicExpression xmlns:n="{WSNT}" Dialect="{CONCRETE}">{topic}</n:TopicExpression>'
+    )
+    subscribed = await wsn.ask(
+        "NotificationProducer",
+        "Subscribe",
+        ConsumerReference={"Address": url},
+        Filter={"_value_1": [expression]},
+        InitialTerminationTime="PT1H",
+    )
+    left = subscribed.TerminationTime - subscribed.CurrentTime
+    assert left == timedelta(hours=1)
+    manager = subscribed.SubscriptionReference.Address._value_1
+    assert manager.startswith(f"{gateway.url}/subscriptions/")
+
+    message = etree.fromstring(EVENT)
+    # zeep writes no text into an element that may hold others, so it can name no topic.
+    sent = [{"Message": {"_value_1": message}}]
+    await wsn.ask("NotificationConsumer", "Notify", NotificationMessage=sent)
+    await gateway.publish(EVENT, path=f"/soap/topic/{topic}")
+    received = (await consumer.next(url)).message
+    assert received.soap is (Soap.V1_1 if soap == "Soap11" else Soap.V1_2)
+    assert b"<w:speed>120</w:speed>" in received.octets
+
+    renewed = await wsn.ask("PausableSubscriptionManager", "Renew", manager, TerminationTime="PT2H")
+    assert renewed.TerminationTime - renewed.CurrentTime == timedelta(hours=2)
+    status = await wsn.ask(
+        "ResourceLifetime",
+        "SetTerminationTime",
+        manager,
+        RequestedTerminationTime=datetime.now(UTC) + timedelta(hours=3),
+    )
+    assert status.NewTerminationTime > renewed.TerminationTime
+    await wsn.ask("PausableSubscriptionManager", "PauseSubscription", manager)
+    await wsn.ask("PausableSubscriptionManager", "ResumeSubscription", manager)
+    await wsn.ask("PausableSubscriptionManager", "Unsubscribe", manager)
+    with pytest.raises(Fault) as fault:
+        await wsn.ask("PausableSubscriptionManager", "Unsubscribe", manager)
+    assert b"ResourceUnknownFault" in etree.tostring(fault.value.detail)
+
+
+@SOAPS
+async def test_pull_points(gateway: Running, soap: str) -> None:
+    wsn = await Typed.of(gateway, "wsdl=wsn", "WSNotification", soap)
+    made = await wsn.ask("CreatePullPoint", "CreatePullPoint")
+    box = made.PullPoint.Address._value_1
+    await wsn.ask(
+        "NotificationProducer",
+        "Subscribe",
+        ConsumerReference={"Address": box},
+        InitialTerminationTime="PT1H",
+    )
+    await gateway.publish(EVENT)
+    await gateway.quiet()
+    messages = (await wsn.ask("PullPoint", "GetMessages", box, MaximumNumber=5)).NotificationMessage
+    assert [one.Message._value_1.tag for one in messages] == ["{urn:weather}storm"]
+    await wsn.ask("PullPoint", "DestroyPullPoint", box)
+    with pytest.raises(Fault):
+        await wsn.ask("PullPoint", "GetMessages", box, MaximumNumber=5)
+
+
+@SOAPS
+@pytest.mark.parametrize("query", ["wsdl", "wsdl=wse"])
+async def test_ws_eventing(gateway: Running, consumer: Consumer, soap: str, query: str) -> None:
+    wse = await Typed.of(gateway, query, "WSEventing", soap)
+    url = consumer.fresh()
+    notify_to = etree.fromstring(
+        f'<e:NotifyTo xmlns:e="{WSE}" xmlns:a="{WSA04}"><a:Address>{url}</a:Address></e:NotifyTo>'
+    )
+    delivery = {"_value_1": [notify_to]}
+    subscribed = await wse.ask("EventSource", "Subscribe", Delivery=delivery, Expires="PT1H")
+    assert subscribed.Expires == "PT1H"
+    reference = subscribed.SubscriptionManager
+    manager = reference.Address._value_1
+    await gateway.publish(EVENT)
+    assert (await consumer.next(url)).payload.tag == "{urn:weather}storm"
+    [key] = reference.ReferenceParameters._value_1
+    echoed = etree.Element(f"{{{WSE}}}Identifier")
+    echoed.text = key
+    assert manager.endswith(key.removeprefix("urn:uuid:"))
+    manage = "EventSubscriptionManager"
+    renewed = await wse.ask(manage, "Renew", manager, [echoed], Expires="PT2H")
+    assert renewed.Expires == "PT2H"
+    status = await wse.ask(manage, "GetStatus", manager, [echoed])
+    assert status.Expires.startswith(("PT2H", "PT1H5"))
+    await wse.ask(manage, "Unsubscribe", manager, [echoed])
+    with pytest.raises(Fault):
+        await wse.ask(manage, "GetStatus", manager, [echoed])
+
+
+@SOAPS
+async def test_onvif(gateway: Running, soap: str) -> None:
+    onvif = await Typed.of(gateway, "wsdl=onvif", "ONVIFEvents", soap)
+    capabilities = await onvif.ask("EventPortType", "GetServiceCapabilities")
+    assert capabilities.WSSubscriptionPolicySupport is True
+    assert (await onvif.ask("EventPortType", "GetEventProperties")).FixedTopicSet is False
+    made = await onvif.ask(
+        "EventPortType", "CreatePullPointSubscription", InitialTerminationTime="PT10M"
+    )
+    address = made.SubscriptionReference.Address._value_1
+    await gateway.publish(EVENT)
+    pulled = await onvif.ask(
+        "PullPointSubscription",
+        "PullMessages",
+        address,
+        Timeout=timedelta(seconds=5),
+        MessageLimit=10,
+    )
+    assert [one.Message._value_1.tag for one in pulled.NotificationMessage] == [
+        "{urn:weather}storm"
+    ]
+    await onvif.ask("PullPointSubscription", "SetSynchronizationPoint", address)
+    renewed = await onvif.ask(
+        "PausableSubscriptionManager", "Renew", address, TerminationTime="PT20M"
+    )
+    assert renewed.TerminationTime - renewed.CurrentTime == timedelta(minutes=20)
+    await onvif.ask("PausableSubscriptionManager", "Unsubscribe", address)
+
+
+async def test_the_program_of_the_guide(gateway: Running, tmp_path: Path) -> None:
+    [program] = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs/clients.md").read_text(), re.DOTALL
+    )
+    (tmp_path / "program.py").write_text(
+        program.replace("127.0.0.1:8080", f"127.0.0.1:{gateway.port}")
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(tmp_path / "program.py"), stdout=PIPE, stderr=PIPE
+    )
+    async with asyncio.timeout(3 * DEADLINE):
+        out, err = await process.communicate()
+    assert (process.returncode, out) == (0, b"1:00:00\n"), err.decode()
