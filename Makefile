@@ -13,7 +13,7 @@ EXTRAS ?=
 # misses its package is skipped and says so. `make test SYSTEM_PACKAGES=` installs none.
 SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev nats-server postgresql rabbitmq-server strace
 
-# One worker of pytest a core; tests/workers.py says which test runs where, and in what order.
+# One worker of pytest a core; tests/rigs/workers.py says which test runs where, and in what order.
 ON_ALL_CORES := -n auto --dist loadgroup --no-loadscope-reorder
 
 VENV := .venv

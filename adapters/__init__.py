@@ -1,7 +1,8 @@
 """What stands between Dragoman and a messaging system: the protocol of an adapter, the adapters,
 and the filter adapter that puts subscriptions in front of any of them."""
 
-from adapters.deferral import Evaluated, Matched
+from adapters.filtering.adapter import XPathFilterAdapter
+from adapters.filtering.slow_filters import Evaluated, Matched
 from adapters.loading import load, schemes
 from adapters.protocol import (
     API_VERSION,
@@ -18,7 +19,6 @@ from adapters.protocol import (
     SharedAdapter,
     SharedDelivery,
 )
-from adapters.xpath import XPathFilterAdapter
 
 __all__ = [
     "API_VERSION",

@@ -47,8 +47,8 @@ from benchmarks.sinks import Sink, Tally
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, Request, parse_target
 from mediation import Soap, Version, http_headers
 from mediation.names import WSN_1_3
-from tests.activemq import ActiveMQ
-from tests.brokers import PASSWORD, USER, RabbitMQ, rabbitmq_node
+from tests.rigs.activemq import ActiveMQ
+from tests.rigs.brokers import PASSWORD, USER, RabbitMQ, rabbitmq_node
 
 OCTETS = 1024
 IN_FLIGHT = 32

@@ -29,8 +29,8 @@ from benchmarks.rig import (
 )
 from benchmarks.sinks import Sink, Tally
 from mediation import Soap, Version, Wsa
-from mediation.dime import DimeMessage, Encoder
 from mediation.names import WSE_2004_08
+from mediation.packaging.dime import DimeMessage, Encoder
 
 MIB = 2**20
 PUBLISHERS = 100

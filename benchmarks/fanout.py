@@ -18,14 +18,7 @@ from statistics import median
 import uvloop
 
 from benchmarks.machine import describe, fit, pin, spread
-from benchmarks.rig import (
-    Poster,
-    Running,
-    Sinks,
-    gateway,
-    publish_request,
-    subscribe_request,
-)
+from benchmarks.rig import Poster, Running, Sinks, gateway, publish_request, subscribe_request
 from mediation import Version
 
 WARM_UP = 10

@@ -30,8 +30,8 @@ from lxml import etree
 
 from benchmarks.machine import describe, percentile, pin
 from filters import PAYLOAD, Event, Expression, Filter, FilterSet, engine, engine_note
-from filters.matching.engines import make_index
-from filters.matching.index import Index
+from filters.matching.engines.choice import make_index
+from filters.matching.engines.index import Index
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import compile_xpath
 

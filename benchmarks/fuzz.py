@@ -14,12 +14,12 @@ from collections.abc import Callable
 from functools import partial
 
 from filters.filter import Expression
-from filters.matching.engines import NATIVE, REFERENCE, engine_note, make_index
+from filters.matching.engines.choice import NATIVE, REFERENCE, engine_note, make_index
 from filters.workloads import STYLES, Vocabulary, expressions, family_of, messages
 from tests.filters.matching.differential import Disagreement, Tally, check
 from tests.filters.matching.expressions import Grammar
 from tests.filters.matching.nasty import document
-from tests.mediation.plain_dime import DimeDisagreement, check_round
+from tests.rigs.plain_dime import DimeDisagreement, check_round
 
 Round = tuple[list[Expression], list[bytes]]
 

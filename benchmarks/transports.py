@@ -30,7 +30,7 @@ from benchmarks.rig import (
     subscribe_request,
 )
 from mediation import Soap, Version
-from mediation.dime import Decoder, DimeMessage, Encoder
+from mediation.packaging.dime import Decoder, DimeMessage, Encoder
 
 VERSION = Version.WSE_2004_08
 CONSUMERS = 100

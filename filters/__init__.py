@@ -1,17 +1,17 @@
 """Topics, topic expressions, XPath content filters, and the set that matches one event against
 all filters. Knows nothing of SOAP, brokers or the gateway."""
 
-from filters.compiled import CompiledFilter, compile, content_dialects, topic_dialects
+from filters.compiling.compiled import CompiledFilter, compile, content_dialects, topic_dialects
+from filters.compiling.topic_expressions import KNOWN_PREFIXES, parse_expression, parse_topics
 from filters.documents import DocumentLimits, parse_document
-from filters.entries import Deferred, Matching
 from filters.events import PAYLOAD, Event, View
 from filters.filter import EVERYTHING, Expression, Filter, Namespaces
-from filters.filterset import FilterSet
-from filters.matching.engines import engine, engine_note
-from filters.patterns import TopicPattern
+from filters.filterset.entries import Deferred, Matching
+from filters.filterset.filterset import FilterSet
+from filters.matching.engines.choice import engine, engine_note
 from filters.reasons import FilterError, Reason, Refused, quoted
-from filters.topic_expressions import KNOWN_PREFIXES, parse_expression, parse_topics
-from filters.topics import DEFAULT_TOPIC, Step, Topic, parse_clark, topic_text
+from filters.topics.patterns import TopicPattern
+from filters.topics.topics import DEFAULT_TOPIC, Step, Topic, parse_clark, topic_text
 from filters.xpath import names_payload_root
 
 __all__ = [

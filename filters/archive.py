@@ -25,7 +25,7 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import Any
 
-from filters.topics import DEFAULT_TOPIC, Topic
+from filters.topics.topics import DEFAULT_TOPIC, Topic
 
 SCHEMA: Mapping[str, str] = MappingProxyType(
     {

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import NewType
 
-from filters.topics import DEFAULT_TOPIC, Topic
+from filters.topics.topics import DEFAULT_TOPIC, Topic
 
 View = NewType("View", str)
 """The name of one rendering of an event as an XML document. Only ``PAYLOAD`` is known here;

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from filters import Reason, Refused
 from mediation import PeerFault
-from mediation.answers import read_fault
+from mediation.soap.answers import read_fault
 
 T = TypeVar("T")
 

@@ -1,13 +1,6 @@
 """Messages as values: SOAP envelopes, WS-Addressing, WS-Eventing, WS-Notification and WSRF are
 read, translated and rendered here. Sans-I/O: no socket, clock, thread or random number."""
 
-from mediation.addressing import (
-    NO_HEADERS,
-    MessageHeaders,
-    is_anonymous,
-    reference_headers,
-)
-from mediation.answers import PeerFault, fault_in
 from mediation.client import (
     SPECS,
     AnsweredFault,
@@ -31,12 +24,12 @@ from mediation.client import (
 )
 from mediation.codec import Arrival
 from mediation.detect import CODECS, read, write_response
-from mediation.errors import MediationError
-from mediation.eventing import End, write_subscription_end
-from mediation.expiry import NEVER, UNSPECIFIED, Expiry, format_seconds
+from mediation.eventing.v2004_08 import End, write_subscription_end
 from mediation.faults import FAULTS, Fault, fault_of, write_fault
 from mediation.filtering import PAYLOAD_PATHS
-from mediation.model import (
+from mediation.model.errors import MediationError
+from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, format_seconds
+from mediation.model.messages import (
     Attachment,
     EndpointReference,
     Lease,
@@ -45,6 +38,7 @@ from mediation.model import (
     Policy,
     Subscription,
 )
+from mediation.model.versions import Family, Soap, Spec, Version, Wsa
 from mediation.names import WSA_NONE
 from mediation.rendering import (
     Recipient,
@@ -99,13 +93,14 @@ from mediation.requests import (
     TerminationTime,
     Unsubscribe,
 )
-from mediation.versions import Family, Soap, Spec, Version, Wsa
-from mediation.wsrf import (
+from mediation.resources.wsrf import (
     PRODUCER_DOCUMENT,
     SUBSCRIPTION_DOCUMENT,
     producer_properties,
     subscription_properties,
 )
+from mediation.soap.addressing import NO_HEADERS, MessageHeaders, is_anonymous, reference_headers
+from mediation.soap.answers import PeerFault, fault_in
 
 __all__ = [
     "CODECS",

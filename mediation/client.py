@@ -10,16 +10,16 @@ from lxml import etree
 
 from filters import Reason, Refused, Topic, dialects, parse_document
 from mediation import names
-from mediation.addressing import read_epr, reference_headers, write_epr, write_headers
-from mediation.answers import PeerFault, fault_in
-from mediation.errors import MediationError
 from mediation.filtering import TOPIC_HEADER_NAMESPACES
-from mediation.model import EndpointReference
-from mediation.notification import NOTIFY_ACTION, read_payload, read_topics
-from mediation.payloads import is_ours, payload_of
+from mediation.model.errors import MediationError
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Family, Soap, Spec, Version, Wsa
+from mediation.notification.v1_3 import NOTIFY_ACTION, read_payload, read_topics
 from mediation.rendering import payload_action
 from mediation.requests import Operation
-from mediation.soap import (
+from mediation.soap.addressing import read_epr, reference_headers, write_epr, write_headers
+from mediation.soap.answers import PeerFault, fault_in
+from mediation.soap.envelopes import (
     Envelope,
     elements,
     local_name,
@@ -31,7 +31,7 @@ from mediation.soap import (
     xml_attribute,
     xml_text,
 )
-from mediation.versions import Family, Soap, Spec, Version, Wsa
+from mediation.soap.payloads import is_ours, payload_of
 
 SPECS: Mapping[Version, Spec] = {
     Version.WSE_2004_08: Spec(Version.WSE_2004_08, Soap.V1_2, Wsa.V2004_08),

@@ -10,9 +10,9 @@ from typing import Protocol
 from lxml import etree
 
 from filters import Topic
-from mediation.model import Attachment, Packaging
+from mediation.model.messages import Attachment, Packaging
+from mediation.model.versions import Version
 from mediation.requests import Context, Operation, Request, Response
-from mediation.versions import Version
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,26 +13,18 @@ from lxml import etree
 from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quoted
 from filters.documents import DEFAULT_LIMITS
 from mediation import names
-from mediation.addressing import (
-    MAX_URI,
-    NO_HEADERS,
-    first_message_id,
-    is_anonymous,
-    read_headers,
-    write_headers,
-)
-from mediation.attachments import attach
 from mediation.codec import Answer, Arrival, Codec
-from mediation.errors import MediationError
-from mediation.eventing import WsEventing200408
+from mediation.eventing.management import Management, check_headers
+from mediation.eventing.v2004_08 import WsEventing200408
 from mediation.filtering import TOPIC_HEADER_NAMESPACES
-from mediation.layout import Layout, layout_of
-from mediation.make_connection import MakeConnection11
-from mediation.management import Management, check_headers
-from mediation.message_box import BOX_NAMES, MessageBox2004, MessageBox2011, box_named_in
-from mediation.messenger import Messenger
-from mediation.model import EndpointReference
-from mediation.notification import (
+from mediation.mailboxes.make_connection import MakeConnection11
+from mediation.mailboxes.message_box import BOX_NAMES, MessageBox2004, MessageBox2011, box_named_in
+from mediation.model.errors import MediationError
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Soap, Version, Wsa
+from mediation.notification.messenger import Messenger
+from mediation.notification.onvif_device import OnvifDevice
+from mediation.notification.v1_3 import (
     NOTIFY_ACTIONS,
     TRANSIENT_ATTRIBUTES,
     WsNotification13,
@@ -42,8 +34,7 @@ from mediation.notification import (
     with_topic_headers,
     written_topic_header,
 )
-from mediation.onvif_device import OnvifDevice
-from mediation.payloads import payload_of
+from mediation.packaging.attachments import attach
 from mediation.requests import (
     Context,
     Incoming,
@@ -55,7 +46,15 @@ from mediation.requests import (
     Response,
     Subscribe,
 )
-from mediation.soap import (
+from mediation.soap.addressing import (
+    MAX_URI,
+    NO_HEADERS,
+    first_message_id,
+    is_anonymous,
+    read_headers,
+    write_headers,
+)
+from mediation.soap.envelopes import (
     Envelope,
     check_understood,
     elements,
@@ -67,7 +66,8 @@ from mediation.soap import (
     text_of,
     write_envelope,
 )
-from mediation.versions import Soap, Version, Wsa
+from mediation.soap.layout import Layout, layout_of
+from mediation.soap.payloads import payload_of
 
 CODECS: dict[Version, Codec] = {
     codec.version: codec

@@ -11,12 +11,12 @@ from enum import Enum
 
 from filters import Reason, Refused
 from mediation import names
-from mediation.addressing import reference_headers, write_headers
-from mediation.expiry import format_seconds
-from mediation.model import EndpointReference
+from mediation.model.expiry import format_seconds
+from mediation.model.messages import EndpointReference
+from mediation.model.versions import Family, Soap, Wsa
 from mediation.requests import Context, Operation
-from mediation.soap import write_envelope, xml_attribute, xml_text
-from mediation.versions import Family, Soap, Wsa
+from mediation.soap.addressing import reference_headers, write_headers
+from mediation.soap.envelopes import write_envelope, xml_attribute, xml_text
 
 
 class Code(Enum):

@@ -15,8 +15,9 @@ from filters import (
     topic_text,
 )
 from mediation import names
-from mediation.errors import MediationError
-from mediation.soap import (
+from mediation.model.errors import MediationError
+from mediation.model.versions import Soap, Wsa
+from mediation.soap.envelopes import (
     elements,
     local_name,
     namespace_of,
@@ -24,7 +25,6 @@ from mediation.soap import (
     octets_of,
     text_of,
 )
-from mediation.versions import Soap, Wsa
 
 WSN_NAMESPACES = frozenset({names.WSN_1_3, names.WSN_1_3_SLASH})
 TOPIC_HEADER_NAMESPACES = frozenset(

@@ -19,20 +19,20 @@ from lxml import etree
 
 from filters import DEFAULT_TOPIC, Event, Topic, View, dialects
 from mediation import names
-from mediation.addressing import reference_headers, write_epr
 from mediation.filtering import ENVELOPE_VIEWS
-from mediation.messenger import is_messenger
-from mediation.model import EndpointReference, Notification, Subscription
-from mediation.notification import NOTIFY_ACTION
-from mediation.soap import (
+from mediation.model.messages import EndpointReference, Notification, Subscription
+from mediation.model.versions import Family, Soap, Version, Wsa
+from mediation.notification.messenger import is_messenger
+from mediation.notification.v1_3 import NOTIFY_ACTION
+from mediation.resources.wsrf import written_topic
+from mediation.soap.addressing import reference_headers, write_epr
+from mediation.soap.envelopes import (
     ENVELOPE_END,
     ENVELOPE_MIDDLE,
     envelope_start,
     xml_attribute,
     xml_text,
 )
-from mediation.versions import Family, Soap, Version, Wsa
-from mediation.wsrf import written_topic
 
 _DELIVERIES = uuid.UUID("6f3b1f0e-6a2c-5b0e-9d0b-6a1c5f1f7d11").bytes
 """The namespace of the message ids of deliveries."""

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from filters import EVERYTHING, Filter, Refused, Topic
-from mediation.addressing import NO_HEADERS, MessageHeaders
-from mediation.expiry import UNSPECIFIED, Expiry
-from mediation.model import EndpointReference, Notification, Packaging, Subscription
-from mediation.versions import Soap, Spec, Version, Wsa
+from mediation.model.expiry import UNSPECIFIED, Expiry
+from mediation.model.messages import EndpointReference, Notification, Packaging, Subscription
+from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.soap.addressing import NO_HEADERS, MessageHeaders
 
 
 class Operation(Enum):

@@ -11,10 +11,13 @@ from enum import Enum
 from functools import lru_cache
 from importlib.resources import files
 
-from mediation import eventing, names, notification, onvif, wsrf
+from mediation import names
+from mediation.eventing import v2004_08
+from mediation.model.versions import Soap
+from mediation.notification import onvif, v1_3
 from mediation.requests import Operation
-from mediation.soap import xml_attribute
-from mediation.versions import Soap
+from mediation.resources import wsrf
+from mediation.soap.envelopes import xml_attribute
 
 NAMESPACE = "urn:dragoman:wsdl:1"
 _SOAP_BINDINGS = {
@@ -117,7 +120,7 @@ _WSE_FAULTS = {
 
 
 def _wse_offers() -> list[Offer]:
-    namespace = eventing.NAMESPACE
+    namespace = v2004_08.NAMESPACE
     return [
         Offer(
             "EventSource" if operation is Operation.SUBSCRIBE else "EventSubscriptionManager",
@@ -156,7 +159,7 @@ _PULLING = (
 
 
 def _base_offers(*port_types: tuple[str, tuple[Operation, ...]]) -> list[Offer]:
-    wsn = notification.NAMESPACE
+    wsn = v1_3.NAMESPACE
     return [
         _offer(port_type, operation, wsn, f"{names.WSN_1_3_ACTIONS}{port_type}/{operation.value}")
         for port_type, operations in port_types
@@ -165,8 +168,8 @@ def _base_offers(*port_types: tuple[str, tuple[Operation, ...]]) -> list[Offer]:
 
 
 def _wsn_offers() -> list[Offer]:
-    action = notification.NOTIFY_ACTION
-    offers = [Offer("NotificationConsumer", Operation.PUBLISH, notification.NAMESPACE, action)]
+    action = v1_3.NOTIFY_ACTION
+    offers = [Offer("NotificationConsumer", Operation.PUBLISH, v1_3.NAMESPACE, action)]
     offers += _base_offers(_PRODUCER, _MANAGER, *_PULLING)
     for name, operation in wsrf.OPERATIONS.items():
         namespace = name[1:].partition("}")[0]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import workers
-from tests.filters import samples
+from tests.rigs import samples, workers
 
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("DRAGOMAN_SHARED") or ROOT.parent / "shared")

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from adapters.keeping import Keeper, start_all
-from adapters.links import state_of
-from adapters.outages import Outages
-from adapters.prefetch import PrefetchedDelivery
+from adapters.broker.connection_state import state_of
+from adapters.broker.outages import Outages
+from adapters.broker.prefetch import PrefetchedDelivery
+from adapters.broker.reconnecting import Keeper, start_all
+from adapters.deduplication import Repeats
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
 from adapters.rabbitmq.address import Setup, read_setup
 from adapters.rabbitmq.connection import Connection
@@ -18,7 +19,6 @@ from adapters.rabbitmq.consuming import Consuming
 from adapters.rabbitmq.messages import write
 from adapters.rabbitmq.publishing import Message, Publishing
 from adapters.rabbitmq.topology import PARTITIONS, foreign_exchanges
-from adapters.repeats import Repeats
 from mediation import Notification
 
 SHARED_HEARTBEAT = 4

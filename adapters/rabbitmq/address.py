@@ -8,8 +8,8 @@ from typing import Any
 
 import pika
 
-from adapters.destinations import Destinations, Row
-from adapters.endpoint import read_endpoint
+from adapters.broker.destinations import Destinations, Row
+from adapters.broker.endpoint import read_endpoint
 from adapters.options import Options
 from adapters.protocol import AdapterError
 from filters import Reason

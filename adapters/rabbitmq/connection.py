@@ -22,8 +22,8 @@ from pika.exceptions import (
     ProbableAuthenticationError,
 )
 
-from adapters import keeping
-from adapters.prefetch import HELD
+from adapters.broker import reconnecting
+from adapters.broker.prefetch import HELD
 from adapters.rabbitmq.tags import Tags
 
 Answered = Callable[[int, bool, bool], None]
@@ -43,7 +43,7 @@ RESOURCE_LOCKED = 405
 COMMAND_INVALID = 503
 
 
-class Lost(keeping.Lost):
+class Lost(reconnecting.Lost):
     """A connection or a channel could not be opened, or has ended.
 
     ``code`` is the reply code of AMQP, 0 where the broker gave none.

@@ -10,12 +10,12 @@ from functools import partial
 import pika
 from pika import spec
 
-from adapters.changing import Changing
-from adapters.destinations import AMQP, Destination, Destinations
+from adapters.broker.destinations import AMQP, Destination, Destinations
+from adapters.broker.native import ForcedCount
+from adapters.broker.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
+from adapters.broker.reconnecting import Again
+from adapters.broker.topology_changes import Changing
 from adapters.interests import Interests
-from adapters.keeping import Again
-from adapters.native import ForcedCount
-from adapters.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.rabbitmq.address import Setup
 from adapters.rabbitmq.connection import ACCESS_REFUSED, Channel, Connection, Lost

@@ -1,4 +1,4 @@
-"""A notification as a message of AMQP 0-9-1: what `mediation.records` says, in headers.
+"""A notification as a message of AMQP 0-9-1: what `mediation.packaging.records` says, in headers.
 
 property        carries
 content_type    application/xml, or multipart/related with attachments
@@ -17,11 +17,11 @@ from typing import Any
 
 import pika
 
-from adapters.native import notification_of
+from adapters.broker.native import notification_of
 from adapters.protocol import AdapterError
 from filters import Reason, Topic
 from mediation import Notification
-from mediation.records import CONTENT_TYPE, encode
+from mediation.packaging.records import CONTENT_TYPE, encode
 
 XML = "application/xml"
 MAX_SHORT = 255

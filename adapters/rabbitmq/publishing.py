@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import pika
 
-from adapters.confirming import Deadlines, Publication
+from adapters.broker.confirms import Deadlines, Publication
 from adapters.protocol import AdapterUnavailable
 from adapters.rabbitmq.connection import Channel, Connection, Lost
 from adapters.rabbitmq.topology import declare_exchanges

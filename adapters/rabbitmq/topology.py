@@ -23,7 +23,7 @@ from typing import Any
 
 from pika.exceptions import AMQPError
 
-from adapters.destinations import Destination, Destinations
+from adapters.broker.destinations import Destination, Destinations
 from adapters.rabbitmq.connection import (
     COMMAND_INVALID,
     NOT_FOUND,

@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from adapters.keeping import Keeper, Lost, start_all
-from adapters.links import state_of
-from adapters.outages import Outages
-from adapters.prefetch import PrefetchedDelivery
+from adapters.broker.connection_state import state_of
+from adapters.broker.outages import Outages
+from adapters.broker.prefetch import PrefetchedDelivery
+from adapters.broker.reconnecting import Keeper, Lost, start_all
+from adapters.deduplication import Repeats
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
-from adapters.repeats import Repeats
 from adapters.stomp.address import Setup, read_setup
 from adapters.stomp.connection import Connection
 from adapters.stomp.consuming import Consuming
 from adapters.stomp.messages import write
+from adapters.stomp.partitions import Shares
 from adapters.stomp.publishing import Message, Publishing
-from adapters.stomp.sharing import Shares
 from adapters.stomp.systems import reads_java
 from mediation import Notification
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from adapters.destinations import JMS, Destination, Destinations, Row, overlap
-from adapters.endpoint import read_endpoint
+from adapters.broker.destinations import JMS, Destination, Destinations, Row, overlap
+from adapters.broker.endpoint import read_endpoint
 from adapters.options import Options
 from adapters.protocol import AdapterError
 from adapters.stomp.connection import Address

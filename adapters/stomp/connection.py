@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self, cast
 
-from adapters.keeping import Lost
-from adapters.prefetch import HELD
+from adapters.broker.prefetch import HELD
+from adapters.broker.reconnecting import Lost
 from adapters.stomp.frames import (
     Frame,
     FrameError,

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from adapters.changing import Changing
+from adapters.broker.native import ForcedCount
+from adapters.broker.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
+from adapters.broker.reconnecting import POLITE, Lost
+from adapters.broker.topology_changes import Changing
 from adapters.interests import Interests
-from adapters.keeping import POLITE, Lost
-from adapters.native import ForcedCount
-from adapters.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.stomp.address import Setup
 from adapters.stomp.connection import Connection, Declined
 from adapters.stomp.frames import Frame
 from adapters.stomp.messages import read, sent_at
 from adapters.stomp.selectors import check_selector
-from adapters.stomp.standing import Standing
 from adapters.stomp.subscribing import Subscription, Subscriptions
+from adapters.stomp.topology import Standing
 from filters import DEFAULT_TOPIC, FilterError, Reason, Topic
 from mediation import Notification
 

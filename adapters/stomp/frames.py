@@ -10,7 +10,7 @@ in batches (1 KiB, ActiveMQ 5.17, two busy cores).
 
 What frames are, how they are cut, escaped and written is stomp.py's; the bounds are ours, for it
 has none. That the loop may run again and again is no promise of stomp.py: `pyproject.toml` names
-the version, and `tests/adapters/test_stomp_frames.py` would notice.
+the version, and `tests/adapters/stomp/test_frames.py` would notice.
 """
 
 import os

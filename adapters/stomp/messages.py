@@ -1,4 +1,4 @@
-"""A notification as a message of STOMP: what `mediation.records` says, in headers.
+"""A notification as a message of STOMP: what `mediation.packaging.records` says, in headers.
 
 header          carries
 content-type    application/xml, or multipart/related with attachments
@@ -18,14 +18,14 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from adapters.native import notification_of
+from adapters.broker.native import notification_of
 from adapters.protocol import AdapterError
 from adapters.stomp.frames import Frame
 from adapters.stomp.javatext import from_java, has_beyond, to_java
 from adapters.stomp.systems import MESSAGE_TYPE, TEXT
 from filters import Reason, Topic
 from mediation import Notification
-from mediation.records import CONTENT_TYPE, encode
+from mediation.packaging.records import CONTENT_TYPE, encode
 
 MAX_HEADER = 10 * 2**10
 """Bytes of one header as it is written: ActiveMQ takes no longer ones."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from adapters.confirming import Deadlines, Publication
+from adapters.broker.confirms import Deadlines, Publication
 from adapters.protocol import AdapterUnavailable
 from adapters.stomp.connection import Connection
 from adapters.stomp.systems import Headers

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from adapters.protocol import Interest
 from adapters.stomp.address import Setup
 from adapters.stomp.connection import Connection, Declined
-from adapters.stomp.standing import Headers, Standing
 from adapters.stomp.systems import WINDOW, ActiveMQ, Artemis
+from adapters.stomp.topology import Headers, Standing
 
 MINE = ("activemq.prefetchSize", "prefetch-count", WINDOW)
 """Headers that say nothing of what stands in the broker."""

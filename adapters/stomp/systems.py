@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from adapters.destinations import JMS, Destination
+from adapters.broker.destinations import JMS, Destination
 from filters.dialects import JMS_SELECTOR
 
 PLAIN = "/topic/"

@@ -4,7 +4,10 @@ from typing import Any
 from lxml import etree
 
 from filters.filter import Namespaces
-from filters.matching.plan import Plan, Program
+from filters.matching.planning.plan import (
+    Plan,
+    Program,
+)
 
 BUILT_FOR: tuple[str, str]
 ELEMENT_SIZE: int

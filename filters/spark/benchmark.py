@@ -19,7 +19,7 @@ from typing import Any
 
 from filters.documents import parse_own
 from filters.filter import Expression
-from filters.matching.engines import REFERENCE
+from filters.matching.engines.choice import REFERENCE
 from filters.spark.arrow import arrow_schema
 from filters.spark.charts import Block
 from filters.spark.engines import ENGINES, NAIVE, unavailable

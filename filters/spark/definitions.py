@@ -14,13 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from filters.compiled import compile
+from filters.compiling.compiled import compile
+from filters.compiling.topic_expressions import parse_expression
 from filters.dialects import TOPIC_FULL
 from filters.filter import Expression, Filter
-from filters.filterset import FilterSet
+from filters.filterset.filterset import FilterSet
 from filters.reasons import FilterError
-from filters.topic_expressions import parse_expression
-from filters.topics import Step
+from filters.topics.topics import Step
 
 MAX_LINE = 64 * 1024
 """Octets of one definition."""

@@ -7,8 +7,8 @@ from typing import Protocol
 from lxml import etree
 
 from filters.filter import Expression, Namespaces
-from filters.matching.engines import NATIVE, REFERENCE, engine_note, make_index
-from filters.matching.index import Index
+from filters.matching.engines.choice import NATIVE, REFERENCE, engine_note, make_index
+from filters.matching.engines.index import Index
 from filters.xpath import compile_xpath
 
 NAIVE = "naive"

@@ -14,7 +14,7 @@ from filters.archive import SCHEMA, DamagedFile, directory, read
 from filters.events import Event
 from filters.spark.arrow import arrow_schema
 from filters.spark.definitions import Definitions, filter_set
-from filters.topics import DEFAULT_TOPIC, Topic, parse_clark
+from filters.topics.topics import DEFAULT_TOPIC, Topic, parse_clark
 
 FILES_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 """Of Spark's ``binaryFile``; the content is never asked for, so it is never read."""

@@ -9,8 +9,8 @@ import re
 from lxml import etree
 
 from filters.filter import Namespaces
-from filters.ncname import NCNAME
 from filters.reasons import FilterError
+from filters.topics.ncname import NCNAME
 from filters.xpath.limits import DEFAULT_LIMITS, XPathLimits
 from filters.xpath.parser import XML_PREFIX, parse_text
 from filters.xpath.syntax import NameTest, Node, Path, walk

@@ -4,8 +4,8 @@ import re
 from itertools import accumulate
 from typing import NamedTuple
 
-from filters.ncname import NCNAME
 from filters.reasons import FilterError, Reason
+from filters.topics.ncname import NCNAME
 from filters.xpath.limits import DEFAULT_LIMITS, XPathLimits
 
 BLANKS = " \t\r\n"

@@ -8,8 +8,8 @@ from cryptography import x509
 
 from gateway.checks.findings import Finding, fail, ok, warn
 from gateway.egress import ConsumerOptions
-from gateway.settings import Settings
-from gateway.tls import TlsError, client_context, server_context
+from gateway.security.tls import TlsError, client_context, server_context
+from gateway.settings.settings import Settings
 
 SOON = 14
 """Days before its end at which a certificate should be renewed."""

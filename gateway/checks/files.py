@@ -15,12 +15,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from adapters.journal import SCHEMA_VERSION
+from adapters.embedded.journal import SCHEMA_VERSION
 from filters.archive import PARQUET, best_suffix
 from filters.extras import how_to_install
 from gateway.checks.findings import Finding, fail, first_line, ok, warn
-from gateway.privacy import OTHERS, readable_by_others
-from gateway.settings import Settings
+from gateway.server.data_folder import OTHERS, readable_by_others
+from gateway.settings.settings import Settings
 from gateway.store import migrations
 
 CHECKED = 3.0

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gateway.checks.findings import Finding, ok, warn
 from gateway.http import HttpLimits
-from gateway.settings import Settings
+from gateway.settings.settings import Settings
 
 
 def check_mailboxes(settings: Settings) -> Iterator[Finding]:

@@ -13,8 +13,8 @@ from adapters import AdapterError, load
 from gateway.checks.files import check_file, judge_journal, where_it_listens
 from gateway.checks.findings import Finding, Verdict, fail, first_line, ok, warn
 from gateway.egress import Proxy
-from gateway.server import ListenRefused, listen
-from gateway.settings import Settings, is_loopback
+from gateway.server.process import ListenRefused, listen
+from gateway.settings.settings import Settings, is_loopback
 
 CONNECTED = 3.0
 """Seconds in which a broker is to take a connection."""

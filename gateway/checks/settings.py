@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.checks.findings import Finding, fail, ok, warn
-from gateway.settings import FILE, Settings, SettingsError, read_settings
+from gateway.settings.settings import FILE, Settings, SettingsError, read_settings
 
 
 def check_settings(

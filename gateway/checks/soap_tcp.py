@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 
 from gateway.checks.findings import Finding, fail, ok
-from gateway.ids import message_urn
-from gateway.server import ListenRefused, listen
-from gateway.settings import Settings
+from gateway.security.keys import message_urn
+from gateway.server.process import ListenRefused, listen
+from gateway.settings.settings import Settings
 from mediation import SPECS, EndpointReference, Version, Wsa
 from mediation.client import write_get_resource_property
-from mediation.dime import Decoder, DimeError, DimeMessage, Encoder
 from mediation.names import WSN_1_3
+from mediation.packaging.dime import Decoder, DimeError, DimeMessage, Encoder
 
 ANSWER = 2.0
 """Seconds that whoever listens has to answer in DIME."""

@@ -113,7 +113,7 @@ def _main(
     ] = None,
 ) -> None:
     if ca or certificate:
-        from gateway.tls import Names, client_context
+        from gateway.security.tls import Names, client_context
 
         names = Names("--certificate", "--key", "--ca")
         context.obj = client_context(ca=ca, certificate=certificate, key=key, names=names)

@@ -67,8 +67,8 @@ def show(given: Mapping[str, Any], output: Form) -> None:
       dragoman config show
       dragoman config show --port 9000 --output json | jq '.[] | select(.source != "default")'
     """
-    from gateway.settings import read_settings
-    from gateway.settings_in_force import in_force, shown
+    from gateway.settings.in_force import in_force, shown
+    from gateway.settings.settings import read_settings
 
     found = list(in_force(read_settings(**given), given))
     if output is Form.JSON:

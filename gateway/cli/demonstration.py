@@ -14,10 +14,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from gateway.cli.commands import command
 from gateway.cli.output import line, pretty, styled
 from gateway.client import Client, Consumer, Exchange, subscribed
-from gateway.logs import set_up_logs
-from gateway.server import listen, serve
-from gateway.service import Gateway
-from gateway.settings import Settings
+from gateway.observing.logs import set_up_logs
+from gateway.server.application import Gateway
+from gateway.server.process import listen, serve
+from gateway.settings.settings import Settings
 from mediation import Version
 
 SECONDS = 30.0

@@ -8,14 +8,7 @@ import typer
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import (
-    GATEWAY,
-    Form,
-    GatewayOption,
-    OutputOption,
-    read_namespaces,
-    tls,
-)
+from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, read_namespaces, tls
 from gateway.cli.output import json_line, line
 from gateway.client import Administration, Record
 

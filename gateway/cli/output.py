@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from gateway.cli.errors import ReaderGone
-from gateway.visible import visible
+from gateway.observing.escaping import visible
 
 if TYPE_CHECKING:
     from lxml import etree

@@ -12,8 +12,8 @@ from gateway.cli.commands import command
 from gateway.cli.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from gateway.service import Gateway
-    from gateway.settings import Settings
+    from gateway.server.application import Gateway
+    from gateway.settings.settings import Settings
 
 
 HostOption = Annotated[str | None, typer.Option(help="Address to listen on. [127.0.0.1]")]
@@ -113,10 +113,10 @@ def serve(
       dragoman serve --mailboxes-only --host 0.0.0.0 --public-url https://boxes.example.org
     """
     # Imported when they are wanted, so that other commands start quickly.
-    from gateway.logs import set_up_logs
-    from gateway.server import run
-    from gateway.service import LOCK_TAKEN, DataInUse
-    from gateway.settings import read_settings
+    from gateway.observing.logs import set_up_logs
+    from gateway.server.application import LOCK_TAKEN, DataInUse
+    from gateway.server.process import run
+    from gateway.settings.settings import read_settings
 
     settings = read_settings(
         host=host,
@@ -160,7 +160,7 @@ def _warn_of_passwords(options: Mapping[str, str | None]) -> None:
 
 
 def _greet(gateway: "Gateway", port: int) -> None:
-    from gateway.settings import host_and_port
+    from gateway.settings.settings import host_and_port
 
     settings = gateway.settings
     url = settings.public_url or _url(settings, settings.host, port)
@@ -196,7 +196,7 @@ Stop with Ctrl-C.""",
 
 
 def _url(settings: "Settings", host: str, port: int) -> str:
-    from gateway.settings import host_and_port
+    from gateway.settings.settings import host_and_port
 
     host = "127.0.0.1" if host in ("0.0.0.0", "::") else host
     return f"{settings.web_scheme}://{host_and_port(host, port)}"

@@ -26,9 +26,9 @@ from gateway.client.administration import Administration, Changed, Letters, Reco
 from gateway.client.calling import Answer, base_url, shown
 from gateway.client.consumer import Arrived, Consumer
 from gateway.client.errors import GatewayError
-from gateway.client.keeping import Held, subscribed
 from gateway.client.messaging import Client, Exchange, Subscription
 from gateway.client.pulling import PulledMailbox
+from gateway.client.renewal import Held, subscribed
 
 __all__ = [
     "Administration",

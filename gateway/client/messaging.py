@@ -24,7 +24,7 @@ from mediation.client import (
     write_subscribe,
     write_unsubscribe,
 )
-from mediation.expiry import format_duration, parse_date_time, parse_expiry
+from mediation.model.expiry import format_duration, parse_date_time, parse_expiry
 
 LEASE = timedelta(minutes=10)
 """What a subscription asks for: a listener that was killed is forgotten after it."""

@@ -12,7 +12,7 @@ from filters import Refused
 from gateway.client.calling import Answer, Caller, base_url, shown, stranger
 from gateway.client.consumer import Arrived
 from gateway.client.errors import GatewayError
-from gateway.client.keeping import PARTING_TIME
+from gateway.client.renewal import PARTING_TIME
 from mediation.client import Ended, read_received
 
 WAIT = 20.0

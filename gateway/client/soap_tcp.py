@@ -15,10 +15,10 @@ from gateway.client.consumer import WAITING, Arrived
 from gateway.client.errors import GatewayError
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
 from mediation import Soap
-from mediation.answers import fault_in
 from mediation.client import Ended, read_received
-from mediation.dime import DimeLimits, DimeMessage, Encoder
-from mediation.mailbox import message_id, relates_to
+from mediation.mailboxes.kept import message_id, relates_to
+from mediation.packaging.dime import DimeLimits, DimeMessage, Encoder
+from mediation.soap.answers import fault_in
 
 SOAP_TCP = ("soap.tcp", "soap.tcps")
 SCHEMES = ("http", "https", *SOAP_TCP)

@@ -11,12 +11,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
-from gateway.mailboxes import SCHEME
+from gateway.mailboxes.mailboxes import SCHEME
 
 if TYPE_CHECKING:
-    from gateway.delivery.parcels import Outbox
+    from gateway.delivery.outbox import Outbox
     from gateway.delivery.probation import Probation
-    from gateway.delivery.standing import Trouble
+    from gateway.delivery.status import Trouble
 
 CONNECTIONS = 8
 RECOVERY_RATE = 50.0

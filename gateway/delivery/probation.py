@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.egress.policy import unmapped
-from gateway.mailboxes import SCHEME
+from gateway.mailboxes.mailboxes import SCHEME
 
 if TYPE_CHECKING:
     from gateway.delivery.destinations import Destination

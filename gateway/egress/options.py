@@ -14,8 +14,8 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from gateway.egress.addresses import AddressRefused, Target, parse_target
-from gateway.tls import Names, client_context
-from mediation.model import Packaging
+from gateway.security.tls import Names, client_context
+from mediation.model.messages import Packaging
 
 _PATTERN = re.compile(
     r"""(?:(?P<scheme>https?|soap\.tcps?)://)?

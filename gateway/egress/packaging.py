@@ -2,9 +2,9 @@
 
 from gateway.egress.transport import Request
 from mediation import Packaging, Soap
-from mediation.dime import DimeMessage, Encoder
-from mediation.mime import parse_media_type
-from mediation.packages import write_package
+from mediation.packaging.dime import DimeMessage, Encoder
+from mediation.packaging.mime import parse_media_type
+from mediation.packaging.packages import write_package
 
 _CONTENT_TYPE = "content-type"
 

@@ -21,7 +21,7 @@ from gateway.egress.hops import hops_id
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
 from gateway.parsing import Parsing
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
-from mediation.dime import DimeMessage, Encoder, encode_plain
+from mediation.packaging.dime import DimeMessage, Encoder, encode_plain
 
 _CONNECTIONS = 4
 """To one destination."""

@@ -7,8 +7,8 @@ from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from gateway.egress.addresses import Target
-from mediation.model import Attachment, Packaging
-from mediation.versions import Soap
+from mediation.model.messages import Attachment, Packaging
+from mediation.model.versions import Soap
 
 MAX_RETRY_AFTER = 3600.0
 """Seconds; a consumer that asks for more is asked again after these."""

@@ -6,7 +6,7 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_netw
 from typing import Protocol, TypeAlias
 
 from gateway.http.limits import HttpLimits
-from gateway.peers import side_of
+from gateway.security.principals import side_of
 
 Network: TypeAlias = IPv4Network | IPv6Network
 

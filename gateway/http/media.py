@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from gateway.http.refusal import HttpRefusal
-from mediation import mime
-from mediation.mime import MediaType
+from mediation.packaging import mime
+from mediation.packaging.mime import MediaType
 
 __all__ = [
     "DIME",

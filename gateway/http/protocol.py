@@ -16,7 +16,7 @@ The clock is set only when the octets that came in do not complete a request: on
 comes in one piece costs no timer. While we do not read, the sender is not late.
 
 Beyond its public ``http=`` option this leans on some inner names of uvicorn, each of which
-tests/gateway/test_uvicorn.py names; that is why its version has an upper bound.
+tests/gateway/http/test_uvicorn.py names; that is why its version has an upper bound.
 """
 
 import asyncio

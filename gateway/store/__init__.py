@@ -1,7 +1,7 @@
 """The store: subscriptions, held deliveries and dead letters, in SQLite or PostgreSQL."""
 
 from gateway.store.engine import Operation, Store, StoreUnavailable, run_apart
-from gateway.store.outbox import DeadLetter, HeldRow, Reason
+from gateway.store.held import DeadLetter, HeldRow, Reason
 from gateway.store.totals import Totals
 
 __all__ = [

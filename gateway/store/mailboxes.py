@@ -8,12 +8,12 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, text
 
-from gateway.store import deadletters, outbox
-from gateway.store.deadletters import Selection, Slice
-from gateway.store.outbox import Death, Reason
+from gateway.store import dead_letters, held
+from gateway.store.dead_letters import Selection, Slice
+from gateway.store.held import Death, Reason
 from gateway.store.schema import mailbox_messages, mailboxes
 from mediation import Notification
-from mediation.addressing import id_to_keep
+from mediation.soap.addressing import id_to_keep
 
 AT_A_TIME = 1000
 """Messages that one operation looks at."""
@@ -380,7 +380,7 @@ def _bury(
             subscription=id_, owner=owner, delivery_id=name, topic=None, reason=reason,
             status=None, failure=None, answer="", attempts=row.takes, since=row.since, died=now,
         )  # fmt: skip
-        outbox.bury(connection, letter, death)
+        held.bury(connection, letter, death)
     octets = sum(row.octets for row in gone)
     _count(connection, key, -len(gone), -octets, dropped=len(gone))
     return len(gone)
@@ -578,7 +578,7 @@ def redrive(
 ) -> tuple[Slice, dict[str, int]]:
     """Put a slice of the dead letters of boxes back into them, as the newest; how many, by the keys
     of the boxes."""
-    slice_, taken = deadletters.redrive_to_mailboxes(connection, selection, after=after, upto=upto)
+    slice_, taken = dead_letters.redrive_to_mailboxes(connection, selection, after=after, upto=upto)
     boundless = Bounds(2**31, 2**62)
     again: dict[str, int] = {}
     for row, key, envelope in taken:

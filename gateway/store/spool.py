@@ -18,7 +18,7 @@ from sqlalchemy import Connection, func, select, text
 
 from gateway.store.schema import spool, spool_size
 from mediation import Notification
-from mediation.records import Record, decode, encode
+from mediation.packaging.records import Record, decode, encode
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from filters import Expression, Filter, View
-from gateway.sharing import shared
-from gateway.store import outbox, replicas
+from gateway.interning import shared
+from gateway.store import held, replicas
 from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation import (
@@ -53,7 +53,7 @@ _MUTABLE = ("policy", "expires", "as_duration")
 @dataclass(frozen=True, slots=True)
 class Deleted:
     """Whether a subscription was still ``there``; and whether something is ``left`` of what waited
-    for it, for `outbox.drop`."""
+    for it, for `held.drop`."""
 
     there: bool
     left: bool = False
@@ -68,7 +68,7 @@ def delete(connection: Connection, subscription: Subscription, *, expired: bool)
     if not found.rowcount:
         return Deleted(there=False)
     _tell(connection, subscription.key)
-    return Deleted(True, not outbox.drop(connection, subscription.id, expired=expired))
+    return Deleted(True, not held.drop(connection, subscription.id, expired=expired))
 
 
 def _tell(connection: Connection, key: str) -> None:

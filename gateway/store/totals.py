@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
-from gateway.store import buried, schema
+from gateway.store import dead_letter_counts, schema
 from gateway.store.statements import for_each, number, rows_for_each, write_many
 
 ENDED = ""
@@ -118,7 +118,7 @@ def overall(connection: Connection) -> tuple[Totals, int, Letters]:
     sums = connection.execute(_sums()).one()
     held = connection.execute(select(func.count()).select_from(schema.held)).scalar_one()
     dead = connection.execute(select(func.count()).select_from(schema.dead_letters)).scalar_one()
-    sums_of_dead = buried.overall(connection)
+    sums_of_dead = dead_letter_counts.overall(connection)
     letters = Letters(dead, sums_of_dead.buried, sums_of_dead.purged, sums_of_dead.octets)
     return Totals(*map(int, sums)), held, letters
 

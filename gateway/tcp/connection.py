@@ -19,7 +19,7 @@ from typing import cast
 from gateway.tcp.acknowledging import Acknowledgements, Fate
 from gateway.tcp.limits import TcpLimits
 from gateway.tcp.loops import OfEachLoop
-from mediation.dime import Decoder, DimeError, DimeMessage, Phase
+from mediation.packaging.dime import Decoder, DimeError, DimeMessage, Phase
 
 
 class _Flusher:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from mediation.dime import DimeLimits
+from mediation.packaging.dime import DimeLimits
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
-from gateway import deadletters
-from gateway.deadletters import covers
 from gateway.delivery import Entry
-from gateway.delivery.standing import Standing
-from gateway.doors import shown
-from gateway.explaining import Message, explain_subscription
+from gateway.delivery.status import Standing
 from gateway.http import HttpLimits
+from gateway.security.resource_addresses import shown
 from gateway.store import DeadLetter, Reason, Totals, mailboxes, totals
-from gateway.store import deadletters as rows
-from gateway.store.deadletters import Selection
+from gateway.store import dead_letters as rows
+from gateway.store.dead_letters import Selection
 from gateway.store.mailboxes import Mailbox, Size
+from gateway.subscriptions import dead_letters
+from gateway.subscriptions.dead_letters import covers
+from gateway.subscriptions.explaining import Message, explain_subscription
 from gateway.web.mailboxes import destroy
 from gateway.web.validation import JsonRoute
 from mediation import End
 
 if TYPE_CHECKING:
-    from gateway.service import Gateway
+    from gateway.server.application import Gateway
 
 PAGE = 100
 EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
@@ -383,7 +383,7 @@ def api_routes(gateway: "Gateway") -> APIRouter:
     return router
 
 
-def _affected(done: deadletters.Affected) -> Affected:
+def _affected(done: dead_letters.Affected) -> Affected:
     return Affected(number=done.number, reasons=dict(sorted(done.reasons.items())), next=done.next)
 
 

@@ -20,15 +20,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Reason, Refused
 from gateway.http import HostMiddleware
+from gateway.soap.http import describe_soap, soap_routes
 from gateway.web.api import api_routes
 from gateway.web.health import health_routes, metrics_routes
 from gateway.web.mailboxes import mailbox_routes
 from gateway.web.pages import docs_routes
-from gateway.web.soap import describe_soap, soap_routes
 from gateway.web.validation import refuse_invalid
 
 if TYPE_CHECKING:
-    from gateway.service import Gateway
+    from gateway.server.application import Gateway
 
 _STATUS = {
     Reason.UNAVAILABLE: 503,

@@ -11,8 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 if TYPE_CHECKING:
     from adapters import AdapterState
     from gateway.delivery import Law
-    from gateway.partitions import Replicas
-    from gateway.service import Gateway, MailboxCounts, Snapshot, TcpCounts
+    from gateway.replicas.partitions import Replicas
+    from gateway.server.application import Gateway, MailboxCounts, Snapshot, TcpCounts
     from gateway.store.spool import SpoolSize
 
 

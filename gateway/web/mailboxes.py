@@ -16,16 +16,16 @@ from starlette.types import Scope
 
 from adapters import AdapterUnavailable
 from filters import Reason
-from gateway.doors import DoorKind
 from gateway.http import client_address, public_base, was_delivered
-from gateway.ids import message_urn
-from gateway.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch
-from gateway.operations import KEPT_ALIVE, Call
-from gateway.partitions import replica_name
-from gateway.peers import Peer
-from gateway.quotas import QuotaExceeded, TokenBucket
+from gateway.mailboxes.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch
+from gateway.replicas.partitions import replica_name
+from gateway.security.keys import message_urn
+from gateway.security.principals import Peer
+from gateway.security.quotas import QuotaExceeded, TokenBucket
+from gateway.security.resource_addresses import DoorKind
+from gateway.soap.operations import KEPT_ALIVE, Call
 from gateway.store.mailboxes import Kind, Mailbox
-from gateway.subscriptions import SUBSCRIBES, SUBSCRIBES_AT_ONCE
+from gateway.subscriptions.subscriptions import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.web.messages import MessageView, views
 from gateway.web.streams import Streams
 from gateway.web.validation import JsonRoute
@@ -43,10 +43,10 @@ from mediation import (
     read,
 )
 from mediation.client import write_subscribe
-from mediation.expiry import UNSPECIFIED, parse_expiry
+from mediation.model.expiry import UNSPECIFIED, parse_expiry
 
 if TYPE_CHECKING:
-    from gateway.service import Gateway
+    from gateway.server.application import Gateway
 
 LONGEST_LEASE = 3600.0
 LATEST = 2**63 - 1

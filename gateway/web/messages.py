@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 from filters import Refused
 from gateway.parsing import SMALL, Parsing
 from gateway.store.mailboxes import Held
-from mediation import mailbox
 from mediation.client import Received, read_received
+from mediation.mailboxes import kept
 
 
 class EventView(BaseModel):
@@ -55,8 +55,8 @@ def _view(held: Held) -> MessageView:
     first, *others = _events(held.envelope) or [None]
     return MessageView(
         id=held.position,
-        message_id=mailbox.message_id(held.envelope),
-        action=mailbox.action(held.envelope),
+        message_id=kept.message_id(held.envelope),
+        action=kept.action(held.envelope),
         topic=_topic(first) if first else None,
         payload=_text(first.payload) if first else None,
         further=[EventView(topic=_topic(one), payload=_text(one.payload)) for one in others if one],
@@ -68,7 +68,7 @@ def _view(held: Held) -> MessageView:
 
 def _events(envelope: bytes) -> list[Received | None]:
     try:
-        received = read_received(envelope, room=mailbox.room_for(envelope))
+        received = read_received(envelope, room=kept.room_for(envelope))
     except Refused:  # A fault, or deeper than a document of a stranger's may be.
         return []
     return list(received) if isinstance(received, tuple) else []

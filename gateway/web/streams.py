@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 from adapters import AdapterUnavailable
 from filters import Refused
 from gateway.http import was_delivered
-from gateway.mailboxes import Batch, Mailboxes
+from gateway.mailboxes.mailboxes import Batch, Mailboxes
 from gateway.parsing import Parsing
 from gateway.store.mailboxes import Mailbox
 from gateway.web.messages import MessageView, views

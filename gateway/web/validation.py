@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
 from gateway.http import HttpRefusal, content_type
-from gateway.wording import wanted
+from gateway.settings.validation_texts import wanted
 
 AT_ONCE = 5
 """Fields that one answer names."""

@@ -18,13 +18,14 @@ from random import Random
 import pytest
 
 from adapters import EVERYTHING_WANTED, Adapter, AdapterError, AdapterUnavailable, load
-from adapters.embedded import READY_MESSAGES, EmbeddedAdapter
-from adapters.journal import SCHEMA_VERSION, Entry, Journal, Stored
+from adapters.embedded import EmbeddedAdapter
+from adapters.embedded.adapter import READY_MESSAGES
+from adapters.embedded.journal import SCHEMA_VERSION, Entry, Journal, Stored
 from adapters.testing import AdapterContract
 from mediation import Notification
 
 ROOT = Path(__file__).parents[2]
-PUBLISHER = (sys.executable, "-m", "tests.adapters.journal_publisher")
+PUBLISHER = (sys.executable, "-m", "tests.rigs.journal_publisher")
 
 
 class Faulty(Journal):

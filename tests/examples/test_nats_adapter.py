@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import free_ports, wait_for
-from tests.gateway.consumers import consumers
-from tests.gateway.processes import READY, START, GatewayProcess
+from tests.rigs.brokers import free_ports, wait_for
+from tests.rigs.consumers import consumers
+from tests.rigs.processes import READY, START, GatewayProcess
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "nats-adapter"

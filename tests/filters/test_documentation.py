@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from filters.compiled import MAX_EXPRESSIONS
+from filters.compiling.compiled import MAX_EXPRESSIONS
 from filters.xpath import XPathLimits
 
 PAGE = Path(__file__).parents[2] / "docs" / "filters.md"

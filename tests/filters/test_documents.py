@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from filters import DocumentLimits, FilterError, Reason, parse_document
-from tests.filters.corpus import families, messages
-from tests.pace import pace, unit
+from tests.rigs.corpus import families, messages
+from tests.rigs.pace import pace, unit
 
 MEBI = 2**20
 

@@ -24,11 +24,11 @@ from filters import (
     compile,
 )
 from filters.dialects import ACTION_DPWS_1_1, TOPIC_CONCRETE, TOPIC_FULL, TOPIC_IBM_SIMPLE
-from filters.matching.jail import Jail, Question, judge
-from filters.matching.verification import Verifier
-from filters.topic_index import CACHED_TOPICS
-from tests.filters.corpus import forwarding_filters, messages
-from tests.pace import pace
+from filters.matching.fallback.verification import Verifier
+from filters.matching.fallback.worker import Jail, Question, judge
+from filters.topics.index import CACHED_TOPICS
+from tests.rigs.corpus import forwarding_filters, messages
+from tests.rigs.pace import pace
 
 NAMESPACES = (("t", "urn:t"), ("u", "urn:u"))
 
@@ -405,7 +405,7 @@ def test_what_is_deferred_is_asked_all_at_once(monkeypatch: pytest.MonkeyPatch) 
         asked.append(len(questions))
         return judge(jail, questions)
 
-    monkeypatch.setattr("filters.matching.verification.judge", counting)
+    monkeypatch.setattr("filters.matching.fallback.verification.judge", counting)
     event = Event(b"<a><b>x</b></a>")
     assert sorted(filters.match(event)) == [0, 1]
     assert asked == [200]

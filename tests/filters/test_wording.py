@@ -3,8 +3,8 @@
 import pytest
 
 from filters import Expression, FilterError, parse_document
+from filters.compiling.topic_expressions import parse_expression
 from filters.dialects import TOPIC_CONCRETE, TOPIC_FULL
-from filters.topic_expressions import parse_expression
 from filters.xpath import parse
 
 MALFORMED = {

@@ -5,16 +5,9 @@ from pathlib import Path
 import pytest
 
 from filters.documents import parse_document
-from filters.workloads import (
-    FAMILIES,
-    STYLES,
-    Vocabulary,
-    expressions,
-    family_of,
-    messages,
-)
+from filters.workloads import FAMILIES, STYLES, Vocabulary, expressions, family_of, messages
 from filters.xpath import compile_xpath
-from tests.filters.corpus import messages as corpus
+from tests.rigs.corpus import messages as corpus
 
 REAL = {"xm0": "xmark", "xm1": "xmark", "xm3": "xmark", "ev": "winevent"}
 

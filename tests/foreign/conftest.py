@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.gateway.soap import Consumer, Running, running
+from tests.rigs.gateways import Consumer, Running, running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mediation import Soap
-from mediation.dime import Decoder, DimeMessage, Encoder
-from mediation.model import Attachment
-from tests.foreign.gsoap import DEADLINE, gsoap_consumer, gsoap_publish, needs_gsoap
+from mediation.model.messages import Attachment
+from mediation.packaging.dime import Decoder, DimeMessage, Encoder
+from tests.rigs.gsoap import DEADLINE, gsoap_consumer, gsoap_publish, needs_gsoap
 
 needs_gsoap()
 

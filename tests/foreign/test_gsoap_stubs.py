@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.foreign.gsoap import needs_gsoap
-from tests.gateway.soap import DEADLINE, Consumer, Running
+from tests.rigs.gateways import DEADLINE, Consumer, Running
+from tests.rigs.gsoap import needs_gsoap
 
 needs_gsoap()
 if shutil.which("wsdl2h") is None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.soap import DEADLINE, Consumer, Running
+from tests.rigs.gateways import DEADLINE, Consumer, Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

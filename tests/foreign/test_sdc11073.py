@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import pytest
 from lxml import etree
 
-from tests.gateway.envelopes import WSE
-from tests.gateway.soap import Consumer, Running
+from tests.rigs.envelopes import WSE
+from tests.rigs.gateways import Consumer, Running
 
 pytest.importorskip("sdc11073", reason="needs sdc11073 (pip install -e '.[dev]')")
 

@@ -15,8 +15,8 @@ from zeep.exceptions import Fault
 
 from mediation import Soap
 from tests.conftest import ROOT
-from tests.gateway.envelopes import CONCRETE, WSE, WSNT
-from tests.gateway.soap import DEADLINE, Consumer, Running
+from tests.rigs.envelopes import CONCRETE, WSE, WSNT
+from tests.rigs.gateways import DEADLINE, Consumer, Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from gateway.store import Store
-from tests.gateway.stores import sqlite_url
-from tests.postgresql import fresh_database, needs_postgresql
+from tests.rigs.postgresql import fresh_database, needs_postgresql
+from tests.rigs.stores import sqlite_url
 
 
 @pytest.fixture
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """An empty database: of SQLite, or as `tests.gateway.stores.on_each_store` says."""
+    """An empty database: of SQLite, or as `tests.rigs.stores.on_each_store` says."""
     if getattr(request, "param", "sqlite") == "sqlite":
         yield sqlite_url(tmp_path)
         return

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.alive import is_alive
-from tests.gateway.certificates import Authority
-from tests.gateway.soap import running
+from tests.rigs.certificates import Authority
+from tests.rigs.gateways import running
 
 
 @pytest.mark.parametrize("kind", ["http", "https", "client certificates"])

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from adapters import load
-from gateway.doors import DoorKind
-from gateway.mailboxes import MailboxQuotas
-from gateway.server import IN_ALL
-from gateway.settings import Settings, read_settings
+from gateway.mailboxes.mailboxes import MailboxQuotas
+from gateway.security.resource_addresses import DoorKind
+from gateway.server.process import IN_ALL
+from gateway.settings.settings import Settings, read_settings
 from gateway.store.mailboxes import Bounds
 from tests.helm.paths import CHART, ROOT
 from tests.helm.releases import (

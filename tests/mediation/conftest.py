@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mediation.schemas import Validator
+from tests.rigs.schemas import Validator
 
 
 @pytest.fixture(scope="session")

@@ -63,10 +63,9 @@ from mediation import (
     write_subscription_end,
     write_unsubscribe,
 )
-from mediation.expiry import Duration
-from mediation.model import Notification
-from tests.mediation.schemas import Validator
-from tests.mediation.support import (
+from mediation.model.expiry import Duration
+from mediation.model.messages import Notification
+from tests.rigs.mediation import (
     NOW,
     WSE,
     WSNT,
@@ -85,6 +84,7 @@ from tests.mediation.support import (
     text,
     topic,
 )
+from tests.rigs.schemas import Validator
 
 TO = "http://gateway.example.org/soap"
 WSE_VERSION, WSN_VERSION = Version.WSE_2004_08, Version.WSN_1_3

@@ -28,8 +28,8 @@ from mediation import (
     write_fault,
 )
 from mediation.detect import MAX_HEADER_OCTETS
-from mediation.notification import MAX_MESSAGES
-from tests.mediation.support import (
+from mediation.notification.v1_3 import MAX_MESSAGES
+from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,
     ENVELOPES,

@@ -32,9 +32,9 @@ from mediation import (
     Wsa,
     is_anonymous,
 )
-from mediation.expiry import Duration
 from mediation.filtering import envelope_view
-from tests.mediation.support import ENVELOPES, NOW, clark, events, incoming, refused, stored
+from mediation.model.expiry import Duration
+from tests.rigs.mediation import ENVELOPES, NOW, clark, events, incoming, refused, stored
 
 S11, S12 = Soap.V1_1, Soap.V1_2
 WSE, WSN = Version.WSE_2004_08, Version.WSN_1_3

@@ -9,19 +9,8 @@ from lxml import etree
 from filters import Reason, Refused
 from mediation import FAULTS, Family, Operation, Soap, Version, Wsa, fault_of, write_fault
 from mediation.faults import ADDRESSING, MAX_NAMES
-from tests.mediation.schemas import Validator
-from tests.mediation.support import (
-    NOW,
-    WSE,
-    WSMAN,
-    WSNT,
-    body,
-    context,
-    headers,
-    part,
-    parts,
-    text,
-)
+from tests.rigs.mediation import NOW, WSE, WSMAN, WSNT, body, context, headers, part, parts, text
+from tests.rigs.schemas import Validator
 
 S11, S12 = Soap.V1_1, Soap.V1_2
 WSRF_R = "http://docs.oasis-open.org/wsrf/r-2"

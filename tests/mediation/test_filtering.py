@@ -23,7 +23,7 @@ from filters.dialects import (
 )
 from mediation import Arrival, Notification, Soap, Subscribe, Wsa, event
 from mediation.filtering import ENVELOPE_VIEWS, envelope_view
-from tests.mediation.support import (
+from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,
     FULL,

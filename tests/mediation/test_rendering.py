@@ -34,10 +34,9 @@ from mediation import (
     shape_of,
     write_publish,
 )
-from mediation.notification import NOTIFY_ACTION
+from mediation.notification.v1_3 import NOTIFY_ACTION
 from mediation.rendering import _frame, _tag_action, payload_action
-from tests.mediation.schemas import Validator
-from tests.mediation.support import (
+from tests.rigs.mediation import (
     NOW,
     WSNT,
     body,
@@ -52,6 +51,7 @@ from tests.mediation.support import (
     text,
     topic,
 )
+from tests.rigs.schemas import Validator
 
 GATEWAY = "http://gateway.example.org/soap"
 WSE, WSN = Version.WSE_2004_08, Version.WSN_1_3

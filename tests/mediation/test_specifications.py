@@ -31,7 +31,7 @@ from mediation import (
     read_received,
 )
 from mediation.names import KNOWN_ELSEWHERE
-from tests.mediation.support import ARRIVAL
+from tests.rigs.mediation import ARRIVAL
 
 PAGES = ("ws-eventing.md", "ws-notification.md", "ws-messenger.md")
 _BLOCK = re.compile(r"^```xml\n(.*?)^```", re.DOTALL | re.MULTILINE)

@@ -26,9 +26,9 @@ from nats.js.api import AckPolicy, ConsumerConfig, ConsumerInfo, RetentionPolicy
 from nats.js.errors import NoStreamResponseError, NotFoundError
 
 from adapters import AdapterUnavailable, Capabilities, Interest
-from adapters.destinations import Destination
+from adapters.broker.destinations import Destination
+from adapters.broker.reconnecting import POLITE, Keeper, Lost, start_all
 from adapters.interests import Interests
-from adapters.keeping import POLITE, Keeper, Lost, start_all
 from dragoman_nats.connection import ANSWER, FAILURES, Connection, why
 from dragoman_nats.messages import read, write
 from dragoman_nats.settings import Setup, read_setup

@@ -6,7 +6,7 @@ from contextlib import suppress
 import nats
 from nats.aio.client import Client
 
-from adapters.keeping import POLITE, Lost
+from adapters.broker.reconnecting import POLITE, Lost
 from dragoman_nats.settings import Setup
 
 ANSWER = 10.0
@@ -17,7 +17,8 @@ FAILURES = (OSError, TimeoutError, nats.errors.Error)
 
 
 class Connection:
-    """A connection until it ends: nats-py opens no other, `adapters.keeping.Keeper` does.
+    """A connection until it ends: nats-py opens no other, `adapters.broker.reconnecting.Keeper`
+    does.
 
     ``open``: what is settled can be acknowledged.
     """

@@ -1,4 +1,4 @@
-"""A notification as a message of NATS: what `mediation.records` says, in headers.
+"""A notification as a message of NATS: what `mediation.packaging.records` says, in headers.
 
 header          carries
 content-type    application/xml, or multipart/related with attachments
@@ -15,10 +15,10 @@ from hashlib import blake2b
 from urllib.parse import quote, unquote
 
 from adapters import AdapterError
-from adapters.native import notification_of
+from adapters.broker.native import notification_of
 from filters import Reason, Topic
 from mediation import Notification
-from mediation.records import CONTENT_TYPE, encode
+from mediation.packaging.records import CONTENT_TYPE, encode
 
 XML = "application/xml"
 MESSAGE_ID = "Nats-Msg-Id"

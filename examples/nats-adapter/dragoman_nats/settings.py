@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
 from adapters import AdapterError
-from adapters.destinations import Destinations, Row
+from adapters.broker.destinations import Destinations, Row
 from adapters.options import Options
 from filters import Reason
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable
 from itertools import takewhile
 
 from adapters import Interest
-from adapters.destinations import (
+from adapters.broker.destinations import (
     ANY,
     ONE,
     Destination,

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from lxml import etree
 
-from filters.matching.numbers import read_number
-from filters.matching.plan import (
+from filters.matching.planning.numbers import read_number
+from filters.matching.planning.plan import (
     AND,
     AT_LEAST,
     AT_MOST,

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from filters.filter import Expression, Namespaces
-from filters.matching.engines import engine_note
-from filters.matching.planner import plan
+from filters.matching.engines.choice import engine_note
+from filters.matching.planning.planner import plan
 from filters.reasons import FilterError
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import parse

@@ -9,11 +9,11 @@ from lxml import etree
 
 from filters import Expression, FilterError
 from filters.documents import parse_own
-from filters.matching.cost import DocumentSize, bound
-from filters.matching.verification import VISITS
+from filters.matching.fallback.cost import DocumentSize, bound
+from filters.matching.fallback.verification import VISITS
 from filters.xpath import compile_xpath, parse
-from tests.filters.corpus import families, forwarding_filters, messages
 from tests.filters.matching.costly import SHAPES, Costly, document
+from tests.rigs.corpus import families, forwarding_filters, messages
 
 VISIT = 10e-9
 """Seconds; on a fast machine half of that."""

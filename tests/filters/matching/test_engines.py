@@ -8,12 +8,12 @@ import pytest
 
 from benchmarks.fuzz import campaign
 from filters.filter import Expression
-from filters.matching.engines import NATIVE, REFERENCE, engine_note, make_index
+from filters.matching.engines.choice import NATIVE, REFERENCE, engine_note, make_index
 from filters.workloads import STYLES, Vocabulary, expressions, family_of, messages
-from tests.filters import corpus
 from tests.filters.matching.differential import Tally, check
 from tests.filters.matching.expressions import NAMESPACES, Grammar
 from tests.filters.matching.nasty import document
+from tests.rigs import corpus
 
 ENGINES = [REFERENCE, NATIVE]
 

@@ -7,14 +7,14 @@ import pytest
 
 from filters.documents import parse_own
 from filters.filter import Expression
-from filters.matching.engines import NATIVE, engine_note, make_index
+from filters.matching.engines.choice import NATIVE, engine_note, make_index
 from filters.xpath import compile_xpath
 from tests.filters.matching.differential import check
 
 if note := engine_note():
     pytest.skip(note, allow_module_level=True)
 
-from filters.matching.native import NativeIndex
+from filters.matching.engines.native import NativeIndex
 
 WITNESSES = 255
 """Elements of a message that the engine knows apart."""

@@ -14,9 +14,9 @@ from lxml import etree
 
 from filters.documents import parse_own
 from filters.filter import Expression
-from filters.matching.engines import engine_note
-from filters.matching.plan import Plan
-from filters.matching.shapes import plan_of
+from filters.matching.engines.choice import engine_note
+from filters.matching.planning.plan import Plan
+from filters.matching.planning.templates import plan_of
 from filters.reasons import FilterError, Reason
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import compile_xpath
@@ -27,10 +27,10 @@ from tests.filters.matching.nasty import document
 if note := engine_note():
     pytest.skip(note, allow_module_level=True)
 
-from filters.entries import Few, Several
+from filters.filterset.entries import Few, Several
 from filters.matching._kernel import Kernel, keys_of
-from filters.matching.native import NativeIndex
-from tests.pace import unit
+from filters.matching.engines.native import NativeIndex
+from tests.rigs.pace import unit
 
 MAX_STATES = 20_000
 MAX_REMEMBERED = 2**14

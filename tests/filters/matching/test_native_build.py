@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from filters.matching.engines import engine_note
+from filters.matching.engines.choice import engine_note
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("gateway", "adapters", "mediation", "filters")

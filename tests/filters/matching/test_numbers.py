@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 from lxml import etree
 
-from filters.matching.numbers import read_number
+from filters.matching.planning.numbers import read_number
 
 _NUMBER = etree.XPath("number()")
 _LITERAL = "{} = number()"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from filters.filter import Expression
-from filters.matching.parts import MAX_ALTERNATIVES
-from filters.matching.plan import (
+from filters.matching.planning.element_tests import MAX_ALTERNATIVES
+from filters.matching.planning.plan import (
     AND,
     ATTRIBUTE,
     CHILD,
@@ -25,10 +25,10 @@ from filters.matching.plan import (
     TRUE,
     Plan,
 )
-from filters.matching.planner import plan
+from filters.matching.planning.planner import plan
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import parse
-from tests.pace import pace
+from tests.rigs.pace import pace
 
 NAMESPACES = (("e", "urn:e"),)
 ROOT = (CHILD, None, None)

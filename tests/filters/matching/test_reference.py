@@ -8,8 +8,8 @@ from lxml import etree
 
 from filters.documents import parse_own
 from filters.filter import Expression
-from filters.matching import trie
-from filters.matching.reference import ReferenceIndex
+from filters.matching.engines import trie
+from filters.matching.engines.reference import ReferenceIndex
 from filters.reasons import FilterError
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from tests.filters.matching.differential import check

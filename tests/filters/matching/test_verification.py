@@ -9,13 +9,13 @@ import pytest
 
 from filters import PAYLOAD, Expression, FilterError
 from filters.documents import parse_own
-from filters.matching.compilation import Kept
-from filters.matching.verification import Verifier
+from filters.matching.fallback.compilation import Kept
+from filters.matching.fallback.verification import Verifier
 from filters.xpath import compile_xpath, parse
-from tests.filters.corpus import forwarding_filters, messages
 from tests.filters.matching.costly import SHAPES, Costly, document
 from tests.filters.matching.hostile import CUT_OFF, HARMLESS
-from tests.pace import unit
+from tests.rigs.corpus import forwarding_filters, messages
+from tests.rigs.pace import unit
 
 SMALL = parse_own(document("flat", 20))
 

@@ -17,7 +17,7 @@ from filters.spark.definitions import (
     make_definition,
     read_definitions,
 )
-from filters.topics import Step, parse_clark
+from filters.topics.topics import Step, parse_clark
 
 
 def definitions(*pairs: tuple[str, str | None, str | None]) -> Definitions:

@@ -10,8 +10,8 @@ from lxml import etree
 from filters import FilterError, Namespaces, Reason, names_payload_root
 from filters.documents import parse_own
 from filters.xpath import XPathLimits, check, compile_xpath
-from tests.filters.corpus import forwarding_filters
-from tests.pace import unit
+from tests.rigs.corpus import forwarding_filters
+from tests.rigs.pace import unit
 
 NAMESPACES: Namespaces = (("", "urn:default"), ("p", "urn:p"), ("re", "urn:re"), ("xml", "urn:x"))
 

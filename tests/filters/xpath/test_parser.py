@@ -24,8 +24,8 @@ from filters.xpath.syntax import (
     walk,
 )
 from filters.xpath.unparse import unparse
-from tests.filters.corpus import families, forwarding_filters, messages
 from tests.filters.xpath.expressions import NAMESPACES, declared, elements, trees
+from tests.rigs.corpus import families, forwarding_filters, messages
 
 
 def tree(text: str) -> Node:

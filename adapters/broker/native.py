@@ -1,0 +1,159 @@
+"""What programs that know no Dragoman put into a broker, as notifications.
+
+A notification's payload is one XML element in UTF-8. Of a native message that is asked, never
+demanded: what is no such element becomes the text of one,
+``<data xmlns="urn:dragoman:data:1" content-type="application/json">``, in base64 where it is no
+text of XML. So there is no message that nobody can take, and that comes again for ever.
+"""
+
+import logging
+import re
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+from html import escape
+
+from lxml import etree
+
+from filters import Reason, Refused, Topic, parse_document
+from mediation import MediationError, Notification
+from mediation.names import DRAGOMAN_DATA
+from mediation.packaging.records import CONTENT_TYPE, MAX_REFERENCES, decode
+
+MAX_MEDIA_TYPE = 255
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CHARSET = re.compile(r';\s*charset="?([A-Za-z0-9._-]{1,40})', re.IGNORECASE)
+UNTYPED = "application/octet-stream"
+
+logger = logging.getLogger(__name__)
+
+
+def notification_of(
+    body: bytes,
+    properties: Mapping[str, str],
+    media_type: str | None,
+    *,
+    id: str,
+    source: str,
+    time: datetime,
+    topic: Topic | None,
+) -> tuple[Notification, bool]:
+    """The notification in a message, and whether it had to be forced into one: any message is one.
+
+    Args:
+        properties: Those of the record, as `mediation.packaging.records` says.
+        media_type: Of the body.
+        id, source, time, topic: What holds where *properties* do not say it.
+    """
+    if media_type is not None and media_type.lower().startswith("multipart/related"):
+        properties = {**properties, CONTENT_TYPE: media_type}
+    try:
+        notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
+        _check(notification, properties)
+        forced = False
+    except (
+        Refused,
+        ValueError,
+        TypeError,
+    ):  # What cannot be read is left aside; the body still arrives.
+        notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
+        forced = True
+    payload, wrapped = payload_of(
+        notification.payload, None if notification.attachments else media_type
+    )
+    if payload is not notification.payload:
+        notification = replace(notification, payload=payload)
+    return notification, forced or wrapped
+
+
+def _check(notification: Notification, properties: Mapping[str, str]) -> None:
+    """Refuse what would fail only when it is written: into an envelope, or into the store.
+
+    Raises:
+        Refused: A header block, or a part of the producer reference, is not one element.
+        ValueError: A text has half a surrogate pair.
+        TypeError: A text is none.
+    """
+    "".join(properties.values()).encode()
+    if "ws_properties" in properties:
+        "".join(notification.properties.values()).encode()
+        "".join(notification.properties).encode()
+    parts = notification.headers
+    if notification.topic_header is not None:
+        parts = (*parts, notification.topic_header)
+    if (producer := notification.producer) is not None:
+        "".join((producer.address,)).encode()
+        parts = (*parts, *producer.properties, *producer.parameters, *producer.metadata)
+    if not all(map(_is_plain_part, parts)):
+        raise MediationError(Reason.MESSAGE_INVALID, "a header block is not one element")
+
+
+class ForcedCount:
+    """How many native messages were no notifications, and were made some."""
+
+    def __init__(self, adapter: str) -> None:
+        self._adapter = adapter
+        self.total = 0
+
+    def add(self, origin: str | None) -> None:
+        """Count one from the destination *origin*, and say so now and then."""
+        self.total += 1
+        if self.total & (self.total - 1) == 0:  # The 1st, 2nd, 4th, 8th …
+            logger.warning(
+                "adapter.messages_wrapped",
+                extra={
+                    "adapter": self._adapter,
+                    "total": self.total,
+                    "origin": (origin or "")[:200],
+                },
+            )
+
+
+def is_plain(body: bytes) -> bool:
+    """Whether *body* is what a payload must be: one element in UTF-8, and nothing around it."""
+    if not (body.startswith(b"<") and body[1:2] not in (b"?", b"!") and body.endswith(b">")):
+        return False
+    try:
+        root = parse_document(body)
+    except Refused:
+        return False
+    return root.getnext() is None
+
+
+_remembered = lru_cache(maxsize=256)(is_plain)
+
+
+def _is_plain_part(part: bytes) -> bool:
+    """The same of a header block: it recurs from message to message."""
+    return _remembered(part) if len(part) <= MAX_REFERENCES else is_plain(part)
+
+
+def payload_of(body: bytes, media_type: str | None) -> tuple[bytes, bool]:
+    """*body* as a payload, and whether it had to be wrapped.
+
+    A declaration, comments around the root element and another encoding are XML all the same.
+    """
+    if is_plain(body):
+        return body, False
+    charset = _CHARSET.search(media_type or "")
+    try:
+        root = parse_document(body, charset=charset[1] if charset else None)
+    except Refused:
+        return _wrap(body, media_type), True
+    return etree.tostring(root, encoding="unicode", with_tail=False).encode(), False
+
+
+def _wrap(body: bytes, media_type: str | None) -> bytes:
+    encoding = ""
+    try:
+        text = body.decode()
+        if _NOT_IN_XML.search(text) or "\r" in text:  # XML reads a carriage return as a line end.
+            raise ValueError
+    except ValueError:
+        text = b64encode(body).decode()
+        encoding = ' encoding="base64"'
+    named = escape(_NOT_IN_XML.sub("", media_type or UNTYPED)[:MAX_MEDIA_TYPE])
+    start = f'<data xmlns="{DRAGOMAN_DATA}" content-type="{named}"{encoding}>'
+    return f"{start}{escape(text, False)}</data>".encode()

@@ -1,0 +1,142 @@
+"""Keeps one connection to a broker: opens it, and opens it again whenever it has ended."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from adapters.broker.connection_state import Link
+from adapters.broker.outages import Outages
+
+SHORTEST, LONGEST = 0.25, 10.0
+"""Seconds between attempts: doubled each time, and somewhere between half of it and all."""
+
+POLITE = 0.8
+"""Seconds that the broker gets to close a connection."""
+
+FIRST_ATTEMPT = 20.0
+"""Seconds that a start waits for the broker. Without it the gateway starts all the same."""
+
+STEADY = 5.0
+"""Seconds after which a connection was a good one: the next attempt comes soon again."""
+
+logger = logging.getLogger(__name__)
+
+
+class Lost(Exception):
+    """A connection could not be opened, has ended, or is of no use any more."""
+
+
+class Again(Exception):
+    """What serves a connection has learnt something, and wants another at once."""
+
+
+class Closing(Protocol):
+    """What a connection of any broker can do."""
+
+    async def close(self, seconds: float) -> None:
+        """Close politely; after *seconds*, at once."""
+
+
+ConnectionT = TypeVar("ConnectionT", bound=Closing)
+
+
+class Keeper(Generic[ConnectionT]):
+    """Serves connections one after the other.
+
+    Args:
+        adapter: Its name in the log; its `Outages`, where it has several connections.
+        what: Its name in the log: ``connection=consuming``.
+        open: Opens a connection, or raises `Lost`.
+        serve: Sets a connection up, calls the function that it is given when all is ready, and
+            returns or raises `Lost` when the connection is of no use any more; or raises `Again`.
+    """
+
+    def __init__(
+        self,
+        adapter: str | Outages,
+        what: str,
+        open: Callable[[], Awaitable[ConnectionT]],
+        serve: Callable[[ConnectionT, Callable[[], None]], Awaitable[None]],
+    ) -> None:
+        self._outages = Outages(adapter) if isinstance(adapter, str) else adapter
+        self._what = what
+        self._open = open
+        self._serve = serve
+        self._delay = SHORTEST
+        self._next = 0.0
+        self._ready_at: float | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.link = Link()
+        self.tried = asyncio.Event()
+        """The first attempt has succeeded or failed."""
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds until the connection may be there again, at least one."""
+        if self._task is None:
+            return 1.0
+        return max(1.0, self._next - asyncio.get_running_loop().time() + 1.0)
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._keep())
+
+    async def close(self) -> None:
+        """Close the connection, and open no other."""
+        self._outages.forget(self._what)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=2 * POLITE)
+
+    async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                await self._attempt()
+                why = "the connection was closed"
+            except Lost as exc:
+                why = str(exc)
+            except Again:
+                continue
+            except Exception:  # A defect must not end all delivery for good.
+                logger.exception(
+                    "adapter.failed",
+                    extra={"adapter": self._outages.adapter, "connection": self._what},
+                )
+                why = "an error of our own"
+            self.tried.set()
+            self.link.is_down(why)
+            if self._ready_at is not None and loop.time() - self._ready_at > min(
+                self._delay, STEADY
+            ):
+                self._delay = SHORTEST
+            self._outages.down(self._what, why)
+            pause = self._delay * random.uniform(0.5, 1.0)
+            self._next = loop.time() + pause
+            self._delay = min(2 * self._delay, LONGEST)
+            await asyncio.sleep(pause)
+
+    async def _attempt(self) -> None:
+        self._ready_at = None
+        connection = await self._open()
+        try:
+            await self._serve(connection, self._ready)
+        finally:
+            await connection.close(POLITE)
+
+    def _ready(self) -> None:
+        self._outages.up(self._what)
+        self.link.is_up()
+        self._ready_at = asyncio.get_running_loop().time()
+        self.tried.set()
+
+
+async def start_all(keepers: Sequence[Keeper[Any]]) -> None:
+    """Start *keepers*, and wait for the first attempt of each: at most `FIRST_ATTEMPT` seconds."""
+    for keeper in keepers:
+        keeper.start()
+    tried = [asyncio.ensure_future(keeper.tried.wait()) for keeper in keepers]
+    _done, late = await asyncio.wait(tried, timeout=FIRST_ATTEMPT)
+    for task in late:
+        task.cancel()

@@ -1,0 +1,64 @@
+"""Changes of what a broker holds for the gateway: one after the other, each under a deadline."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Generic, TypeVar
+
+from adapters.broker.reconnecting import Lost
+from adapters.protocol import AdapterUnavailable
+
+ASKING = 15.0
+"""Seconds that a new interest may take, while others are asked for too."""
+
+logger = logging.getLogger(__name__)
+
+ThroughT = TypeVar("ThroughT")
+
+
+class Changing(Generic[ThroughT]):
+    """Takes turns at what the broker's side is changed through, while there is a connection.
+
+    Args:
+        adapter: Its name in the log.
+        retry_after: Seconds until there may be a connection again.
+    """
+
+    def __init__(self, adapter: str, retry_after: Callable[[], float]) -> None:
+        self._adapter = adapter
+        self._retry_after = retry_after
+        self._turn = asyncio.Lock()
+        self.through: ThroughT | None = None
+        """None: there is no connection, or it is not set up."""
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[ThroughT]:
+        """What to ask, for one change.
+
+        Raises:
+            AdapterUnavailable: There is no connection, or the change failed.
+        """
+        try:
+            async with asyncio.timeout(ASKING), self._turn:
+                if self.through is None:
+                    raise AdapterUnavailable(
+                        "there is no connection to the broker", retry_after=self._retry_after()
+                    )
+                yield self.through
+        except Lost as exc:
+            logger.warning(
+                "adapter.interest_refused", extra={"adapter": self._adapter, "reason": str(exc)}
+            )
+            raise AdapterUnavailable("the broker did not take an interest") from exc
+        except TimeoutError:
+            raise AdapterUnavailable("the broker did not take an interest in time") from None
+
+    def check(self, through: ThroughT) -> None:
+        """See that what was asked of *through* holds.
+
+        Raises:
+            Lost: The next connection has perhaps been told already what to hold.
+        """
+        if self.through is not through:
+            raise Lost("the connection ended")

@@ -1,0 +1,234 @@
+"""The thread that owns the journal of ``embedded:``.
+
+It takes whatever has come, commits it as one transaction, tells the event loop once, and begins
+again: many publishers share one flush of the disk, without a timer.
+
+    publish ──┐                               ┌── who published
+    settle  ──┼─> queue ─> writer: commit ──>─┼── which settlements are done
+    read    ──┘                               └── what was read back
+"""
+
+import asyncio
+import json
+import logging
+import queue
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from adapters.embedded.journal import Entry, Journal, Stored
+from adapters.protocol import AdapterUnavailable
+from filters import Refused
+from mediation import Notification
+from mediation.packaging.records import decode, encode
+
+RETRY_SECONDS = 1.0
+"""After which settlements that the disk did not take are tried again."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Publication:
+    """What one call published; *done* is for the event loop alone."""
+
+    notifications: Sequence[Notification]
+    entries: Sequence[Entry]
+    octets: int
+    done: asyncio.Future[None]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Asks for the messages behind number *after*."""
+
+    after: int
+    messages: int
+    octets: int
+
+
+class Stop:
+    """Asks to commit what came before, and to close the journal."""
+
+
+Work = Publication | Read | Stop | int
+"""What the queue carries; a number is that of a settled message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A message that was read back."""
+
+    number: int
+    notification: Notification
+    octets: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the event loop is told after one commit.
+
+    *numbers* are those of all entries of *publications*, None for a repeat; with *refused* none
+    of them is kept. *loaded* goes with *restored*: up to it there are no other messages.
+    """
+
+    publications: Sequence[Publication]
+    numbers: Sequence[int | None]
+    refused: AdapterUnavailable | None
+    settled: Sequence[int]
+    restored: Sequence[Restored] | None
+    loaded: int
+
+
+@dataclass(slots=True)
+class _Batch:
+    """What was taken from the queue at once."""
+
+    publications: list[Publication] = field(default_factory=list)
+    stop: bool = False
+
+
+class Writer:
+    """Runs in a thread of its own. *tell* is called in *loop*, once after each commit."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        work: queue.SimpleQueue[Sequence[Work]],
+        loop: asyncio.AbstractEventLoop,
+        tell: Callable[[Outcome], None],
+    ) -> None:
+        self._journal = journal
+        self._work = work
+        self._loop = loop
+        self._tell = tell
+        self._settled: list[int] = []
+        self._read: Read | None = None
+        self._failing = False
+
+    def run(self, opened: asyncio.Future[int], ended: asyncio.Future[None]) -> None:
+        """Open the journal and answer *opened* with its newest number; work until `Stop`."""
+        try:
+            self._journal.open()
+        except Exception as exc:
+            self._in_loop(_fail, opened, exc)
+            return
+        self._in_loop(_answer, opened, self._journal.last)
+        try:
+            while not self._turn():
+                pass
+        except Exception as exc:
+            logger.exception("journal.writer_failed")
+            self._in_loop(_fail, ended, exc)
+        finally:
+            self._journal.close()
+        self._in_loop(_answer, ended, None)
+
+    def _turn(self) -> bool:
+        """Take what has come, and commit it. Returns whether that was the last turn."""
+        batch = self._take()
+        self._in_loop(self._tell, self._commit(batch.publications))
+        return batch.stop
+
+    def _take(self) -> _Batch:
+        batch = _Batch()
+        undone = self._settled or self._read is not None
+        with suppress(queue.Empty):
+            handed = self._work.get(timeout=RETRY_SECONDS if undone else None)
+            while True:
+                for work in handed:
+                    match work:
+                        case int():
+                            self._settled.append(work)
+                        case Publication():
+                            batch.publications.append(work)
+                        case Read():
+                            self._read = work
+                        case Stop():
+                            batch.stop = True
+                            return batch
+                handed = self._work.get_nowait()
+        return batch
+
+    def _commit(self, publications: Sequence[Publication]) -> Outcome:
+        entries = [entry for publication in publications for entry in publication.entries]
+        numbers: Sequence[int | None] = ()
+        refused = None
+        settled: Sequence[int] = ()
+        try:
+            if entries or self._settled:
+                numbers = self._journal.commit(entries, self._settled, now=time.time())
+                settled, self._settled = self._settled, []
+                self._recovered()
+        except AdapterUnavailable as exc:
+            refused = exc
+            self._failed(exc)
+            if entries and self._settled:
+                settled = self._settle_alone()
+        restored, loaded = self._restore()
+        return Outcome(publications, numbers, refused, settled, restored, loaded)
+
+    def _settle_alone(self) -> Sequence[int]:
+        """Settling makes room: a disk that is too full for messages may still take it."""
+        with suppress(AdapterUnavailable):
+            self._journal.commit((), self._settled, now=time.time())
+            settled, self._settled = self._settled, []
+            return settled
+        return ()
+
+    def _restore(self) -> tuple[Sequence[Restored] | None, int]:
+        if self._read is None:
+            return None, 0
+        try:
+            found, loaded = self._journal.read(
+                self._read.after, messages=self._read.messages, octets=self._read.octets
+            )
+        except AdapterUnavailable as exc:
+            self._failed(exc)
+            return None, 0
+        self._read = None
+        return [restored for restored in map(_restore, found) if restored is not None], loaded
+
+    def _failed(self, exc: AdapterUnavailable) -> None:
+        if not self._failing:
+            logger.error("journal.unavailable", extra={"reason": str(exc)})
+        self._failing = True
+
+    def _recovered(self) -> None:
+        if self._failing:
+            logger.warning("journal.available")
+        self._failing = False
+
+    def _in_loop(self, callback: Callable[..., None], *arguments: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
+
+def keep(notification: Notification) -> Entry:
+    """What the journal keeps of *notification*.
+
+    Raises:
+        MediationError: It cannot be kept.
+    """
+    record = encode(notification)
+    return Entry(notification.source, notification.id, json.dumps(record.properties), record.body)
+
+
+def _restore(stored: Stored) -> Restored | None:
+    try:
+        notification = decode(stored.body, stored.properties)
+    except (Refused, ValueError):
+        logger.exception("journal.message_unreadable", extra={"number": stored.seq})
+        return None
+    return Restored(stored.seq, notification, len(stored.body))
+
+
+def _answer(future: asyncio.Future[object], result: object) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[object], exc: Exception) -> None:
+    if not future.done():
+        future.set_exception(exc)

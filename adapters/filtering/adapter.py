@@ -1,0 +1,304 @@
+"""The filter adapter: subscriptions in front of any messaging system, by topic and by content."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import cast
+
+from adapters.filtering.delegation import divide
+from adapters.filtering.observed import ObservedDelivery
+from adapters.filtering.slow_filters import MOST, Deferral, Evaluated, Matched, Share
+from adapters.protocol import (
+    EVERYTHING_WANTED,
+    Adapter,
+    AdapterState,
+    AdapterUnavailable,
+    Capabilities,
+    Delivery,
+    Interest,
+    SelectedDelivery,
+    SharedAdapter,
+)
+from filters import (
+    Filter,
+    FilterError,
+    FilterSet,
+    Matching,
+    Reason,
+    TopicPattern,
+    compile,
+    parse_expression,
+)
+from filters.matching.fallback.worker import Question
+from mediation import PAYLOAD_PATHS, Notification, event
+
+logger = logging.getLogger(__name__)
+
+TURN = 32
+"""Messages that are matched before others in the event loop get their turn."""
+
+
+_Wanted = TopicPattern | Interest | None
+"""What filters need: topics, what the system evaluates itself, or everything."""
+
+
+@dataclass(slots=True)
+class _Reference:
+    """An interest that the system has, and how many filters need it."""
+
+    interest: Interest
+    filters: int = 0
+
+
+class XPathFilterAdapter:
+    """Wraps an adapter; the one place that knows subscriptions, by key.
+
+    The system is asked for topics alone, one interest for all filters that mean the same topics.
+    What it yields is matched once against all filters; the verdict is ours. Only what is in a
+    dialect of the system's own it decides itself: it yields the message once more for that, and
+    the rest of such filters is matched then.
+
+    Args:
+        settled: Told each notification when it is settled; it must neither raise nor block. With
+            it the system is asked for everything, whatever is subscribed to.
+        refresh: Waited for before a message is matched: what other gateways subscribed to before it
+            was published is added meanwhile.
+        share_of: Who pays for the filter of a key (`adapters.filtering.slow_filters`).
+    """
+
+    def __init__(
+        self,
+        adapter: Adapter,
+        *,
+        settled: Callable[[Notification], None] | None = None,
+        refresh: Callable[[Delivery], Awaitable[None]] | None = None,
+        share_of: Callable[[str], Share] = lambda _: None,
+    ) -> None:
+        self._adapter = adapter
+        self._settled = settled
+        self._refresh = refresh
+        self._share_of = share_of
+        self._filters = self._filter_set()
+        self._selected: dict[Interest, FilterSet[str]] = {}
+        """What is left to match of filters of which the system evaluates a part."""
+        self._pattern_of: dict[str, _Wanted] = {}
+        self._references: dict[_Wanted, _Reference] = {}
+        if settled is not None:
+            self._references[None] = _Reference(EVERYTHING_WANTED, filters=1)
+        self._asking = asyncio.Lock()
+        waiting = min(MOST, max(1, adapter.capabilities.prefetch // 2))
+        self._deferral = Deferral(self._pattern_of.__contains__, share_of, most=waiting)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return self._adapter.capabilities
+
+    @property
+    def state(self) -> AdapterState | None:
+        """How it stands with the system; None where its adapter does not say."""
+        state = getattr(self._adapter, "state", None)
+        return state if isinstance(state, AdapterState) else None
+
+    @property
+    def interests(self) -> tuple[Interest, ...]:
+        """What the system is asked for."""
+        return tuple(reference.interest for reference in self._references.values())
+
+    @property
+    def deferred(self) -> int:
+        """Messages that wait for the evaluation of some filters."""
+        return len(self._deferral)
+
+    async def start(self, filters: Mapping[str, Filter]) -> dict[str, FilterError]:
+        """Start the system with the interests of *filters*.
+
+        Returns:
+            The keys whose filters cannot be compiled (any more), and why. They are left out.
+
+        Raises:
+            AdapterUnavailable: The system cannot be opened.
+        """
+        refused = {}
+        for key, filter in filters.items():
+            try:
+                pattern, interest, rest = self._choose(filter)
+                self._filters_for(pattern).add(key, rest)
+            except FilterError as exc:
+                refused[key] = exc
+                continue
+            self._references.setdefault(pattern, _Reference(interest)).filters += 1
+            self._pattern_of[key] = pattern
+        await self._adapter.start(self.interests)
+        return refused
+
+    def check(self, filter: Filter) -> None:
+        """Whether *filter* can be evaluated, as far as that is known without asking the system.
+
+        Raises:
+            FilterError: It cannot; of an unknown dialect with those of the system among the names.
+        """
+        _, rest = divide(filter, self.capabilities.dialects)
+        try:
+            compile(rest)
+        except FilterError as exc:
+            if exc.reason is not Reason.FILTER_DIALECT:
+                raise
+            names = (*exc.names, *self.capabilities.dialects)
+            raise FilterError(exc.reason, exc.text, value=exc.value, names=names) from exc
+
+    async def add(self, key: str, filter: Filter, *, adopted: bool = False) -> None:
+        """Match *filter* for *key*, in place of the one it may have had. In force on return.
+
+        With *adopted* another gateway, with which the system is shared, has asked for it already;
+        then the system cannot refuse.
+
+        Raises:
+            FilterError: It cannot be evaluated. Nothing has changed.
+            AdapterUnavailable: The system did not take the interest. Nothing has changed.
+        """
+        self.check(filter)
+        pattern, interest, rest = self._choose(filter)
+        if pattern not in self._references:
+            async with self._asking:
+                if pattern not in self._references:
+                    if adopted:
+                        await cast(SharedAdapter, self._adapter).adopt(interest)
+                    else:
+                        await self._adapter.want(interest)
+                    self._references[pattern] = _Reference(interest)
+                self._references[pattern].filters += 1
+        else:
+            self._references[pattern].filters += 1
+        replaces = key in self._pattern_of
+        former = self._pattern_of.get(key)
+        filters = self._filters_for(pattern)
+        if replaces and self._filters_for(former) is not filters:
+            self._filters_for(former).remove(key)
+        filters.add(key, rest)
+        self._pattern_of[key] = pattern
+        if replaces:
+            await self._let_go(former)
+
+    async def remove(self, key: str) -> None:
+        """Match nothing for *key*, at once. That it has no filter is no error."""
+        if key in self._pattern_of:
+            self._filters_for(self._pattern_of[key]).remove(key)
+            await self._let_go(self._pattern_of.pop(key))
+
+    async def evaluate(self, key: str, questions: Sequence[Question]) -> Evaluated | None:
+        """Find out whether all expressions of each of *questions*, which are about one message and
+        cost too much to be evaluated on the spot, are true; in the turn of whoever pays for *key*.
+        None where too much waits for it."""
+        return await self._deferral.evaluate(self._share_of(key), questions)
+
+    async def publish(self, notifications: Sequence[Notification]) -> None:
+        """As `Adapter.publish`."""
+        await self._adapter.publish(notifications)
+
+    async def deliveries(self) -> AsyncIterator[Matched]:
+        """Yield each message that some filter matches, with the keys of all that do: once, or in
+        two parts if some of the filters take their time (`adapters.filtering.slow_filters`).
+
+        What matches nobody is settled here.
+        """
+        deferral = self._deferral
+        deliveries = self._adapter.deliveries()
+        coming: asyncio.Future[Delivery | None] | None = None
+        turn = 0
+        try:
+            while True:
+                while (matched := deferral.take()) is not None:
+                    yield matched
+                if coming is None and deferral.idle:
+                    delivery = await anext(deliveries, None)
+                else:
+                    coming = coming or asyncio.ensure_future(anext(deliveries, None))
+                    evaluated = deferral.evaluated()
+                    await asyncio.wait((coming, evaluated), return_when=asyncio.FIRST_COMPLETED)
+                    if evaluated.done() or not coming.done():
+                        continue  # What is evaluated first comes first.
+                    delivery, coming = coming.result(), None
+                if delivery is None:
+                    return
+                if self._refresh is not None:
+                    await self._refresh(delivery)
+                selected = self._interest_of(delivery)
+                matching = self._match(delivery.notification, selected)
+                if self._settled is not None and selected is None:
+                    delivery = ObservedDelivery(delivery, self._settled)
+                matched = deferral.divide(delivery, matching)
+                if matched is not None:
+                    yield matched
+                turn += 1
+                if turn % TURN == 0:
+                    await asyncio.sleep(0)
+        finally:
+            if coming is not None:
+                coming.cancel()
+
+    def _interest_of(self, delivery: Delivery) -> Interest | None:
+        """The one in a dialect of the system's own that *delivery* is yielded for."""
+        if not self.capabilities.dialects:
+            return None
+        return cast(SelectedDelivery, delivery).interest
+
+    def _match(self, notification: Notification, selected: Interest | None) -> Matching[str]:
+        """Which filters match. One message must not end the delivery of all others, again and
+        again after each restart: what fails on it matches nobody."""
+        filters = self._filters if selected is None else self._selected.get(selected)
+        if filters is None:  # It is wanted no more.
+            return Matching()
+        try:
+            return filters.begin(event(notification))
+        except Exception:
+            logger.exception("message.not_matched", extra={"id": notification.id[:200]})
+            return Matching()
+
+    async def close(self) -> None:
+        """As `Adapter.close`."""
+        await self._deferral.close()
+        await self._adapter.close()
+
+    def _choose(self, filter: Filter) -> tuple[_Wanted, Interest, Filter]:
+        """What to ask the system for, and what is left to match: what it evaluates itself,
+        everything, or one topic expression of *filter*.
+
+        All of its expressions must hold, so any of them will do; one that is asked for already
+        costs nothing.
+        """
+        selected, rest = divide(filter, self.capabilities.dialects)
+        if selected is not None:
+            return selected, selected, rest
+        if not filter.topics:
+            return None, EVERYTHING_WANTED, filter
+        choices = [(parse_expression(topic), Interest(topic)) for topic in filter.topics]
+        wanted = next((choice for choice in choices if choice[0] in self._references), choices[0])
+        return *wanted, filter
+
+    def _filter_set(self) -> FilterSet[str]:
+        return FilterSet(payload_paths=PAYLOAD_PATHS, share_of=self._share_of)
+
+    def _filters_for(self, wanted: _Wanted) -> FilterSet[str]:
+        if not isinstance(wanted, Interest):
+            return self._filters
+        if wanted not in self._selected:
+            self._selected[wanted] = self._filter_set()
+        return self._selected[wanted]
+
+    async def _let_go(self, pattern: _Wanted) -> None:
+        """One filter less needs *pattern*."""
+        self._references[pattern].filters -= 1
+        if self._is_needless(pattern):
+            async with self._asking:
+                if self._is_needless(pattern):
+                    interest = self._references.pop(pattern).interest
+                    self._selected.pop(interest, None)
+                    # It may lag: what nobody wants is settled as it comes.
+                    with suppress(AdapterUnavailable):
+                        await self._adapter.unwant(interest)
+
+    def _is_needless(self, pattern: _Wanted) -> bool:
+        reference = self._references.get(pattern)
+        return reference is not None and reference.filters == 0

@@ -1,0 +1,410 @@
+"""Filters that may be expensive: evaluated beside delivery, while everybody else gets the message.
+
+    message -- decided at once --------------------------------> yielded
+                 |
+                 +-- deferred, or behind one that is:
+                       one queue a share -- in turn --> jail --> yielded, another part
+
+Those who pay together for their filters are a *share*. One message is evaluated for one share at a
+time, each share's messages in the order of arrival; next is the share that has taken the least
+time. A subscription whose filter waits here gets all its messages through here until the queue has
+none of it, so their order holds. The message is settled when all of its parts are.
+
+What keeps up with anything that strangers ask: a message takes its budget at most for one share; a
+filter that exceeded its own is over budget, for `COOL_DOWN` seconds, wherever it would be deferred
+again; and a share has its part of `MOST` messages that may wait: what comes for it beyond that is
+not evaluated, however many messages of others wait.
+"""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush, heapreplace
+from itertools import count
+from time import monotonic, perf_counter
+
+from adapters.protocol import Delivery
+from filters import Deferred, Expression, Matching
+from filters.matching.fallback.worker import Jail, Question, judge
+from mediation import Notification
+
+logger = logging.getLogger(__name__)
+
+MOST = 256
+"""Messages that wait for evaluation; and never more than half of what may be unsettled, but for
+the few that `LEAST` grants each share."""
+LEAST = 4
+"""Messages that may wait for one share, however many shares there are, while all that wait are not
+half as many again as `MOST`."""
+COOL_DOWN = 1.0
+TURNS = 64
+"""Jobs that are done in a row before the event loop has its turn, should none of them wait."""
+REMEMBERED = 1024
+"""Shares of which is known what they have taken, beside those for whom something waits."""
+
+Share = Hashable
+"""Whose filters: None for those who pay for nothing by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """A message, or one of several parts of it, with those that it goes to. No key is in two parts.
+
+    *delivery* is the part's own: the message is settled when all parts are.
+    """
+
+    delivery: Delivery
+    keys: Sequence[str]
+    over_budget: Sequence[str] = ()
+    """Their filters exceeded their budget: nobody knows whether they match."""
+    unevaluated: Sequence[str] = ()
+    """Their filters had no turn, by no fault of theirs."""
+
+
+@dataclass(slots=True, eq=False)
+class _Message:
+    """A message that is evaluated: how many of its parts are unsettled, how many jobs it has in
+    queues, and what is known of it."""
+
+    delivery: Delivery
+    parts: int = 0
+    jobs: int = 0
+    verdicts: dict[tuple[Expression, ...], bool] = field(default_factory=dict)
+
+
+class _Part:
+    """One of several deliveries of one message."""
+
+    __slots__ = ("_message", "_settled")
+
+    def __init__(self, message: _Message) -> None:
+        self._message = message
+        self._settled = False
+        message.parts += 1
+
+    @property
+    def notification(self) -> Notification:
+        return self._message.delivery.notification
+
+    @property
+    def partition(self) -> int:
+        return self._message.delivery.partition
+
+    @property
+    def redelivered(self) -> bool:
+        return self._message.delivery.redelivered
+
+    def settle(self) -> None:
+        if not self._settled:
+            self._settled = True
+            self._message.parts -= 1
+            if self._message.parts == 0:
+                self._message.delivery.settle()
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """What is evaluated of one message for one share, and who of the share waits behind."""
+
+    message: _Message
+    delivery: Delivery
+    behind: list[str] = field(default_factory=list)
+    """Decided at once, but an earlier message of theirs is under evaluation."""
+    deferred: list[Deferred[str]] = field(default_factory=list)
+
+    @property
+    def keys(self) -> list[str]:
+        return self.behind + [key for deferred in self.deferred for key in deferred.keys]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """Verdicts, None for those over budget, and the seconds that they took."""
+
+    verdicts: Sequence[bool | None]
+    seconds: float
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """What somebody waits to know."""
+
+    questions: Sequence[Question]
+    answer: asyncio.Future["Evaluated | None"]
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """The queue of one share, and how much it has taken: seconds, counted from what the one that
+    had taken the least had taken when this one came."""
+
+    taken: float
+    queue: deque[_Job | _Asked] = field(default_factory=deque)
+
+
+class Deferral:
+    """The queues in front of the jail.
+
+    Args:
+        is_wanted: Whether a key still has a filter: those of others are not evaluated.
+        share_of: The share of a key.
+        most: Messages that wait.
+    """
+
+    def __init__(
+        self,
+        is_wanted: Callable[[str], bool],
+        share_of: Callable[[str], Share] = lambda _: None,
+        *,
+        most: int = MOST,
+    ) -> None:
+        self._is_wanted = is_wanted
+        self._share_of = share_of
+        self._most = most
+        self._jail = Jail()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="filters")
+        self._lines: dict[Share, _Line] = {}
+        """Of those for whom something waits or is under evaluation."""
+        self._next: list[tuple[float, int, Share]] = []
+        """The same as a heap: what each has taken, and a number that parts those alike."""
+        self._numbers = count()
+        self._least = 0.0
+        """What the share that was served last had taken then."""
+        self._ahead: dict[Share, float] = {}
+        """What others had taken who were served last, where it is more: while anybody waits."""
+        self._messages = 0
+        self._done: deque[Matched] = deque()
+        self._evaluated: asyncio.Future[None] | None = None
+        self._under_way: Counter[str] = Counter()
+        self._cooling: dict[str, float] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def __len__(self) -> int:
+        """How many messages are under way, and parts of messages are to be yielded."""
+        return self._messages + len(self._done)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is under way, and nothing is to be yielded."""
+        return not (self._messages or self._done)
+
+    def divide(self, delivery: Delivery, matching: Matching[str]) -> Matched | None:
+        """What of a message goes on at once; the rest is queued. None where nothing does; what
+        matches nobody is settled."""
+        if not (matching.deferred or self._under_way):
+            return _unless_nobody(Matched(delivery, matching.keys))
+        over_budget: list[str] = []
+        unevaluated: list[str] = []
+        deferred: dict[Share, list[Deferred[str]]] = {}
+        for one in self._uncooled(matching.deferred, over_budget):
+            for share, keys in self._by_share(one.keys).items():
+                if self._has_room(share):
+                    deferred.setdefault(share, []).append(replace(one, keys=keys))
+                else:
+                    unevaluated += keys
+        under_way = self._under_way
+        now = [key for key in matching.keys if key not in under_way]
+        behind = self._by_share([key for key in matching.keys if key in under_way])
+        for share in [one for one in behind if one is not None and not self._has_room(one)]:
+            unevaluated += behind.pop(share)  # Else it would hold all messages up.
+        shares = [*deferred, *(share for share in behind if share not in deferred)]
+        if not shares:
+            return _unless_nobody(Matched(delivery, now, over_budget, unevaluated))
+        message = _Message(delivery)
+        whole = len(shares) == 1 and not (now or over_budget or unevaluated)
+        for share in shares:
+            part = delivery if whole else _Part(message)
+            self._put(share, _Job(message, part, behind.get(share, []), deferred.get(share, [])))
+        if not (now or over_budget or unevaluated):
+            return None
+        return Matched(_Part(message), now, over_budget, unevaluated)
+
+    async def evaluate(self, share: Share, questions: Sequence[Question]) -> Evaluated | None:
+        """Find out whether all expressions of each of *questions*, which are about one message, are
+        true, in the turn of *share*; None where too much waits for the share, or nothing can be
+        evaluated."""
+        if self._closed or not self._has_room(share):
+            return None
+        asked = _Asked(questions, asyncio.get_running_loop().create_future())
+        self._enqueue(share, asked)
+        return await asked.answer
+
+    def take(self) -> Matched | None:
+        """What has been evaluated and goes to somebody, if anything has; in order."""
+        while self._done:
+            matched = _unless_nobody(self._done.popleft())
+            if matched is not None:
+                return matched
+        return None
+
+    def evaluated(self) -> asyncio.Future[None]:
+        """Done when there is something to take again; asked for when `take` gave None."""
+        if self._evaluated is None or self._evaluated.done():
+            self._evaluated = asyncio.get_running_loop().create_future()
+        return self._evaluated
+
+    async def close(self) -> None:
+        """Let go of the process. What waits stays unsettled, and comes again."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+        for line in self._lines.values():
+            for job in line.queue:
+                if isinstance(job, _Asked) and not job.answer.done():
+                    job.answer.set_result(None)
+        await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
+        self._jail.close()
+
+    def _by_share(self, keys: Sequence[str]) -> dict[Share, list[str]]:
+        found: dict[Share, list[str]] = {}
+        for key in keys:
+            found.setdefault(self._share_of(key), []).append(key)
+        return found
+
+    def _has_room(self, share: Share) -> bool:
+        """Whether one message more may wait for *share*: within its part of all."""
+        line = self._lines.get(share)
+        waiting = len(line.queue) if line is not None else 0
+        shares = len(self._lines) + (line is None)
+        part = self._most if shares == 1 else max(LEAST, self._most // shares)
+        return waiting < min(part, self._most) and self._messages < self._most * 3 // 2
+
+    def _put(self, share: Share, job: _Job) -> None:
+        self._under_way.update(job.keys)
+        job.message.jobs += 1
+        self._messages += job.message.jobs == 1
+        self._enqueue(share, job)
+
+    def _enqueue(self, share: Share, job: _Job | _Asked) -> None:
+        line = self._lines.get(share)
+        if line is None:
+            taken = max(self._least, self._ahead.pop(share, 0.0))
+            line = self._lines[share] = _Line(taken)
+            heappush(self._next, (taken, next(self._numbers), share))
+        line.queue.append(job)
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._work())
+
+    async def _work(self) -> None:
+        turns = 0
+        while self._next:
+            # It stays the first while it is evaluated: who comes has taken as much, or more.
+            _, number, share = self._next[0]
+            line = self._lines[share]
+            self._least = line.taken
+            job = line.queue[0]
+            started = perf_counter()
+            if isinstance(job, _Asked):
+                await self._answer(job)
+            else:
+                self._done.append(await self._evaluate(job))
+            line.taken += perf_counter() - started
+            line.queue.popleft()
+            if line.queue:
+                heapreplace(self._next, (line.taken, number, share))
+            else:
+                heappop(self._next)
+                del self._lines[share]
+                self._leave(share, line.taken)
+            if isinstance(job, _Job):
+                self._finish(job)
+            turns += 1
+            if turns % TURNS == 0:
+                await asyncio.sleep(0)
+
+    def _leave(self, share: Share, taken: float) -> None:
+        """Nothing waits for *share* now; it does not come back as if it had taken nothing."""
+        if not self._lines:
+            self._ahead.clear()
+            return
+        if len(self._ahead) >= REMEMBERED:
+            self._ahead = {one: than for one, than in self._ahead.items() if than > self._least}
+        if len(self._ahead) < REMEMBERED:
+            self._ahead[share] = taken
+
+    def _finish(self, job: _Job) -> None:
+        job.message.jobs -= 1
+        self._messages -= job.message.jobs == 0
+        for key in job.keys:
+            self._under_way[key] -= 1
+            if not self._under_way[key]:
+                del self._under_way[key]
+        if self._evaluated is not None and not self._evaluated.done():
+            self._evaluated.set_result(None)
+
+    async def _answer(self, asked: _Asked) -> None:
+        if asked.answer.done():
+            return  # Nobody waits any more.
+        started = perf_counter()
+        answer = None
+        try:
+            answer = Evaluated(await self._judge(asked.questions), perf_counter() - started)
+        except Exception:
+            logger.exception("filters.not_evaluated", extra={"filters": len(asked.questions)})
+        if not asked.answer.done():
+            asked.answer.set_result(answer)
+
+    async def _judge(self, questions: Sequence[Question]) -> list[bool | None]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._thread, judge, self._jail, questions)
+
+    async def _evaluate(self, job: _Job) -> Matched:
+        keys, over_budget, unevaluated = list(job.behind), list[str](), list[str]()
+        known = job.message.verdicts
+        deferred = []
+        for one in self._uncooled(job.deferred, over_budget):
+            verdict = known.get(one.expressions)  # Another share has the same filter.
+            if verdict is not None:
+                keys += one.keys if verdict else ()
+            elif any(map(self._is_wanted, one.keys)):
+                deferred.append(one)
+        if not deferred:
+            return Matched(job.delivery, keys, over_budget)
+        try:
+            verdicts = await self._judge([(one.expressions, one.documents) for one in deferred])
+        except Exception:  # One message must not end the evaluation of all others.
+            logger.exception("filters.not_evaluated", extra={"filters": len(deferred)})
+            unevaluated = [key for one in deferred for key in one.keys]
+        else:
+            for one, verdict in zip(deferred, verdicts, strict=True):
+                if verdict is None:
+                    over_budget += one.keys
+                    self._cool(one.keys)
+                    continue
+                known[one.expressions] = verdict
+                keys += one.keys if verdict else ()
+        return Matched(job.delivery, keys, over_budget, unevaluated)
+
+    def _cool(self, keys: Sequence[str]) -> None:
+        until = monotonic() + COOL_DOWN
+        for key in keys:
+            self._cooling.pop(key, None)
+            self._cooling[key] = until
+
+    def _uncooled(
+        self, deferred: Sequence[Deferred[str]], over_budget: list[str]
+    ) -> list[Deferred[str]]:
+        """*deferred* without those who are over budget for now: they become *over_budget*."""
+        now = monotonic()
+        while self._cooling and self._cooling[first := next(iter(self._cooling))] <= now:
+            del self._cooling[first]
+        if not self._cooling:
+            return list(deferred)
+        left = []
+        for one in deferred:
+            over_budget += (key for key in one.keys if key in self._cooling)
+            keys = [key for key in one.keys if key not in self._cooling]
+            if keys:
+                left.append(replace(one, keys=keys))
+        return left
+
+
+def _unless_nobody(matched: Matched) -> Matched | None:
+    if matched.keys or matched.over_budget or matched.unevaluated:
+        return matched
+    matched.delivery.settle()
+    return None

@@ -1,0 +1,58 @@
+"""Partitions that this gateway holds, where several share the work: a connection each.
+
+The client id of the connection is the partition's: while one gateway consumes it, the broker
+refuses another. What is unsettled when the connection ends goes back into the queue, in order.
+"""
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from adapters.broker.outages import Outages
+from adapters.broker.reconnecting import Keeper
+from adapters.stomp.connection import Connection
+from adapters.stomp.consuming import Consuming
+
+
+class Shares:
+    """The partitions that are consumed.
+
+    Args:
+        open: Opens a connection with a client id, or raises `Lost`.
+        name: Of the gateways that share the work.
+    """
+
+    def __init__(
+        self,
+        consuming: Consuming,
+        open: Callable[[str], Awaitable[Connection]],
+        name: str,
+        outages: Outages,
+    ) -> None:
+        self._consuming = consuming
+        self._open = open
+        self._name = name
+        self._outages = outages
+        self._keepers: dict[int, Keeper[Connection]] = {}
+
+    def take(self, partition: int) -> None:
+        """As `SharedAdapter.take`."""
+        if partition in self._keepers:
+            return
+        keeper = self._keepers[partition] = Keeper(
+            self._outages,
+            f"partition {partition}",
+            partial(self._open, f"{self._name}.{partition}"),
+            partial(self._consuming.serve_partition, partition),
+        )
+        keeper.start()
+
+    async def release(self, partition: int) -> None:
+        """As `SharedAdapter.release`."""
+        keeper = self._keepers.pop(partition, None)
+        if keeper is not None:
+            await keeper.close()
+
+    async def close(self) -> None:
+        """Release all."""
+        for partition in list(self._keepers):
+            await self.release(partition)

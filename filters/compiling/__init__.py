@@ -1,0 +1,1 @@
+"""Checks a filter and compiles its expressions, each in its dialect."""

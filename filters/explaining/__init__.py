@@ -1,0 +1,1 @@
+"""Explains why an event passes a filter or fails it, for people."""

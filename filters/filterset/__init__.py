@@ -1,0 +1,5 @@
+"""The set of filters that is matched against each event."""
+
+from filters.filterset.filterset import FilterSet
+
+__all__ = ["FilterSet"]

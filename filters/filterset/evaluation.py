@@ -1,0 +1,147 @@
+"""One event under evaluation by a filter set."""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Generic, TypeVar
+
+from lxml import etree
+
+from filters.compiling.compiled import holds
+from filters.events import Event, View
+from filters.filterset.entries import (
+    Contents,
+    Deferred,
+    Few,
+    Group,
+    Held,
+    Matching,
+    Nobody,
+    Number,
+    Several,
+    extend,
+    keys_of,
+)
+from filters.matching.fallback.verification import Verification, Verifier
+
+Key = TypeVar("Key")
+SHARES = 8
+"""Of those who have one filter, so many are asked for time to evaluate it."""
+
+
+class _Seen(Generic[Key]):
+    """What the document of one view says of the expressions over it."""
+
+    def __init__(
+        self,
+        contents: Contents[Key],
+        root: etree._Element,
+        verification: Verification,
+        share_of: Callable[[Key], Hashable] | None,
+    ) -> None:
+        self.contents = contents
+        self.found = contents.index.find(root)
+        self._verification = verification
+        self._share_of = share_of
+        self._verdicts: dict[int, bool | None] | None = None
+
+    def verdict(self, number: int, held: Held[Key]) -> bool | None:
+        """Whether an expression is true; None is not known, for it costs too much. It takes the
+        time of those who ask, *held*, if it takes any."""
+        if self._verdicts is None:
+            self._verdicts = dict.fromkeys(self.found.true, True)
+            self._unsettled = set(self.found.doubtful)
+        if number in self._unsettled:
+            share = self._share(held)
+            if not self._verification.has_time(share):
+                return None  # Others who ask for the same may have some.
+            self._unsettled.remove(number)
+            expression = self.contents.index.expression(number)
+            self._verdicts[number] = self._verification.verdict(expression, share)
+        return self._verdicts.get(number, False)
+
+    def _share(self, held: Held[Key]) -> Hashable:
+        """The share of the first of *held* that has time left."""
+        if self._share_of is None or isinstance(held, Nobody):
+            return None
+        keys = islice(held, SHARES) if isinstance(held, Few | Several) else (held,)
+        share: Hashable = None
+        for key in keys:
+            share = self._share_of(key)
+            if self._verification.has_time(share):
+                break
+        return share
+
+
+class Evaluation(Generic[Key]):
+    """Each view is parsed once, each index asked once, each doubtful expression verified once."""
+
+    def __init__(
+        self,
+        event: Event,
+        contents: Mapping[View, Contents[Key]],
+        verifier: Verifier,
+        share_of: Callable[[Key], Hashable] | None = None,
+    ) -> None:
+        self._event = event
+        self._share_of = share_of
+        self._contents = contents
+        self._verifier = verifier
+        self._seen: dict[View, _Seen[Key]] = {}
+        self._deferred: dict[tuple[Number, ...], Deferred[Key]] = {}
+
+    def look(self, view: View, root: etree._Element) -> None:
+        """Find what is true of the document of *root*, which *view* is."""
+        verification = self._verifier.begin(root)
+        self._seen[view] = _Seen(self._contents[view], root, verification, self._share_of)
+
+    def settle(self, groups: tuple[Group[Key], ...], matching: Matching[Key]) -> None:
+        """Say which filters match, of those in *groups* that ask for more than a topic."""
+        candidates = [entry for group in groups for entry in group.filed]
+        relevant = frozenset(groups)
+        for view, seen in self._seen.items():
+            alone, filed = seen.contents.alone, seen.contents.filed
+            if alone:
+                # There may be thousands, which are not copied without need.
+                keys = keys_of(alone, seen.found.true)
+                matching.keys = matching.keys + keys if matching.keys else keys
+                for number in seen.found.doubtful:
+                    if not isinstance(alone[number], Nobody):
+                        self._settle(alone[number], ((view, number),), matching)
+            if filed:
+                for number in (*seen.found.true, *seen.found.doubtful):
+                    candidates += (
+                        entry for entry in filed.get(number, ()) if entry.group in relevant
+                    )
+        for entry in candidates:
+            if all(holds(condition, self._event) for condition in entry.conditions):
+                self._settle(entry.held, entry.contents, matching)
+        matching.deferred.extend(self._deferred.values())
+
+    def _settle(
+        self, held: Held[Key], contents: tuple[Number, ...], matching: Matching[Key]
+    ) -> None:
+        costly = []
+        for view, number in contents:
+            seen = self._seen.get(view)
+            # An expression is never true of a view that is none.
+            verdict = seen is not None and seen.verdict(number, held)
+            if verdict is None:
+                costly.append((view, number))
+            elif not verdict:
+                return
+        if costly:
+            extend(self._defer(tuple(costly)).keys, held)
+        else:
+            extend(matching.keys, held)
+
+    def _defer(self, costly: tuple[Number, ...]) -> Deferred[Key]:
+        deferred = self._deferred.get(costly)
+        if deferred is None:
+            expressions = tuple(
+                replace(self._contents[view].index.expression(number), view=view)
+                for view, number in costly
+            )
+            documents = {view: self._event.view(view) for view, _ in costly}
+            deferred = self._deferred[costly] = Deferred(expressions, documents)
+        return deferred

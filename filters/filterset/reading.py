@@ -1,0 +1,57 @@
+"""Documents parsed for matching, without keeping the names of strangers for ever.
+
+Libxml2 keeps every name that a thread ever parsed for the life of that thread. So a thread that
+matches parses by itself until it has met a bounded number of names; from then on documents are
+parsed in threads that are replaced (reliability, X13).
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+from lxml import etree
+
+from filters.documents import parse_own
+from filters.matching.engines.choice import make_names
+
+LEARNT = 20_000
+"""Names of elements and attributes that the calling thread may meet."""
+DOCUMENTS = 100
+OCTETS = 16 * 2**20
+"""What another thread may parse before it is replaced."""
+
+
+class Reader:
+    """Parses what `parse_document` has passed before."""
+
+    def __init__(self) -> None:
+        self._names = make_names()
+        self._crowded = False
+        self._threads: ThreadPoolExecutor | None = None
+        self._documents = 0
+        self._octets = 0
+
+    def read(self, octets: bytes) -> etree._Element:
+        """The root element of *octets*.
+
+        Raises:
+            lxml.etree.XMLSyntaxError: It is not well-formed.
+        """
+        if self._crowded:
+            return self._read_elsewhere(octets)
+        root = parse_own(octets)
+        self._crowded = self._names.meet(root, LEARNT) >= LEARNT
+        return root
+
+    def _read_elsewhere(self, octets: bytes) -> etree._Element:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(1, "filters")
+            self._documents = self._octets = 0
+        threads = self._threads
+        self._documents += 1
+        self._octets += len(octets)
+        if self._documents >= DOCUMENTS or self._octets >= OCTETS:
+            self._threads = None
+        try:
+            return threads.submit(parse_own, octets).result()
+        finally:
+            if self._threads is None:
+                threads.shutdown(wait=False)

@@ -1,0 +1,53 @@
+"""The interface of an engine: the content expressions over one view, by number."""
+
+from array import array
+from typing import NamedTuple, Protocol
+
+from lxml import etree
+
+from filters.filter import Expression
+
+
+class Found(NamedTuple):
+    """What one message says of the expressions of an index; all others are false."""
+
+    true: "list[int] | array[int]"
+    """Packed where the engine is compiled: there may be thousands."""
+    doubtful: list[int]
+    """Libxml2 has to decide these (`filters.matching.fallback.verification`)."""
+
+
+class Index(Protocol):
+    """Content expressions by number. One that is added again gets the number it has.
+
+    Not for several threads at a time. What it remembers of messages is bounded.
+    """
+
+    def add(self, expression: Expression) -> int:
+        """The number of *expression*, which one more user has now.
+
+        Only ``text`` and ``namespaces`` matter; a number that was let go of is used again.
+
+        Raises:
+            FilterError: ``FILTER_INVALID``, ``FILTER_COSTLY``; nothing has changed then.
+        """
+
+    def remove(self, number: int) -> None:
+        """One user less; the last one takes the expression out.
+
+        Raises:
+            KeyError: No expression has *number*.
+        """
+
+    def find(self, root: etree._Element) -> Found:
+        """What the document of *root*, its root element, says; each number at most once."""
+
+    def expression(self, number: int) -> Expression:
+        """The expression of *number*, equal to the one that was added but for its view.
+
+        Raises:
+            KeyError: There is none.
+        """
+
+    def __len__(self) -> int:
+        """How many distinct expressions there are."""

@@ -1,0 +1,139 @@
+"""The compiled engine: plans go in, and one walk over libxml2's tree finds what is true."""
+
+from lxml import etree
+
+from filters.filter import Expression, Namespaces
+from filters.matching import _kernel
+from filters.matching._kernel import Names
+from filters.matching.engines.index import Found
+from filters.matching.planning.plan import Plan
+from filters.matching.planning.templates import plan_of
+from filters.reasons import FilterError, Reason
+
+
+def unfit() -> str | None:
+    """Why the compiled engine must not be used with the lxml that runs; None if it may.
+
+    It reads libxml2's tree in memory, whose layout is that of the headers it was compiled with.
+    """
+    found = (etree.__version__, ".".join(map(str, etree.LIBXML_VERSION)))
+    if found != _kernel.BUILT_FOR:
+        return (
+            "the compiled engine was built for lxml {} with libxml2 {}, this is lxml {} with"
+            " libxml2 {}: install Dragoman again".format(*_kernel.BUILT_FOR, *found)
+        )
+    # Of the same version, yet maybe built otherwise.
+    index = NativeIndex()
+    number = index.add(Expression("/a[p:b[@c='1' and .='x']]//d", namespaces=(("p", "urn:p"),)))
+    if etree._Element.__basicsize__ == _kernel.ELEMENT_SIZE:
+        root = etree.fromstring(b"<a><b xmlns='urn:p' c='1'>x</b><e><d/></e></a>")
+        seen = index.find(root)
+        if list(seen.true) == [number]:
+            return None
+    return "the compiled engine does not understand this build of lxml: install Dragoman again"
+
+
+__all__ = ["Names", "NativeIndex", "unfit"]
+
+
+class NativeIndex:
+    """See `filters.matching.engines.index.Index`."""
+
+    def __init__(self) -> None:
+        self._kernel = _kernel.Kernel()
+        self._scopes: dict[Namespaces, int] = {}
+        self._namespaces: list[Namespaces] = []
+        self._users: list[int] = []
+        """Of each scope: expressions with these namespaces."""
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._kernel)
+
+    def add(self, expression: Expression) -> int:
+        # What is no character at all is refused with the plan.
+        text = expression.text.encode(errors="surrogatepass")
+        namespaces = used_namespaces(expression)
+        scope = self._scopes.get(namespaces)
+        if scope is not None:
+            number = self._kernel.find_filter(text, scope)
+            if number >= 0:
+                self._kernel.keep(number)
+                return number
+        plan = _plan(text, expression)
+        scope = self._keep_scope(namespaces)
+        try:
+            return self._kernel.add(text, scope, plan)
+        except BaseException as exc:
+            self._let_go_scope(scope)
+            if isinstance(exc, UnicodeEncodeError):
+                raise FilterError(Reason.FILTER_INVALID, "a namespace is not characters") from None
+            raise
+
+    def remove(self, number: int) -> None:
+        if not self._kernel.has(number):
+            raise KeyError(number)
+        scope = self._kernel.scope(number)
+        if self._kernel.let_go(number):
+            self._let_go_scope(scope)
+
+    def find(self, root: etree._Element) -> Found:
+        true, doubtful, unprogrammed = self._kernel.find(root)
+        for number in unprogrammed:
+            program = _plan(self._kernel.text(number), self.expression(number)).program
+            verdict = None if program is None else self._kernel.decide(number, program)
+            if verdict is None:
+                doubtful.append(number)
+            elif verdict:
+                true.append(number)
+        return Found(true, doubtful)
+
+    def expression(self, number: int) -> Expression:
+        if not self._kernel.has(number):
+            raise KeyError(number)
+        namespaces = self._namespaces[self._kernel.scope(number)]
+        return Expression(self._kernel.text(number).decode(), namespaces=namespaces)
+
+    def _keep_scope(self, namespaces: Namespaces) -> int:
+        scope = self._scopes.get(namespaces)
+        if scope is None:
+            if self._free:
+                scope = self._free.pop()
+                self._namespaces[scope] = namespaces
+            else:
+                scope = len(self._namespaces)
+                self._namespaces.append(namespaces)
+                self._users.append(0)
+            self._scopes[namespaces] = scope
+        self._users[scope] += 1
+        return scope
+
+    def _let_go_scope(self, scope: int) -> None:
+        self._users[scope] -= 1
+        if not self._users[scope]:
+            del self._scopes[self._namespaces[scope]]
+            self._namespaces[scope] = ()
+            self._free.append(scope)
+
+    def sizes(self) -> dict[str, int]:
+        """How much there is of everything that expressions or messages make grow."""
+        return {"scopes": len(self._scopes), **self._kernel.sizes()}
+
+
+def _plan(text: bytes, expression: Expression) -> Plan:
+    """The plan of *expression*, whose text in UTF-8 is *text*.
+
+    Raises:
+        FilterError: As `plan_of`.
+    """
+    return _kernel.plan_of_chain(text, expression.namespaces) or plan_of(expression)
+
+
+def used_namespaces(expression: Expression) -> Namespaces:
+    """The bindings whose prefixes occur in the text: no others can matter."""
+    if not expression.namespaces:
+        return ()
+    text = expression.text
+    return tuple(
+        binding for binding in expression.namespaces if binding[0] and f"{binding[0]}:" in text
+    )

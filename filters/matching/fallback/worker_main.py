@@ -1,0 +1,155 @@
+"""The process that evaluates what may be expensive: ``python -m
+filters.matching.fallback.worker_main``.
+
+Libxml2 cannot be interrupted, but the kernel ends a process that has used up its processor time.
+So there are two: the *warden* only waits, and forks an *inmate*, which evaluates, each expression
+under a timer of its own. An inmate that dies is said so, and the next one is there at once.
+
+    request  (octets of the document, of the expressions, microseconds for all, for one, whether
+             the expressions are in order already)
+             document, expressions as JSON: [[text, [[prefix, URI], ...]], ...]
+    answers  READY, once, from the warden;
+             ORDER with their number, and the order in which they will be evaluated;
+             then one answer each: FALSE or TRUE, and the microseconds that it took;
+             SPENT instead of what is left when the time for all is over;
+             DIED and the signal, from the warden, for the one under evaluation
+"""
+
+import gc
+import json
+import os
+import resource
+import signal
+import struct
+import time
+from collections.abc import Sequence
+
+from lxml import etree
+
+from filters.documents import parse_own
+from filters.matching.fallback.compilation import Compiled, Kept
+from filters.matching.fallback.cost import DocumentSize
+from filters.reasons import FilterError
+
+REQUEST = struct.Struct("!IIII?")
+ANSWER = struct.Struct("!BI")
+FALSE, TRUE, SPENT, DIED, ORDER, READY = range(6)
+MEMORY = 2**30
+"""Octets of address space."""
+KEPT = 4096
+"""Compiled expressions that an inmate keeps."""
+CHEAP = 100_000
+"""Visits, by the bound, of expressions that it does not matter to order."""
+_IN, _OUT = 0, 1
+
+
+def main() -> None:
+    """Be the warden, until the inmate ends by itself: nobody asks any more."""
+    for limit, value in (
+        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+    ):
+        resource.setrlimit(limit, (value, value))
+    gc.freeze()  # What both share stays shared.
+    _write(ANSWER.pack(READY, 0))
+    while True:
+        inmate = os.fork()
+        if inmate == 0:
+            _live()
+        _, status = os.waitpid(inmate, 0)
+        if not os.WIFSIGNALED(status):
+            return
+        os.write(_OUT, ANSWER.pack(DIED, os.WTERMSIG(status)))
+
+
+def _live() -> None:
+    """Be an inmate."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    inmate = Inmate()
+    try:
+        while inmate.serve():
+            pass
+    except MemoryError:
+        os.kill(os.getpid(), signal.SIGKILL)
+    finally:
+        os._exit(0)
+
+
+class Inmate:
+    """Evaluates."""
+
+    def __init__(self) -> None:
+        self._kept = Kept(KEPT)
+        self._document = b""
+        self._root: etree._Element | None = None
+        """Of the last document, about which more than one may ask in turn."""
+
+    def serve(self) -> bool:
+        """Answer one request; whether there was one."""
+        header = _read(REQUEST.size)
+        if header is None:
+            return False
+        octets, length, left, one, in_order = REQUEST.unpack(header)
+        document, text = _read(octets), _read(length)
+        if document is None or text is None:
+            return False
+        compiled = [self._compiled(*key) for key in json.loads(text)]
+        if self._root is None or document != self._document:
+            self._document, self._root = document, parse_own(document)
+        root = self._root
+        order = range(len(compiled)) if in_order else _cheapest_first(root, compiled)
+        _write(ANSWER.pack(ORDER, len(order)) + struct.pack(f"!{len(order)}I", *order))
+        for index in order:
+            if left <= 0:
+                _write(ANSWER.pack(SPENT, 0))
+                return True
+            expression = compiled[index]
+            started = time.process_time_ns()
+            signal.setitimer(signal.ITIMER_PROF, min(left, one) / 1e6)
+            verdict = expression is not None and expression.holds(root)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            spent = (time.process_time_ns() - started) // 1000
+            left -= spent
+            _write(ANSWER.pack(TRUE if verdict else FALSE, spent))
+        return True
+
+    def _compiled(self, text: str, namespaces: list[list[str]]) -> Compiled | None:
+        try:
+            return self._kept.get(text, tuple((prefix, uri) for prefix, uri in namespaces))
+        except FilterError:
+            return None
+
+
+def _cheapest_first(root: etree._Element, expressions: Sequence[Compiled | None]) -> Sequence[int]:
+    """So that no expensive one uses the time of the cheap ones up."""
+    size = DocumentSize.of(root)
+
+    def cost(index: int) -> int:
+        expression = expressions[index]
+        if expression is None or expression.is_cheap(size, CHEAP):
+            return 0
+        return expression.cost(size)
+
+    return sorted(range(len(expressions)), key=cost)
+
+
+def _read(octets: int) -> bytes | None:
+    """So many octets; None at the end of the stream."""
+    buffer = bytearray()
+    while len(buffer) < octets:
+        piece = os.read(_IN, octets - len(buffer))
+        if not piece:
+            return None
+        buffer += piece
+    return bytes(buffer)
+
+
+def _write(octets: bytes) -> None:
+    view = memoryview(octets)
+    while view:
+        view = view[os.write(_OUT, view) :]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Turns XPath expressions into plans that engines match."""

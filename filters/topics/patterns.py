@@ -1,0 +1,227 @@
+"""What a topic expression means: alternatives of paths, matched without backtracking.
+
+Every path becomes a row of states, one a step and one behind the last, and a pattern is the set
+of states it has reached, as the bits of one integer. A level of the topic moves all at once:
+
+    reached = (reached & loops)  |  (reached & tests(level)) << 1
+
+*loops* are the states that may skip a level (a step behind ``//``, and the end of ``a//.``),
+*tests(level)* those whose step accepts this level. So a match costs (levels x states / 64) and
+nothing an expression says makes it worse (reliability, Q06).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from filters.topics.topics import Step, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class PathStep:
+    """One step of a topic expression.
+
+    Args:
+        name: None is ``*``.
+        namespace: None is the ad hoc namespace, or a plain child.
+        any_namespace: The namespace does not matter (``*`` as a child; the dialects of
+            WS-Messenger and Synapse).
+        descendant: ``//`` stands before it. On the first step (``p://b``): at any depth of
+            the namespace, its roots included.
+    """
+
+    name: str | None
+    namespace: str | None = None
+    any_namespace: bool = False
+    descendant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPath:
+    """One alternative: steps, and *below* for a closing ``//.`` (the topic and all under it)."""
+
+    steps: tuple[PathStep, ...]
+    below: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """What one state accepts: namespaces (None is any), a name (None is any), and any skipping."""
+
+    namespaces: tuple[str | None, ...] | None
+    name: str | None
+    loops: bool
+
+
+class _Any:
+    """Stands for every name, or every namespace, in the table of tests."""
+
+
+_ANY = _Any()
+
+
+class TopicPattern:
+    """A compiled topic expression. Two are equal when their paths are."""
+
+    __slots__ = (
+        "__weakref__",
+        "_accepting",
+        "_anything",
+        "_loops",
+        "_start",
+        "_states",
+        "_tests",
+        "paths",
+        "topics",
+    )
+
+    paths: tuple[TopicPath, ...]
+    topics: frozenset[Topic] | None
+    """The topics that match, when the expression names them one by one; else None."""
+
+    def __init__(self, paths: tuple[TopicPath, ...]) -> None:
+        self.paths = paths
+        self.topics = _named(paths)
+        self._tests: dict[tuple[str | _Any | None, str | _Any], int] = {}
+        self._anything = self._loops = self._start = self._accepting = self._states = 0
+        state = 1
+        for tests, below in self._rows():
+            self._start |= state
+            for test in tests:
+                self._add(state, test)
+                state <<= 1
+            self._accepting |= state
+            if below:
+                self._loops |= state
+            state <<= 1
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TopicPattern) and self.paths == other.paths
+
+    def __hash__(self) -> int:
+        return hash(self.paths)
+
+    def __repr__(self) -> str:
+        return f"TopicPattern({self.paths!r})"
+
+    def matches(self, topic: Topic) -> bool:
+        """Whether *topic* is one of those selected (WS-Topics 1.3, Topic Expressions)."""
+        if self.topics is not None:
+            return topic in self.topics
+        reached = self._start
+        for step in topic.steps:
+            reached = (reached & self._loops) | ((reached & self._accepts(step)) << 1)
+            if not reached:
+                return False
+        return bool(reached & self._accepting)
+
+    def overlaps(self, other: "TopicPattern") -> bool:
+        """Whether some topic, published or not, matches both."""
+        if self.topics is not None:
+            return any(map(other.matches, self.topics))
+        return any(other._meets(tests, below) for tests, below in self._rows())
+
+    def roots(self) -> frozenset[Step] | None:
+        """The first steps of all topics that match, or None where they cannot be told."""
+        roots = set()
+        for path in self.paths:
+            first = path.steps[0]
+            if first.name is None or first.any_namespace or first.descendant:
+                return None
+            roots.add(Step(first.namespace, first.name))
+        return frozenset(roots)
+
+    def _add(self, state: int, test: _Test) -> None:
+        self._states |= state
+        if test.loops:
+            self._loops |= state
+        name = _ANY if test.name is None else test.name
+        if test.namespaces is not None:
+            for namespace in test.namespaces:
+                self._tests[namespace, name] = self._tests.get((namespace, name), 0) | state
+        elif test.name is None:
+            self._anything |= state
+        else:
+            self._tests[_ANY, name] = self._tests.get((_ANY, name), 0) | state
+
+    def _accepts(self, step: Step) -> int:
+        """The states whose step accepts *step*."""
+        tests = self._tests
+        return (
+            self._anything
+            | tests.get((step.namespace, step.name), 0)
+            | tests.get((step.namespace, _ANY), 0)
+            | tests.get((_ANY, step.name), 0)
+        )
+
+    def _meets(self, tests: list[_Test], below: bool) -> bool:
+        """Whether some topic matches here and in another pattern's row of *tests*."""
+        reached = self._start
+        for test in tests:
+            if test.loops:
+                reached = self._freely(reached)
+            reached = (reached & self._loops) | ((reached & self._compatible(test)) << 1)
+        if below:
+            reached = self._freely(reached)
+        return bool(reached & self._accepting)
+
+    def _freely(self, reached: int) -> int:
+        """The states to be reached from *reached* over any levels whatever."""
+        while True:
+            further = reached | ((reached & self._states) << 1)
+            if further == reached:
+                return reached
+            reached = further
+
+    def _compatible(self, test: _Test) -> int:
+        """The states that accept some step which *test* accepts too."""
+        if test.namespaces is not None and test.name is not None:
+            states = 0
+            for namespace in test.namespaces:
+                states |= self._accepts(Step(namespace, test.name))
+            return states
+        if test.namespaces is None and test.name is None:
+            return self._states
+        states = self._anything
+        for (namespace_here, name_here), bits in self._tests.items():
+            same_name = test.name is None or name_here is _ANY or name_here == test.name
+            same_namespace = (
+                test.namespaces is None
+                or namespace_here is _ANY
+                or namespace_here in test.namespaces
+            )
+            if same_name and same_namespace:
+                states |= bits
+        return states
+
+    def _rows(self) -> Iterator[tuple[list[_Test], bool]]:
+        for path in self.paths:
+            first, *rest = path.steps
+            tail = [_test(step) for step in rest]
+            if first.descendant:
+                # `p://b`: a root b of the namespace, or a b below any root of it. Below the
+                # root a name of the same namespace has none of its own, as a rule.
+                yield [_Test((first.namespace,), first.name, False), *tail], path.below
+                within = (None,) if first.namespace is None else (None, first.namespace)
+                root = _Test((first.namespace,), None, False)
+                yield [root, _Test(within, first.name, True), *tail], path.below
+            else:
+                yield [_test(first), *tail], path.below
+
+
+def _test(step: PathStep) -> _Test:
+    namespaces = None if step.any_namespace else (step.namespace,)
+    return _Test(namespaces, step.name, step.descendant)
+
+
+def _named(paths: tuple[TopicPath, ...]) -> frozenset[Topic] | None:
+    topics = []
+    for path in paths:
+        if path.below:
+            return None
+        steps = []
+        for step in path.steps:
+            if step.name is None or step.any_namespace or step.descendant:
+                return None
+            steps.append(Step(step.namespace, step.name))
+        topics.append(Topic(tuple(steps)))
+    return frozenset(topics)

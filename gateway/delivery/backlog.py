@@ -1,0 +1,447 @@
+"""The backlog of each outbox: deliveries that wait in the store, in their order.
+
+    live --- hold ---> rows --- load ---> loaded --- the attempt ---> delivered: row removed
+                        |                               |
+                        |                               +-----------> dead: row moved
+                        |                               +-----------> failed: row postponed
+                        +--- too many, too large, too old ----------> dead: row moved
+
+Everything goes through the ledger, so the store sees it in order. What is loaded stays a row until
+its end is known.
+"""
+
+import asyncio
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from gateway.delivery.outbox import Entry, Message, Outbox, Parcel, State
+from gateway.delivery.schedule import Outcome
+from gateway.delivery.settlement import Ledger
+from gateway.store import HeldRow, Reason
+from gateway.store import held as rows
+from gateway.store.held import Backlog, Death, Overflow
+from mediation import Notification, delivery_id
+
+LOADED = 16
+"""Deliveries that are loaded at a time for one subscription."""
+LOADS = 64
+"""Outboxes that are loaded at a time."""
+BURIED, BURIED_OUTBOXES = 64, 8
+"""Deliveries that one transaction moves to the dead letters for want of room, and outboxes that it
+sees to: a few milliseconds of the store."""
+LOADED_OCTETS = 64 * 2**20
+"""Of the messages that are loaded; beyond, outboxes wait in line."""
+MOST = 10_000
+MOST_OCTETS = 64 * 2**20
+"""What may wait for one subscription."""
+
+T = TypeVar("T")
+Loaded = tuple[list[tuple[HeldRow, Notification]], float | None]
+"""What was read, and when the next is due if that was nothing."""
+
+
+class Backlogs:
+    """Moves deliveries into the store, out of it, and to the dead letters.
+
+    Args:
+        age: Seconds that a delivery may wait.
+        landed: Called with a parcel whose attempt ended while it was on its way into the store.
+        changed: Called with an outbox that may be able to send again, and whether it had its
+            turn already.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        age: float,
+        landed: Callable[[Parcel, Outcome], None],
+        changed: Callable[[Outbox, bool], None],
+        most: int = MOST,
+        most_octets: int = MOST_OCTETS,
+        overflows: Callable[[Outbox], None] | None = None,
+        partition: int | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._partition = partition
+        self._reading: set[Outbox] = set()
+        """Outboxes that take a place of their destination while they are loaded."""
+        self._age = age
+        self._landed = landed
+        self._changed = changed
+        self._most = most
+        self._most_octets = most_octets
+        self._overflows = overflows
+        self._loop = asyncio.get_running_loop()
+        self._holding: list[Parcel] = []
+        self._over_bounds: dict[Outbox, bool] = {}
+        """Outboxes over their bounds, in line, and whether what is too old is looked for, too."""
+        self._burying = False
+        self._line: deque[Outbox] = deque()
+        self._loads = 0
+        self._octets = 0
+        self._shared: weakref.WeakValueDictionary[int, Message] = weakref.WeakValueDictionary()
+
+    # Into the store.
+
+    def put_away(self, outbox: Outbox) -> None:
+        """Hold all of *outbox*, and keep nothing of it in memory but attempts under way."""
+        self.hold_outbox(outbox)
+        outbox.loaded.clear()
+
+    def hold_outbox(self, outbox: Outbox, first: Parcel | None = None) -> None:
+        """Hold all of *outbox* that lies in memory alone, in its order, and *first* with it."""
+        parcels = [parcel for parcel in outbox.flying if parcel.state is State.LIVE]
+        if first is not None:
+            parcels.append(first)
+        parcels += outbox.live
+        outbox.live.clear()
+        if parcels:
+            self.hold(sorted(parcels, key=lambda parcel: parcel.position))
+
+    def hold(self, parcels: Sequence[Parcel]) -> None:
+        """Make *parcels* rows of the store; each outbox's in their order, behind its others.
+
+        Many hang at the same time: all of one turn of the event loop are one operation.
+        """
+        for parcel in parcels:
+            parcel.state = State.HOLDING
+            parcel.outbox.holding += 1
+        if not self._holding:
+            self._loop.call_soon(self.flush)
+        self._holding.extend(parcels)
+
+    def flush(self) -> None:
+        """Ask the store for what `hold` has collected."""
+        parcels, self._holding = self._holding, []
+        if not parcels:
+            return
+        work = [
+            (
+                parcel.message.notification,
+                HeldRow(
+                    parcel.outbox.entry.id,
+                    parcel.position,
+                    parcel.octets,
+                    parcel.since,
+                    parcel.attempts,
+                    parcel.answered,
+                    parcel.due,
+                    partition=self._partition or 0,
+                ),
+            )
+            for parcel in parcels
+        ]
+        self._ledger.submit(partial(rows.hold, work=work), partial(self._held, parcels))
+
+    def _submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:
+        """Ask the store for something that comes after what is on its way there."""
+        self.flush()
+        self._ledger.submit(operation, then)
+
+    def _held(self, parcels: Sequence[Parcel], results: list[bool]) -> None:
+        touched: dict[int, Outbox] = {}
+        for parcel, kept in zip(parcels, results, strict=True):
+            outbox = parcel.outbox
+            parcel.state = State.HELD if kept else State.DONE
+            self._is_held(outbox, parcel.octets if kept else None)
+            self._ledger.stored(parcel.message)
+            touched[id(outbox)] = outbox
+            if parcel.outcome is not None:
+                outcome, parcel.outcome = parcel.outcome, None
+                self._landed(parcel, outcome)
+        for outbox in touched.values():
+            self.bound(outbox)
+            self._changed(outbox, False)
+
+    def hold_message(
+        self, message: Message, outboxes: Sequence[Outbox], position: int, since: float
+    ) -> None:
+        """Make a fresh message a row for each of *outboxes*, behind their others."""
+        octets = message.notification.octets
+        for outbox in outboxes:
+            outbox.holding += 1
+
+        def operation(connection: Connection) -> list[bool]:
+            return rows.hold_all(
+                connection, message.notification, [outbox.entry.id for outbox in outboxes],
+                position=position, octets=octets, since=since, partition=self._partition or 0,
+            )  # fmt: skip
+
+        def held(results: list[bool]) -> None:
+            for outbox, kept in zip(outboxes, results, strict=True):
+                self._is_held(outbox, octets if kept else None)
+                self._ledger.stored(message)
+                if outbox.held > self._most or outbox.octets > self._most_octets:
+                    self.bound(outbox)
+                if outbox.width > 1 or not (
+                    outbox.timer or outbox.queued or outbox.flying or outbox.loading
+                ):
+                    self._changed(outbox, False)  # Else it is looked at anyway.
+
+        self._submit(operation, held)
+
+    @staticmethod
+    def _is_held(outbox: Outbox, octets: int | None) -> None:
+        """What was on its way into the store is there; None: it was there before."""
+        outbox.holding -= 1
+        if octets is not None and not outbox.entry.ended:
+            outbox.held += 1
+            outbox.octets += octets
+            if outbox.width > 1:
+                outbox.until = 0.0  # Others of it are due before those that wait.
+
+    def bound(self, outbox: Outbox, *, by_age: bool = False) -> None:
+        """What is beyond the limits of a backlog dies, the oldest first, unless somebody else
+        sees to overflows; *by_age*, what is too old as well."""
+        number, octets = self._over(outbox)
+        if (number <= 0 and octets <= 0 and not by_age) or outbox.entry.ended:
+            return
+        if self._overflows is not None and (number > 0 or octets > 0):
+            self._overflows(outbox)
+            return
+        self._over_bounds[outbox] = by_age or self._over_bounds.get(outbox, False)
+        self._bury_next()
+
+    def _over(self, outbox: Outbox) -> tuple[int, int]:
+        """How many deliveries of a backlog, and how many bytes, are beyond its limits."""
+        octets = outbox.octets - self._most_octets if outbox.held > 1 else 0
+        return outbox.held - self._most, octets
+
+    def _bury_next(self) -> None:
+        """Ask for one small transaction of burials, where none is under way: whoever settles
+        meanwhile waits for no more than that."""
+        if self._burying or not self._over_bounds:
+            return
+        waiting = (outbox for outbox in self._over_bounds if not outbox.loading)
+        chosen = {outbox: self._over_bounds[outbox] for outbox in islice(waiting, BURIED_OUTBOXES)}
+        if not chosen:
+            return  # What is loading has its turn when that is done.
+        for outbox in chosen:
+            del self._over_bounds[outbox]
+        self._burying = True
+        overflows = []
+        for outbox, by_age in chosen.items():
+            outbox.loading = True
+            outbox.loaded.clear()
+            overflows.append(self._overflow(outbox, by_age))
+        operation = partial(
+            rows.bury_oldest, overflows=overflows, partition=self._partition, died=time.time(),
+            limit=BURIED,
+        )  # fmt: skip
+        self._submit(operation, partial(self._have_buried, chosen))
+
+    def _overflow(self, outbox: Outbox, by_age: bool) -> Overflow:
+        number, octets = self._over(outbox)
+        subscription, trouble = outbox.entry.subscription, outbox.entry.trouble
+        return Overflow(
+            outbox.entry.id,
+            subscription.owner,
+            subscription.consumer.address,
+            number,
+            octets,
+            time.time() - self._age if by_age else 0.0,
+            frozenset(parcel.position for parcel in outbox.flying),
+            trouble.error if trouble is not None and trouble.failures else None,
+        )
+
+    def _have_buried(self, chosen: Mapping[Outbox, bool], freed: list[tuple[int, int]]) -> None:
+        # Who had no turn because others took all of it is not done with what is too old.
+        spent = sum(number for number, _ in freed) >= BURIED
+        for (outbox, by_age), (number, octets) in zip(chosen.items(), freed, strict=True):
+            outbox.loading = False
+            if not outbox.entry.ended:
+                outbox.held -= number
+                outbox.octets -= octets
+                self.bound(outbox, by_age=by_age and (number > 0 or spent))
+            self._changed(outbox, False)
+        self._burying = False
+        self._bury_next()
+
+    # Out of it.
+
+    def load(self, outbox: Outbox) -> None:
+        """Bring the first deliveries that wait in the store into memory, when it is its turn.
+
+        Meanwhile it takes one of its destination's places, so that no more are loaded than can
+        be sent.
+        """
+        if outbox.loading or outbox.flying or not outbox.held:
+            return
+        outbox.loading = True
+        outbox.destination.loading += 1
+        self._reading.add(outbox)
+        self._line.append(outbox)
+        self._load_next()
+
+    def _load_next(self) -> None:
+        while self._line and self._loads < LOADS and self._octets < LOADED_OCTETS:
+            self._loads += 1
+            self._load(self._line.popleft())
+
+    def _load(self, outbox: Outbox) -> None:
+        steady = outbox.smooth and outbox.destination.recovering is None
+        limit = LOADED if steady else 1
+        due = None if outbox.width == 1 else time.time()
+        id_, partition = outbox.entry.id, self._partition
+
+        def operation(connection: Connection) -> Loaded:
+            loaded = rows.load(connection, id_, limit=limit, due=due, partition=partition)
+            later = None if loaded else rows.next_due(connection, id_, partition=partition)
+            return loaded, later
+
+        self._submit(operation, partial(self._have_loaded, outbox))
+
+    def _have_loaded(self, outbox: Outbox, result: Loaded) -> None:
+        loaded, later = result
+        outbox.loading = False
+        outbox.destination.loading -= 1
+        self._reading.discard(outbox)
+        self._loads -= 1
+        if not outbox.entry.silent:
+            outbox.loaded.extend(self._parcel(outbox, *one) for one in loaded)
+        if later is not None:
+            outbox.until = self._loop.time() + max(0.1, later - time.time())
+        elif not loaded and not outbox.holding:
+            outbox.held = outbox.octets = 0
+        if outbox in self._over_bounds:
+            self._bury_next()
+        self._changed(outbox, True)
+        self._load_next()
+
+    def _parcel(self, outbox: Outbox, row: HeldRow, notification: Notification) -> Parcel:
+        message = self._shared.get(row.message)
+        if message is None or message.notification != notification:  # Numbers are used again.
+            message = self._shared[row.message] = Message(notification, None)
+            octets = notification.octets
+            self._octets += octets
+            weakref.finalize(message, self._unloaded, octets).atexit = False
+        return Parcel(
+            message, outbox, row.position, row.since, State.HELD, row.attempts, row.answered,
+            row.due,
+        )  # fmt: skip
+
+    def _unloaded(self, octets: int) -> None:
+        """Nobody needs a message any more."""
+        self._octets -= octets
+        if self._line:
+            self._loop.call_soon(self._load_next)
+
+    # To its end.
+
+    def delivered(self, parcel: Parcel) -> None:
+        """A row was delivered."""
+        self._leave(parcel)
+        self._ledger.remove(parcel.outbox.entry, parcel.position)
+
+    def postpone(self, parcel: Parcel) -> None:
+        """A row is tried again when it is due."""
+        parcel.outbox.loaded.clear()
+        operation = partial(
+            rows.postpone,
+            subscription=parcel.outbox.entry.id,
+            position=parcel.position,
+            attempts=parcel.attempts,
+            answered=parcel.answered,
+            due=parcel.due,
+        )
+        self._submit(operation, lambda _: None)
+
+    def bury(self, parcel: Parcel, reason: Reason, outcome: Outcome) -> Death:
+        """Lay *parcel* to the dead letters, whether it is a row or lies in memory alone."""
+        outbox, notification = parcel.outbox, parcel.message.notification
+        death = self._death(outbox.entry, notification, parcel, reason, outcome)
+        if parcel.state is State.HELD:
+            self._leave(parcel)
+            self._submit(
+                lambda connection: rows.bury_held(connection, parcel.position, death),
+                lambda _: None,
+            )
+        else:
+            parcel.state = State.DONE
+            self._submit(
+                lambda connection: rows.bury_fresh(connection, notification, death),
+                lambda _: self._ledger.stored(parcel.message),
+            )
+        return death
+
+    def bury_unsent(self, message: Message, entry: Entry, position: int, since: float) -> None:
+        """Lay a message whose filter had no verdict for *entry* to the dead letters."""
+        notification = message.notification
+        never = HeldRow(entry.id, position, notification.octets, since)
+        death = self._death(entry, notification, never, Reason.FILTER_BUDGET)
+        self._submit(
+            lambda connection: rows.bury_fresh(connection, notification, death),
+            lambda _: self._ledger.stored(message),
+        )
+
+    def _death(
+        self,
+        entry: Entry,
+        notification: Notification,
+        tried: Parcel | HeldRow,
+        reason: Reason,
+        outcome: Outcome | None = None,
+    ) -> Death:
+        return Death(
+            subscription=entry.id,
+            owner=entry.subscription.owner,
+            delivery_id=delivery_id(notification, entry.id),
+            topic=str(notification.topic) if notification.topic else None,
+            reason=reason,
+            status=outcome.status if outcome else None,
+            failure=outcome.failure_text if outcome else None,
+            answer=outcome.detail if outcome else "",
+            attempts=tried.attempts,
+            since=tried.since,
+            died=time.time(),
+            partition=self._partition or 0,
+            consumer=entry.subscription.consumer.address,
+        )
+
+    def _leave(self, parcel: Parcel) -> None:
+        parcel.state = State.DONE
+        if not parcel.outbox.entry.ended:
+            parcel.outbox.held -= 1
+            parcel.outbox.octets -= parcel.octets
+
+    def end(self, outbox: Outbox, *, expired: bool) -> None:
+        """Its subscription has ended: what became a row since it left the store goes too."""
+        self._over_bounds.pop(outbox, None)
+        outbox.loaded.clear()
+        outbox.held = outbox.octets = 0
+        self._forget(outbox.entry.id, expired)
+
+    def _forget(self, subscription: str, expired: bool) -> None:
+        """A slice at a time, between which the ledger does what else there is."""
+
+        def forgotten(all_of_it: bool) -> None:
+            if not all_of_it:
+                self._forget(subscription, expired)
+
+        operation = partial(rows.drop, subscription=subscription, expired=expired)
+        self._submit(operation, forgotten)
+
+    def abandon(self) -> None:
+        """Give back what is taken while outboxes are loaded: nothing is, any more."""
+        for outbox in self._reading:
+            outbox.destination.loading -= 1
+        self._reading.clear()
+        self._line.clear()
+        self._holding.clear()
+        self._over_bounds.clear()
+
+
+def take_up(
+    connection: Connection, partition: int | None = None
+) -> tuple[Mapping[str, Backlog], int]:
+    """What waits for each subscription, in *partition* or in all, and the last position that was
+    given."""
+    return rows.backlogs(connection, partition), rows.last_position(connection)

@@ -1,0 +1,33 @@
+"""Messages that are delivered once more, because a subscriber asked for the current ones."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gateway.delivery.dispatcher import Courier
+from gateway.delivery.dispatchers import Couriers
+from gateway.delivery.outbox import Entry
+from gateway.security.keys import message_urn
+from mediation import Notification
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A `Delivery` that no messaging system waits for."""
+
+    notification: Notification
+    partition: int = 0
+    redelivered: bool = False
+
+    def settle(self) -> None:
+        """Nobody waits."""
+
+
+def deliver_again(
+    courier: Courier | Couriers, entry: Entry, notifications: Sequence[Notification]
+) -> None:
+    """Deliver *notifications* to *entry* once more, as messages of their own: a consumer that
+    leaves out repeats has seen those that they repeat."""
+    partition = next(iter(courier.partitions), 0) if isinstance(courier, Couriers) else 0
+    for notification in notifications:
+        fresh = replace(notification, id=f"{notification.id}#{message_urn()}")
+        courier.accept(Again(fresh, partition), [entry])

@@ -1,0 +1,376 @@
+"""Attempts: who sends next, within which bounds, and which of them hang."""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from gateway.delivery.breaker import FIRST_PROBE
+from gateway.delivery.destinations import Destination
+from gateway.delivery.outbox import Outbox, Parcel, State
+from gateway.delivery.probation import Probations
+from gateway.delivery.schedule import Outcome, Verdict, failed
+from gateway.delivery.stall_timer import TICK, Ticks
+from gateway.delivery.status import Troubles
+from gateway.egress import FailureKind, Posted, SendFailed, Target
+
+SLOTS = 512
+"""Young attempts at a time."""
+YOUNG = 0.25
+"""Seconds for which an attempt takes a slot."""
+MAX_FLYING = 4096
+MAX_OCTETS = 128 * 2**20
+"""Payloads of the attempts under way: what hangs must not take all memory, nor stop the others."""
+CUT_AFTER = 3.0
+"""Seconds after which an attempt that hangs is given up, when there is too much under way."""
+
+_NOT_POSTED = failed(SendFailed(FailureKind.RESET))
+_log = structlog.get_logger("dragoman.delivery")
+
+
+class Owner(Protocol):
+    """Whose parcels are sent."""
+
+    def next(self, outbox: Outbox) -> Parcel | None:
+        """What *outbox* sends now, if anything."""
+
+    async def send(self, parcel: Parcel) -> Outcome:
+        """One attempt.
+
+        Raises:
+            SendFailed: There was no answer.
+        """
+
+    def post(self, parcel: Parcel, told: Callable[[Parcel, Outcome], None]) -> Posted | None:
+        """One attempt that begins at once, where that is possible: then *told* hears how it
+        ended."""
+
+    def landed(self, parcel: Parcel, outcome: Outcome) -> None:
+        """The attempt is over."""
+
+    def hangs(self, outbox: Outbox) -> None:
+        """What is in *outbox* waits for an answer that does not come."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which an attempt hangs."""
+
+
+class Sender:
+    """Deals slots to destinations in turn.
+
+    Args:
+        probations: What is known of hosts that have not agreed; all have, where it is None.
+    """
+
+    def __init__(
+        self,
+        *,
+        slots: int = SLOTS,
+        probe: float = FIRST_PROBE,
+        max_octets: int = MAX_OCTETS,
+        probations: Probations | None = None,
+    ) -> None:
+        self._probations = probations
+        self._loop = asyncio.get_running_loop()
+        self._slots = slots
+        self._probe = probe
+        self._max_octets = max_octets
+        self._turns: deque[Destination] = deque()
+        self._destinations: dict[tuple[str, str, int], Destination] = {}
+        self._flying: dict[Parcel, asyncio.Task[None] | Posted] = {}
+        self._stopping: asyncio.Event | None = None
+        """While a stop waits for what was posted: set when something has come to its end."""
+        self._octets = 0
+        self._cut: set[Parcel] = set()
+        self._ticks = Ticks(self._tick)
+        self._stalled = False
+        """The last tick was too late to tell anything; the next one counts, however late."""
+        self._pumping = False
+        self.stopped = False
+        self.troubles = Troubles()
+        self.attempts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
+        self.attachments_dropped = 0
+        """Left out of what was delivered, for want of a packaging that the consumer reads."""
+        self.answer_time = 0.0
+        """Seconds that successful attempts take, on a moving average."""
+
+    @property
+    def in_flight(self) -> int:
+        """Attempts under way whose deliveries have not come to their end in another way."""
+        return sum(parcel.state is not State.DONE for parcel in self._flying)
+
+    @property
+    def open_breakers(self) -> int:
+        return sum(destination.breaker.open for destination in self._destinations.values())
+
+    def destination(self, target: Target, owner: str = "") -> Destination:
+        """The destination of *target*, taken by one outbox more, of a subscription of *owner*."""
+        name = target.destination
+        found = self._destinations.get(name)
+        if found is None:
+            found = self._destinations[name] = Destination(name, self._probe)
+        found.outboxes += 1
+        if self._probations is not None:
+            self._probations.admit(found, owner, self._loop.time())
+        return found
+
+    def release(self, destination: Destination) -> None:
+        """One outbox less; a destination that nobody needs is forgotten."""
+        destination.outboxes -= 1
+        if not destination.outboxes:
+            if destination.timer is not None:
+                destination.timer.cancel()
+                destination.timer = None
+            self._destinations.pop(destination.name, None)
+            if self._probations is not None:
+                self._probations.forget(destination)
+
+    def start(self, parcel: Parcel) -> bool:
+        """Start *parcel*, if it stands behind nothing and nobody; whether it was."""
+        destination = parcel.outbox.destination
+        if self._turns or self.stopped or not self._has_place() or not destination.is_free:
+            return False
+        self._start(parcel)
+        return True
+
+    def offer(self, outbox: Outbox) -> None:
+        """*outbox* may have something to send."""
+        if not outbox.queued:
+            outbox.queued = True
+            outbox.destination.queue.append(outbox)
+        self.turn(outbox.destination)
+
+    def offer_first(self, outbox: Outbox) -> None:
+        """*outbox* had its turn, and only now has something to send."""
+        if not outbox.queued:
+            outbox.queued = True
+            outbox.destination.queue.appendleft(outbox)
+        self.turn(outbox.destination)
+
+    def turn(self, destination: Destination) -> None:
+        """Something about *destination* has changed: it may be able to send."""
+        self._turn(destination)
+        self._pump()
+
+    def _turn(self, destination: Destination) -> None:
+        if destination.turning or not destination.queue:
+            return
+        now = self._loop.time()
+        if destination.may_start(now):
+            destination.turning = True
+            self._turns.append(destination)
+            return
+        wait = destination.wait(now)
+        if wait > 0:  # Else a connection must become free, and says so.
+            self._wake_at(destination, now + wait + 0.001)
+
+    def _wake_at(self, destination: Destination, at: float) -> None:
+        """Not later than *at*: what it waited for when its timer was set may come sooner now."""
+        if destination.timer is not None:
+            if destination.wake_at <= at:
+                return
+            destination.timer.cancel()
+        destination.wake_at = at
+        destination.timer = self._loop.call_at(at, self._wake, destination)
+
+    def _wake(self, destination: Destination) -> None:
+        destination.timer = None
+        self.turn(destination)
+
+    def _pump(self) -> None:
+        if self._pumping or self.stopped:
+            return
+        self._pumping = True
+        try:
+            while self._turns and self._has_place():
+                destination = self._turns.popleft()
+                destination.turning = False
+                if not destination.queue or not destination.may_start(self._loop.time()):
+                    self._turn(destination)
+                    continue
+                outbox = destination.queue.popleft()
+                outbox.queued = False
+                parcel = outbox.owner.next(outbox)
+                if parcel is not None:
+                    self._start(parcel)
+                self._turn(destination)
+        finally:
+            self._pumping = False
+
+    def _has_place(self) -> bool:
+        return (
+            self._slots > 0 and len(self._flying) < MAX_FLYING and self._octets < self._max_octets
+        )
+
+    def _start(self, parcel: Parcel) -> None:
+        now = self._loop.time()
+        outbox = parcel.outbox
+        outbox.flying.add(parcel)
+        outbox.destination.started(now)
+        parcel.started = now
+        parcel.slot = True
+        self._slots -= 1
+        self._octets += parcel.octets
+        posted = self._post(parcel)
+        if posted is not None:
+            self._flying[parcel] = posted
+        elif len(outbox.flying) > outbox.width:  # By another way it might overtake the others.
+            self._flying[parcel] = self._loop.call_soon(self._over, parcel, _NOT_POSTED)
+        else:
+            self._flying[parcel] = self._loop.create_task(self._attempt(parcel))
+        if (
+            not outbox.queued
+            and (outbox.live or outbox.loaded or outbox.stored)
+            and outbox.has_room
+        ):
+            outbox.queued = True
+            outbox.destination.queue.append(outbox)
+        self._ticks.start()
+
+    def _post(self, parcel: Parcel) -> Posted | None:
+        try:
+            return parcel.outbox.owner.post(parcel, self._over)
+        except Exception:  # It is said when it fails in its task, too.
+            return None
+
+    async def _attempt(self, parcel: Parcel) -> None:
+        try:
+            outcome = await parcel.outbox.owner.send(parcel)
+        except SendFailed as error:
+            outcome = failed(error)
+        except asyncio.CancelledError:
+            if parcel not in self._cut:
+                self._land(parcel)
+                raise
+            outcome = failed(SendFailed(FailureKind.TIMEOUT))
+        except Exception:
+            _log.exception("delivery.error", subscription=parcel.outbox.entry.id)
+            outcome = Outcome(Verdict.RETRY)
+        self._over(parcel, outcome)
+
+    def _over(self, parcel: Parcel, outcome: Outcome) -> None:
+        if parcel not in self._flying:
+            return  # It was given up.
+        self._cut.discard(parcel)
+        if self._stopping is not None:
+            self._stopping.set()
+        self._land(parcel)
+        now = self._loop.time()
+        destination = parcel.outbox.destination
+        if outcome.connecting:
+            destination.breaker.failed(now)
+        else:
+            destination.succeeded(now)
+        self.attempts[outcome.verdict] += 1
+        if outcome.verdict is Verdict.DELIVERED:
+            self.answer_time += 0.05 * (now - parcel.started - self.answer_time)
+            if not destination.agreed:
+                self._agree(destination)
+        elif destination.probation is not None and self._probations is not None:
+            self._probations.failed(destination, now, at_least=outcome.retry_after or 0.0)
+        parcel.outbox.owner.landed(parcel, outcome)
+        if destination.queue:
+            self._turn(destination)
+        if self._turns:
+            self._pump()
+
+    def gate(self, destination: Destination) -> Callable[[str], bool] | None:
+        """What is asked before something is written to an address; None where nothing is."""
+        if destination.probation is None or self._probations is None:
+            return None
+        return self._probations.gate(destination.name, self._loop.time, destination)
+
+    def _agree(self, destination: Destination) -> None:
+        """The host of *destination* has accepted a message, for the first time."""
+        destination.agreed = True
+        if self._probations is not None:
+            for free in self._probations.agree(destination.name, destination.address):
+                self._turn(free)
+            self._pump()
+
+    def _land(self, parcel: Parcel) -> None:
+        del self._flying[parcel]
+        self._octets -= parcel.octets
+        if parcel.slot:
+            parcel.slot = False
+            self._slots += 1
+        parcel.outbox.destination.active -= 1
+
+    def _tick(self, late: bool) -> None:
+        """Attempts that hang give their slots back, and tell their owner."""
+        self._stalled = late and not self._stalled
+        if self._stalled:
+            self._ticks.start()
+            return
+        now = self._loop.time()
+        patiences: dict[Owner, float] = {}
+        freed = False
+        for parcel in list(self._flying):
+            age = now - parcel.started
+            if age < TICK:
+                break
+            owner = parcel.outbox.owner
+            patience = patiences.get(owner)
+            if patience is None:
+                patience = patiences[owner] = owner.patience
+            if age >= YOUNG and parcel.slot:
+                parcel.slot = False
+                self._slots += 1
+                freed = True
+            if age >= patience and not parcel.hung:
+                parcel.hung = True
+                owner.hangs(parcel.outbox)
+                for waiting in list(parcel.outbox.destination.queue):
+                    waiting.owner.hangs(waiting)
+        if self._octets >= self._max_octets:
+            self._make_place(now)
+        if self._flying:
+            self._ticks.start()
+        if freed:
+            self._pump()
+
+    def _make_place(self, now: float) -> None:
+        """Give up the oldest attempts, until there is room."""
+        left = self._octets
+        for parcel, task in self._flying.items():
+            if left < self._max_octets or now - parcel.started < CUT_AFTER:
+                return
+            left -= parcel.octets
+            if parcel not in self._cut:
+                self._cut.add(parcel)
+                task.cancel()
+
+    async def stop(self, seconds: float, owner: Owner | None = None) -> None:
+        """Give what is under way *seconds* to end, then cancel it: all, and nothing more starts, or
+        what *owner* has."""
+        if owner is None:
+            self.stopped = True
+        mine = {
+            parcel: flight
+            for parcel, flight in self._flying.items()
+            if owner is None or parcel.outbox.owner is owner
+        }
+        end = self._loop.time() + seconds
+        tasks = [flight for flight in mine.values() if isinstance(flight, asyncio.Task)]
+        if tasks:
+            _, pending = await asyncio.wait(tasks, timeout=seconds)
+            for task in pending:
+                task.cancel()
+            if pending:
+                await asyncio.wait(pending)
+        posted = [parcel for parcel, flight in mine.items() if not isinstance(flight, asyncio.Task)]
+        if self._stopping is None:  # Else another owner stops, and waits for the same event.
+            self._stopping = asyncio.Event()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(end):
+                while any(parcel in self._flying for parcel in posted):
+                    self._stopping.clear()
+                    await self._stopping.wait()
+        for parcel in posted:
+            if parcel in self._flying:
+                self._land(parcel)
+                mine[parcel].cancel()

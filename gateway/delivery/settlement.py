@@ -1,0 +1,332 @@
+"""What becomes of every delivery, counted, and made durable in the order that promises ask for:
+what is held is committed to the store, then the messaging system's message is settled.
+
+A message whose deliveries were all made is settled at once: nothing of it needs the store but its
+counts, which follow within `COUNTED`. A crash forgets those of both sides of the conservation law.
+
+One transaction at a time is on its way; what comes meanwhile is collected for the next. One that
+fails is tried again until it succeeds, and what came after it waits: the store sees everything in
+the order in which it happened, whatever happens to the store.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import structlog
+from sqlalchemy import Connection
+
+from gateway.delivery.outbox import Entry, Message
+from gateway.delivery.partition_share import Share
+from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
+from gateway.store.replicas import Fenced
+from gateway.store.totals import ENDED, Letters
+
+RETRY = 1.0
+"""Seconds after which a failed transaction is tried again."""
+COUNTED = 0.25
+"""Seconds within which counts go to the store."""
+MOST = 256
+"""Operations of one transaction."""
+CROWD = 2048
+"""Deliveries in memory beyond which no further message is taken on."""
+
+T = TypeVar("T")
+_log = structlog.get_logger("dragoman.delivery")
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """The conservation law, read at one moment. All are numbers of deliveries."""
+
+    totals: Totals
+    waiting: int
+    in_flight: int
+    letters: Letters
+
+    @property
+    def dead_letters(self) -> int:
+        """Those that are kept."""
+        return self.letters.kept
+
+    @property
+    def error(self) -> int:
+        """Matched - (delivered + waiting + in flight + dead + expired + cancelled); where that is
+        0, buried - (kept + purged)."""
+        left = self.totals.matched - self.totals.settled() - self.waiting - self.in_flight
+        return left or self.letters.error
+
+
+class Ledger:
+    """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
+
+    def __init__(self, store: Store, *, retry: float = RETRY, share: Share | None = None) -> None:
+        self._store = store
+        self._share = share
+        self._abandoned = False
+        self._retry = retry
+        self._loop = asyncio.get_running_loop()
+        self._changes: dict[str, Totals] = {}
+        """Counts to be committed, by subscription."""
+        self._changed = Totals()
+        """Their sum."""
+        self._counting = False
+        self._removing: list[tuple[str, int]] = []
+        self._queue: deque[tuple[Operation, Callable[[Any], None]]] = deque()
+        self._busy = False
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._room: asyncio.Future[None] | None = None
+        self.live = 0
+        """Deliveries in memory that have no end and no row yet."""
+        self.messages = 0
+        """Messages that are not settled."""
+        self.uncommitted = Totals()
+        """Counted already, not yet in the store."""
+
+    # What became of deliveries and messages.
+
+    def matched(self) -> None:
+        """A delivery came into being."""
+        self.live += 1
+        self.uncommitted.matched += 1
+
+    def skipped(self, entry: Entry) -> None:
+        """A paused subscription lets a message pass; it never was matched."""
+        self._change(entry.id).skipped += 1
+        self._changed.skipped += 1
+        self.uncommitted.skipped += 1
+        self._count_later()
+
+    def resolved(self, message: Message, entry: Entry, total: str) -> None:
+        """A delivery that never was in the store came to its end: *total* is delivered, cancelled
+        or expired."""
+        setattr(self.uncommitted, total, getattr(self.uncommitted, total) + 1)
+        message.resolved.append((entry, total))
+        self._less(message)
+
+    def stored(self, message: Message) -> None:
+        """A delivery of *message* became a row or a dead letter, and is counted there."""
+        self.uncommitted.matched -= 1
+        self._less(message)
+
+    def _less(self, message: Message) -> None:
+        if self._abandoned:
+            return
+        self.live -= 1
+        if self._room is not None and self.live <= CROWD:
+            if not self._room.done():
+                self._room.set_result(None)
+            self._room = None
+        self.release(message)
+
+    def release(self, message: Message) -> None:
+        """One thing less for which *message* waits; with none left it is settled."""
+        if self._abandoned:
+            return
+        message.pending -= 1
+        if message.pending:
+            return
+        self.messages -= 1
+        share = self._share
+        if share is not None and share.until <= self._loop.time():
+            self._loop.call_soon(share.lost)
+            return
+        if message.resolved:
+            for entry, total in message.resolved:
+                change = self._change(ENDED if entry.ended else entry.id)
+                for one in (change, self._changed):
+                    one.matched += 1
+                    setattr(one, total, getattr(one, total) + 1)
+            self._count_later()
+        if message.delivery is not None:
+            try:
+                message.delivery.settle()
+            except Exception:  # Of a third party's adapter: it comes again, and others go on.
+                _log.exception("delivery.not-settled")
+
+    def remove(self, entry: Entry, position: int) -> None:
+        """A held delivery was delivered."""
+        self._removing.append((entry.id, position))
+        self._next()
+
+    def _change(self, subscription: str) -> Totals:
+        change = self._changes.get(subscription)
+        if change is None:
+            change = self._changes[subscription] = Totals()
+        return change
+
+    def _count_later(self) -> None:
+        if not self._counting:
+            self._counting = True
+            self._loop.call_later(COUNTED, self._count)
+
+    def _count(self) -> None:
+        self._counting = False
+        self._next()
+
+    async def room(self) -> None:
+        """Wait until another message may be taken on."""
+        while self.live > CROWD and not self._abandoned:
+            self._room = self._loop.create_future()
+            await self._room
+
+    # Transactions.
+
+    def abandon(self) -> None:
+        """Commit and settle nothing more, and count nothing."""
+        self._abandoned = True
+        self._queue.clear()
+        self._changes.clear()
+        self._changed = Totals()
+        self._removing.clear()
+        self.live = self.messages = 0
+        self.uncommitted = Totals()
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        self._quiet.set()
+
+    def submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:
+        """Run *operation* until it is committed, then call *then* with its result. It follows
+        everything that was asked for before."""
+        if self._abandoned:
+            return
+        self._collect()
+        self._queue.append((operation, then))
+        self._next()
+
+    def _next(self) -> None:
+        if self._busy or self._abandoned:
+            return
+        if self._removing or not self._counting:
+            self._collect()
+        if not self._queue:
+            self._quiet.set()
+            return
+        self._busy = True
+        self._quiet.clear()
+        work = [self._queue.popleft() for _ in range(min(len(self._queue), MOST))]
+        self._try(work, run=_run)
+
+    def _try(
+        self,
+        work: Sequence[tuple[Operation, Callable[[Any], None]]],
+        run: Callable[[Sequence[Operation], Connection], list[Any]],
+    ) -> None:
+        if self._abandoned:
+            return
+        operations = [operation for operation, _ in work]
+        whole = partial(run, operations)
+        if self._share is not None:
+            whole = partial(_run_held, self._share.check, whole)
+        try:
+            future = self._store.submit(whole)
+        except StoreUnavailable:
+            self._loop.call_later(self._retry, self._try, work, run)
+        else:
+            future.add_done_callback(partial(self._tried, work, run))
+
+    def _tried(
+        self,
+        work: Sequence[tuple[Operation, Callable[[Any], None]]],
+        run: Callable[[Sequence[Operation], Connection], list[Any]],
+        future: "asyncio.Future[list[Any]]",
+    ) -> None:
+        if self._abandoned:
+            if not future.cancelled():
+                future.exception()
+            return
+        share = self._share
+        if share is not None and (
+            share.until <= self._loop.time()
+            or (not future.cancelled() and isinstance(future.exception(), Fenced))
+        ):
+            share.lost()
+            return
+        if future.cancelled() or isinstance(future.exception(), StoreUnavailable):
+            self._loop.call_later(self._retry, self._try, work, run)
+            return
+        if future.exception() is not None:  # One of them spoils the others: each by itself.
+            self._try(work, run_apart)
+            return
+        for (_, then), result in zip(work, future.result(), strict=True):
+            try:
+                if isinstance(result, Exception):
+                    raise result
+                then(result)
+            except Exception:
+                _log.exception("delivery.operation-failed")
+        self._busy = False
+        self._next()
+
+    def _collect(self) -> None:
+        """Make what was counted and removed an operation."""
+        if not self._changes and not self._removing:
+            return
+        changes, self._changes = self._changes, {}
+        changed, self._changed = self._changed, Totals()
+        removed, self._removing = self._removing, []
+
+        def operation(connection: Connection) -> None:
+            totals.add(connection, changes)
+            if removed:
+                held.delivered(connection, removed)
+
+        def committed(_: None) -> None:
+            for name in _COUNTED:
+                left = getattr(self.uncommitted, name) - getattr(changed, name)
+                setattr(self.uncommitted, name, left)
+
+        self._queue.append((operation, committed))
+
+    async def counted(self, seconds: float = COUNTED) -> None:
+        """Wait until what is counted by now is committed, or for *seconds*."""
+        done = asyncio.Event()
+        self.submit(lambda _: None, lambda _: done.set())
+        if not self._abandoned:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await done.wait()
+
+    async def drained(self) -> None:
+        """Wait until all that was asked for, and all counts, are committed."""
+        self._collect()
+        self._next()
+        await self._quiet.wait()
+
+    def law(self, durable: Totals, held: int, letters: Letters, in_flight: int) -> Law:
+        """The law, given the sums in the store, its rows and the attempts under way."""
+        return add_up([self], durable, held, letters, in_flight)
+
+
+def add_up(
+    ledgers: Iterable[Ledger], durable: Totals, held: int, letters: Letters, in_flight: int
+) -> Law:
+    """The law of all *ledgers* together, over one store."""
+    sums, live = replace(durable), 0
+    for ledger in ledgers:
+        live += ledger.live
+        for name in _COUNTED:
+            setattr(sums, name, getattr(sums, name) + getattr(ledger.uncommitted, name))
+    return Law(sums, held + live - in_flight, in_flight, letters)
+
+
+_COUNTED = tuple(field.name for field in fields(Totals))
+
+
+def _run(operations: Sequence[Operation], connection: Connection) -> list[Any]:
+    return [operation(connection) for operation in operations]
+
+
+def _run_held(
+    check: Callable[[Connection], None],
+    run: Callable[[Connection], list[Any]],
+    connection: Connection,
+) -> list[Any]:
+    """Only while the partition is held."""
+    check(connection)
+    return run(connection)

@@ -1,0 +1,202 @@
+"""How it stands with the deliveries of one subscription, for operators: what went wrong last, and
+when it is tried again.
+
+It lives in the memory of the gateway that delivers. After a restart a subscription whose oldest
+delivery had failed counts as failing, with an error that is not known any more.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import structlog
+
+from gateway.security.quotas import TokenBucket
+
+if TYPE_CHECKING:
+    from gateway.delivery.breaker import Breaker
+    from gateway.delivery.outbox import Entry, Outbox
+    from gateway.delivery.schedule import Outcome
+
+LINES, LINES_AT_ONCE = 5.0, 50.0
+"""Lines about subscriptions that begin to fail, or recover, that the log gets: a second, at once.
+What is left out is counted in the next line."""
+OF_DESTINATION = 5
+"""Subscriptions of one destination that the log names when it fails, until it recovers."""
+LONGEST = 300
+"""Characters of an error that are kept."""
+_log = structlog.get_logger("dragoman.delivery")
+
+
+class State(Enum):
+    """What an operator asks first."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    EXPIRED = "expired"
+    """Its lease is over, but it may still be renewed."""
+    FAILING = "failing"
+    """The last attempt failed."""
+    WAITING_FOR_BREAKER = "waiting for breaker"
+    """So many attempts failed that nothing is sent but a probe, at the next attempt."""
+    UNKNOWN = "unknown"
+    """Other replicas deliver for it, too, and only they know."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What went wrong with a subscription. Times are POSIX seconds."""
+
+    failures: int
+    """Attempts in a row that failed; 0 once one has succeeded."""
+    since: float
+    """When the first of them failed."""
+    at: float
+    """When the last one failed."""
+    error: str
+    said: bool = False
+    """The log was told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One moment of a subscription. Times are POSIX seconds, None where there is nothing to say.
+
+    ``next_attempt`` is when the first of what waits may be sent; ``breaker_until`` when the probe
+    of an open breaker is due. ``elsewhere`` says which other replicas deliver for it.
+    """
+
+    state: State
+    failures: int = 0
+    last_error: str | None = None
+    last_error_at: float | None = None
+    last_attempt: float | None = None
+    next_attempt: float | None = None
+    breaker_until: float | None = None
+    elsewhere: tuple[str, ...] = ()
+    on_probation: bool = False
+    """Its host never accepted a message: it gets few."""
+
+
+def standing(entry: "Entry", outboxes: "list[Outbox]", elsewhere: tuple[str, ...] = ()) -> Standing:
+    """How it stands with *entry*, whose *outboxes* are those that this gateway has."""
+    loop_now, now = asyncio.get_running_loop().time(), time.time()
+
+    def wall(at: float) -> float:
+        return now + at - loop_now
+
+    breakers = [
+        breaker.until
+        for outbox in outboxes
+        for breaker in _breakers(outbox)
+        if breaker.until is not None
+    ]
+    waiting = [outbox for outbox in outboxes if outbox.stored or outbox.live or outbox.loaded]
+    attempts = [
+        max((one.until for one in _breakers(outbox) if one.until is not None), default=outbox.until)
+        for outbox in waiting
+        if not outbox.flying
+    ]
+    trouble = entry.trouble
+    error = trouble
+    if breakers and (trouble is None or not trouble.failures):  # It has made no attempt itself.
+        error = next(
+            (one.destination.trouble for one in outboxes if one.destination.trouble), error
+        )
+    if entry.subscription.policy.paused:
+        state = State.PAUSED
+    elif entry.halted:
+        state = State.EXPIRED
+    elif breakers:
+        state = State.WAITING_FOR_BREAKER
+    elif trouble is not None and trouble.failures:
+        state = State.FAILING
+    else:
+        state = State.UNKNOWN if elsewhere else State.ACTIVE
+    return Standing(
+        state,
+        trouble.failures if trouble else 0,
+        error.error if error else None,
+        error.at if error else None,
+        entry.attempted or None,
+        max(now, wall(min(attempts))) if attempts and not entry.silent else None,
+        wall(min(breakers)) if breakers else None,
+        elsewhere,
+        any(outbox.destination.probation is not None for outbox in outboxes),
+    )
+
+
+def _breakers(outbox: "Outbox") -> "Iterator[Breaker]":
+    """What can hold *outbox* up: its own breaker, its destination's, its host's on probation."""
+    yield outbox.breaker
+    yield outbox.destination.breaker
+    if outbox.destination.probation is not None:
+        yield outbox.destination.probation.breaker
+
+
+class Troubles:
+    """Notes how attempts end, and tells the log of the first that fails and of the recovery."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lines = TokenBucket(LINES, LINES_AT_ONCE)
+        self._left_out = 0
+
+    def failed(self, outbox: "Outbox", outcome: "Outcome") -> None:
+        """An attempt of *outbox* failed, whether it is tried again or not."""
+        entry, destination, now = outbox.entry, outbox.destination, time.time()
+        text = outcome.failure_text or "failed"
+        if outcome.detail.strip():
+            text = f"{text}: {' '.join(outcome.detail.split())}"
+        error = text[:LONGEST]
+        entry.attempted = now
+        trouble = entry.trouble
+        if trouble is None or not trouble.failures:
+            trouble = entry.trouble = Trouble(0, now, now, error)
+        trouble.failures += 1
+        trouble.at, trouble.error = now, error
+        if outcome.connecting:
+            if destination.trouble is None:
+                destination.trouble = Trouble(0, now, now, error)
+            destination.trouble.failures += 1
+            destination.trouble.at, destination.trouble.error = now, error
+        if trouble.failures == 1 and destination.named < OF_DESTINATION:
+            destination.named += 1
+            trouble.said = self._say("delivery.failing", outbox, reason=error)
+
+    def succeeded(self, outbox: "Outbox") -> None:
+        """An attempt of *outbox* succeeded."""
+        entry = outbox.entry
+        trouble = entry.trouble
+        outbox.destination.trouble = None
+        if trouble is None or not trouble.failures:
+            return
+        failures, trouble.failures = trouble.failures, 0
+        if trouble.said:
+            trouble.said = False
+            outbox.destination.named = max(0, outbox.destination.named - 1)
+            self._say(
+                "delivery.recovered",
+                outbox,
+                failures=failures,
+                seconds=round(time.time() - trouble.since, 1),
+            )
+
+    def _say(self, event: str, outbox: "Outbox", **fields: object) -> bool:
+        if self._lines.take("", self._clock()):
+            self._left_out += 1
+            return False
+        if self._left_out:
+            fields["left_out"], self._left_out = self._left_out, 0
+        say = _log.warning if event == "delivery.failing" else _log.info
+        say(event, subscription=outbox.entry.id, consumer=_host(outbox), **fields)
+        return True
+
+
+def _host(outbox: "Outbox") -> str:
+    """Where it is sent, without what may be secret in the path; a mailbox's host is its key."""
+    scheme, host, port = outbox.destination.name
+    return f"{scheme}://{host}:{port}" if port else scheme

@@ -1,0 +1,1 @@
+"""Mailboxes: pull points, message boxes and MakeConnection queues, for consumers that fetch."""

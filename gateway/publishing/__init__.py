@@ -1,0 +1,1 @@
+"""What becomes of a notification between its acceptance and the messaging system."""

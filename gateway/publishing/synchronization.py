@@ -1,0 +1,210 @@
+"""The current messages that a subscription's filter takes, found without holding anybody up.
+
+A subscriber may ask for them at any time (ONVIF Core, "SetSynchronizationPoint"), and there may be
+thousands that are large. So they are matched in a thread, a slice at a time, within one budget of
+processor time for all of them; what is dear is evaluated in turn with all other dear filters
+(`adapters.filtering.slow_filters`).
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import structlog
+
+from adapters import Evaluated
+from filters import Deferred, Filter, FilterSet, Reason, Refused
+from filters.matching.fallback.worker import Question
+from gateway.parsing import OCTETS
+from gateway.security.quotas import QuotaExceeded
+from mediation import PAYLOAD_PATHS, Notification, event
+
+MOST = 256
+"""Current messages that are sent to one subscriber at a time."""
+MOST_OCTETS = 8 * 2**20
+"""Octets of them, about."""
+SECONDS, SECONDS_TRUSTED = 0.25, 5.0
+"""Processor time for all messages, of a stranger and of a trusted peer."""
+SLICE, SLICE_OCTETS = 64, 128 * 1024
+"""Messages, and octets of them, that are matched before others have their turn."""
+AT_A_TIME = 2
+WAIT = 5.0
+"""Seconds that a subscriber may wait for its turn."""
+
+Evaluate = Callable[[str, Sequence[Question]], Awaitable[Evaluated | None]]
+"""`XPathFilterAdapter.evaluate`."""
+_log = structlog.get_logger("dragoman.filters")
+
+
+@dataclass(slots=True)
+class Found:
+    """The messages, in the order of their arrival; and the id of the one on which the filter
+    exceeded its budget, where it did."""
+
+    notifications: list[Notification] = field(default_factory=list)
+    octets: int = 0
+    exceeded: str | None = None
+
+    @property
+    def full(self) -> bool:
+        return len(self.notifications) >= MOST or self.octets >= MOST_OCTETS
+
+    def add(self, notification: Notification) -> None:
+        self.notifications.append(notification)
+        self.octets += notification.octets
+
+
+class Synchronizing:
+    """Finds current messages.
+
+    Args:
+        evaluate: Evaluates what is dear, for the key of a subscription.
+        seconds: Processor time for all messages, asked for by a stranger.
+        at_a_time: Subscribers whose messages are looked for at a time.
+    """
+
+    def __init__(
+        self, evaluate: Evaluate, *, seconds: float = SECONDS, at_a_time: int = AT_A_TIME
+    ) -> None:
+        self._evaluate = evaluate
+        self._seconds = seconds
+        self._turns = asyncio.Semaphore(at_a_time)
+        self._busy: set[str] = set()
+
+    async def find(
+        self,
+        latest: Sequence[Notification],
+        filter_: Filter,
+        key: str,
+        stranger: str | None,
+    ) -> Found:
+        """Those of *latest*, the newest first, that *filter_* takes.
+
+        Args:
+            key: Of the subscription.
+            stranger: Who asks, one at a time; None for a trusted peer.
+
+        Raises:
+            FilterError: The filter cannot be evaluated here.
+            QuotaExceeded: The same stranger waits already.
+            Refused: ``UNAVAILABLE``: it would have to wait too long for its turn.
+        """
+        if stranger is not None and stranger in self._busy:
+            raise QuotaExceeded(Reason.RATE, "You are waiting for messages already.", retry_after=1)
+        if stranger is not None:
+            self._busy.add(stranger)
+        try:
+            try:
+                await asyncio.wait_for(self._turns.acquire(), WAIT)
+            except TimeoutError:
+                raise Refused(Reason.UNAVAILABLE, "Too many wait for current messages.") from None
+            try:
+                return await self._find(latest, filter_, key, stranger is None)
+            finally:
+                self._turns.release()
+        finally:
+            if stranger is not None:
+                self._busy.discard(stranger)
+
+    async def _find(
+        self, latest: Sequence[Notification], filter_: Filter, key: str, trusted: bool
+    ) -> Found:
+        found = Found()
+        budget = SECONDS_TRUSTED if trusted else self._seconds
+        left, dear = budget, 0.0
+        matcher = _Matcher(filter_)
+        try:
+            for part in _slices(latest):
+                looked = await matcher.look(part)
+                left -= looked.seconds
+                for notification, costly in looked.candidates:
+                    taken: bool | None = True
+                    if costly is not None:
+                        evaluated = await self._evaluate(
+                            key, [(costly.expressions, costly.documents)]
+                        )
+                        if evaluated is None:
+                            continue  # It has no turn.
+                        left, dear = left - evaluated.seconds, dear + evaluated.seconds
+                        [taken] = evaluated.verdicts
+                        if taken is None or (left <= 0 and dear > budget / 2):
+                            found.exceeded = notification.id
+                    if taken:
+                        found.add(notification)
+                    if found.full or found.exceeded or left <= 0:
+                        break
+                if found.full or found.exceeded or left <= 0:
+                    break
+                await asyncio.sleep(looked.seconds)  # Half of the time is everybody else's.
+        finally:
+            matcher.close()
+        if left <= 0:
+            _log.info("filters.current-cut-off", found=len(found.notifications))
+        found.notifications.reverse()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What of a slice the filter takes, or may take: then with what is left to evaluate; and the
+    processor time that it took to find out."""
+
+    candidates: list[tuple[Notification, Deferred[str] | None]]
+    seconds: float
+
+
+class _Matcher:
+    """Matches one filter in a thread, which is replaced when it has met much: libxml2 keeps the
+    names that a thread parsed for as long as that lives (`gateway.parsing`)."""
+
+    def __init__(self, filter_: Filter) -> None:
+        self._filter = filter_
+        self._begin()
+
+    def _begin(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "current")
+        self._filters: FilterSet[str] | None = None
+        self._octets = 0
+
+    async def look(self, part: Sequence[Notification]) -> _Looked:
+        """Match the messages of *part*.
+
+        Raises:
+            FilterError: The filter cannot be evaluated here.
+        """
+        self._octets += sum(notification.octets for notification in part)
+        if self._octets > OCTETS:
+            self.close()
+            self._begin()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._look, part)
+
+    def _look(self, part: Sequence[Notification]) -> _Looked:
+        started = time.thread_time()
+        if self._filters is None:
+            self._filters = FilterSet(payload_paths=PAYLOAD_PATHS)
+            self._filters.add("", self._filter)
+        candidates: list[tuple[Notification, Deferred[str] | None]] = []
+        for notification in part:
+            matching = self._filters.begin(event(notification))
+            if matching.keys:
+                candidates.append((notification, None))
+            candidates += ((notification, costly) for costly in matching.deferred)
+        return _Looked(candidates, time.thread_time() - started)
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False)
+
+
+def _slices(latest: Sequence[Notification]) -> Iterator[Sequence[Notification]]:
+    part: list[Notification] = []
+    octets = 0
+    for notification in latest:
+        part.append(notification)
+        octets += notification.octets
+        if len(part) >= SLICE or octets >= SLICE_OCTETS:
+            yield part
+            part, octets = [], 0
+    if part:
+        yield part

@@ -1,0 +1,1 @@
+"""Several gateways that share one store and one broker."""

@@ -1,0 +1,145 @@
+"""The doors of the gateway: which of its resources an address opens.
+
+    /subscriptions/KEY                               a subscription's manager
+    /pullpoints/KEY                                  a pull point (WS-BaseNotification, ONVIF)
+    /mailboxes/KEY                                   a mailbox, for JSON and Server-Sent Events
+    /axis2/services/MsgBoxService[/clientid/KEY]     WS-Messenger's message box
+    /msgbox[/clientid/KEY]                           the same, shorter
+    /MsgBox[/KEY]                                    XSUL's message box
+
+Beside them the SOAP endpoint has addresses that open none of them (`ENDPOINTS`): everything can be
+asked and published at each, for clients that build their addresses themselves.
+
+One mailbox has several doors: whoever knows its key may use any of them. Behind a proxy a path
+may stand in front of each; what follows ``/topic/`` is a topic, and never a door.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from gateway.security.keys import public_id
+from mediation.mailboxes.message_box import boxes_named_by
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
+
+_MESSENGER_PATHS = (
+    "/axis2/services/EventingService",
+    "/axis2/services/NotificationService",
+)
+ENDPOINTS = ("/soap", *_MESSENGER_PATHS, "/wsman", "/onvif/device_service")
+"""Paths of the SOAP endpoint, each with a slash at its end, too: ours, WS-Messenger's, that of
+WS-Management, and of ONVIF's device service."""
+TOPIC_PATHS = tuple(f"{path}/topic/" for path in ("/soap", *_MESSENGER_PATHS))
+"""What stands before the name of a topic in a path."""
+
+
+def is_endpoint(path: str) -> bool:
+    """Whether *path* is one of the `ENDPOINTS`."""
+    return path.removesuffix("/") in ENDPOINTS
+
+
+class DoorKind(Enum):
+    """What a door opens; the value is its path, in front of the key."""
+
+    SUBSCRIPTION = "/subscriptions/"
+    PULL_POINT = "/pullpoints/"
+    MAILBOX = "/mailboxes/"
+    MESSAGE_BOX_2011 = "/axis2/services/MsgBoxService/clientid/"
+    MESSAGE_BOX_2004 = "/MsgBox/"
+
+    def address(self, base: str, key: str) -> str:
+        """The address of this door to *key*; *base* is the gateway's, without a trailing slash."""
+        return f"{base}{self.value}{key}"
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A door, and the key in it, in lower case; None at the address of a message box service
+    itself, where boxes are made, and named in the message."""
+
+    kind: DoorKind
+    key: str | None = None
+
+
+MESSAGE_BOXES = frozenset({DoorKind.MESSAGE_BOX_2011, DoorKind.MESSAGE_BOX_2004})
+"""Doors that also stand open without a key; whatever else comes through them is stored."""
+
+_KEY = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_ANY = r"([^/]{1,100})"
+"""What stands where a key should; one that nobody has is for who looks it up."""
+_DOORS = (
+    (DoorKind.SUBSCRIPTION, re.compile(rf"/subscriptions/{_ANY}/?$")),
+    (DoorKind.PULL_POINT, re.compile(rf"/pullpoints/{_ANY}/?$")),
+    (DoorKind.MAILBOX, re.compile(rf"/mailboxes/{_ANY}/?$")),
+    (
+        DoorKind.MESSAGE_BOX_2011,
+        re.compile(rf"/(?:axis2/services/MsgBoxService|msgbox)(?:/clientid(?:/{_ANY})?)?/?$"),
+    ),
+    (DoorKind.MESSAGE_BOX_2004, re.compile(rf"/MsgBox(?:/{_ANY})?/?$")),
+)
+_AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_BARE_KEY = re.compile(rf"(?:urn:uuid:|uuid:)?({_KEY})")
+
+
+KEPT = 256
+KEPT_CHARACTERS = 256
+"""Addresses whose doors are kept, as they come again and again; of each at most."""
+
+
+def door_at(address: str | None) -> Door | None:
+    """The door that an address (of any scheme) or a bare path is; None where it is none."""
+    if not address:
+        return None
+    return _kept(address) if len(address) <= KEPT_CHARACTERS else _door_at(address)
+
+
+def _door_at(address: str) -> Door | None:
+    path = _AUTHORITY.sub("", re.split(r"[?#]", address.strip(), maxsplit=1)[0])
+    if not path or "/topic/" in path:
+        return None
+    for kind, form in _DOORS:
+        found = form.search(path)
+        if found is not None:
+            key: str | None = found[1]
+            return Door(kind, key.lower() if key else None)
+    return None
+
+
+_kept = lru_cache(KEPT)(_door_at)
+
+
+def shown(address: str) -> str:
+    """*address* as logs and lists show it: with the id in place of a key, which would open what it
+    leads to; so would the name of a consumer that fetches by it."""
+    if address.startswith(MAKE_CONNECTION_ANONYMOUS):
+        return MAKE_CONNECTION_ANONYMOUS + public_id(address)
+    door = door_at(address)
+    if door is None or door.key is None or not _BARE_KEY.fullmatch(door.key):
+        return address
+    return re.sub(door.key, public_id(door.key), address, flags=re.IGNORECASE)
+
+
+def key_named(text: str | None) -> str | None:
+    """The key of a mailbox in a peer's text: alone, as a ``urn:uuid:``, or in a door's address."""
+    text = (text or "").strip()
+    bare = _BARE_KEY.fullmatch(text)
+    if bare is not None:
+        return bare[1].lower()
+    door = door_at(text)
+    return door.key if door is not None and door.kind is not DoorKind.SUBSCRIPTION else None
+
+
+def mailbox_key(address: str, references: Sequence[bytes] = ()) -> str | None:
+    """The key of the mailbox that an endpoint reference leads to; None where it leads to none.
+
+    Whether *address* is this gateway's is for the caller to know. At the address of a message box
+    service a reference property or parameter names the box.
+    """
+    door = door_at(address)
+    if door is None or door.kind is DoorKind.SUBSCRIPTION:
+        return None
+    if door.key is None:
+        return next(filter(None, map(key_named, boxes_named_by(references))), None)
+    return door.key

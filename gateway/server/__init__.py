@@ -1,0 +1,1 @@
+"""The process: composition, listeners, housekeeping, the data folder."""

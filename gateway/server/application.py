@@ -1,0 +1,791 @@
+"""The composition root: everything is made, started and stopped here."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import resource
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import structlog
+from sqlalchemy import Connection
+from starlette.types import ASGIApp
+
+from adapters import (
+    AdapterState,
+    Delivery,
+    Matched,
+    SharedAdapter,
+    SharedDelivery,
+    XPathFilterAdapter,
+    load,
+)
+from adapters.loading import without_password
+from adapters.restarting import RestartingAdapter
+from filters import Reason, Refused
+from gateway.delivery import (
+    NEVER_AGREED,
+    WINDOW,
+    Courier,
+    Couriers,
+    Entry,
+    Law,
+    ProbationLimits,
+    Probations,
+    Schedule,
+    Sender,
+    Share,
+    author,
+    deliver_again,
+)
+from gateway.egress import AddressPolicy, ConsumerOptions, Dialer, HttpTransport, Proxy, Transports
+from gateway.egress.hosts import Hosts
+from gateway.egress.origins import Origins
+from gateway.egress.soap_tcp import SoapTcpTransport
+from gateway.http import ConnectionGate, HttpLimits, HttpSettings, networks
+from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport
+from gateway.parsing import Parsing
+from gateway.publishing.archive import Archive
+from gateway.publishing.spool import Spool
+from gateway.publishing.synchronization import Synchronizing
+from gateway.publishing.topics import TopicsSeen
+from gateway.replicas.partitions import Partitions, Replicas, StoreInUse, join, replica_name, stay
+from gateway.security.principals import Peer, address_of
+from gateway.security.quotas import SubscriptionQuotas
+from gateway.security.tls import client_context
+from gateway.server.data_folder import make_private
+from gateway.server.store_counts import Counting, Counts
+from gateway.settings.settings import WITHIN, Settings, host_and_port, is_loopback
+from gateway.soap.http import SoapEndpoint
+from gateway.soap.operations import Operations
+from gateway.soap.service import SoapService
+from gateway.soap.tcp import SoapTcpServer
+from gateway.store import Store, StoreUnavailable, dead_letters, mailboxes, replicas, totals
+from gateway.store import spool as spooled
+from gateway.store.disk_reserve import Reserve
+from gateway.store.spool import SpoolSize
+from gateway.subscriptions.consumers import Consumers
+from gateway.subscriptions.dead_letters import DeadLetters
+from gateway.subscriptions.filter_budgets import FilterBudgets
+from gateway.subscriptions.leases import LeaseTerms
+from gateway.subscriptions.subscription_end import Farewells
+from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.tcp import SoapTcpConnection
+from gateway.web.app import make_app
+from mediation import End
+from mediation.packaging.dime import DimeMessage
+
+LOOPBACK = ("127.0.0.0/8", "::1")
+PURGE_EVERY = 3600.0
+ARCHIVE_CLOSE = 5.0
+"""Seconds that the archive gets when the gateway stops."""
+COUNTED = 3.0
+"""Seconds that the store gets to say what it holds, before the metrics do without."""
+LOCK_TAKEN = 75
+"""The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""
+_log = structlog.get_logger("dragoman")
+
+
+class DataInUse(Refused):
+    """Another process has the data folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class MailboxCounts:
+    """All mailboxes, and what waits in them: boxes, messages, octets; None while the store cannot
+    be read. How many messages came, and how many found no room or no reader."""
+
+    waiting: tuple[int, int, int] | None
+    stored: int
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class TcpCounts:
+    """SOAP.TCP: connections that peers have opened and that we have; messages that came; peers that
+    were sent away, by reason; and faults that nobody could be told, or that consumers sent."""
+
+    inbound: int
+    outbound: int
+    messages: int
+    refused: Mapping[str, int]
+    faults: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What the metrics show, read at one moment."""
+
+    law: Law | None
+    """None while the store cannot be read."""
+    accepted: int
+    subscriptions: int
+    unsettled: int
+    open_breakers: int
+    """Of destinations and of subscriptions."""
+    failing: int
+    """Subscriptions whose last attempt failed, as far as this gateway made it."""
+    store_writable: bool
+    requests: Mapping[str, int]
+    refusals: Mapping[str, int]
+    attempts: Mapping[str, int]
+    filter_over_budget: int
+    attachments_dropped: int
+    archive: Mapping[str, int]
+    """Empty where nothing is archived."""
+    replicas: Replicas | None
+    """None where the work is not shared."""
+    broker: AdapterState | None
+    """None where the adapter does not say."""
+    spool: SpoolSize | None
+    """None where nothing is spooled, or the store cannot be read."""
+    mailboxes: MailboxCounts
+    tcp: TcpCounts
+
+
+class Gateway:
+    """A running Dragoman.
+
+    Args:
+        own: The host and port that it listens on, once they are known.
+        admin: Those of the administration's own listener, where it has one.
+        tcp_ports: The ports of SOAP.TCP, by scheme.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        own: tuple[str, int],
+        admin: tuple[str, int] | None = None,
+        tcp_ports: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        self.settings = settings
+        trusted = settings.trusted
+        if trusted is None:
+            trusted = LOOPBACK if settings.on_loopback else ()
+        self.limits = HttpLimits()
+        self._trusted = networks(trusted)
+        self.gate = ConnectionGate(self.limits, self._trusted)
+        self.tcp_gate = ConnectionGate(self.limits, self._trusted)
+        self.admin_gate = ConnectionGate(self.limits, self._trusted)
+        """Strangers who fill the other one keep no operator out."""
+        self.admin = admin
+        self.tcp: list[SoapTcpServer] = []
+        self.http_settings = HttpSettings(
+            settings.public_url,
+            frozenset(name.lower() for name in settings.hosts),
+            networks(settings.trusted_proxies),
+        )
+        self.policy = AddressPolicy(
+            allow=settings.egress_allow,
+            loopback=settings.on_loopback,
+            own=[
+                *_own_addresses(settings.public_url, own),
+                *(_own_addresses(None, admin) if admin is not None else ()),
+                *(one for port in tcp_ports.values() for one in _at_port(settings, own[0], port)),
+            ],
+            deliver_to_self=settings.deliver_to_self,
+        )
+        base = f"{settings.web_scheme}://{host_and_port(*own)}"
+        self._base = (settings.public_url or base).rstrip("/")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._lock: int | None = None
+        self._listens = own
+        self.archive = Archive(settings.archive) if settings.archive else None
+        self.spool: Spool | None = None
+        self.partitions: Partitions | None = None
+        """Where several gateways share the work: what of it is this one's."""
+        self._replica = ""
+        self._number = 0
+        self.ready = False
+        self.draining = False
+        self._counting = Counting(self._count, subscriptions=lambda: len(self.subscriptions))
+        self.failed = asyncio.Event()
+        """Something without which nothing is delivered has ended: the process should, too."""
+
+    async def start(self) -> None:
+        """Open the store and the messaging system, and take up what waits.
+
+        Raises:
+            DataInUse: Another process has the data folder.
+            Refused: Something cannot be opened; the text says what.
+        """
+        _raise_file_limit()
+        settings = self.settings
+        self._lock = _lock_folder(settings.data)
+        _tell(self._lock, f"{settings.web_scheme}://{host_and_port(*self._listens)}")
+        url = settings.store.get_secret_value() if settings.store else None
+        safe = settings.survive_power_loss
+        self.store = (
+            Store(url, power_safe=safe) if url else Store.at(settings.data, power_safe=safe)
+        )
+        await self.store.start()
+        options = dict(settings.adapter_settings)
+        if not safe and settings.scheme == "embedded":  # No other adapter flushes by itself.
+            options.setdefault("survive-power-loss", "false")
+        address = settings.adapter.get_secret_value()
+        make = partial(load, address, data=settings.data, settings=options)
+        # Those within the process fail with it: a new process opens them again.
+        adapter = cast(
+            SharedAdapter,  # If its capabilities say so.
+            make()
+            if settings.scheme in WITHIN
+            else RestartingAdapter(make, partial(without_password, url=address)),
+        )
+        shares = adapter.capabilities.replicas and self.store.may_be_shared
+        await self._join(alone=not shares)
+        self.adapter = XPathFilterAdapter(
+            adapter,
+            settled=self.archive.offer if self.archive else None,
+            refresh=self._refresh if shares else None,
+            share_of=self._share_of,
+        )
+        dialer = _dialer(settings, self.policy)
+        http = HttpTransport(dialer)
+        self.reserve = Reserve(
+            self.store.folder, settings.store_reserve, inside=lambda: self.store.free_inside
+        )
+        self.mailboxes = Mailboxes(self.store, settings.mailbox_quotas, trusts=self.trusts_owner)
+        await self.mailboxes.start()
+        consumers = Consumers(self.policy, self.mailboxes)
+        self.parsing = Parsing()
+        self.origins = Origins()
+        self.soap_tcp = tcp = SoapTcpTransport(dialer, handler=self._respond, parsing=self.parsing)
+        self.transport = Transports(
+            {
+                "http": http,
+                "https": http,
+                "soap.tcp": tcp,
+                "soap.tcps": tcp,
+                SCHEME: MailboxTransport(self.mailboxes),
+            },
+            dialer,
+        )
+        self.probations = Probations(
+            vouches=self.trusts_owner,
+            exempt=Hosts(settings.egress_agreed).__contains__,
+            limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
+            by_address=settings.egress_proxy is None,
+        )
+        self.farewells = Farewells(self.transport, consumers, self.probations)
+        self.subscriptions = Subscriptions(
+            self.store,
+            self.adapter,
+            consumers,
+            self.mailboxes,
+            terms=LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace),
+            quotas=SubscriptionQuotas(
+                settings.max_subscriptions_per_owner,
+                settings.max_subscriptions_per_destination,
+                settings.max_subscriptions,
+            ),
+            farewell=self.farewells.say,
+        )
+        self.mailboxes.destroyed = self.subscriptions.end_filling
+        self.topics = TopicsSeen()
+        spool = Spool(
+            self.store,
+            self.adapter,
+            messages=settings.spool_messages if settings.spool else 0,
+            octets=settings.spool_octets,
+            shared=shares,
+            drains=lambda: self._keeps_house,
+        )
+        if await spool.start() or settings.spool:  # An earlier run with a spool may have left some.
+            self.spool = spool
+        self.operations = Operations(
+            self.subscriptions,
+            self.spool or self.adapter,
+            self.topics,
+            self.mailboxes,
+            parsing=self.parsing,
+            synchronizing=Synchronizing(self.adapter.evaluate),
+            trusts=self.trusts_owner,
+            origins=self.origins,
+            reserve=self.reserve,
+            mailboxes_only=settings.mailboxes_only,
+        )
+        self.soap = SoapService(
+            self.operations,
+            self.parsing,
+            self.mailboxes,
+            self.transport,
+            self.policy,
+            has_agreed=lambda target: self.probations.has_agreed(target.destination),
+        )
+        self.endpoint = SoapEndpoint(
+            self.soap,
+            limits=self.limits,
+            settings=self.http_settings,
+            trusted=self._trusted,
+        )
+        schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
+        sender = Sender(slots=settings.slots, probe=schedule.probe, probations=self.probations)
+
+        # A broker hands out few at a time, and whom they wait for too long has them in the store.
+        # Our own system hands out many, which may repeat after a crash.
+        window = WINDOW
+        if settings.scheme not in WITHIN:
+            window = max(WINDOW, adapter.capabilities.prefetch)
+
+        def make_courier(share: Share | None = None) -> Courier:
+            return Courier(
+                self.store,
+                self.transport,
+                prefetch=adapter.capabilities.prefetch,
+                window=window,
+                parsing=self.parsing,
+                origins=self.origins,
+                producer=f"{self._base}/soap",
+                give_up=self._give_up,
+                never_agreed=self._never_agreed,
+                schedule=schedule,
+                end_on_overflow=settings.backlog_policy == "end",
+                sender=sender,
+                share=share,
+                author=author(self._number, share.partition) if share else None,
+            )
+
+        self.courier: Courier | Couriers
+        if shares:
+            adapter.share()
+            self.courier = Couriers(self.store, sender)
+            self.partitions = Partitions(
+                self.store,
+                adapter,
+                self.courier,
+                self.subscriptions,
+                make_courier,
+                replica=self._replica,
+            )
+            self.subscriptions.ends_expired = lambda: self._keeps_house
+            self.courier.elsewhere = self.partitions.elsewhere
+        else:
+            self.courier = make_courier()
+        self.subscriptions.courier = self.courier
+        self.dead_letters = DeadLetters(
+            self.store,
+            self.subscriptions,
+            self.mailboxes,
+            self.courier,
+            producer=f"{self._base}/soap",
+            replica=self._number,
+        )
+        self.operations.again = partial(deliver_again, self.courier)
+        self.budgets = FilterBudgets(self._cancel)
+        self.operations.exceeded = lambda entry, message: self.budgets.exceeded(
+            entry, message, now=time.monotonic()
+        )
+        matched = await self.subscriptions.start()
+        await self._learn_who_agreed(self.subscriptions.entries)
+        filters = {key: subscription.filter for key, subscription in matched.items()}
+        for key, error in (await self.adapter.start(filters)).items():
+            _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
+        if isinstance(self.courier, Courier):
+            await self.courier.start(self.subscriptions.entries)
+        if self.archive is not None:
+            self.archive.start()
+        works: list[Callable[[], Coroutine[Any, Any, None]]] = [
+            self._deliver,
+            self.subscriptions.run,
+            self._keep_house,
+            partial(self.mailboxes.run, lambda: self._keeps_house),
+            partial(
+                self.dead_letters.run,
+                most=settings.dead_letter_bytes,
+                most_of_owner=settings.dead_letter_bytes_per_owner,
+                keeps_house=lambda: self._keeps_house,
+            ),
+        ]
+        if self.spool is not None:
+            works.append(self.spool.run)
+        if self.store.may_be_shared:
+            works.append(self.mailboxes.look_around)
+        if self.partitions is not None:
+            works.append(self.partitions.run)
+        elif self.store.may_be_shared:
+            works.append(partial(stay, self.store, self._replica))
+        for work in works:
+            self._tasks.append(task := asyncio.create_task(work()))
+            task.add_done_callback(self._worker_ended)
+        self.ready = True
+        if self._behind_a_proxy_unawares():
+            _log.warning(
+                "dragoman.every-peer-is-trusted",
+                why="public_url is not loopback, but what a proxy on this machine hands on comes "
+                "from loopback: set trusted_proxies",
+            )
+        _log.info(
+            "dragoman.started", subscriptions=len(self.subscriptions), adapter=settings.scheme
+        )
+
+    async def _join(self, *, alone: bool) -> None:
+        """Be one of the gateways that use the store, where it may have several."""
+        if not self.store.may_be_shared:
+            return
+        self._replica = replica_name(self.settings.data)
+        try:
+            self._number = await join(self.store, self._replica, alone=alone)
+        except StoreInUse as error:
+            raise DataInUse(error.reason, error.text) from error
+        if not alone:
+            self.store.number(self._number)
+
+    async def _refresh(self, delivery: Delivery) -> None:
+        if self.partitions is not None:
+            await self.partitions.refresh(cast(SharedDelivery, delivery).arrived)
+
+    def trusts_owner(self, owner: str) -> bool:
+        """Whether a subscription with this owner is a trusted peer's."""
+        return address_of(owner) in self._trusted
+
+    def _share_of(self, key: str) -> str | None:
+        """Who pays for the filter of a subscription: a stranger for all of its own."""
+        owner = self.subscriptions.owner(key)
+        return None if owner is None or self.trusts_owner(owner) else owner
+
+    @property
+    def _keeps_house(self) -> bool:
+        """Whether it is this gateway that does what is done once for all."""
+        return self.partitions is None or self.partitions.keeps_house
+
+    def _behind_a_proxy_unawares(self) -> bool:
+        settings = self.settings
+        host = urlsplit(settings.public_url or "http://localhost").hostname or ""
+        return (
+            settings.on_loopback
+            and not is_loopback(host)
+            and not (settings.trusted_proxies or settings.trusted is not None)
+        )
+
+    async def _deliver(self) -> None:
+        async for matched in self.adapter.deliveries():
+            try:
+                self._accept(matched)
+            except Exception:  # It stays unsettled, and comes again after a restart.
+                _log.exception("delivery.not-accepted")
+            await self.courier.room()
+
+    def _accept(self, matched: Matched) -> None:
+        matching = self.subscriptions.matching
+        if not (matched.over_budget or matched.unevaluated):
+            self.courier.accept(matched.delivery, matching(matched.keys))
+            return
+        offenders, others = matching(matched.over_budget), matching(matched.unevaluated)
+        self.courier.accept(matched.delivery, matching(matched.keys), offenders + others)
+        message = matched.delivery.notification.id
+        for entry in offenders:
+            self.budgets.exceeded(entry, message, now=time.monotonic())
+        for entry in others:
+            self.budgets.unevaluated(entry, message)
+
+    def _worker_ended(self, task: asyncio.Task[None]) -> None:
+        """They work until the gateway stops: one that ends before that has failed."""
+        if not task.cancelled():
+            _log.critical("dragoman.failed", exc_info=task.exception())
+            self.failed.set()
+
+    async def _keep_house(self) -> None:
+        while True:
+            await asyncio.sleep(PURGE_EVERY)
+            if self._keeps_house:
+                with contextlib.suppress(Refused):
+                    await self.dead_letters.purge_old()
+                    await self.store.submit(_purge_old)
+            self.courier.clear_old()
+
+    def _give_up(self, entry: Entry, reason: str) -> None:
+        self._end(entry, End.DELIVERY_FAILURE, reason)
+
+    async def _learn_who_agreed(self, entries: Iterable[Entry]) -> None:
+        """Know the hosts of *entries* that have accepted a message: also of another gateway, or
+        before a restart."""
+        entries = list(entries)
+        ids = [entry.id for entry in entries]
+        counted = await self.store.submit(partial(totals.read_some, subscriptions=ids))
+        for entry in entries:
+            if entry.id in counted and counted[entry.id].delivered:
+                for destination in self.probations.agree(entry.target.destination):
+                    self.courier.sender.turn(destination)
+
+    def _never_agreed(self, entry: Entry, now: bool) -> None:
+        """All attempts that a host has were in vain: the subscription ends, unless the host has
+        agreed to another gateway; where that is known since *now*, with all that strangers have
+        there."""
+        if self.partitions is None and not now:
+            self._give_up(entry, NEVER_AGREED)
+            return
+        host, name = entry.target.host, entry.target.destination
+
+        async def end() -> None:
+            with contextlib.suppress(Refused):
+                there = [one for one in self.subscriptions.entries if one.target.host == host]
+                if self.partitions is not None:
+                    await self._learn_who_agreed(there)
+                for one in there if now else [entry]:
+                    if not (
+                        self.probations.has_agreed(name)
+                        or self.trusts_owner(one.subscription.owner)
+                    ):
+                        self._give_up(one, NEVER_AGREED)
+                        await asyncio.sleep(0)
+
+        self._tasks.append(task := asyncio.get_running_loop().create_task(end()))
+        task.add_done_callback(self._tasks.remove)
+
+    def _cancel(self, entry: Entry, reason: str) -> None:
+        self._end(entry, End.CANCELLING, reason)
+
+    def _end(self, entry: Entry, why: End, reason: str) -> None:
+        async def end() -> None:
+            with contextlib.suppress(Refused):
+                await self.subscriptions.end(entry, why=why, reason=reason)
+
+        self._tasks.append(task := asyncio.get_running_loop().create_task(end()))
+        task.add_done_callback(self._tasks.remove)
+
+    def readiness(self) -> dict[str, Any]:
+        """What ``/readyz`` says."""
+        writable = self.store.writable
+        return {
+            "ready": self.ready and not self.draining and writable,
+            "draining": self.draining,
+            "store": "writable" if writable else "unavailable",
+            "adapter": self.settings.scheme,
+            **self._broker(),
+            "subscriptions": len(self.subscriptions),
+            **self._share(),
+        }
+
+    def _broker(self) -> dict[str, Any]:
+        state = self.adapter.state if self.ready else None
+        if state is None:
+            return {}
+        return {
+            "broker": {
+                "connected": state.connected,
+                "blocked": state.blocked,
+                "since": state.since.isoformat(timespec="seconds"),
+                "last_error": state.last_error,
+                "last_error_at": state.last_error_at
+                and state.last_error_at.isoformat(timespec="seconds"),
+            }
+        }
+
+    def _share(self) -> dict[str, Any]:
+        if self.partitions is None:
+            return {}
+        share = self.partitions.snapshot()
+        return {
+            "replica": share.replica,
+            "replicas": share.alive,
+            "partitions": {str(partition): round(age, 3) for partition, age in share.ages.items()},
+            "keeps_house": share.keeps_house,
+        }
+
+    async def snapshot(self) -> Snapshot:
+        """What the metrics show, now."""
+        counts = None
+        with contextlib.suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(COUNTED):
+                counts = await self._counting.counts()
+        sender = self.courier.sender
+        return Snapshot(
+            counts.law if counts else None,
+            self.operations.accepted,
+            len(self.subscriptions),
+            self.courier.unsettled + self.adapter.deferred,
+            sender.open_breakers + self.courier.open_breakers,
+            sum(
+                entry.trouble is not None and entry.trouble.failures > 0
+                for entry in self.subscriptions.entries
+            ),
+            self.store.writable,
+            dict(self.soap.requests),
+            dict(self.soap.refusals),
+            {verdict.value: number for verdict, number in sender.attempts.items()},
+            self.budgets.over_budget,
+            sender.attachments_dropped + self.soap.attachments_dropped,
+            self.archive.counts if self.archive else {},
+            self.partitions.snapshot() if self.partitions else None,
+            self.adapter.state,
+            counts.spool if counts else None,
+            MailboxCounts(
+                counts.mailboxes if counts else None, self.operations.stored, self.mailboxes.dropped
+            ),
+            self._tcp_counts(),
+        )
+
+    async def _count(self) -> Counts:
+        return Counts(
+            await self.courier.law(),
+            await self.spool.size() if self.spool else None,
+            await self.store.submit(mailboxes.overall),
+        )
+
+    def _tcp_counts(self) -> TcpCounts:
+        refused: Counter[str] = Counter()
+        for server in self.tcp:
+            refused.update(server.refused)
+        return TcpCounts(
+            sum(server.connections for server in self.tcp),
+            self.soap_tcp.connections,
+            sum(server.messages for server in self.tcp),
+            refused,
+            self.soap_tcp.faults + sum(server.unrelated_faults for server in self.tcp),
+        )
+
+    def drain(self) -> None:
+        """Take nothing new: a stop is coming."""
+        self.draining = True
+        if self.ready:
+            for server in self.tcp:  # First: what came before is still answered.
+                server.drain()
+            self.soap.draining = True
+            self.mailboxes.close()
+
+    async def stop(self) -> None:
+        """Stop politely: what is under way ends or is kept, nothing is lost."""
+        had_started = self.ready
+        self.drain()
+        for task in list(self._tasks):
+            task.cancel()
+        if self.ready:
+            self.ready = False
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.gather(*(server.close(self.settings.drain) for server in self.tcp))
+            if self.partitions is not None:
+                await self.partitions.stop(self.settings.drain)
+            elif self._replica:
+                with contextlib.suppress(Refused):
+                    await self.store.submit(partial(replicas.unregister, replica=self._replica))
+            await self.courier.stop(self.settings.drain)
+            await self.farewells.close(2.0)
+            await self.adapter.close()
+            if self.archive is not None:
+                await self.archive.close(ARCHIVE_CLOSE)
+            await self.transport.close()
+            self.parsing.close()
+        if hasattr(self, "store"):
+            await self.store.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        if had_started:
+            _log.info("dragoman.stopped")
+
+    async def listen(
+        self, sock: socket.socket, scheme: str, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Serve SOAP.TCP on *sock*; the gateway must have started."""
+        host = self.settings.soap_tcp_host or urlsplit(self._base).hostname or ""
+        base = f"{scheme}://{host_and_port(host, sock.getsockname()[1])}"
+        server = self._tcp_server(base)
+        await server.start([sock], tls)
+        self.tcp.append(server)
+
+    def _tcp_server(self, base: str) -> SoapTcpServer:
+        return SoapTcpServer(self.soap, self.parsing, gate=self.tcp_gate, base=base)
+
+    async def _respond(
+        self, connection: SoapTcpConnection, message: DimeMessage, gone: asyncio.Event
+    ) -> None:
+        """Answer what a consumer sent on a connection that we opened to it."""
+        server = self.tcp[0] if self.tcp else self._tcp_server(self._base)
+        # Behind a proxy of ours may be anybody.
+        trusted = self.settings.egress_proxy is None and connection.peer in self._trusted
+        await server.respond(connection, message, Peer(connection.peer, trusted), gone)
+
+    def app(self) -> ASGIApp:
+        """The ASGI application of the public listener; the gateway must have started.
+
+        The administration is in it only where it may be: not because nobody listens for it.
+        """
+        return make_app(self, public=True, administration=self.settings.admin is None)
+
+    def admin_app(self) -> ASGIApp:
+        """That of the administration's own listener."""
+        return make_app(self, public=False, administration=True)
+
+
+def _purge_old(connection: Connection) -> None:
+    spooled.purge(connection, before=time.time() - dead_letters.KEPT)
+    replicas.prune(connection)
+
+
+def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
+    """What everything is sent with.
+
+    Raises:
+        TlsError: A file that the settings name cannot be used.
+    """
+    proxy = settings.egress_proxy
+    return Dialer(
+        policy,
+        tls=client_context(
+            ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
+        ),
+        options=ConsumerOptions(settings.consumers, ca=settings.egress_ca),
+        proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
+    )
+
+
+def _at_port(settings: Settings, host: str, port: int) -> list[tuple[str, int]]:
+    """What else the gateway is reached by, at *port*."""
+    names = [settings.soap_tcp_host, urlsplit(settings.public_url or "").hostname]
+    return _own_addresses(None, (host, port)) + [(name, port) for name in names if name]
+
+
+def _own_addresses(public_url: str | None, own: tuple[str, int]) -> list[tuple[str, int]]:
+    addresses = [own]
+    if own[0] in ("127.0.0.1", "::1", "localhost"):
+        addresses += [("127.0.0.1", own[1]), ("::1", own[1]), ("localhost", own[1])]
+    if public_url:
+        parts = urlsplit(public_url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        addresses.append((parts.hostname or "", port))
+    return addresses
+
+
+def _lock_folder(folder: Path) -> int:
+    try:
+        make_private(folder)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise Refused(
+            Reason.UNAVAILABLE, f"Cannot write to the data folder {folder}: {error.strerror}."
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise DataInUse(
+            Reason.UNAVAILABLE, f"Another Dragoman uses the data folder {folder}."
+        ) from error
+    return descriptor
+
+
+def _tell(lock: int, address: str) -> None:
+    """Write where this gateway listens into the file that says that it runs, for `doctor`."""
+    with contextlib.suppress(OSError):  # A full disk: the file is no less a lock.
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{address}\n".encode(), 0)
+
+
+def _raise_file_limit() -> None:
+    """Each consumer that hangs keeps a socket: the default of 1,024 is too few."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,230 @@
+"""One process: the event loop, the HTTP server, and what signals do."""
+
+import asyncio
+import contextlib
+import faulthandler
+import gc
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import structlog
+import uvicorn
+import uvloop
+from starlette.types import ASGIApp
+
+from filters import Reason, Refused
+from gateway.http import ConnectionGate, hardened
+from gateway.security.tls import TlsError, reload, server_context
+from gateway.server.application import Gateway
+from gateway.server.data_folder import UMASK
+from gateway.settings.settings import Settings
+
+GRACE = 10
+"""Seconds that requests under way get."""
+IN_ALL = 25.0
+"""Seconds after which a stop is forced."""
+_log = structlog.get_logger("dragoman")
+
+
+class ListenRefused(Refused):
+    """The address cannot be listened on."""
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        ListenRefused: The address is in use, or not ours.
+    """
+    listener = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(1024)
+        listener.setblocking(False)
+    except OSError as error:
+        if listener is not None:
+            listener.close()
+        raise ListenRefused(
+            Reason.UNAVAILABLE, f"Cannot listen on {host}:{port}: {error.strerror or error}."
+        ) from error
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, without signal handlers of its own."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.up = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.up.set()
+
+
+def _server(
+    app: ASGIApp, gateway: Gateway, gate: ConnectionGate, tls: ssl.SSLContext | None
+) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            app,
+            http=hardened(gateway.limits, gate, tls),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=GRACE,
+        )
+    )
+
+
+def _address(sock: socket.socket, host: str) -> tuple[str, int]:
+    """Where *sock* listens, by the name that the settings have for it."""
+    return host, sock.getsockname()[1]
+
+
+def _renew(tls: ssl.SSLContext, settings: Settings) -> None:
+    """Serve the certificates that are in the files now; what is wrong with them is logged."""
+    try:
+        reload(tls, settings)
+    except TlsError as error:
+        _log.error("tls.not-renewed", why=error.text)
+    else:
+        _log.info("tls.renewed")
+
+
+async def serve(
+    settings: Settings,
+    listener: socket.socket,
+    *,
+    admin: socket.socket | None = None,
+    tcp: Mapping[str, socket.socket] = MappingProxyType({}),
+    started: Callable[[Gateway, int], None] = lambda _gateway, _port: None,
+    stop: asyncio.Event | None = None,
+) -> int:
+    """Run a gateway on *listener* until a signal or *stop* asks to end; the exit code.
+
+    Args:
+        admin: The listener of the administration; without one it is on *listener*, if the settings
+            want it there, or nowhere.
+        tcp: Listeners for ``soap.tcp`` and ``soap.tcps``, by their scheme.
+
+    Raises:
+        Refused: It cannot start; the text says why.
+    """
+    tls = server_context(settings)
+    stopping = stop or asyncio.Event()
+    loop = asyncio.get_running_loop()
+    forced = asyncio.Event()
+
+    def on_signal() -> None:
+        if stopping.is_set():
+            forced.set()
+        stopping.set()
+
+    if stop is None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal)
+        if tls is not None:
+            loop.add_signal_handler(signal.SIGHUP, _renew, tls, settings)
+        faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
+    host, port = listener.getsockname()[:2]
+    ports = {scheme: sock.getsockname()[1] for scheme, sock in tcp.items()}
+    admin_at = _address(admin, settings.admin[0]) if admin and settings.admin else None
+    gateway = Gateway(settings, own=(settings.host or host, port), admin=admin_at, tcp_ports=ports)
+    try:
+        await gateway.start()
+        for scheme, sock in tcp.items():
+            await gateway.listen(sock, scheme, tls if scheme == "soap.tcps" else None)
+    except BaseException:
+        await gateway.stop()
+        raise
+    servers = [_server(gateway.app(), gateway, gateway.gate, tls)]
+    listeners = [listener]
+    if admin is not None and settings.admin is not None:
+        servers.append(_server(gateway.admin_app(), gateway, gateway.admin_gate, tls))
+        listeners.append(admin)
+    serving = [
+        asyncio.create_task(server.serve(sockets=[sock]))
+        for server, sock in zip(servers, listeners, strict=True)
+    ]
+    up = [asyncio.create_task(server.up.wait()) for server in servers]
+    for one in up:
+        await asyncio.wait((*serving, one), return_when=asyncio.FIRST_COMPLETED)
+        one.cancel()
+    started(gateway, port)
+    waiting = asyncio.create_task(stopping.wait())
+    failing = asyncio.create_task(gateway.failed.wait())
+    await asyncio.wait((*serving, waiting, failing), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    failing.cancel()
+    gateway.drain()
+
+    async def end() -> None:
+        for server in servers:
+            server.should_exit = True
+        await asyncio.gather(*serving)
+        await gateway.stop()
+
+    ending = asyncio.create_task(end())
+    hurry = asyncio.create_task(forced.wait())
+    done, _ = await asyncio.wait(
+        (ending, hurry), timeout=IN_ALL, return_when=asyncio.FIRST_COMPLETED
+    )
+    hurry.cancel()
+    if ending in done:
+        await ending
+        return 1 if gateway.failed.is_set() else 0
+    _log.error("dragoman.stop-forced")
+    ending.cancel()
+    return 1
+
+
+def run(settings: Settings, *, started: Callable[[Gateway, int], None]) -> int:
+    """Run a gateway in this process until a signal ends it; the exit code.
+
+    Raises:
+        Refused: It cannot start; the text says why.
+    """
+    os.umask(UMASK)
+
+    def freeze(gateway: Gateway, port: int) -> None:
+        # What a start made lives as long as the process: a collection that walks over all that a
+        # big gateway holds would stop it for some 100 ms each time, and find nothing.
+        gc.collect()
+        gc.freeze()
+        # What a delivery makes is gone before long without it; the default of 700 looks at all that
+        # is under way again and again.
+        gc.set_threshold(20_000, 20, 20)
+        started(gateway, port)
+
+    ports = {"soap.tcp": settings.soap_tcp_port, "soap.tcps": settings.soap_tcps_port}
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(contextlib.closing(listen(settings.host, settings.port)))
+        tcp = {
+            scheme: stack.enter_context(contextlib.closing(listen(settings.host, port)))
+            for scheme, port in ports.items()
+            if port is not None
+        }
+        admin = None
+        if settings.admin is not None:
+            admin = stack.enter_context(contextlib.closing(listen(*settings.admin)))
+        return uvloop.run(serve(settings, listener, admin=admin, tcp=tcp, started=freeze))

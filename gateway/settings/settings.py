@@ -1,0 +1,469 @@
+"""Settings: from the command line, ``DRAGOMAN_*`` in the environment, and ``dragoman.toml``."""
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+import pydantic_settings
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from filters import Reason, Refused
+from gateway.egress import AddressPolicy, Consumer, Proxy
+from gateway.http import networks
+from gateway.mailboxes.mailboxes import MailboxQuotas
+from gateway.settings.validation_texts import wanted
+from gateway.store.mailboxes import Bounds
+
+FILE = "dragoman.toml"
+ADMIN_BEHIND = 10
+"""Ports from ``port`` to that of the administration, where it is not set: the next ones are often
+those of SOAP.TCP, or of another gateway."""
+WITHIN = ("embedded", "memory")
+"""The schemes of messaging systems that live and die with the gateway."""
+_CENTURY = timedelta(days=36525)
+_CHOICE = re.compile(r"\^\(([a-z|-]+)\)\$")
+"""The pattern of a setting that is one of some words."""
+_IN_ENVIRONMENT = re.compile(r'field "(\w+)"')
+"""What pydantic-settings calls a setting whose JSON it cannot read."""
+_HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
+_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+
+
+def _split(value: object) -> object:
+    """In the environment a list is words separated by commas, or JSON."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise ValueError("must be words separated by commas, or a list in JSON") from None
+    return tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def _seconds(value: object) -> object:
+    """A bare number is seconds, also in the environment, where all is text."""
+    if not isinstance(value, str):
+        return value
+    if re.fullmatch(r"\s*\d{1,12}(\.\d*)?\s*", value):
+        return float(value)
+    if not re.fullmatch(r"\s*P[0-9.A-Z]{2,40}\s*", value):
+        raise ValueError("must be seconds, or a duration such as PT24H")
+    return value
+
+
+def _are_networks(value: tuple[str, ...]) -> tuple[str, ...]:
+    networks(value)
+    return value
+
+
+def _may_be_allowed(value: tuple[str, ...]) -> tuple[str, ...]:
+    AddressPolicy(allow=value)
+    for word in value:
+        if "/" not in word and not _HOST.fullmatch(word):
+            raise ValueError(f"{word!r} is neither a network nor an address nor a name")
+    return value
+
+
+def _may_be_listed(value: tuple[str, ...]) -> tuple[str, ...]:
+    return value if value == ("*",) else _may_be_allowed(value)
+
+
+def _is_proxy(value: SecretStr) -> SecretStr:
+    Proxy.parse(value.get_secret_value())
+    return value
+
+
+def _is_base(value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError("must be http:// or https:// and a host")
+    if parts.query or parts.fragment or "@" in parts.netloc:
+        raise ValueError("must have no query, fragment or user")
+    if not value.isascii() or not value.isprintable() or set(value) & set(" <>&\"'"):
+        raise ValueError("must be a URI: a host outside ASCII is written as xn--...")
+    return value
+
+
+def _is_host(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        try:
+            ip_address(value)
+        except ValueError:
+            raise ValueError(f"{value!r} must be a name or an address, and no more") from None
+    return value
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+NetworkWords = Annotated[Words, AfterValidator(_are_networks)]
+Length = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(), le=_CENTURY)]
+Delay = Annotated[float, Field(ge=0, le=30 * 86400, allow_inf_nan=False)]
+Delays = Annotated[
+    tuple[Delay, ...], NoDecode, BeforeValidator(_split), Field(min_length=1, max_length=1000)
+]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether *host*, an address or a name, is this machine alone: ``127.example.org`` is not."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def host_and_port(host: str, port: int) -> str:
+    """*host*, an address or a name, and *port* as a URL has them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class NamedCertificate(BaseModel):
+    """A row of ``tls_names``: what is shown to those who ask for *name*."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$")
+    certificate: Path
+    key: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with one setting."""
+
+    name: str
+    place: str
+    """Where it is set: ``--port``, ``DRAGOMAN_PORT``, ``dragoman.toml``; nothing where the text
+    says it."""
+    text: str
+    """Begins with the setting's name and a colon, or with the file that cannot be read."""
+
+    def __str__(self) -> str:
+        # An option says by its own name which setting it is.
+        text = self.text.removeprefix(f"{self.name}: ") if self.place[:2] == "--" else self.text
+        return f"{self.place}: {text}" if self.place else text
+
+
+class SettingsError(Refused):
+    """Settings cannot be read; the text names them all, in one line."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        super().__init__(Reason.MESSAGE_INVALID, "; ".join(one.text for one in problems))
+        self.problems = tuple(problems)
+
+
+class Settings(BaseSettings):
+    """Everything that can be configured; times are seconds, sizes octets."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="DRAGOMAN_",
+        env_nested_delimiter="__",
+        toml_file=FILE,
+        extra="forbid",
+        nested_model_default_partial_update=True,
+    )
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535)
+    admin_host: Annotated[str, AfterValidator(_is_host)] | None = None
+    """Where the administration is listened for; see `admin`."""
+    admin_port: int | None = Field(None, ge=0, le=65535)
+    soap_tcp_port: int | None = Field(None, ge=0, le=65535)
+    """Where SOAP.TCP is listened for, in the clear and over TLS; nowhere without."""
+    soap_tcps_port: int | None = Field(None, ge=0, le=65535)
+    soap_tcp_host: Annotated[str, AfterValidator(_is_host)] | None = None
+    """The name under which peers reach SOAP.TCP, where it is not that of ``public_url``."""
+    adapter: SecretStr = SecretStr("embedded:")
+    adapter_settings: dict[str, str] = {}
+    destinations: list[dict[str, str]] = []
+    """Destinations of the broker that exist already; the adapter reads the rows."""
+    store: SecretStr | None = None
+    data: Path = Path("dragoman-data")
+    spool: bool = False
+    """Whether what the broker cannot take is accepted into the store, up to these bounds."""
+    spool_messages: int = Field(100_000, ge=1)
+    spool_octets: int = Field(256 * 2**20, ge=1)
+    mailboxes_only: bool = False
+    """Whether nothing is offered but mailboxes, for other brokers to deliver to."""
+    mailbox_messages: int = Field(10_000, ge=1)
+    mailbox_octets: int = Field(64 * 2**20, ge=1)
+    """What may wait in one mailbox."""
+    mailbox_age: Length = timedelta(days=2)
+    """How long a message may wait there."""
+    mailbox_idle: Length = timedelta(days=7)
+    """After how long a mailbox that nobody opens is given up."""
+    mailbox_overflow: str | None = Field(None, pattern="^(dead-letter-oldest|refuse)$")
+    """What happens when more comes than fits; by default the oldest go to the dead letters, and
+    what comes to a box of a stranger is refused."""
+    max_mailboxes: int = Field(10_000, ge=1)
+    max_mailboxes_per_owner: int = Field(100, ge=1)
+    archive: Path | None = None
+    """The folder in which every notification is archived."""
+    public_url: Annotated[str, AfterValidator(_is_base)] | None = None
+
+    tls_certificate: Path | None = None
+    """PEM, with its chain: what listens then speaks TLS alone."""
+    tls_key: Path | None = None
+    """In the same file where it is not set."""
+    tls_client_ca: Path | None = None
+    """The authorities one of which must have signed a peer's certificate."""
+    tls_names: tuple[NamedCertificate, ...] = ()
+    """Other certificates for those who ask for their names."""
+
+    hosts: Words = ()
+    """Further names under which the gateway is asked for."""
+    trusted: NetworkWords | None = None
+    """Networks whose peers are bound by the limits over all alone; by default loopback, while
+    the gateway listens on loopback."""
+    trusted_proxies: NetworkWords = ()
+    egress_allow: Annotated[Words, AfterValidator(_may_be_allowed)] = ()
+    """Networks, addresses and names inside that consumers may have."""
+    egress_agreed: Annotated[Words, AfterValidator(_may_be_listed)] = ()
+    """Hosts that are known to want what strangers have sent to them: they need not accept a message
+    before they get many."""
+    probation_per_minute: int = Field(6, ge=1)
+    probation_attempts: int = Field(20, ge=1)
+    """What a host gets for strangers until it accepts a message: a minute, and in all."""
+    deliver_to_self: bool = False
+    egress_ca: Path | None = None
+    """The only authorities trusted when something is sent, instead of those of the system."""
+    egress_certificate: Path | None = None
+    egress_key: Path | None = None
+    """What is shown to consumers that ask for a certificate."""
+    egress_proxy: Annotated[SecretStr, AfterValidator(_is_proxy)] | None = None
+    """``http://[user:password@]host:port``, through which everything is sent."""
+    consumers: tuple[Consumer, ...] = ()
+    """What consumers need that their addresses do not say."""
+
+    default_lease: Length = timedelta(hours=24)
+    longest_lease: Length = timedelta(hours=24)
+    grace: Annotated[timedelta, BeforeValidator(_seconds), Field(ge=timedelta(), le=_CENTURY)] = (
+        timedelta(seconds=60)
+    )
+    max_subscriptions: int = Field(100_000, ge=1)
+    max_subscriptions_per_owner: int = Field(1000, ge=1)
+    max_subscriptions_per_destination: int = Field(100, ge=1)
+    """Of one stranger to one host and port."""
+    survive_power_loss: bool = True
+
+    backlog_policy: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|end)$")
+    """What happens when more waits for a subscription than is kept."""
+    store_reserve: int | None = Field(None, ge=0)
+    """Bytes of the disk of an SQLite store that publications leave free: by default an eighth of
+    it, 64 MiB at most."""
+    dead_letter_bytes: int = Field(4 * 2**30, ge=1)
+    dead_letter_bytes_per_owner: int = Field(2**30, ge=1)
+    """What dead letters may take, of all owners and of one; beyond, the oldest are forgotten."""
+    retry_delays: Delays | None = None
+    slots: int = Field(512, ge=1)
+    drain: float = Field(10.0, ge=0, le=60)
+    """Seconds that deliveries under way get when the gateway stops."""
+    log: str = Field("info", pattern="^(debug|info|warning|error)$")
+    log_format: str = Field("auto", pattern="^(auto|console|json)$")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    @model_validator(mode="after")
+    def _hand_destinations_to_the_adapter(self) -> Self:
+        if self.destinations:
+            rows = {"destinations": json.dumps(self.destinations)}
+            self.adapter_settings = {**self.adapter_settings, **rows}
+        return self
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        if wrong := "\n".join(self._contradictions()):
+            raise ValueError(wrong)
+        if self.mailboxes_only:
+            self.adapter = SecretStr("memory:")
+        return self
+
+    def _contradictions(self) -> Iterator[str]:
+        """What is wrong with settings that are each right by themselves, a line for each."""
+        if self.spool and self.scheme in WITHIN:
+            yield (
+                f"spool: {self.scheme}: is within the gateway, and never away; a spool is for a "
+                "broker"
+            )
+        for name in ("tls_key", "tls_client_ca", "tls_names"):
+            if getattr(self, name) and self.tls_certificate is None:
+                yield f"{name}: needs tls_certificate, too"
+        if self.soap_tcps_port is not None and self.tls_certificate is None:
+            yield "soap_tcps_port: it needs tls_certificate"
+        if self.egress_key and self.egress_certificate is None:
+            yield "egress_key: needs egress_certificate, too"
+        given = "adapter" in self.model_fields_set and self.scheme != "memory"
+        if self.mailboxes_only and given:
+            yield "adapter: nothing is published where mailboxes_only is set; leave it out"
+
+    @model_validator(mode="after")
+    def _administration_is_not_for_strangers(self) -> Self:
+        if self.admin_port is None and self.admin_host is None and self.on_loopback:
+            return self
+        if self.admin_port is None and self.port and self.port + ADMIN_BEHIND > 65535:
+            raise ValueError(f"admin_port: must be set, for {self.port} is that high")
+        if self.port and self._admin_address == (self.host, self.port) and not self.on_loopback:
+            raise ValueError("admin_port: strangers reach it, for SOAP is there; choose another")
+        return self
+
+    @property
+    def _admin_address(self) -> tuple[str, int]:
+        loopback = "::1" if ":" in self.host else "127.0.0.1"
+        port = self.admin_port
+        if port is None:
+            port = self.port + ADMIN_BEHIND if self.port else 0
+        return self.admin_host or loopback, port
+
+    @property
+    def admin(self) -> tuple[str, int] | None:
+        """Where the administration has a listener of its own: host and port; None where it is on
+        that of SOAP, which then is on loopback alone.
+
+        Without settings that is loopback, ten ports behind ``port``.
+        """
+        asked = self.admin_host is not None or self.admin_port is not None
+        if not asked and self.on_loopback:
+            return None
+        address = self._admin_address
+        return None if self.port and address == (self.host, self.port) else address
+
+    @property
+    def web_scheme(self) -> str:
+        """What the HTTP port speaks."""
+        return "https" if self.tls_certificate else "http"
+
+    @property
+    def scheme(self) -> str:
+        """That of the adapter's URL."""
+        return self.adapter.get_secret_value().partition(":")[0].lower()
+
+    @property
+    def mailbox_quotas(self) -> MailboxQuotas:
+        """What mailboxes may hold."""
+        bounds = Bounds(
+            self.mailbox_messages, self.mailbox_octets, self.mailbox_overflow == "refuse"
+        )
+        return MailboxQuotas(
+            self.max_mailboxes_per_owner,
+            self.max_mailboxes,
+            bounds,
+            self.mailbox_age.total_seconds(),
+            self.mailbox_idle.total_seconds(),
+            refuse_strangers=self.mailbox_overflow is None,
+        )
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether the gateway listens on loopback alone."""
+        return is_loopback(self.host)
+
+
+def read_settings(**given: Any) -> Settings:
+    """The settings; *given* ones that are None count as not given.
+
+    Raises:
+        SettingsError: Some cannot be read; the text is one line for a person.
+    """
+    given = {name: value for name, value in given.items() if value is not None}
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        problems = [one for each in error.errors() for one in _problems(each, given)]
+        raise SettingsError(problems) from error
+    except pydantic_settings.SettingsError as error:
+        found = _IN_ENVIRONMENT.search(str(error))
+        name = found[1] if found else "a setting"
+        text = f'{name}: must be written as JSON, such as {{"name": "value"}}'
+        place = _variable(name) or "the environment"
+        raise SettingsError([Problem(name, place, text)]) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        text = f"{FILE}: is not TOML: {error}"
+        raise SettingsError([Problem("", "", text)]) from error
+
+
+def place_of(name: str, given: Collection[str]) -> str:
+    """Where the setting *name* comes from: the option, the variable, the file, or ``default``."""
+    if name in given:
+        return f"--{name.replace('_', '-')}"
+    return _variable(name) or (FILE if name in in_file() else "default")
+
+
+def in_file() -> Mapping[str, Any]:
+    """What ``dragoman.toml`` in the working folder says; nothing where it cannot be read."""
+    try:
+        return tomllib.loads(Path(FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def did_you_mean(name: str) -> str:
+    """What to do about *name*, which is no setting."""
+    near = get_close_matches(name.lower(), Settings.model_fields, 1)
+    return f"did you mean {near[0]}?" if near else "remove it"
+
+
+def _variable(name: str) -> str | None:
+    """The variable of the environment that sets *name*, or a part of it."""
+    wanted = f"DRAGOMAN_{name.upper()}"
+    for variable in sorted(os.environ):
+        if variable.upper() == wanted or variable.upper().startswith(f"{wanted}__"):
+            return variable
+    return None
+
+
+def _problems(error: ErrorDetails, given: Collection[str]) -> Iterator[Problem]:
+    """What one error of a validation says; several things, where settings do not go together."""
+    if not error["loc"]:
+        for text in str(error["msg"]).removeprefix("Value error, ").splitlines():
+            name = text.partition(":")[0]  # The text names one itself.
+            yield Problem(name, place_of(name, given), text)
+        return
+    name = str(error["loc"][0])
+    choice = _CHOICE.fullmatch(str(error.get("ctx", {}).get("pattern", "")))
+    if error["type"] == "extra_forbidden":
+        text = "there is no such setting"
+        text += f"; {did_you_mean(name)}" if len(error["loc"]) == 1 else ""
+    elif error["type"] == "value_error":
+        text = str(error["msg"]).removeprefix("Value error, ")
+    elif choice:
+        text = f"must be {' or '.join(choice[1].split('|'))}"
+    else:
+        text = wanted(error)
+    place = place_of(name, given)
+    yield Problem(
+        name, FILE if place == "default" else place, f"{'.'.join(map(str, error['loc']))}: {text}"
+    )

@@ -1,0 +1,1 @@
+"""The SOAP service and its two transports, HTTP and SOAP.TCP."""

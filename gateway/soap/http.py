@@ -1,0 +1,234 @@
+"""SOAP over HTTP: the front of the SOAP service, and the routes where its messages arrive."""
+
+import math
+from functools import partial
+from typing import Any
+
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from filters import Refused
+from gateway.egress import HOPS_HEADER, ORIGIN_HEADER
+from gateway.http import (
+    HttpLimits,
+    HttpRefusal,
+    HttpSettings,
+    Networks,
+    client_address,
+    public_base,
+    read_body,
+    send_refusal,
+    soap_media_type,
+    was_delivered,
+)
+from gateway.http.media import SOAP_MEDIA_TYPES
+from gateway.security.principals import Peer
+from gateway.security.resource_addresses import (
+    ENDPOINTS,
+    MESSAGE_BOXES,
+    TOPIC_PATHS,
+    door_at,
+    is_endpoint,
+)
+from gateway.soap.packaging import is_package, pack, soap_hint, unpack
+from gateway.soap.service import Arrived, Reply, SoapService
+from mediation import Context, Packaging, Rejected, Soap, http_headers
+from mediation.wsdl import schema_named, services_named, write_wsdl
+
+DELIVERED_WITHIN = 5.0
+"""Seconds that a peer has to take in an answer with messages of a mailbox."""
+_PATHS = frozenset(
+    {*ENDPOINTS, *(f"{path}/" for path in ENDPOINTS), "/soap/topic", "/subscriptions",
+     "/pullpoints"}
+)  # fmt: skip
+_BELOW = (*TOPIC_PATHS, "/subscriptions/", "/pullpoints/")
+_HOPS = HOPS_HEADER.lower().encode()
+_ORIGIN = ORIGIN_HEADER.lower().encode()
+
+
+def soap_routes(endpoint: ASGIApp) -> list[BaseRoute]:
+    """The routes of SOAP messages, whatever the method: *endpoint* says what is wrong with one."""
+    return [Route("/soap", endpoint), _AddressRoute(endpoint)]
+
+
+def describe_soap(schema: dict[str, Any]) -> None:
+    """Add the SOAP endpoint to *schema*, an OpenAPI document; its whole description is the WSDL."""
+    envelope = {"schema": {"type": "string", "description": "A SOAP 1.1 or 1.2 envelope."}}
+    answers = {
+        "200": {"description": "The answer.", "content": {"application/soap+xml": envelope}},
+        "202": {"description": "The event is accepted, and durable; or the answer goes elsewhere."},
+        "415": {"description": "Another media type; `Accept-Post` has those that are taken."},
+        "500": {"description": "A fault, in the specification and the SOAP of the request."},
+    }
+    content = dict.fromkeys(sorted(SOAP_MEDIA_TYPES), envelope)
+    post = {
+        "tags": ["SOAP"],
+        "summary": "WS-Eventing, WS-Notification and bare events",
+        "description": "`GET /soap?wsdl` describes it. The body of an envelope that is no request "
+        "is an event; its topic may stand in the path, as `/soap/topic/NAME`.",
+        "requestBody": {"required": True, "content": content},
+        "responses": answers,
+    }
+    schema.setdefault("paths", {}).setdefault("/soap", {"post": post})
+
+
+class _AddressRoute(BaseRoute):
+    """Routes a topic's path, and the address of a mailbox or a subscription
+    (`gateway.security.resource_addresses`), which may stand behind a path of a proxy's, to the
+    endpoint. At a mailbox SOAP is what is posted; the other methods are JSON's. A plain route would
+    not do: in the patterns of Starlette's paths a segment has no line break, which a topic in a URL
+    may well have.
+    """
+
+    def __init__(self, endpoint: ASGIApp) -> None:
+        self._endpoint = endpoint
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if scope["type"] == "http":
+            path = scope["path"]
+            if path in _PATHS or path.startswith(_BELOW):
+                return Match.FULL, {"endpoint": self._endpoint}
+            door = door_at(path)
+            if door is not None and (door.kind in MESSAGE_BOXES or scope["method"] == "POST"):
+                return Match.FULL, {"endpoint": self._endpoint}
+        return Match.NONE, {}
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._endpoint(scope, receive, send)
+
+
+class SoapEndpoint:
+    """The endpoint of the application's routes for SOAP messages: an ASGI application, because
+    there is nothing in XML that pydantic could check."""
+
+    def __init__(
+        self,
+        service: SoapService,
+        *,
+        limits: HttpLimits,
+        settings: HttpSettings,
+        trusted: Networks,
+    ) -> None:
+        self._service = service
+        self._limits = limits
+        self._settings = settings
+        self._trusted = trusted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = self._described(scope)
+        if body is not None:
+            content_type = http_headers(Soap.V1_1, "")[0][1]
+            await _respond(send, 200, [(b"content-type", content_type.encode())], body)
+            return
+        try:
+            if scope["method"] != "POST":
+                raise HttpRefusal(405, "SOAP messages are sent with POST.", {"Allow": "POST"})
+            arrived = await self._arrived(scope, receive)
+        except HttpRefusal as refusal:
+            self._service.count_refusal(f"http-{refusal.status}")
+            await send_refusal(send, refusal)
+            return
+        except Rejected as rejected:
+            reply = self._service.refuse(rejected, self._peer(scope))
+            await _answer(send, reply, Packaging.NONE)
+            return
+        reply = await self._service.handle(arrived)
+        if reply.handed_over is None:
+            await _answer(send, reply, arrived.packaging)
+            return
+        delivered = False
+        try:
+            await _answer(send, reply, arrived.packaging)
+            delivered = await was_delivered(scope, DELIVERED_WITHIN)
+        finally:
+            await reply.handed_over(delivered)
+
+    def _described(self, scope: Scope) -> bytes | None:
+        """The WSDL, or the schema beside it, that a request asks for; None where it asks for
+        none."""
+        if scope["method"] not in ("GET", "HEAD") or not is_endpoint(scope["path"]):
+            return None
+        query = scope["query_string"].decode("latin-1")
+        services = services_named(query)
+        if not services:
+            return schema_named(query)
+        return write_wsdl(f"{public_base(scope, self._settings)}/soap", services)
+
+    def _peer(self, scope: Scope) -> Peer:
+        address = client_address(scope, self._settings)
+        return Peer(address, address in self._trusted)
+
+    async def _arrived(self, scope: Scope, receive: Receive) -> Arrived:
+        """Take the message of a request in, out of its package if it came in one.
+
+        Raises:
+            HttpRefusal: HTTP has a word for what is wrong.
+            Rejected: The package cannot be taken apart.
+        """
+        headers = scope["headers"]
+        media_type = soap_media_type(headers)
+        packaged = is_package(media_type)
+        most = self._limits.message if packaged else self._limits.envelope
+        octets = await read_body(receive, scope, self._limits, decoded=most)
+        peer = self._peer(scope)
+        if packaged:
+            take_out = partial(unpack, media_type, octets, self._limits)
+            try:
+                unpacked = await self._service.parse(len(octets), take_out, peer)
+            except Refused as busy:
+                raise Rejected(Context(soap_hint(media_type)), busy) from busy
+        else:
+            unpacked = unpack(media_type, octets, self._limits)
+        return Arrived(
+            unpacked.envelope,
+            peer,
+            public_base(scope, self._settings),
+            scope["path"],
+            hint=unpacked.soap,
+            declared=unpacked.soap if unpacked.packaging is Packaging.DIME else None,
+            charset=unpacked.charset,
+            action=unpacked.action or _header(headers, b"soapaction").strip().strip('"') or None,
+            hops=_all(headers, _HOPS),
+            origin=_header(headers, _ORIGIN) or None,
+            attachments=unpacked.attachments,
+            packaging=unpacked.packaging,
+            gone=partial(_gone, receive),
+        )
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the peer has gone; its request was read to the end."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _answer(send: Send, reply: Reply, packaging: Packaging) -> None:
+    if not reply.body:
+        await _respond(send, reply.status, [], b"")
+        return
+    content_type, body = pack(reply.body, reply.soap, reply.action, packaging)
+    headers = [(b"content-type", content_type.encode())]
+    if reply.retry_after is not None:
+        headers.append((b"retry-after", str(max(1, math.ceil(reply.retry_after))).encode()))
+    await _respond(send, reply.status, headers, body)
+
+
+async def _respond(
+    send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    length = (b"content-length", str(len(body)).encode())
+    await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
+    for name, value in headers:
+        if name == wanted:
+            return value.decode("latin-1")
+    return ""
+
+
+def _all(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str | None:
+    """All values of a header that should stand once; None where it does not stand at all."""
+    values = [value for name, value in headers if name == wanted]
+    return ", ".join(value.decode("latin-1").strip() for value in values) if values else None

@@ -1,0 +1,644 @@
+"""The one SOAP service, whatever transport a message comes by: octets to a request, what it does,
+an answer in what the peer spoke."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+import structlog
+
+from adapters import AdapterUnavailable
+from filters import KNOWN_PREFIXES, Reason, Refused, Topic, parse_clark, parse_topics, quoted
+from filters.dialects import TOPIC_IBM_SIMPLE
+from filters.topics.topics import Step
+from gateway.egress import (
+    AddressPolicy,
+    Request,
+    SendFailed,
+    Target,
+    Transport,
+    parse_target,
+    read_hops,
+    read_origin,
+)
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.parsing import SMALL, Parsing
+from gateway.security.keys import message_urn
+from gateway.security.principals import Peer
+from gateway.security.quotas import TokenBucket
+from gateway.security.resource_addresses import (
+    MESSAGE_BOXES,
+    TOPIC_PATHS,
+    Door,
+    DoorKind,
+    door_at,
+    is_endpoint,
+    shown,
+)
+from gateway.soap.operations import OCTETS_OF_TOPIC, Call, Operations, Outcome
+from mediation import (
+    WSA_NONE,
+    Arrival,
+    Attachment,
+    Context,
+    Done,
+    EndpointReference,
+    Events,
+    Incoming,
+    Operation,
+    Packaging,
+    Publish,
+    Published,
+    Rejected,
+    Response,
+    Soap,
+    Subscribe,
+    TakeFor,
+    Taken,
+    Version,
+    Wsa,
+    http_headers,
+    is_anonymous,
+    read,
+    reference_headers,
+    write_fault,
+    write_response,
+)
+from mediation.mailboxes.kept import kept, message_id, split
+from mediation.mailboxes.make_connection import soap_in
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from mediation.notification.v1_3 import check_number
+
+MAX_TOPIC_NAME = 4096
+"""Characters of the name in a path."""
+UNDECODED = "\ufffd"
+"""What the server makes of octets in a path that are not UTF-8."""
+RETRY_AFTER = 2.0
+"""Seconds after which a peer may try again what we could not take."""
+REPLIES_AT_A_TIME = 64
+FAULT = 4096
+"""Octets of a fault, about."""
+REPLIED, REPLIED_AT_ONCE = 64 * 1024.0, 2 * 2**20
+"""Octets of answers that are sent elsewhere for a stranger, and to a host for strangers: a second,
+and at once; what is more goes back on the connection."""
+_ON_THE_CONNECTION = frozenset(
+    {Reason.REPLY_ADDRESS, Reason.TOO_LARGE, Reason.RATE, Reason.UNAVAILABLE, Reason.INTERNAL}
+)
+_NEVER_ELSEWHERE = frozenset({None, Operation.PUBLISH, Operation.MAKE_CONNECTION})
+_KEPT_ALL_THE_SAME = frozenset({Reason.ACTION_UNSUPPORTED, Reason.MESSAGE_INVALID})
+"""What a message may be refused for that a mailbox keeps: it need not be ours to understand."""
+_ASKED_OF_BOXES = frozenset(
+    {
+        Operation.CREATE_PULL_POINT,
+        Operation.GET_MESSAGES,
+        Operation.PULL_MESSAGES,
+        Operation.DESTROY_PULL_POINT,
+        Operation.CREATE_MESSAGE_BOX,
+        Operation.TAKE_MESSAGES,
+        Operation.DESTROY_MESSAGE_BOX,
+    }
+)
+"""Operations of mailboxes, in any specification."""
+_log = structlog.get_logger("dragoman.soap")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message as a transport took it in.
+
+    Attributes:
+        octets: The envelope; of a package, its root part.
+        base: The gateway's URL as the peer sees it, without a slash at its end.
+        path: That of the request; empty where the transport has none, and ``wsa:To`` says it.
+        hint: The version of SOAP to refuse it in while the envelope's own is unknown.
+        declared: The version that the framing says the envelope has, where it says one.
+        action: As the transport says it.
+        hops: How many gateways it went through, as the last of them said it.
+        origin: Which event it is a copy of, in the same way.
+        packaging: How it came, hence what the peer can read.
+        gone: Returns when the peer has gone, so that nobody waits on its behalf.
+    """
+
+    octets: bytes
+    peer: Peer
+    base: str
+    path: str = ""
+    hint: Soap = Soap.V1_1
+    charset: str | None = None
+    declared: Soap | None = None
+    action: str | None = None
+    hops: str | None = None
+    origin: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    packaging: Packaging = Packaging.NONE
+    gone: Callable[[], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What goes back on the connection; without a body nothing does (HTTP: 202).
+
+    Attributes:
+        status: That of HTTP.
+        expected: The peer can relate it to its request, which had a message id.
+        handed_over: To be awaited when the reply was written, with whether the peer has it.
+    """
+
+    status: int
+    soap: Soap
+    action: str = ""
+    body: bytes = b""
+    retry_after: float | None = None
+    expected: bool = True
+    handed_over: Callable[[bool], Awaitable[None]] | None = None
+
+
+_ACCEPTED = {soap: Reply(202, soap) for soap in Soap}
+
+
+def topic_of_path(path: str) -> Topic | None:
+    """The topic that ``/soap/topic/<name>`` names: a path in the ad hoc namespace, or Clark
+    notation; decoded once already. Below WS-Messenger's addresses it is one name, as its dialect
+    reads it.
+
+    Raises:
+        Refused: ``TOPIC_INVALID``.
+    """
+    before = next(filter(path.startswith, TOPIC_PATHS), None)
+    name = path.removeprefix(before).strip() if before is not None else ""
+    if not name:
+        return None
+    if len(name) > MAX_TOPIC_NAME:
+        raise _no_topic()
+    return _topic_named(name) if before == TOPIC_PATHS[0] else _messenger_topic(name)
+
+
+@lru_cache(maxsize=256)
+def _topic_named(name: str) -> Topic:
+    steps: tuple[Step, ...] = ()
+    with contextlib.suppress(ValueError):
+        if "{" in name:
+            steps = parse_clark(name).steps
+        else:
+            steps = tuple(map(_step_named, name.split("/")))
+    if not 0 < len(steps) <= 64 or not all(map(_is_name, steps)) or UNDECODED in name:
+        raise _no_topic()
+    return Topic(steps)
+
+
+@lru_cache(maxsize=256)
+def _messenger_topic(name: str) -> Topic:
+    topics = parse_topics(name, TOPIC_IBM_SIMPLE, ())
+    if not topics or not all(map(_is_name, topics[0].steps)) or UNDECODED in name:
+        raise _no_topic()
+    return topics[0]
+
+
+def _step_named(text: str) -> Step:
+    """One name of a path; where it has a prefix, that is one that everybody knows: a URL declares
+    none."""
+    prefix, colon, name = text.partition(":")
+    if not colon:
+        return Step(None, text)
+    if prefix not in KNOWN_PREFIXES:
+        raise Refused(
+            Reason.TOPIC_INVALID,
+            f"The prefix {quoted(prefix)} of the topic in the URL is not known.",
+        )
+    return Step(KNOWN_PREFIXES[prefix], name)
+
+
+def _no_topic() -> Refused:
+    return Refused(Reason.TOPIC_INVALID, "The URL does not name a topic.")
+
+
+def _is_name(step: Step) -> bool:
+    return bool(step.name) and step.name.isprintable() and (step.namespace or "").isprintable()
+
+
+class SoapService:
+    """Answers messages.
+
+    Args:
+        has_agreed: Whether the host of a target has accepted what subscribers had sent to it.
+    """
+
+    def __init__(
+        self,
+        operations: Operations,
+        parsing: Parsing,
+        mailboxes: Mailboxes,
+        transport: Transport,
+        policy: AddressPolicy,
+        *,
+        has_agreed: Callable[[Target], bool],
+    ) -> None:
+        self._operations = operations
+        self._parsing = parsing
+        self._mailboxes = mailboxes
+        self._transport = transport
+        self._policy = policy
+        self._has_agreed = has_agreed
+        self._replied = TokenBucket(REPLIED, REPLIED_AT_ONCE)
+        self._replies: set[asyncio.Task[None]] = set()
+        self.requests: dict[str, int] = {}
+        """Requests by operation; refusals by their reason."""
+        self.refusals: dict[str, int] = {}
+        self.attachments_dropped = 0
+        """Of messages that were put into mailboxes."""
+        self.draining = False
+
+    async def handle(self, arrived: Arrived) -> Reply:
+        """Do what *arrived* asks for; it raises nothing."""
+        context = None
+        try:
+            try:
+                incoming = await self._read(arrived)
+            except Rejected as rejected:
+                reply = await self._keep_unread(arrived, rejected)
+                if reply is None:
+                    raise
+                return reply
+            context = incoming.context
+            return await self._perform(arrived, incoming)
+        except Rejected as rejected:
+            return self._fault(rejected.refused, rejected.context, arrived.peer)
+        except Refused as refused:
+            return self._fault(refused, context or Context(arrived.hint), arrived.peer)
+        except Exception:
+            _log.exception("soap.internal-error")
+            internal = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
+            return self._fault(internal, context or Context(arrived.hint), sender=arrived.peer)
+
+    async def _read(self, arrived: Arrived) -> Incoming:
+        topic, unreadable = None, None
+        try:
+            topic = topic_of_path(arrived.path)
+        except Refused as refused:
+            unreadable = refused
+        arrival = Arrival(
+            arrived.peer.source, datetime.now(UTC), message_urn(), topic, arrived.action or None,
+            arrived.attachments, arrived.packaging,
+        )  # fmt: skip
+        incoming = await self._parsing.run(
+            len(arrived.octets),
+            lambda learnt: read(
+                arrived.octets,
+                arrival,
+                soap_hint=arrived.hint,
+                charset=arrived.charset,
+                learnt=learnt,
+            ),
+            trusted=arrived.peer.trusted,
+        )
+        declared = arrived.declared
+        if declared is not None and declared is not incoming.context.soap:
+            raise Rejected(
+                replace(incoming.context, soap=declared),
+                Refused(Reason.VERSION_MISMATCH, "The envelope is of another version of SOAP."),
+            )
+        if unreadable is not None:  # Said in the envelope's version of SOAP, which is known now.
+            raise Rejected(incoming.context, unreadable)
+        if not arrived.path:
+            return self._with_topic_of_to(incoming)
+        return incoming
+
+    @staticmethod
+    def _with_topic_of_to(incoming: Incoming) -> Incoming:
+        """Where the transport has no path, ``wsa:To`` may name the topic of an event."""
+        request, to = incoming.request, incoming.context.headers.to
+        if not isinstance(request, Publish) or to is None:
+            return incoming
+        try:
+            topic = topic_of_path(urlsplit(to).path)
+        except ValueError:
+            return incoming
+        except Refused as refused:
+            raise Rejected(incoming.context, refused) from refused
+        if topic is None:
+            return incoming
+        notifications = tuple(
+            one if one.topic is not None else replace(one, topic=topic)
+            for one in request.notifications
+        )
+        return replace(incoming, request=Publish(notifications))
+
+    async def _perform(self, arrived: Arrived, incoming: Incoming) -> Reply:
+        context = incoming.context
+        operation = context.operation.label if context.operation is not None else "unknown"
+        self.requests[operation] = self.requests.get(operation, 0) + 1
+        if self.draining:
+            raise AdapterUnavailable("The gateway is stopping.")
+        door = self._door(arrived, context)
+        if door is not None and _is_for_the_box(door, context.operation):
+            return await self._keep(arrived, door, incoming)
+        call = Call(
+            incoming, arrived.peer, arrived.base, arrived.path, read_hops(arrived.hops), door,
+            arrived.gone, read_origin(arrived.origin),
+        )  # fmt: skip
+        elsewhere, headers = None, context.headers
+        if headers.reply_to is not None or headers.fault_to is not None:
+            elsewhere = self._reply_elsewhere(incoming, arrived.peer)
+        outcome = await self._operations.execute(call)
+        if outcome.response is None or (
+            isinstance(outcome.response, Published) and elsewhere is not None
+        ):  # Who publishes learns nothing elsewhere: that would be an event sent to anybody.
+            return _ACCEPTED[context.soap]
+        try:
+            extra = ""
+            if elsewhere is not None and context.wsa is not None:
+                extra = reference_headers(elsewhere, context.wsa).decode()
+            action, body, soap = await self._write(outcome.response, context, extra, arrived.peer)
+        except BaseException:
+            await self._hand_over(outcome, False)
+            raise
+        handed_over = partial(self._hand_over, outcome) if outcome.batch is not None else None
+        if not body:
+            return Reply(202, context.soap)
+        if elsewhere is None or not self._may_send(elsewhere, len(body), arrived.peer):
+            return Reply(
+                200, soap, action, body,
+                expected=context.headers.message_id is not None, handed_over=handed_over,
+            )  # fmt: skip
+        self._reply(elsewhere, context.soap, action, body, handed_over)
+        return Reply(202, context.soap)
+
+    async def _write(
+        self, response: Response, context: Context, headers: str, peer: Peer
+    ) -> tuple[str, bytes, Soap]:
+        """The action, the envelope, and its version of SOAP. What mailboxes kept is parsed for it,
+        and that is never done on the event loop: it is much, and its names are strangers'.
+
+        Raises:
+            Refused: as `write_response`; ``UNAVAILABLE``: there is too much to do.
+        """
+
+        def written(_: object = None) -> tuple[str, bytes, Soap]:
+            action, body = write_response(
+                response, context, message_id=message_urn(), reply_headers=headers
+            )
+            fetched = context.operation is Operation.MAKE_CONNECTION and body
+            return action, body, soap_in(body) if fetched else context.soap
+
+        if isinstance(response, Events):
+            return await self._parsing.beside(OCTETS_OF_TOPIC * len(response.topics), written)
+        octets = sum(map(len, response.envelopes)) if isinstance(response, Taken) else 0
+        if not octets:
+            return written()
+        return await self._parsing.run(max(octets, SMALL + 1), written, trusted=peer.trusted)
+
+    async def _hand_over(self, outcome: Outcome, whole: bool) -> None:
+        if outcome.batch is not None:
+            await self._mailboxes.handed_over(outcome.batch, whole)
+
+    async def parse(self, octets: int, work: Callable[[set[str] | None], T], peer: Peer) -> T:
+        """Run *work* of a transport, which parses *octets*, where that may be done.
+
+        Raises:
+            Refused: ``UNAVAILABLE``: there is too much to do.
+        """
+        return await self._parsing.run(octets, work, trusted=peer.trusted)
+
+    def refuse(self, rejected: Rejected, sender: Peer) -> Reply:
+        """The answer to a message of *sender* that a transport could not take apart."""
+        return self._fault(rejected.refused, rejected.context, sender=sender)
+
+    # What is only kept.
+
+    @staticmethod
+    def _door(arrived: Arrived, context: Context) -> Door | None:
+        """The door that the message came to: that of the path, else that of ``wsa:To``."""
+        door = door_at(arrived.path)
+        if door is None and (arrived.path in ("", "/") or is_endpoint(arrived.path)):
+            door = door_at(context.headers.to)
+        return door
+
+    async def _keep_unread(self, arrived: Arrived, rejected: Rejected) -> Reply | None:
+        """A mailbox keeps what nobody here understands, if it is an envelope."""
+        if rejected.refused.reason not in _KEPT_ALL_THE_SAME:
+            return None
+        door = self._door(arrived, rejected.context)
+        if door is None or door.key is None:
+            return None
+        if not _is_for_the_box(door, rejected.context.operation):
+            return None
+        try:
+            return await self._keep(arrived, door, Incoming(rejected.context, Publish(())))
+        except Refused as refused:
+            raise Rejected(rejected.context, refused) from refused
+
+    async def _keep(self, arrived: Arrived, door: Door, incoming: Incoming) -> Reply:
+        context = incoming.context
+        if self.draining:
+            raise AdapterUnavailable("The gateway is stopping.")
+        box = await self._operations.mailbox_for(door, incoming.named, arrived.peer)
+        whole = door.kind in MESSAGE_BOXES
+
+        def envelopes(_: object) -> list[tuple[str | None, bytes]]:
+            envelope = kept(arrived.octets, arrived.charset)
+            if whole:
+                return [(message_id(envelope), envelope)]
+            events = split(envelope)
+            check_number(len(events))
+            return [(message_id(part), part) for part in events]
+
+        parts = await self._parsing.run(
+            len(arrived.octets), envelopes, trusted=arrived.peer.trusted
+        )
+        self._operations.count_sent(
+            arrived.peer, len(parts) - 1, sum(len(envelope) for _, envelope in parts)
+        )
+        await self._mailboxes.put(box, parts)
+        self._operations.stored += len(parts)
+        if arrived.attachments:  # What is fetched is envelopes alone.
+            self.attachments_dropped += len(arrived.attachments)
+            _log.info(
+                "mailbox.without-attachments",
+                mailbox=box.id,
+                attachments=len(arrived.attachments),
+            )
+        if door.kind is not DoorKind.MESSAGE_BOX_2011:
+            return Reply(202, context.soap)
+        action, body = write_response(
+            Done(),
+            replace(context, version=Version.MESSAGE_BOX_2011, operation=Operation.STORE_MESSAGES),
+            message_id=message_urn(),
+        )
+        return Reply(
+            200, context.soap, action, body, expected=context.headers.message_id is not None
+        )
+
+    # Where the answer goes.
+
+    def _reply_elsewhere(self, incoming: Incoming, peer: Peer) -> EndpointReference | None:
+        """Where the answer goes, if not on the connection that the request came on.
+
+        Raises:
+            Refused: ``REPLY_ADDRESS``: the policy does not allow the address.
+        """
+        headers, request = incoming.context.headers, incoming.request
+        if isinstance(request, TakeFor):
+            return None  # What is fetched is always answered on the connection.
+        self._elsewhere(headers.fault_to, "wsa:FaultTo", peer)
+        reply_to = headers.reply_to
+        if (
+            reply_to is not None
+            and isinstance(request, Subscribe)
+            and request.consumer.address == reply_to.address
+        ):
+            return None  # agsh/onvif names its consumer there and waits on the connection.
+        return self._elsewhere(reply_to, "wsa:ReplyTo", peer)
+
+    def _fault_elsewhere(
+        self, refused: Refused, context: Context, peer: Peer
+    ) -> EndpointReference | None:
+        """Where a fault goes, if not on the connection: what HTTP has a status for, and whether an
+        event was accepted, is said there always."""
+        headers, operation = context.headers, context.operation
+        if operation in _NEVER_ELSEWHERE or refused.reason in _ON_THE_CONNECTION:
+            return None
+        to = headers.fault_to
+        if to is None and operation is not Operation.SUBSCRIBE:  # It may be agsh/onvif's.
+            to = headers.reply_to
+        try:
+            return self._elsewhere(to, "", peer)
+        except Refused:
+            return None
+
+    def _elsewhere(
+        self, epr: EndpointReference | None, name: str, peer: Peer
+    ) -> EndpointReference | None:
+        """*epr*, unless it means the connection, or a stranger names a host that never agreed to
+        be sent anything: that gets no answer to what it has not asked.
+
+        Raises:
+            Refused: ``REPLY_ADDRESS``: the policy does not allow the address. ``UNAVAILABLE``.
+        """
+        if epr is None or is_anonymous(epr.address):
+            return None
+        if epr.address.startswith(MAKE_CONNECTION_ANONYMOUS):
+            return None  # Nor has the connection to be another (WS-MakeConnection 1.1, 3.1).
+        if epr.address == WSA_NONE and epr.wsa is Wsa.V2005_08:
+            return epr
+        try:
+            self._policy.check(target := parse_target(epr.address))
+        except Refused as refused:
+            raise Refused(
+                Reason.REPLY_ADDRESS, "The reply address is refused.", names=(name,)
+            ) from refused
+        if not (peer.trusted or self._has_agreed(target)):
+            return None
+        if len(self._replies) >= REPLIES_AT_A_TIME:
+            raise AdapterUnavailable("Too many replies are under way.")
+        return epr
+
+    def _may_send(self, to: EndpointReference, octets: int, peer: Peer) -> bool:
+        """Whether so many *octets* may be sent elsewhere for *peer*, who else has them on the
+        connection."""
+        if peer.trusted or to.address == WSA_NONE:
+            return True
+        now = time.monotonic()
+        host = parse_target(to.address).host
+        return not (
+            self._replied.take(f"to {host}", now, number=octets)
+            or self._replied.take(peer.owner, now, number=octets)
+        )
+
+    def _reply(
+        self,
+        to: EndpointReference,
+        soap: Soap,
+        action: str,
+        body: bytes,
+        handed_over: Callable[[bool], Awaitable[None]] | None = None,
+    ) -> None:
+        async def send() -> None:
+            answered = False
+            try:
+                if to.address != WSA_NONE:
+                    request = Request(
+                        parse_target(to.address), body, http_headers(soap, action), soap=soap
+                    )
+                    answer = await self._transport.send(request)
+                    answered = 200 <= answer.status < 300
+            except SendFailed as failure:
+                _log.warning("soap.reply-failed", kind=failure.kind.value)
+            finally:
+                if handed_over is not None:
+                    await handed_over(answered)
+
+        if to.address == WSA_NONE and handed_over is None:
+            return
+        task = asyncio.get_running_loop().create_task(send())
+        self._replies.add(task)
+        task.add_done_callback(self._replies.discard)
+
+    def _fault(
+        self,
+        refused: Refused,
+        context: Context,
+        peer: Peer | None = None,
+        *,
+        sender: Peer | None = None,
+    ) -> Reply:
+        """The answer that tells of *refused*; without a *peer* on the connection, to *sender*."""
+        sender = sender or peer
+        self.count_refusal(refused.reason.value)
+        retry_after = refused.retry_after
+        if retry_after is None and refused.reason is Reason.UNAVAILABLE:
+            retry_after = RETRY_AFTER
+        _log.info(
+            "soap.refused",
+            peer=sender.address if sender is not None else None,
+            reason=refused.reason.value,
+            text=str(refused)[:500],
+            operation=context.operation.value if context.operation else None,
+            element=context.element[:200],
+            value=shown(refused.value)[:200],
+            **_mend(refused),
+        )
+        elsewhere = None
+        if peer is not None:
+            elsewhere = self._fault_elsewhere(refused, context, peer)
+            if elsewhere is not None and not self._may_send(elsewhere, FAULT, peer):
+                elsewhere = None
+        status, body = write_fault(
+            refused,
+            context,
+            now=datetime.now(UTC),
+            message_id=message_urn(),
+            retry_after=retry_after,
+            to=elsewhere,
+        )
+        if elsewhere is not None:
+            self._reply(elsewhere, context.soap, "", body)
+            return Reply(202, context.soap)
+        expected = context.headers.message_id is not None
+        return Reply(status, context.soap, "", body, retry_after, expected)
+
+    def count_refusal(self, reason: str) -> None:
+        """One message more was refused for *reason*."""
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+
+def _is_for_the_box(door: Door, operation: Operation | None) -> bool:
+    """Whether a message is one to keep in the box that it came to: it asks for nothing there."""
+    if door.kind is DoorKind.SUBSCRIPTION:
+        return False
+    if door.kind in MESSAGE_BOXES:  # They keep all but what is asked of themselves.
+        return operation not in _ASKED_OF_BOXES
+    return operation in (None, Operation.PUBLISH)
+
+
+def _mend(refused: Refused) -> dict[str, str]:
+    """The field of a log line that names the setting which would let *refused* pass, if one does;
+    the peer is not told."""
+    setting = getattr(refused, "allowed_by", None)
+    return {"allowed_by": setting} if setting else {}

@@ -1,0 +1,1 @@
+"""Subscriptions: their life, their leases, their consumers, their ends, their dead letters."""

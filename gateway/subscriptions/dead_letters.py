@@ -1,0 +1,311 @@
+"""What operators do with dead letters: they count, redrive and purge a selection of them, slice by
+slice, so that deliveries and other work of the store go on in between; and what keeps them within
+their bounds."""
+
+import asyncio
+import contextlib
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+
+import structlog
+
+from filters import Event, Expression, Filter, Reason, Refused, compile, parse_clark
+from filters.dialects import TOPIC_FULL
+from gateway.delivery import AUTHORS, Courier, Couriers, author, next_position
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.replicas.partitions import HOUSE
+from gateway.store import DeadLetter, Store, dead_letter_counts
+from gateway.store import dead_letters as rows
+from gateway.store.dead_letters import SLICE, Selection, Slice
+from gateway.store.held import OF_MAILBOXES
+from gateway.subscriptions.subscriptions import Subscriptions
+from mediation import render
+
+LOOK = 2.0
+"""Seconds from one look at the bytes of dead letters to the next."""
+REMEMBERED = 10_000
+"""Topics of dead letters whose verdict is remembered while a selection is worked on."""
+_CURSOR = re.compile(r"([sm])([0-9]{1,18})-([0-9]{1,18})")
+_log = structlog.get_logger("dragoman.deadletters")
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """How many letters were chosen, by reason; ``next`` says where to go on, None at the end."""
+
+    reasons: Counter[str]
+    next: str | None
+
+    @property
+    def number(self) -> int:
+        return self.reasons.total()
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A dead letter with its message. ``payload`` is None for one of a mailbox, which is an
+    envelope; ``envelope`` is None where the subscription, in whose dialect it would be, has
+    ended, or where it cannot be written."""
+
+    letter: DeadLetter
+    action: str | None
+    attachments: int
+    payload: bytes | None
+    envelope: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """Behind which number to go on, up to which: what dies again meanwhile has a higher one. First
+    the letters of subscriptions, then, where the two are told apart, those of mailboxes."""
+
+    of_mailboxes: bool
+    after: int
+    upto: int
+
+    def __str__(self) -> str:
+        return f"{'m' if self.of_mailboxes else 's'}{self.after}-{self.upto}"
+
+
+def covers(expression: str, namespaces: dict[str, str]) -> Callable[[str | None], bool]:
+    """Whether *expression*, a topic expression of the Full dialect, covers the topic of a dead
+    letter, given in Clark notation.
+
+    Raises:
+        FilterError: It is no topic expression.
+    """
+    wanted = Expression(expression, TOPIC_FULL, tuple(sorted(namespaces.items())))
+    compiled = compile(Filter(topics=(wanted,)))
+    known: dict[str | None, bool] = {}
+
+    def is_covered(topic: str | None) -> bool:
+        verdict = known.get(topic)
+        if verdict is None:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            event = Event(b"<a/>", topic=parse_clark(topic) if topic else None)
+            verdict = known[topic] = compiled.matches(event)
+        return verdict
+
+    return is_covered
+
+
+class DeadLetters:
+    """Counts, redrives and purges.
+
+    Args:
+        producer: The gateway's own address, for events without a producer reference.
+        replica: The number of this gateway, where several share the store.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        subscriptions: Subscriptions,
+        mailboxes: Mailboxes,
+        courier: Courier | Couriers,
+        *,
+        producer: str,
+        replica: int = 0,
+    ) -> None:
+        self._store = store
+        self._subscriptions = subscriptions
+        self._mailboxes = mailboxes
+        self._courier = courier
+        self._producer = producer
+        self._replica = replica
+
+    async def show(self, number: int) -> Shown | None:
+        """The dead letter with this number; None where there is none."""
+        found = await self._store.submit(partial(rows.find, number=number))
+        if found is None:
+            return None
+        letter, notification = found
+        if letter.death.reason.value in OF_MAILBOXES:
+            return Shown(letter, None, 0, None, notification.payload)
+        entry = self._subscriptions.by_id(letter.death.subscription)
+        envelope = None
+        if entry is not None:
+            # What cannot be written may be what it died of.
+            with suppress(Refused, ValueError):
+                rendering = render(notification, entry.recipient.shape, self._producer)
+                envelope = rendering.fill(entry.recipient, letter.death.delivery_id)
+        return Shown(
+            letter,
+            notification.action,
+            len(notification.attachments),
+            notification.payload,
+            envelope,
+        )
+
+    async def purge(
+        self, selection: Selection, *, limit: int | None = None, after: str | None = None
+    ) -> Affected:
+        """Forget letters of *selection*; they stay counted.
+
+        Args:
+            limit: How many at most, about; all, when None.
+            after: Where a former call ended.
+        """
+        return await self._all(self._purge, selection, limit, after)
+
+    async def redrive(
+        self, selection: Selection, *, limit: int | None = None, after: str | None = None
+    ) -> Affected:
+        """Let letters of *selection* wait again, those of subscriptions and mailboxes that there
+        still are."""
+        await self._subscriptions.refresh()
+        return await self._all(self._redrive, selection, limit, after)
+
+    async def count(
+        self,
+        selection: Selection,
+        *,
+        redrivable: bool,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Affected:
+        """How many `purge` would forget, or, with *redrivable*, `redrive` would redrive."""
+        return await self._all(partial(self._count, redrivable=redrivable), selection, limit, after)
+
+    async def _all(
+        self,
+        work: Callable[[Selection, _Cursor], "AsyncIterator[tuple[Slice, _Cursor | None]]"],
+        selection: Selection,
+        limit: int | None,
+        after: str | None,
+    ) -> Affected:
+        reasons: Counter[str] = Counter()
+        cursor = _read(after)
+        if cursor is None:
+            cursor = _Cursor(False, 0, await self._store.submit(rows.newest))
+        async for slice_, following in work(selection, cursor):
+            reasons.update(slice_.chosen)
+            if following is not None and limit is not None and reasons.total() >= limit:
+                return Affected(reasons, str(following))
+        return Affected(reasons, None)
+
+    async def _purge(
+        self, selection: Selection, cursor: _Cursor
+    ) -> AsyncIterator[tuple[Slice, _Cursor | None]]:
+        following: _Cursor | None = cursor
+        while following is not None:
+            slice_ = await self._store.submit(
+                partial(rows.purge, selection=selection, after=following.after, upto=following.upto)
+            )
+            following = _behind(following, slice_)
+            yield slice_, following
+
+    async def _count(
+        self, selection: Selection, cursor: _Cursor, *, redrivable: bool
+    ) -> AsyncIterator[tuple[Slice, _Cursor | None]]:
+        following: _Cursor | None = cursor
+        while following is not None:
+            slice_ = await self._store.submit(
+                partial(
+                    rows.count,
+                    selection=selection,
+                    after=following.after,
+                    upto=following.upto,
+                    redrivable=redrivable,
+                )
+            )
+            following = _behind(following, slice_)
+            yield slice_, following
+
+    async def _redrive(
+        self, selection: Selection, cursor: _Cursor
+    ) -> AsyncIterator[tuple[Slice, _Cursor | None]]:
+        following: _Cursor | None = cursor
+        while following is not None:
+            if following.of_mailboxes:
+                slice_ = await self._mailboxes.redrive(
+                    selection, after=following.after, upto=following.upto
+                )
+                following = _behind(following, slice_)
+            else:
+                slice_ = await self._redrive_deliveries(selection, following)
+                following = _behind(following, slice_) or _Cursor(True, 0, cursor.upto)
+            yield slice_, following
+
+    async def _redrive_deliveries(self, selection: Selection, cursor: _Cursor) -> Slice:
+        by_id = {entry.id: entry for entry in self._subscriptions.entries}
+        courier, step = self._courier, 1
+        if isinstance(courier, Courier):
+            position = courier.next_position(SLICE)
+        else:
+            position = next_position(0, time.time_ns(), author(self._replica, HOUSE))
+            step = AUTHORS
+        redriven = await self._store.submit(
+            partial(
+                rows.redrive,
+                selection=selection,
+                alive=by_id.keys(),
+                position=position,
+                after=cursor.after,
+                upto=cursor.upto,
+                step=step,
+            )
+        )
+        if isinstance(courier, Courier):
+            for subscription, (count, octets) in redriven.again.items():
+                courier.waits(by_id[subscription], count, octets)
+        else:  # Whoever holds their partitions learns of them as of any change.
+            await self._subscriptions.refresh()
+        return redriven.slice
+
+    async def purge_old(self) -> None:
+        """Forget letters that were kept for long enough."""
+        await self.purge(Selection(before=time.time() - rows.KEPT))
+        await self._store.submit(dead_letter_counts.fold)
+
+    # Bounds.
+
+    async def bound(self, *, most: int, most_of_owner: int) -> int:
+        """Let the oldest letters go, until all have *most* bytes together and those of one owner
+        *most_of_owner*; how many went. Beyond the first, whoever has most gives."""
+        gone = 0
+        while True:
+            owners = await self._store.submit(dead_letter_counts.by_owner)
+            owner = next(iter(owners), None)
+            if owner is None:
+                return gone
+            over = max(sum(owners.values()) - most, owners[owner] - most_of_owner)
+            if over <= 0:
+                return gone
+            number, octets = await self._store.submit(
+                partial(rows.purge_oldest, owner=owner, octets=min(over, owners[owner]))
+            )
+            if not number:
+                return gone
+            gone += number
+            _log.warning("deadletters.purged", owner=owner, number=number, bytes=octets)
+
+    async def run(self, *, most: int, most_of_owner: int, keeps_house: Callable[[], bool]) -> None:
+        """Keep dead letters within their bounds, for ever."""
+        seen = -1
+        while True:
+            if keeps_house() and (self._store.may_be_shared or self._store.commits != seen):
+                with contextlib.suppress(Refused):
+                    await self.bound(most=most, most_of_owner=most_of_owner)
+                seen = self._store.commits
+            await asyncio.sleep(LOOK)
+
+
+def _behind(cursor: _Cursor, slice_: Slice) -> _Cursor | None:
+    """Where to go on behind *slice_*."""
+    return None if slice_.last is None else replace(cursor, after=slice_.last)
+
+
+def _read(cursor: str | None) -> _Cursor | None:
+    if cursor is None:
+        return None
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise Refused(Reason.MESSAGE_INVALID, "`after` is not what an answer's `next` said.")
+    return _Cursor(found[1] == "m", int(found[2]), int(found[3]))

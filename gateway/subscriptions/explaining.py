@@ -1,0 +1,254 @@
+"""Why a subscription gets its messages or does not, step by step, for operators."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lxml import etree
+
+from filters import Event, Filter, Topic, compile, parse_document, parse_topics
+from filters.dialects import TOPIC_CONCRETE
+from filters.explaining.filters import explain as explain_filter
+from gateway.delivery import Entry
+from gateway.delivery.status import Standing, State
+from gateway.egress.addresses import AddressRefused, IPAddress
+from gateway.egress.resolver import SystemResolver
+from gateway.mailboxes.mailboxes import SCHEME
+from gateway.security.keys import message_urn
+from gateway.security.resource_addresses import shown
+from gateway.store import held as rows
+from gateway.store import totals
+from mediation import Notification, event
+
+if TYPE_CHECKING:
+    from gateway.server.application import Gateway
+
+TOPICS = 2000
+"""Topics, the latest, that are matched against a topic expression."""
+NAMED = 20
+"""Of those that it covers, so many are named."""
+LOOK_UP = 3.0
+"""Seconds that the look-up of a consumer's name may take."""
+_VERDICTS = {
+    True: "matches the message",
+    False: "does not match the message",
+    None: "is too expensive to be evaluated here",
+}
+_DETAILS = 200
+"""Lines of the explanation of a filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that must be so for messages to arrive. ``holds`` is None where it is not known."""
+
+    name: str
+    holds: bool | None
+    text: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message as it might be published: a payload, an XML document, on a topic, where one is
+    named."""
+
+    payload: bytes
+    topic: str | None = None
+    namespaces: tuple[tuple[str, str], ...] = ()
+
+    def notification(self) -> Notification:
+        """What would be matched.
+
+        Raises:
+            Refused: The payload is not a document that a gateway takes, or the topic is no topic.
+        """
+        root = parse_document(self.payload)
+        topic: Topic | None = None
+        if self.topic is not None:
+            topics = parse_topics(self.topic, TOPIC_CONCRETE, self.namespaces)
+            topic = next(iter(topics), None)
+        return Notification(
+            id=message_urn(),
+            source="urn:dragoman:explain",
+            payload=etree.tostring(root, encoding="utf-8", with_tail=False),
+            time=datetime.now(UTC),
+            topic=topic,
+        )
+
+
+async def explain_subscription(
+    gateway: "Gateway", entry: Entry, message: Message | None = None
+) -> list[Step]:
+    """Why *entry* gets what is published, or, with a *message*, whether it would get that.
+
+    Raises:
+        Refused: *message* is none that could be published.
+    """
+    subscription = entry.subscription
+    notification = message.notification() if message is not None else None
+    now = datetime.now(UTC)
+    spec = subscription.spec.version.value
+    steps = [
+        Step(
+            "subscription",
+            True,
+            f"{entry.id} of {subscription.owner}, made {_moment(subscription.lease.created)} in "
+            f"{spec}, for {shown(subscription.consumer.address)}",
+        ),
+        _lease(entry, now),
+        _paused(entry),
+    ]
+    threads = ThreadPoolExecutor(1, "explaining")
+    try:
+        topics = tuple(gateway.topics.topics()[-TOPICS:])
+        work = partial(_matched, subscription.filter, notification, topics)
+        steps += await asyncio.get_running_loop().run_in_executor(threads, work)
+    finally:
+        threads.shutdown(wait=False)
+    standing = gateway.courier.standing(entry)
+    steps.append(_partitions(gateway, standing))
+    steps.append(await _address(gateway, entry))
+    steps += _deliveries(standing)
+    await gateway.courier.counted()
+    counted = await gateway.store.submit(partial(totals.read, subscription=entry.id))
+    head = await gateway.store.submit(partial(rows.head, subscription=entry.id))
+    waiting = counted.matched - counted.settled()
+    text = f"{waiting} wait, {counted.delivered} delivered, {counted.dead} dead"
+    if counted.skipped:
+        text += f", {counted.skipped} passed by while it was paused"
+    if head is not None:
+        text += (
+            f"; the oldest in the store waits since {_wall(head.since)}, was tried "
+            f"{head.attempts} times, and is due {_wall(head.due) if head.due else 'now'}"
+        )
+    steps.append(Step("counts", not (waiting and head and head.attempts), text))
+    return steps
+
+
+def _lease(entry: Entry, now: datetime) -> Step:
+    expires = entry.subscription.lease.expires
+    if expires is None:
+        return Step("lease", True, "never ends")
+    if expires <= now:
+        return Step("lease", False, f"was over {_moment(expires)}: the subscriber must renew it")
+    return Step("lease", True, f"until {_moment(expires)}")
+
+
+def _paused(entry: Entry) -> Step:
+    if entry.subscription.policy.paused:
+        return Step("paused", False, "its subscriber paused it: what is published passes it by")
+    return Step("paused", True, "it is not paused")
+
+
+def _matched(
+    filter_: Filter, notification: Notification | None, topics: tuple[Topic, ...]
+) -> list[Step]:
+    if notification is not None:
+        explained = explain_filter(filter_, event(notification))
+        lines = tuple(line for child in explained.children for line in str(child).splitlines())
+        text = _VERDICTS[explained.verdict]
+        return [Step("filter", explained.verdict, text, lines[:_DETAILS])]
+    written = [one.text for one in (*filter_.topics, *filter_.contents, *filter_.others)]
+    text = " and ".join(written) if written else "none: it gets everything"
+    return [Step("filter", None if written else True, text), _topics(filter_, topics)]
+
+
+def _topics(filter_: Filter, topics: tuple[Topic, ...]) -> Step:
+    compiled = compile(Filter(topics=filter_.topics))
+    covered = [topic for topic in reversed(topics) if compiled.matches(Event(b"<a/>", topic=topic))]
+    if not topics:
+        return Step("topics", None, "nothing was published since this gateway started")
+    text = f"{len(covered)} of the {len(topics)} topics published on last are covered"
+    details = tuple(str(topic) for topic in covered[:NAMED])
+    if not covered:
+        seen = ", ".join(str(topic) for topic in reversed(topics[-5:]))
+        text += f"; the last ones are {seen}"
+    return Step("topics", bool(covered), text, details)
+
+
+def _partitions(gateway: "Gateway", standing: Standing) -> Step:
+    if gateway.partitions is None:
+        return Step("delivered by", True, "this gateway alone")
+    here = ", ".join(map(str, gateway.partitions.snapshot().ages)) or "none"
+    text = f"this replica, {gateway.partitions.replica}, for partitions: {here}"
+    if not standing.elsewhere:
+        return Step("delivered by", True, text)
+    return Step(
+        "delivered by",
+        None,
+        f"{text}; also {'; '.join(standing.elsewhere)}: what goes wrong there is known there",
+    )
+
+
+async def _address(gateway: "Gateway", entry: Entry) -> Step:
+    """Whether the consumer's address may be sent to, as it is written and as its name resolves."""
+    target, policy = entry.target, gateway.policy
+    if target.scheme == SCHEME:
+        return Step("address", True, "a mailbox of this gateway")
+    place = f"{target.host}:{target.port}"
+    try:
+        policy.check(target)
+        if target.literal is not None:
+            return Step("address", True, f"{place} may be sent to")
+        if gateway.settings.egress_proxy is not None:
+            return Step("address", True, f"{place} is sent to through the proxy, which resolves it")
+        addresses = await _resolve(target.host)
+        for address in addresses:
+            policy.check_ip(address, target)
+    except AddressRefused:
+        return Step(
+            "address",
+            False,
+            f"{place} is, or resolves to, an inside address or this gateway: nothing is sent there "
+            "unless egress_allow (or deliver_to_self) says so",
+        )
+    except (OSError, TimeoutError):
+        return Step("address", False, f"the name {target.host} has no address")
+    found = ", ".join(map(str, addresses[:5]))
+    return Step("address", True, f"{place} is {found}, and may be sent to")
+
+
+async def _resolve(host: str) -> Sequence[IPAddress]:
+    resolver = SystemResolver(max_lookups=1)
+    try:
+        async with asyncio.timeout(LOOK_UP):
+            return await resolver.resolve(host)
+    finally:
+        resolver.close()
+
+
+def _deliveries(standing: Standing) -> Iterator[Step]:
+    if standing.last_error is not None and standing.last_error_at is not None:
+        text = f"{standing.last_error} (at {_wall(standing.last_error_at)})"
+        if standing.failures:
+            text += f"; {standing.failures} attempts in a row failed"
+        else:
+            text += "; it has recovered since" if standing.breaker_until is None else ""
+        yield Step("last error", not standing.failures and standing.breaker_until is None, text)
+    state = standing.state
+    text = state.value
+    if standing.breaker_until is not None:
+        text += f": only a probe is sent, at {_wall(standing.breaker_until)}"
+    elif standing.next_attempt is not None:
+        text += f": what waits is tried at {_wall(standing.next_attempt)}"
+    if standing.last_attempt is not None:
+        text += f"; the last attempt ended at {_wall(standing.last_attempt)}"
+    else:
+        text += "; no attempt was made by this gateway since it started"
+    if standing.on_probation:
+        text += "; its host never accepted a message, and gets few until it does"
+    holds = None if state is State.UNKNOWN else state is State.ACTIVE
+    yield Step("delivery", holds, text)
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+
+
+def _wall(at: float) -> str:
+    return _moment(datetime.fromtimestamp(at, UTC))

@@ -1,0 +1,1 @@
+"""WS-Eventing, one module a version, and what WS-Management adds to it."""

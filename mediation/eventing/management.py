@@ -1,0 +1,116 @@
+"""WS-Management (DSP0226): Identify, and which of its additions to WS-Eventing are refused.
+
+A peer that asks for heartbeats or bookmarks and is told yes gives us up, or loses events, when
+none come; so what is not offered is a fault, always (section 14.6, "wsman:UnsupportedFeature").
+"""
+
+from collections.abc import Iterable
+
+from lxml import etree
+
+from filters import Reason
+from mediation import names
+from mediation.codec import Answer, Arrival
+from mediation.model.errors import MediationError
+from mediation.model.versions import Version
+from mediation.requests import Context, Identified, Identify, Operation, Request, Response
+from mediation.soap.envelopes import (
+    Envelope,
+    elements,
+    is_mandatory,
+    local_name,
+    namespace_of,
+    xml_text,
+)
+
+VENDOR = "Dragoman"
+_PREFIX = f"{{{names.WSMAN}}}"
+_IDENTIFY = f"{{{names.WSMAN_IDENTITY}}}Identify"
+_IDENTIFY_ACTION = f"{names.WSMAN_IDENTITY}/Identify"
+
+_DETAILS = {
+    "Heartbeats": "Heartbeats",
+    "ConnectionRetry": "DeliveryRetries",
+    "Bookmark": "Bookmarks",
+    "SendBookmarks": "Bookmarks",
+    "MaxElements": "MaxElements",
+    "MaxTime": "MaxTime",
+    "Auth": "AuthorizationMode",
+    "AckRequested": "Ack",
+    "SelectorSet": "AddressingMode",
+    "OptionSet": "OptionSet",
+    "FragmentTransfer": "FragmentLevelAccess",
+}
+"""What the fault's detail calls an element that is not offered."""
+
+_HEADERS = frozenset({"ResourceURI", "Action", "OperationTimeout", "MaxEnvelopeSize", "Locale"})
+"""Header blocks that are understood: the gateway is one resource, and answers at once, briefly and
+in English."""
+_IN_SUBSCRIBE = frozenset({"Filter", "Locale", "ContentEncoding", "MaxEnvelopeSize"})
+"""What a Subscribe, and its Delivery, may hold; the last three are hints."""
+
+
+class Management:
+    """The codec of `Version.MANAGEMENT`: Identify (section 11), which needs no addressing."""
+
+    version = Version.MANAGEMENT
+    namespaces = frozenset({names.WSMAN_IDENTITY})
+
+    def operation(self, name: str) -> Operation | None:
+        return Operation.IDENTIFY if name == _IDENTIFY else None
+
+    def action(self, action: str) -> Operation | None:
+        return None
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        return Identify()
+
+    def write(self, response: Response, context: Context) -> Answer:
+        release = response.release if isinstance(response, Identified) else ""
+        body = (
+            f'<wsmid:IdentifyResponse xmlns:wsmid="{names.WSMAN_IDENTITY}">'
+            f"<wsmid:ProtocolVersion>{names.WSMAN}</wsmid:ProtocolVersion>"
+            f"<wsmid:ProductVendor>{VENDOR}</wsmid:ProductVendor>"
+            f"<wsmid:ProductVersion>{xml_text(release)}</wsmid:ProductVersion>"
+            "</wsmid:IdentifyResponse>"
+        )
+        return Answer(f"{_IDENTIFY_ACTION}Response", body)
+
+
+def check_headers(envelope: Envelope) -> None:
+    """Refuse mandatory header blocks of WS-Management that ask for what is not offered.
+
+    Raises:
+        MediationError: ``FEATURE_UNSUPPORTED``.
+    """
+    mandatory = (block for block in envelope.headers if is_mandatory(block, envelope.soap))
+    _refuse(name for name in map(_managing, mandatory) if name and name not in _HEADERS)
+
+
+def check_subscribe(subscribe: etree._Element, delivery: etree._Element) -> None:
+    """Refuse what WS-Management adds to a Subscribe, and is not offered.
+
+    Raises:
+        MediationError: ``FEATURE_UNSUPPORTED``.
+    """
+    children = (*elements(delivery), *elements(subscribe))
+    _refuse(name for name in map(_managing, children) if name and name not in _IN_SUBSCRIBE)
+
+
+def _managing(element: etree._Element) -> str:
+    """The local name of an element of WS-Management; of others none."""
+    return local_name(element) if namespace_of(element) == names.WSMAN else ""
+
+
+def _refuse(asked: Iterable[str]) -> None:
+    name = next(iter(asked), None)
+    if name is None:
+        return
+    detail = _DETAILS.get(name)
+    raise MediationError(
+        Reason.FEATURE_UNSUPPORTED,
+        f"wsman:{name[:100]} is not offered.",
+        names=(names.WSMAN_FAULT_DETAIL + detail,) if detail else (),
+    )

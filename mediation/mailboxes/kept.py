@@ -1,0 +1,284 @@
+"""What mailboxes keep: whole SOAP envelopes, of any specification, and what is read out of them.
+
+A kept envelope was bounded when it came in (`kept`, or the message it was rendered from), so it is
+parsed here without the limits for strangers: rendering may have wrapped it deeper since.
+"""
+
+import codecs
+import re
+from collections.abc import Iterator
+
+from lxml import etree
+
+from filters import DEFAULT_TOPIC, DocumentLimits, Reason, dialects, parse_document
+from mediation import names
+from mediation.filtering import TOPIC_HEADER_NAMESPACES, WSN_NAMESPACES, dialect_of
+from mediation.model.errors import MediationError
+from mediation.model.versions import Soap, Wsa
+from mediation.soap.addressing import read_epr, write_epr
+from mediation.soap.envelopes import (
+    Envelope,
+    elements,
+    local_name,
+    namespace_of,
+    octets_of,
+    read_envelope,
+    text_of,
+)
+from mediation.soap.layout import layout_of
+from mediation.soap.payloads import payload_of
+
+MAX_MOST = 1000
+"""Messages that one request takes, whatever it asks for."""
+MAX_SPLIT_OCTETS = 8 * 2**20
+"""Of all that one envelope is split into: each part repeats the header."""
+MAX_GROWTH = 16
+"""Times that the events of one envelope may be longer than it: each repeats the namespaces."""
+SMALL = 16 * 1024
+"""Octets of an envelope up to which it grows as if it had so many."""
+
+WSNT = names.WSN_1_3
+_NOTIFY_NAMESPACES = WSN_NAMESPACES | {names.WSN_2004_06, names.WSN_IBM}
+_SPECIFICATIONS = frozenset(
+    {
+        *(soap.value for soap in Soap),
+        *names.KNOWN_ELSEWHERE,
+        *_NOTIFY_NAMESPACES,
+        names.WSE_2004_08,
+        names.WSRF_RP,
+        names.WSRF_RL,
+        names.ONVIF_EVENTS,
+        names.MESSAGE_BOX_2011,
+        names.MESSAGE_BOX_2011_SLASH,
+        names.MESSAGE_BOX_2004,
+        names.MAKE_CONNECTION_1_1,
+    }
+)
+"""Namespaces whose elements are no events: what they mean is said to the reader of the envelope."""
+_ORDER = ("SubscriptionReference", "Topic", "ProducerReference", "Message")
+_NUMBER = re.compile(r"\+?\d{1,20}", re.ASCII)
+
+
+def kept(
+    octets: bytes, charset: str | None = None, *, limits: DocumentLimits | None = None
+) -> bytes:
+    """An envelope as a mailbox keeps it: in UTF-8 and without an XML declaration, otherwise
+    unchanged, for it may be signed.
+
+    Raises:
+        Refused: It is no envelope, or beyond the limits.
+    """
+    root = parse_document(octets, charset=charset, limits=limits or DocumentLimits())
+    read_envelope(root)
+    if b"\0" in octets[:4]:  # UTF-16: the parser takes no other.
+        return octets_of(root)
+    octets = octets.removeprefix(codecs.BOM_UTF8)
+    if re.match(rb"<\?xml\s", octets):
+        octets = octets[octets.index(b"?>") + 2 :]
+    return octets.strip()
+
+
+def notification_messages(envelope: bytes) -> tuple[bytes, ...]:
+    """The events of an envelope, each as a NotificationMessage of WS-BaseNotification 1.3 with
+    every namespace in scope declared on it; none where it holds none (SubscriptionEnd, a fault).
+
+    Those of a Notify stay as they are, the drafts' in the names of 1.3. A bare event gets the
+    topic of its header. Of many in one envelope so many are told that they are not much longer
+    together, `MAX_GROWTH` times, than what was kept: what is `split` has one each.
+    """
+    parts = _read(envelope)
+    told: list[bytes] = []
+    room = room_for(envelope)
+    for message in _messages(parts):
+        room -= len(message)
+        if told and room < 0:
+            break
+        told.append(message)
+    return tuple(told)
+
+
+def room_for(envelope: bytes) -> int:
+    """Octets that the events of an envelope may have, each told by itself."""
+    return MAX_GROWTH * max(len(envelope), SMALL)
+
+
+def _messages(parts: Envelope) -> Iterator[bytes]:
+    notify = _notify_of(parts)
+    if notify is not None:
+        for message in _messages_of(notify):
+            if namespace_of(notify) != WSNT:
+                _modernise(message)
+            yield octets_of(message)
+        return
+    topic = _header_topic(parts)
+    for child in parts.body:
+        if namespace_of(child) not in _SPECIFICATIONS:
+            yield (
+                f'<wsnt:NotificationMessage xmlns:wsnt="{WSNT}">{topic}<wsnt:Message>'
+                f"{payload_of(child).decode()}</wsnt:Message></wsnt:NotificationMessage>"
+            ).encode()
+
+
+def split(envelope: bytes) -> tuple[bytes, ...]:
+    """An envelope of several events, in a Notify or bare, as one for each, ``#n`` behind its
+    message id as behind those of published events; any other envelope is itself.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``: the parts together exceed `MAX_SPLIT_OCTETS`.
+    """
+    parts = _read(envelope)
+    notify = _notify_of(parts)
+    events = list(parts.body) if notify is None else _messages_of(notify)
+    if len(events) < 2:
+        return (envelope,)
+    (parent,) = {event.getparent() for event in events}
+    assert parent is not None
+    block = _header(parts, "MessageID")
+    base = text_of(block) if block is not None else ""
+    for child in list(parent):
+        parent.remove(child)
+    root = parent.getroottree().getroot()
+    made: list[bytes] = []
+    total = 0
+    for number, event in enumerate(events, 1):
+        parent.append(event)
+        if block is not None:
+            _set_text(block, f"{base}#{number}")
+        made.append(octets_of(root))
+        parent.remove(event)
+        total += len(made[-1])
+        if total > MAX_SPLIT_OCTETS:
+            raise MediationError(
+                Reason.MESSAGE_INVALID, "The message has too many notifications for its header."
+            )
+    return tuple(made)
+
+
+def body_child(envelope: bytes) -> bytes:
+    """The first child of the body, as `payload_of`; nothing where the body is empty."""
+    body = _read(envelope).body
+    return payload_of(body[0]) if body else b""
+
+
+def message_id(envelope: bytes) -> str | None:
+    """The ``wsa:MessageID``, in whichever version."""
+    return _header_text(envelope, "MessageID")
+
+
+def relates_to(envelope: bytes) -> str | None:
+    """The first ``wsa:RelatesTo``, in whichever version."""
+    return _header_text(envelope, "RelatesTo")
+
+
+def action(envelope: bytes) -> str | None:
+    """The ``wsa:Action``, in whichever version."""
+    return _header_text(envelope, "Action")
+
+
+def read_most(element: etree._Element | None) -> int | None:
+    """How many messages a peer asks for; None where it leaves that to us, as Apache CXF also reads
+    zero.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``: it is no number.
+    """
+    text = text_of(element) if element is not None else ""
+    if not text:
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise MediationError(
+            Reason.MESSAGE_INVALID, "The number of messages is none.", value=text[:100]
+        )
+    return min(int(text), MAX_MOST) or None
+
+
+def _read(envelope: bytes) -> Envelope:
+    return read_envelope(_parse(envelope))
+
+
+def _parse(octets: bytes) -> etree._Element:
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True
+    )
+    return etree.fromstring(octets, parser)
+
+
+def _notify_of(parts: Envelope) -> etree._Element | None:
+    if not parts.body:
+        return None
+    element = parts.body[0]
+    is_notify = local_name(element) == "Notify" and namespace_of(element) in _NOTIFY_NAMESPACES
+    return element if is_notify else None
+
+
+def _messages_of(notify: etree._Element) -> list[etree._Element]:
+    return [
+        child
+        for child in elements(notify)
+        if local_name(child) == "NotificationMessage" and namespace_of(child) in _NOTIFY_NAMESPACES
+    ]
+
+
+def _modernise(message: etree._Element) -> None:
+    """Give a message of a draft the names, the order and the dialects of 1.3."""
+    message.tag = f"{{{WSNT}}}NotificationMessage"
+    found = {
+        local_name(child): child
+        for child in elements(message)
+        if namespace_of(child) in _NOTIFY_NAMESPACES
+    }
+    for child in list(message):
+        message.remove(child)
+    for name in _ORDER:
+        part = found.get(name)
+        if part is not None and name.endswith("Reference"):
+            part = _modern_reference(part)
+        if part is None:
+            continue
+        part.tag = f"{{{WSNT}}}{name}"
+        if name == "Topic":
+            dialect = dialect_of(part) or dialects.TOPIC_SIMPLE
+            part.attrib.clear()
+            part.set("Dialect", dialect)
+        message.append(part)
+
+
+def _modern_reference(element: etree._Element) -> etree._Element | None:
+    """An endpoint reference in WS-Addressing 1.0; a broken one decides nothing and is left out."""
+    try:
+        epr = read_epr(element, forged="drop")
+    except MediationError:
+        return None
+    return _parse(f"<reference>{write_epr(epr, Wsa.V2005_08)}</reference>".encode())
+
+
+def _header_topic(parts: Envelope) -> str:
+    """The topic that a header block names, as it stands there; without one, the default topic."""
+    text, dialect, scope = str(DEFAULT_TOPIC), dialects.TOPIC_SIMPLE, {}
+    for block in parts.headers:
+        if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES:
+            if text_of(block):
+                text, scope = text_of(block), block.nsmap
+                dialect = dialect_of(block) or dialects.TOPIC_SIMPLE
+            break
+    # The stubs know of no default namespace.
+    topic = etree.Element(f"{{{WSNT}}}Topic", {"Dialect": dialect}, scope)  # type: ignore[arg-type]
+    topic.text = text
+    return octets_of(topic).decode()
+
+
+def _header(parts: Envelope, name: str) -> etree._Element | None:
+    wsa = layout_of(parts.names).wsa
+    wanted = f"{{{wsa.value}}}{name}" if wsa is not None else ""
+    return next((block for block in parts.headers if block.tag == wanted), None)
+
+
+def _header_text(envelope: bytes, name: str) -> str | None:
+    block = _header(_read(envelope), name)
+    return (text_of(block) or None) if block is not None else None
+
+
+def _set_text(element: etree._Element, text: str) -> None:
+    for child in list(element):
+        element.remove(child)
+    element.text = text

@@ -1,0 +1,89 @@
+"""WS-MakeConnection 1.1: a consumer that cannot be called fetches what waits for its address."""
+
+import re
+
+from lxml import etree
+
+from filters import Reason
+from filters.documents import parse_own
+from mediation import names
+from mediation.codec import NOTHING, Answer, Arrival
+from mediation.mailboxes.kept import action
+from mediation.model.errors import MediationError
+from mediation.model.versions import Soap, Version
+from mediation.requests import Context, Operation, Request, Response, TakeFor, Taken
+from mediation.soap.envelopes import elements, soap_of, text_of
+
+_ACTION = names.MAKE_CONNECTION_1_1 + "/MakeConnection"
+_ELEMENT = f"{{{names.MAKE_CONNECTION_1_1}}}MakeConnection"
+_ADDRESS = f"{{{names.MAKE_CONNECTION_1_1}}}Address"
+
+
+class MakeConnection11:
+    """The codec of `Version.MAKE_CONNECTION_1_1`. Its answer is a message that waited, as it would
+    have been sent to an address that can be called, or nothing (section 3.2)."""
+
+    version = Version.MAKE_CONNECTION_1_1
+    namespaces = frozenset({names.MAKE_CONNECTION_1_1})
+
+    def operation(self, name: str) -> Operation | None:
+        return Operation.MAKE_CONNECTION if name == _ELEMENT else None
+
+    def action(self, action: str) -> Operation | None:
+        return Operation.MAKE_CONNECTION if action == _ACTION else None
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        addresses = [child for child in elements(element) if child.tag == _ADDRESS]
+        others = [child for child in elements(element) if child.tag != _ADDRESS]
+        unknown = tuple(str(child.tag) for child in (*others, *addresses[1:]))
+        if unknown:
+            raise MediationError(
+                Reason.SELECTION_UNSUPPORTED, "One wsmc:Address selects.", names=unknown
+            )
+        address = text_of(addresses[0]) if addresses else ""
+        if not address:
+            raise MediationError(Reason.SELECTION_MISSING, "There is no wsmc:Address.")
+        return TakeFor(address)
+
+    def write(self, response: Response, context: Context) -> Answer:
+        match response:
+            case Taken((envelope,), more):
+                return Answer(action(envelope) or "", envelope=with_pending(envelope, more))
+            case _:
+                return NOTHING
+
+
+def with_pending(envelope: bytes, pending: bool) -> bytes:
+    """*envelope* (UTF-8) with a header block that says whether more waits for the same selection
+    (section 3.3). What was there stays as it is, octet for octet: it may be signed."""
+    block = b'<wsmc:MessagePending xmlns:wsmc="%b" pending="%b"/>' % (
+        names.MAKE_CONNECTION_1_1.encode(),
+        b"true" if pending else b"false",
+    )
+    found = _START.match(envelope)
+    if found is None:
+        raise ValueError("a message that waits is an envelope")
+    if found["name"] != b"Header":
+        header, place = b"%bHeader>" % found["prefix"], found.start("child")
+        return b"%b<%b%b</%b%b" % (envelope[:place], header, block, header, envelope[place:])
+    before, after = envelope[: found.end("tag")], envelope[found.end() :]
+    closing = b"</%b>" % found["child"][1:] if found["empty"] else b""
+    return b"%b>%b%b%b" % (before, block, closing, after)
+
+
+_BETWEEN = rb"(?:\s|<!--(?:(?!-->).)*-->)*"
+_ATTRIBUTES = rb"""(?:\s+[^\s=]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*"""
+_START = re.compile(
+    _BETWEEN + rb"<(?P<prefix>(?:[^\s/>:]+:)?)Envelope" + _ATTRIBUTES + rb">"
+    + _BETWEEN + rb"(?P<tag>(?P<child><(?:[^\s/>:]+:)?(?P<name>[^\s/>:]+))" + _ATTRIBUTES
+    + rb")(?P<empty>/?)>",
+    re.DOTALL,
+)  # fmt: skip
+"""An envelope's start tag and that of its header, or of its body where it has none."""
+
+
+def soap_in(envelope: bytes) -> Soap:
+    """The SOAP version of an envelope that waited, which need not be that of the request for it."""
+    return soap_of(parse_own(envelope))

@@ -1,0 +1,1 @@
+"""Messages, subscriptions and specification versions as values."""

@@ -1,0 +1,124 @@
+"""The values that carry everything between the floors. XML inside them is octets: UTF-8, one
+element, with every namespace declared on it that it uses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from types import MappingProxyType
+
+from filters import EVERYTHING, Filter, Topic
+from mediation.model.versions import Spec, Wsa
+
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointReference:
+    """An endpoint reference in the WS-Addressing version that it was written in.
+
+    Reference properties and parameters are verbatim octets, one element each, in their order.
+    """
+
+    address: str
+    wsa: Wsa
+    properties: tuple[bytes, ...] = ()
+    parameters: tuple[bytes, ...] = ()
+    metadata: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """A part that travels beside a message. ``content_id`` is the URI by which the envelope refers
+    to it: ``cid:...``, or any that DIME named it by. ``media_type`` may be a URI, or empty, where
+    it came in DIME."""
+
+    content_id: str
+    media_type: str
+    content: bytes
+
+
+class Packaging(Enum):
+    """How attachments travel with an envelope: not at all, in MIME multipart/related (SOAP Messages
+    with Attachments, MTOM), or in DIME (WS-Attachments)."""
+
+    NONE = "none"
+    MIME = "mime"
+    DIME = "dime"
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """One event. It knows no specification.
+
+    ``source`` names the publisher and scopes ``id``; the pair is the event's identity.
+    ``topic`` None means that the publisher named none. ``time`` is when it was accepted;
+    ``expires`` None means never. ``topic_header`` is the element in which a publisher of
+    WS-Messenger named the topic, which its consumers get as it is.
+    """
+
+    id: str
+    source: str
+    payload: bytes
+    time: datetime
+    topic: Topic | None = None
+    action: str | None = None
+    producer: EndpointReference | None = None
+    expires: datetime | None = None
+    properties: Mapping[str, str] = field(default_factory=lambda: NO_PROPERTIES)
+    headers: tuple[bytes, ...] = ()
+    attachments: tuple[Attachment, ...] = ()
+    topic_header: bytes | None = None
+
+    @property
+    def octets(self) -> int:
+        """Of the payload and the attachments."""
+        if not self.attachments:
+            return len(self.payload)
+        return len(self.payload) + sum(len(part.content) for part in self.attachments)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """From when to when a subscription lives; ``expires`` None means for ever.
+
+    ``as_duration``: the subscriber asked in durations, and is answered in them.
+    """
+
+    created: datetime
+    expires: datetime | None
+    as_duration: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a subscriber wants its notifications; ``dialect`` is the topic dialect it used.
+
+    ``packaging`` is what it reads attachments from; with NONE it gets messages without them.
+    """
+
+    raw: bool = False
+    paused: bool = False
+    ordered: bool = True
+    dialect: str | None = None
+    packaging: Packaging = Packaging.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One subscription. ``key`` is the capability, ``id`` is what logs and lists show.
+
+    ``owner`` is a principal; an anonymous one is its network address. ``manager`` is the address
+    of its subscription manager, as the subscriber was told it.
+    """
+
+    key: str
+    id: str
+    owner: str
+    spec: Spec
+    consumer: EndpointReference
+    lease: Lease
+    filter: Filter = EVERYTHING
+    end_to: EndpointReference | None = None
+    policy: Policy = Policy()
+    manager: str = ""

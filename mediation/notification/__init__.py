@@ -1,0 +1,1 @@
+"""WS-Notification, one module a version, and its profiles: ONVIF, WS-Messenger."""

@@ -1,0 +1,187 @@
+"""The event service of ONVIF (Core Specification, "Event handling"; event.wsdl): pull points whose
+subscription is made with them, and what the service can do."""
+
+from datetime import datetime
+
+from lxml import etree
+
+from filters import EVERYTHING, Filter, Reason, dialects
+from mediation import names
+from mediation.codec import Answer
+from mediation.filtering import CHANGED_ONLY, WSN_NAMESPACES, dialect_of, read_wsn_filter
+from mediation.mailboxes.kept import notification_messages, read_most
+from mediation.model.errors import MediationError
+from mediation.model.expiry import format_seconds, parse_duration
+from mediation.model.versions import Wsa
+from mediation.notification.subscribing import USE_RAW, child_of, read_policy, read_time
+from mediation.requests import (
+    DescribeEvents,
+    Events,
+    Operation,
+    Request,
+    Response,
+    Subscribed,
+    SubscribePulling,
+    Synchronize,
+    Take,
+    Taken,
+)
+from mediation.resources.wsrf import producer_properties
+from mediation.soap.envelopes import elements, local_name, text_of, xml_text
+
+TEV, WSNT = names.ONVIF_EVENTS, names.WSN_1_3
+NAMESPACES = frozenset({TEV})
+MAX_WAIT = 300.0
+"""Seconds that a pull waits at most, however long it asks for; ONVIF wants 60 of every device, and
+Reolink's clients ask for these."""
+
+_PORT_TYPES = {
+    Operation.CREATE_PULL_POINT_SUBSCRIPTION: "EventPortType",
+    Operation.GET_EVENT_PROPERTIES: "EventPortType",
+    Operation.GET_SERVICE_CAPABILITIES: "EventPortType",
+    Operation.PULL_MESSAGES: "PullPointSubscription",
+    Operation.SEEK: "PullPointSubscription",
+    Operation.SET_SYNCHRONIZATION_POINT: "PullPointSubscription",
+}
+OPERATIONS = {f"{{{TEV}}}{operation.value}": operation for operation in _PORT_TYPES} | {
+    # openHAB asks in this namespace.
+    f"{{{names.WSN_1_3_SLASH}}}GetServiceCapabilities": Operation.GET_SERVICE_CAPABILITIES
+}
+ACTION_OF = {
+    operation: f"{TEV}/{port_type}/{operation.value}"
+    for operation, port_type in _PORT_TYPES.items()
+}
+ACTIONS = {f"{action}Request": operation for operation, action in ACTION_OF.items()}
+
+_CHILDREN = WSN_NAMESPACES | NAMESPACES
+_NEVER = "9999-12-31T23:59:59Z"
+"""The time has to be said: its element is not nillable."""
+_TOPICS_AT = "http://www.onvif.org/onvif/ver10/topics/topicns.xml"
+_SCHEMA_AT = "http://www.onvif.org/onvif/ver10/schema/onvif.xsd"
+
+
+def read(operation: Operation, element: etree._Element) -> Request:
+    """Read a request.
+
+    Raises:
+        Refused: as the specification says.
+    """
+    match operation:
+        case Operation.CREATE_PULL_POINT_SUBSCRIPTION:
+            return _read_subscribe(element)
+        case Operation.PULL_MESSAGES:
+            most = read_most(child_of(element, "MessageLimit", _CHILDREN))
+            return Take(most, _read_wait(child_of(element, "Timeout", _CHILDREN)))
+        case Operation.SET_SYNCHRONIZATION_POINT:
+            return Synchronize()
+        case Operation.SEEK:
+            raise MediationError(
+                Reason.ACTION_UNSUPPORTED, "Messages that were pulled are not kept: Seek cannot be."
+            )
+        case _:
+            return DescribeEvents()
+
+
+def _read_subscribe(element: etree._Element) -> SubscribePulling:
+    raw, changed_only = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
+    if raw:  # What is pulled is wrapped: there is no place for anything else.
+        raise MediationError(
+            Reason.POLICY_UNSUPPORTED, "Messages are not pulled raw.", names=(USE_RAW,)
+        )
+    inner = child_of(element, "Filter", _CHILDREN)
+    filter_ = EVERYTHING if inner is None else read_wsn_filter(inner)
+    if changed_only:
+        filter_ = Filter(filter_.topics, (*filter_.contents, CHANGED_ONLY))
+    time = read_time(child_of(element, "InitialTerminationTime", _CHILDREN))
+    return SubscribePulling(filter_, time, _topic_dialect(inner))
+
+
+def _topic_dialect(filter_: etree._Element | None) -> str:
+    """The dialect in which topics are told: the one that was used, else ONVIF's own, by which
+    Reolink's clients know a notification."""
+    for child in elements(filter_) if filter_ is not None else ():
+        if local_name(child) == "TopicExpression" and (dialect := dialect_of(child)):
+            return dialect
+    return dialects.TOPIC_CONCRETE_SET
+
+
+def _read_wait(element: etree._Element | None) -> float:
+    """Seconds to wait for a message; a peer that says nothing does not wait."""
+    text = text_of(element) if element is not None else ""
+    if not text:
+        return 0.0
+    try:
+        duration = parse_duration(text)
+    except ValueError as error:
+        raise MediationError(
+            Reason.MESSAGE_INVALID, "The timeout is no duration.", value=text[:100]
+        ) from error
+    return MAX_WAIT if duration.months else min(duration.seconds.total_seconds(), MAX_WAIT)
+
+
+def write(response: Response, operation: Operation) -> Answer:
+    """The answer to one of these operations. Clients search its text, so start tags in it that
+    they look for have no attributes."""
+    match response:
+        case Subscribed():
+            inner = _write_subscribed(response)
+        case Taken():
+            inner = _write_taken(response)
+        case Events() if operation is Operation.GET_EVENT_PROPERTIES:
+            inner = _write_properties(response)
+        case Events():
+            inner = write_event_capabilities(response)
+        case _:
+            inner = ""
+    name = f"tev:{operation.value}Response"
+    declared = f'xmlns:tev="{TEV}" xmlns:wsnt="{WSNT}" xmlns:wsa="{Wsa.V2005_08.value}"'
+    return Answer(f"{ACTION_OF[operation]}Response", f"<{name} {declared}>{inner}</{name}>")
+
+
+def _time(name: str, moment: datetime | None) -> str:
+    return f"<{name}>{_NEVER if moment is None else format_seconds(moment)}</{name}>"
+
+
+def _write_subscribed(response: Subscribed) -> str:
+    address = f"<wsa:Address>{xml_text(response.subscription.manager)}</wsa:Address>"
+    return (
+        f"<tev:SubscriptionReference>{address}</tev:SubscriptionReference>"
+        + _time("wsnt:CurrentTime", response.now)
+        + _time("wsnt:TerminationTime", response.subscription.lease.expires)
+    )
+
+
+def _write_taken(response: Taken) -> str:
+    messages = (message for kept in response.envelopes for message in notification_messages(kept))
+    return (
+        _time("tev:CurrentTime", response.now)
+        + _time("tev:TerminationTime", response.expires)
+        + b"".join(messages).decode()
+    )
+
+
+def _write_properties(response: Events) -> str:
+    properties = producer_properties(response.topics, response.dialects)
+    said = (
+        properties[f"{{{WSNT}}}FixedTopicSet"],
+        properties[f"{{{names.WSTOP_1_3}}}TopicSet"],
+        properties[f"{{{WSNT}}}TopicExpressionDialect"],
+    )
+    return (
+        f"<tev:TopicNamespaceLocation>{_TOPICS_AT}</tev:TopicNamespaceLocation>"
+        + b"".join(said).decode()
+        + "".join(
+            f"<tev:MessageContentFilterDialect>{uri}</tev:MessageContentFilterDialect>"
+            for uri in (dialects.ITEM_FILTER, dialects.XPATH_1_0)
+        )
+        + f"<tev:MessageContentSchemaLocation>{_SCHEMA_AT}</tev:MessageContentSchemaLocation>"
+    )
+
+
+def write_event_capabilities(response: Events) -> str:
+    """The element ``Capabilities`` of the event service, on which its namespace is declared."""
+    return (
+        f'<tev:Capabilities xmlns:tev="{TEV}" WSSubscriptionPolicySupport="true"'
+        ' WSPausableSubscriptionManagerInterfaceSupport="true"'
+        f' MaxPullPoints="{response.most_mailboxes}" PersistentNotificationStorage="false"/>'
+    )

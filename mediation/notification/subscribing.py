@@ -1,0 +1,59 @@
+"""What the Subscribe requests of WS-BaseNotification 1.3 and of ONVIF have in common: children in
+either spelling of the namespace, termination times, policies."""
+
+from collections.abc import Container
+
+from lxml import etree
+
+from filters import Reason
+from mediation import names
+from mediation.filtering import WSN_NAMESPACES
+from mediation.model.errors import MediationError
+from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, parse_expiry
+from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
+
+USE_RAW = f"{{{names.WSN_1_3}}}UseRaw"
+
+
+def child_of(
+    element: etree._Element, name: str, namespaces: Container[str] = WSN_NAMESPACES
+) -> etree._Element | None:
+    """The first child of that local name in one of *namespaces*."""
+    for child in elements(element):
+        if local_name(child) == name and namespace_of(child) in namespaces:
+            return child
+    return None
+
+
+def read_time(element: etree._Element | None) -> Expiry:
+    """A termination time: absent leaves it to us, nil is never, empty is an error.
+
+    Raises:
+        MediationError: ``EXPIRY_INVALID``.
+    """
+    if element is None:
+        return UNSPECIFIED
+    nil = (element.get(f"{{{names.XSI}}}nil") or "").strip() in ("1", "true")
+    return NEVER if nil else parse_expiry(text_of(element))
+
+
+def read_policy(element: etree._Element | None) -> tuple[bool, bool]:
+    """Whether ``UseRaw`` and ONVIF's ``ChangedOnly`` are asked for.
+
+    Raises:
+        MediationError: ``POLICY_UNRECOGNIZED``, its names the policies'.
+    """
+    asked = [] if element is None else elements(element)
+    known = {f"{{{namespace}}}UseRaw" for namespace in WSN_NAMESPACES}
+    changed_only = f"{{{names.ONVIF_EVENTS}}}ChangedOnly"
+    unknown = tuple(
+        str(policy.tag)
+        for policy in asked
+        if policy.tag not in known and policy.tag != changed_only
+    )
+    if unknown:
+        raise MediationError(
+            Reason.POLICY_UNRECOGNIZED, "A subscription policy is not known.", names=unknown
+        )
+    tags = {policy.tag for policy in asked}
+    return bool(tags & known), changed_only in tags

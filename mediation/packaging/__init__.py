@@ -1,0 +1,1 @@
+"""Envelopes with attachments: DIME, MIME, MTOM; and notifications as records."""

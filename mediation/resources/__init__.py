@@ -1,0 +1,1 @@
+"""WSRF: properties, lifetime and faults of resources."""

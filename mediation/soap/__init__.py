@@ -1,0 +1,1 @@
+"""SOAP envelopes and WS-Addressing headers."""

@@ -1,0 +1,85 @@
+"""What a consumer's answer says: a fault in it, in any SOAP version and at any status."""
+
+from dataclasses import dataclass
+
+from lxml import etree
+
+from filters import Refused, parse_document
+from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
+
+MAX_OCTETS = 64 * 1024
+MAX_REASON = 300
+_PERMANENT = frozenset({"Client", "Sender", "MustUnderstand", "VersionMismatch"})
+_WORDS = (b"Fault", "Fault".encode("utf-16-le")[:-1])
+"""The second is common to both octet orders of UTF-16."""
+_PERMANENT_SUBCODES = frozenset({"DeliveryRefused", "DestinationUnreachable", "ActionNotSupported"})
+
+
+@dataclass(frozen=True, slots=True)
+class PeerFault:
+    """A fault that a peer answered; codes by local name, their prefixes are often unbound."""
+
+    code: str
+    subcode: str | None
+    reason: str
+    permanent: bool
+
+
+def fault_in(octets: bytes) -> PeerFault | None:
+    """The fault in the body of an answer; None where there is none, or it cannot be read."""
+    try:
+        return read_fault(octets)
+    except Refused:
+        return None
+
+
+def read_fault(octets: bytes, *, names: set[str] | None = None) -> PeerFault | None:
+    """The same, where somebody counts what is parsed.
+
+    Args:
+        names: Collects the names in it; see `parse_document`.
+
+    Raises:
+        FilterError: What is wrong with it as a document.
+    """
+    if not any(word in octets for word in _WORDS) or len(octets) > MAX_OCTETS:
+        return None
+    root = parse_document(octets, names=names)
+    namespace = namespace_of(root)
+    if local_name(root) != "Envelope":
+        return None
+    for body in elements(root):
+        if local_name(body) == "Body":
+            for fault in elements(body):
+                # In the envelope's namespace: events may be called Fault, too.
+                if fault.tag == f"{{{namespace}}}Fault":
+                    return _read(fault)
+    return None
+
+
+def _read(fault: etree._Element) -> PeerFault:
+    code, subcode, reason = "", None, ""
+    for child in elements(fault):
+        match local_name(child):
+            case "faultcode":
+                code = _local(text_of(child))
+            case "faultstring":
+                reason = text_of(child)
+            case "Code":
+                for part in elements(child):
+                    if local_name(part) == "Value":
+                        code = _local(text_of(part))
+                    elif local_name(part) == "Subcode":
+                        for value in elements(part)[:1]:
+                            subcode = _local(text_of(value))
+            case "Reason":
+                for text in elements(child)[:1]:
+                    reason = text_of(text)
+    permanent = code in _PERMANENT or (subcode or code) in _PERMANENT_SUBCODES
+    return PeerFault(code, subcode, reason[:MAX_REASON], permanent)
+
+
+def _local(name: str) -> str:
+    """The local name of a QName in any dress: ``s:Client.Authentication`` (SOAP 1.1, section
+    4.4.1), Clark notation, and Savan/C's full stop at the end."""
+    return name.rpartition("}")[2].rpartition(":")[2].partition(".")[0][:MAX_REASON]

@@ -1,0 +1,225 @@
+"""SOAP 1.1 and 1.2 envelopes: taken apart into header blocks and body children, and put together.
+
+lxml elements stay inside this floor: what is kept of them leaves as octets.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+from xml.sax.saxutils import escape, quoteattr
+
+from lxml import etree
+
+from filters import Reason
+from mediation import names
+from mediation.model.errors import MediationError
+from mediation.model.versions import Soap, Wsa
+
+UNDERSTOOD: frozenset[str] = frozenset(
+    {
+        *(wsa.value for wsa in Wsa),
+        names.WSSE,
+        names.WSE_2004_08,
+        names.WSN_1_3,
+        names.WSN_1_3_SLASH,
+        names.WSN_IBM,
+        names.WSN_2004_06,
+        names.SYNAPSE_TOPIC,
+        names.WSMAN,
+    }
+)
+"""Namespaces of header blocks that count as understood (Security: ignored until asked for; those of
+WS-Management `management.check_headers` looks at one by one)."""
+
+IDENTIFIERS = frozenset(
+    {"Identifier", "SubscriptionId", "SubscriptionID", "subscriptionId", "MsgBoxId"}
+)
+"""Local names of the header blocks by which peers name a subscription, or a message box;
+understood, too."""
+
+_OURS = {
+    Soap.V1_1: frozenset({"", names.SOAP_NEXT_1_1}),
+    Soap.V1_2: frozenset({"", names.SOAP_NEXT_1_2, names.SOAP_RECEIVER_1_2}),
+}
+
+
+class _Form(NamedTuple):
+    """What a version of SOAP calls the parts of an envelope, and the roles that we play."""
+
+    soap: Soap
+    header: str
+    body: str
+    role: str
+    ours: frozenset[str]
+
+
+_FORMS = {
+    f"{{{soap.value}}}Envelope": _Form(
+        soap,
+        f"{{{soap.value}}}Header",
+        f"{{{soap.value}}}Body",
+        f"{{{soap.value}}}{'actor' if soap is Soap.V1_1 else 'role'}",
+        _OURS[soap],
+    )
+    for soap in Soap
+}
+"""By the expanded name of the envelope."""
+
+
+class Envelope(NamedTuple):
+    """An envelope taken apart: the header blocks for us, their expanded names, and the body's child
+    elements."""
+
+    soap: Soap
+    headers: tuple[etree._Element, ...]
+    names: tuple[str, ...]
+    body: tuple[etree._Element, ...]
+
+
+def elements(parent: etree._Element) -> list[etree._Element]:
+    """The child elements of *parent*: no comments."""
+    # The tag of a comment is a function.
+    return [child for child in parent if isinstance(child.tag, str)]  # type: ignore[redundant-expr]
+
+
+def text_of(element: etree._Element) -> str:
+    """The text of *element*, comments aside, trimmed: peers pad URIs, times and identifiers."""
+    return whole_text(element).strip()
+
+
+def whole_text(element: etree._Element) -> str:
+    """The text of *element*, comments aside, as it stands."""
+    if not len(element):
+        return element.text or ""
+    return "".join([element.text or "", *(child.tail or "" for child in element)])
+
+
+def octets_of(element: etree._Element) -> bytes:
+    """*element* as a document of its own, every namespace in scope declared on it."""
+    return etree.tostring(element, encoding="UTF-8", with_tail=False)
+
+
+def local_name(element: etree._Element) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+def namespace_of(element: etree._Element) -> str:
+    # Much quicker than etree.QName.
+    return str(element.tag)[1:].rpartition("}")[0]
+
+
+def namespaces_of(element: etree._Element) -> tuple[tuple[str, str], ...]:
+    """The prefixes in scope on *element*, sorted; the default namespace has the prefix ``""``."""
+    return tuple(sorted((prefix or "", uri) for prefix, uri in element.nsmap.items() if uri))
+
+
+def soap_of(root: etree._Element) -> Soap:
+    """The SOAP version of an envelope.
+
+    Raises:
+        MediationError: ``ENVELOPE`` where *root* is no envelope, ``VERSION_MISMATCH`` where it
+            is one of an unknown version (SOAP 1.2 Part 1, section 5.4.7).
+    """
+    return _form_of(root).soap
+
+
+def _form_of(root: etree._Element) -> _Form:
+    form = _FORMS.get(root.tag)
+    if form is not None:
+        return form
+    if local_name(root) != "Envelope":
+        raise MediationError(Reason.ENVELOPE, "The document is not a SOAP envelope.")
+    raise MediationError(
+        Reason.VERSION_MISMATCH, "The envelope's namespace is neither SOAP 1.1's nor 1.2's."
+    )
+
+
+def read_envelope(root: etree._Element) -> Envelope:
+    """Take an envelope apart.
+
+    Raises:
+        MediationError: as `soap_of`; ``ENVELOPE`` for children out of place (SOAP 1.1
+            section 4, SOAP 1.2 Part 1 section 5).
+    """
+    form = _form_of(root)
+    children = elements(root)
+    header = children.pop(0) if children and children[0].tag == form.header else None
+    if len(children) != 1 or children[0].tag != form.body:
+        raise MediationError(
+            Reason.ENVELOPE, "An envelope holds at most one Header, then exactly one Body."
+        )
+    blocks = [] if header is None else elements(header)
+    if any(map(etree._Element.keys, blocks)):
+        blocks = [block for block in blocks if _stripped(block.get(form.role)) in form.ours]
+    tags = tuple([block.tag for block in blocks])
+    return Envelope(form.soap, tuple(blocks), tags, tuple(elements(children[0])))
+
+
+def _stripped(value: str | None) -> str:
+    return (value or "").strip()
+
+
+def check_understood(envelope: Envelope, strange: Iterable[int]) -> None:
+    """Refuse an envelope with a mandatory header block that nobody here understands.
+
+    Args:
+        strange: The places of those header blocks that nobody here understands.
+
+    Raises:
+        MediationError: ``NOT_UNDERSTOOD``, its names the blocks' (SOAP 1.2 Part 1, section 5.4.8).
+    """
+    unknown = tuple(
+        envelope.names[place]
+        for place in strange
+        if is_mandatory(envelope.headers[place], envelope.soap)
+    )
+    if unknown:
+        raise MediationError(
+            Reason.NOT_UNDERSTOOD,
+            "A mandatory header block is not understood.",
+            names=unknown,
+        )
+
+
+def is_mandatory(block: etree._Element, soap: Soap) -> bool:
+    """Whether a header block says that it must be understood."""
+    return _stripped(block.get(f"{{{soap.value}}}mustUnderstand")) in ("1", "true")
+
+
+def write_envelope(soap: Soap, wsa: Wsa | None, header: str, body: str) -> bytes:
+    """An envelope around serialised header blocks and body. Its prefixes are ``s`` and ``wsa``."""
+    return f"{envelope_start(soap, wsa)}{header}{ENVELOPE_MIDDLE}{body}{ENVELOPE_END}".encode()
+
+
+def envelope_start(soap: Soap, wsa: Wsa | None) -> str:
+    addressing = f' xmlns:wsa="{wsa.value}"' if wsa else ""
+    return f'<s:Envelope xmlns:s="{soap.value}"{addressing}><s:Header>'
+
+
+ENVELOPE_MIDDLE = "</s:Header><s:Body>"
+ENVELOPE_END = "</s:Body></s:Envelope>"
+
+
+def xml_text(text: str) -> str:
+    """*text* as element content; what XML 1.0 cannot hold becomes U+FFFD."""
+    return escape(_printable(text), {"\r": "&#13;"})
+
+
+def xml_attribute(text: str) -> str:
+    """*text* as an attribute's value, with its quotes."""
+    return quoteattr(_printable(text))
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character in "\t\n\r"
+        or (
+            character >= " "
+            and not 0xD800 <= ord(character) <= 0xDFFF
+            and ord(character) not in (0xFFFE, 0xFFFF)
+        )
+        else "\ufffd"
+        for character in text
+    )

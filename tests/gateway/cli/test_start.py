@@ -1,0 +1,142 @@
+"""What a command imports before it does anything, and what it says when a library is missing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from gateway.cli import COMMANDS, app
+from gateway.cli.options import VARIABLES
+from tests.rigs.programs import DRAGOMAN, environment, run
+
+HEAVY = (
+    *("aiohttp", "alembic", "fastapi", "filters", "lxml", "mediation", "pydantic", "pyspark"),
+    *("rich", "sqlalchemy", "starlette", "structlog", "uvicorn"),
+)
+"""Packages that take long to import, and that neither the version nor the help needs."""
+
+
+def imported(*arguments: str) -> set[str]:
+    """The packages that a command has imported when it ends."""
+    script = (
+        "import json, sys\n"
+        "from gateway.cli import main\n"
+        f"sys.argv = ['dragoman', *{arguments!r}]\n"
+        "try:\n    main()\n"
+        "finally:\n    print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})),"
+        " file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+    return set(json.loads(done.stderr))
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("--help",)])
+def test_little_is_imported(arguments: tuple[str, ...]) -> None:
+    assert imported(*arguments) & set(HEAVY) == set()
+
+
+def test_only_what_a_command_needs_is_imported() -> None:
+    assert imported("serve", "--help") & {"aiohttp", "pyspark"} == set()
+    assert imported("listen", "--help") & {"fastapi", "pyspark", "sqlalchemy"} == set()
+
+
+def test_the_help_lists_whole_sentences(tmp_path: Path) -> None:
+    done = run("--help", cwd=tmp_path)
+    words = " ".join(done.stdout.split())
+    assert "..." not in words.partition(" Commands: ")[2]
+    for name, command in COMMANDS.items():
+        assert f" {name} {command.summary}" in words
+
+
+def test_a_summary_is_the_first_sentence_of_the_help() -> None:
+    line: Any = get_command(app)
+    for name, command in COMMANDS.items():
+        assert line.get_command(None, name).get_short_help_str() == command.summary
+
+
+def variables(command: Any) -> set[str]:
+    """Those of the environment that options of a command, and of those below it, are read from."""
+    found = {parameter.envvar for parameter in command.params if parameter.envvar}
+    if hasattr(command, "list_commands"):
+        for name in command.list_commands(None):
+            found |= variables(command.get_command(None, name))
+    return {str(name) for name in found}
+
+
+def test_the_variables_of_options_are_listed() -> None:
+    assert variables(get_command(app)) == VARIABLES
+
+
+def test_a_command_that_lacks_a_library_names_the_extra(tmp_path: Path) -> None:
+    (tmp_path / "aiohttp.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'aiohttp'\", name='aiohttp')\n"
+    )
+    lacking = {**environment(), "PYTHONPATH": str(tmp_path)}
+    for name in ("listen", "publish", "subscriptions", "mailboxes", "deadletters"):
+        done = subprocess.run(
+            [*DRAGOMAN, name],
+            capture_output=True,
+            text=True,
+            env=lacking,
+            cwd=tmp_path,
+            check=False,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"dragoman: {name}: speaking to a gateway needs aiohttp")
+        assert "the extra client" in done.stderr
+        assert done.stderr.count("\n") == 1
+    for name in ("serve", "match", "doctor", "backtest"):
+        subprocess.run(
+            [*DRAGOMAN, name, "--help"], capture_output=True, env=lacking, cwd=tmp_path, check=True
+        )
+
+
+def completions(*words: str, folder: Path) -> list[str]:
+    """What bash offers for the last of *words*, by the script that we give it."""
+    script = subprocess.run(
+        [*DRAGOMAN, "--show-completion", "bash"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=True,
+    ).stdout
+    bin_ = folder / "bin"
+    bin_.mkdir(exist_ok=True)
+    (bin_ / "dragoman").write_text(
+        f'#!/bin/sh\nexec {" ".join(DRAGOMAN)} "$@"\n'.replace("exec", "exec", 1)
+    )
+    (bin_ / "dragoman").chmod(0o755)
+    typed = " ".join(f"'{word}'" for word in ("dragoman", *words))
+    program = (
+        f"{script}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words)}\n"
+        "function_=$(complete -p dragoman | sed 's/.*-F \\([^ ]*\\).*/\\1/')\n"
+        "$function_ dragoman; printf '%s\\n' \"${COMPREPLY[@]}\"\n"
+    )
+    path = f"{bin_}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", program],
+        capture_output=True,
+        text=True,
+        env={**environment(), "PATH": path},
+        check=True,
+        cwd=folder,
+    )
+    return done.stdout.split()
+
+
+def test_bash_completes(tmp_path: Path) -> None:
+    assert completions("", folder=tmp_path) == list(COMMANDS)
+    assert completions("subs", folder=tmp_path) == ["subscriptions"]
+    assert completions("subscriptions", "sh", folder=tmp_path) == ["show"]
+    assert "--mailboxes-only" in completions("serve", "--m", folder=tmp_path)

@@ -1,0 +1,142 @@
+"""Which resource an address opens."""
+
+import pytest
+
+from gateway.security.keys import public_id
+from gateway.security.resource_addresses import (
+    Door,
+    DoorKind,
+    door_at,
+    key_named,
+    mailbox_key,
+    shown,
+)
+from mediation import names
+
+KEY = "2f1a6e0c-8d0f-4b3e-9c55-0d6f6a1b7c11"
+OTHER = "00000000-8d0f-4b3e-9c55-0d6f6a1b7c11"
+BOX_2011, BOX_2004 = DoorKind.MESSAGE_BOX_2011, DoorKind.MESSAGE_BOX_2004
+
+DOORS = [
+    (f"/subscriptions/{KEY}", Door(DoorKind.SUBSCRIPTION, KEY)),
+    (f"/pullpoints/{KEY}", Door(DoorKind.PULL_POINT, KEY)),
+    (f"/mailboxes/{KEY}", Door(DoorKind.MAILBOX, KEY)),
+    ("/axis2/services/MsgBoxService", Door(BOX_2011)),
+    ("/axis2/services/MsgBoxService/", Door(BOX_2011)),
+    ("/axis2/services/MsgBoxService/clientid/", Door(BOX_2011)),
+    (f"/axis2/services/MsgBoxService/clientid/{KEY}", Door(BOX_2011, KEY)),
+    (f"/axis2/services/MsgBoxService/clientid/{KEY.upper()}/", Door(BOX_2011, KEY)),
+    ("/axis2/services/MsgBoxService/clientid/nobody", Door(BOX_2011, "nobody")),
+    ("/msgbox", Door(BOX_2011)),
+    (f"/msgbox/clientid/{KEY}", Door(BOX_2011, KEY)),
+    ("/MsgBox", Door(BOX_2004)),
+    (f"/MsgBox/{KEY}", Door(BOX_2004, KEY)),
+    (f"https://h.example/a/pullpoints/{KEY}?x=/MsgBox#y", Door(DoorKind.PULL_POINT, KEY)),
+    (f"soap.tcp://[::1]:9/msgbox/clientid/{KEY}", Door(BOX_2011, KEY)),
+    (f" http://h/MsgBox/{KEY}\n", Door(BOX_2004, KEY)),
+    (None, None),
+    ("", None),
+    ("/soap", None),
+    ("http://MsgBox", None),
+    ("/soap/topic/msgbox", None),
+    (f"/soap/topic/mailboxes/{KEY}", None),
+    ("/mymsgbox", None),
+    ("/pullpoints/", None),
+    ("/axis2/services/EventingService", None),
+    (f"/mailboxes/{KEY}/events", None),
+    (f"/mailboxes/{'k' * 101}", None),
+]
+
+
+@pytest.mark.parametrize(("address", "door"), DOORS, ids=str)
+def test_doors(address: str | None, door: Door | None) -> None:
+    assert door_at(address) == door
+
+
+ANONYMOUS = names.MAKE_CONNECTION_ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    ("address", "safe"),
+    [
+        ("http://h/consumer", "http://h/consumer"),
+        (f"http://h/{KEY}", f"http://h/{KEY}"),
+        (f"http://h/pullpoints/{KEY}", f"http://h/pullpoints/{public_id(KEY)}"),
+        (f"http://h/a/MsgBox/{KEY.upper()}?x", f"http://h/a/MsgBox/{public_id(KEY)}?x"),
+        (f"http://h/subscriptions/{KEY}", f"http://h/subscriptions/{public_id(KEY)}"),
+        ("http://h/msgbox/clientid/nobody", "http://h/msgbox/clientid/nobody"),
+        (f"{ANONYMOUS}{KEY}", ANONYMOUS + public_id(ANONYMOUS + KEY)),
+    ],
+)
+def test_what_is_shown_opens_nothing(address: str, safe: str) -> None:
+    assert shown(address) == safe
+
+
+@pytest.mark.parametrize("kind", DoorKind)
+def test_the_address_of_a_door_leads_to_it(kind: DoorKind) -> None:
+    assert door_at(kind.address("https://h.example/prefix", KEY)) == Door(kind, KEY)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (KEY, KEY),
+        (f" {KEY.upper()} ", KEY),
+        (f"urn:uuid:{KEY}", KEY),
+        (f"uuid:{KEY}", KEY),
+        (f"http://h/pullpoints/{KEY}", KEY),
+        (f"/MsgBox/{KEY}", KEY),
+        (f"/subscriptions/{KEY}", None),
+        ("/msgbox", None),
+        ("Create message box", None),
+        (f"{KEY}0", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_keys_in_a_peers_text(text: str | None, key: str | None) -> None:
+    assert key_named(text) == key
+
+
+def named(namespace: str, name: str, text: str) -> bytes:
+    return f'<m:{name} xmlns:m="{namespace}">{text}</m:{name}>'.encode()
+
+
+SERVICE = "http://h/axis2/services/MsgBoxService"
+BY_ID = named(names.MESSAGE_BOX_2011_SLASH, "MsgBoxId", KEY)
+
+
+@pytest.mark.parametrize(
+    ("address", "references", "key"),
+    [
+        pytest.param(f"{SERVICE}/clientid/{KEY}", (), KEY, id="by address"),
+        pytest.param(SERVICE, (BY_ID,), KEY, id="by reference"),
+        pytest.param(
+            SERVICE, (named(names.MESSAGE_BOX_2011, "MsgBoxId", KEY),), KEY, id="without the slash"
+        ),
+        pytest.param(
+            "http://h/MsgBox",
+            (
+                named("urn:app", "Else", OTHER),
+                named(
+                    names.MESSAGE_BOX_2004,
+                    "MsgBoxAddr",
+                    f'<Address xmlns="urn:any">http://h/MsgBox/{KEY}</Address>',
+                ),
+            ),
+            KEY,
+            id="an endpoint reference within",
+        ),
+        pytest.param(
+            f"{SERVICE}/clientid/{OTHER}", (BY_ID,), OTHER, id="the address before references"
+        ),
+        pytest.param(SERVICE, (), None, id="no reference"),
+        pytest.param(SERVICE, (named("urn:app", "Id", KEY),), None, id="another reference"),
+        pytest.param("http://h/consumer", (BY_ID,), None, id="a reference alone"),
+        pytest.param(f"http://h/subscriptions/{KEY}", (BY_ID,), None, id="a subscription"),
+    ],
+)
+def test_the_mailbox_of_an_endpoint_reference(
+    address: str, references: tuple[bytes, ...], key: str | None
+) -> None:
+    assert mailbox_key(address, references) == key

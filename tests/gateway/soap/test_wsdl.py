@@ -1,0 +1,288 @@
+"""The descriptions of the endpoint: complete, valid, and true."""
+
+import hashlib
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from lxml import etree
+
+from filters import Reason
+from mediation import CODECS, FAULTS, Done, Family, Operation, Soap, Version, Wsa, write_response
+from mediation.wsdl import OFFERS, Offer, Service, schema_named, services_named, write_wsdl
+from tests.rigs.envelopes import Answer, Speaker
+from tests.rigs.gateways import Running, running
+from tests.rigs.mediation import context
+
+WSDL = "{http://schemas.xmlsoap.org/wsdl/}"
+WSAM = "{http://www.w3.org/2007/05/addressing/metadata}"
+XSD = "{http://www.w3.org/2001/XMLSchema}"
+XML = "http://www.w3.org/XML/1998/namespace"
+SOAP = {"Soap11": "{http://schemas.xmlsoap.org/wsdl/soap/}", "Soap12": "{http://schemas.xmlsoap.org/wsdl/soap12/}"}  # fmt: skip
+ALL = tuple(itertools.chain.from_iterable(OFFERS.values()))
+WHOLE = [*((service,) for service in Service), tuple(Service)]
+
+
+def expanded(element: etree._Element, attribute: str) -> tuple[str | None, str]:
+    """The QName in an attribute."""
+    prefix, _, local = (element.get(attribute) or "").partition(":")
+    return element.nsmap[prefix], local
+
+
+def names(root: etree._Element, tag: str) -> list[str]:
+    return [element.get("name") or "" for element in root.findall(WSDL + tag)]
+
+
+async def test_where_it_is(tmp_path: Path) -> None:
+    async with running(tmp_path, public_url="https://events.example.org/x") as run:
+        answer: Answer = await run.request("GET", "/soap?wsdl")
+        assert (answer.status, answer.type) == (200, "text/xml; charset=utf-8")
+        assert answer.body == write_wsdl("https://events.example.org/x/soap")
+        for path in ("/soap?WSDL", "/soap/?wsdl", "/wsman?wsdl", "/onvif/device_service?wsdl"):
+            assert (await run.request("GET", path)).body == answer.body
+        assert (await run.request("HEAD", "/soap?wsdl")).status == 200
+        for service in Service:
+            one = await run.request("GET", f"/soap?wsdl={service.value[0]}")
+            assert one.body == write_wsdl("https://events.example.org/x/soap", (service,))
+        assert (await run.request("GET", "/soap?xsd=xml")).body == schema_named("xsd=xml")
+        for path in (
+            "/soap",
+            "/soap?wsdl2",
+            "/soap?wsdl=other",
+            "/soap?xsd=../wsdl",
+            "/soap/topic/a?wsdl",
+            "/subscriptions/x?wsdl",
+        ):
+            assert (await run.request("GET", path)).status == 405
+
+
+def test_what_a_query_names() -> None:
+    assert services_named("wsdl") == services_named("WSDL=") == tuple(Service)
+    assert services_named("wsdl=WSN") == (Service.WSN,)
+    assert services_named("") == services_named("wsdl=x") == services_named("singleWsdl") == ()
+
+
+@pytest.mark.parametrize("services", WHOLE)
+def test_a_description_holds_together(services: tuple[Service, ...]) -> None:
+    root = etree.fromstring(write_wsdl("https://events.example.org/x/soap?a&b", services))
+    namespace = root.get("targetNamespace")
+    for tag in ("message", "portType", "binding"):
+        assert len(set(names(root, tag))) == len(names(root, tag)) > 0
+    declared = {
+        (schema.get("targetNamespace"), element.get("name"))
+        for schema in root.iter(f"{XSD}schema")
+        for element in schema.findall(f"{XSD}element")
+    }
+    for part in root.iter(f"{WSDL}part"):
+        assert expanded(part, "element") in declared
+    used = set()
+    for port_type in root.findall(f"{WSDL}portType"):
+        operations = names(port_type, "operation")
+        for message in port_type.iter(f"{WSDL}input", f"{WSDL}output", f"{WSDL}fault"):
+            used.add(expanded(message, "message"))
+            assert message.get(f"{WSAM}Action")
+        for suffix, soap in SOAP.items():
+            [binding] = [
+                one
+                for one in root.findall(f"{WSDL}binding")
+                if one.get("name") == f"{port_type.get('name')}{suffix}"
+            ]
+            assert expanded(binding, "type") == (namespace, port_type.get("name"))
+            assert names(binding, "operation") == operations
+            assert len(binding.findall(f"{soap}binding")) == 1
+            for abstract, concrete in zip(
+                port_type.findall(f"{WSDL}operation"),
+                binding.findall(f"{WSDL}operation"),
+                strict=True,
+            ):
+                assert names(abstract, "fault") == names(concrete, "fault")
+    assert used == {(namespace, name) for name in names(root, "message")}
+    assert names(root, "service") == [service.value[1] for service in services]
+    bound = {
+        expanded(port, "binding") for service in root.findall(f"{WSDL}service") for port in service
+    }
+    assert bound == {(namespace, name) for name in names(root, "binding")}
+    locations = {port[0].get("location") for port in root.iter(f"{WSDL}port")}
+    assert locations == {"https://events.example.org/x/soap?a&b"}
+
+
+@pytest.mark.parametrize("services", WHOLE)
+def test_its_schemas_are_whole(services: tuple[Service, ...]) -> None:
+    """Every namespace that they refer to is there, in an order in which each comes after those it
+    needs, and no type is "anything"."""
+    root = etree.fromstring(write_wsdl("https://g.example.org/soap", services))
+    seen = {"http://www.w3.org/2001/XMLSchema"}
+    for schema in root.iter(f"{XSD}schema"):
+        for one in schema.findall(f"{XSD}import"):
+            place = "https://g.example.org/soap?xsd=xml" if one.get("namespace") == XML else None
+            assert one.get("schemaLocation") == place
+            assert one.get("namespace") in seen | {XML}
+        seen.add(schema.get("targetNamespace") or "")
+    elements = {
+        f"{{{schema.get('targetNamespace')}}}{element.get('name')}": element
+        for schema in root.iter(f"{XSD}schema")
+        for element in schema.findall(f"{XSD}element")
+    }
+    for offer in itertools.chain.from_iterable(OFFERS[service] for service in services):
+        element = elements[f"{{{offer.namespace}}}{offer.name}"]
+        assert not (element.get("type") or "").endswith(":anyType")
+
+
+@pytest.mark.parametrize("services", WHOLE)
+def test_its_schemas_compile(services: tuple[Service, ...], tmp_path: Path) -> None:
+    """libxml2 takes no schema without its location, so here they have one."""
+    root = etree.fromstring(write_wsdl("https://g.example.org/soap", services))
+    paths = {XML: tmp_path / "xml.xsd"}
+    xml = schema_named("xsd=xml")
+    assert xml is not None
+    paths[XML].write_bytes(xml)
+    schemas = list(root.iter(f"{XSD}schema"))
+    for number, schema in enumerate(schemas):
+        paths[schema.get("targetNamespace") or ""] = tmp_path / f"{number}.xsd"
+    for schema in schemas:
+        for one in schema.findall(f"{XSD}import"):
+            one.set("schemaLocation", paths[one.get("namespace") or ""].name)
+        octets = etree.tostring(schema, with_tail=False)
+        paths[schema.get("targetNamespace") or ""].write_bytes(octets)
+    for schema in schemas:
+        etree.XMLSchema(file=str(paths[schema.get("targetNamespace") or ""]))
+
+
+OFFICIAL = {
+    "b-2": "786ca0177b0437aaef4f327c3f35ac59482d805e3026abd9758d6669310b71f3",
+    "t-1": "7033512db58a586dedd7f8271007989bc7607feb44d63eb5b444a158b4b7c5d7",
+    "bf-2": "ce5689821407c1c4eac563b1d273cd4bcc03fb725e64ae23e4d4167a513e166c",
+    "r-2": "5f1d13be3f2b35d1c687906ba630cc04b3a65ffceaed1086835528f437311e36",
+    "rp-2": "86532ea286ee790c2d33fe416fbf03d203f4f6c516e288cafd5f5267f3a55474",
+    "rl-2": "e684d18acaa39a57d63cdcdf02231d6558cd5450a4f994d52ac69bd9a8dfdd0b",
+    "eventing-2004-08": "a4847595a009d65d3ed7f96fe28728162fb8053af9f0fce90c1320febc5c5f73",
+    "addressing-2004-08": "e3e25084e38342589a06541af6d3a4005b277045569951fd908ff5d3ccd40c90",
+    "addressing-2005-08": "43cfa9fc67fee93752f128b68f716d9484b6881d978ddbce1f2c96f2ff83cda5",
+}
+"""SHA-256 of what `canonical` makes of the specifications' own files."""
+
+
+@pytest.mark.parametrize("name", OFFICIAL)
+def test_the_schemas_are_what_was_compared(name: str) -> None:
+    assert hashlib.sha256(canonical(packaged(name))).hexdigest() == OFFICIAL[name]
+
+
+@pytest.mark.parametrize("name", ["b-2", "t-1", "bf-2", "r-2", "rp-2", "rl-2"])
+def test_the_schemas_are_the_official_ones(name: str, shared: Path) -> None:
+    official = shared / f"specs/schemas/wsn/final/{name}.xsd"
+    assert canonical(official) == canonical(packaged(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "official"),
+    [
+        ("eventing-2004-08", "ws-eventing/eventing-2004-08.xsd"),
+        ("addressing-2004-08", "ws-addressing/addressing-2004-08.xsd"),
+        ("addressing-2005-08", "ws-addressing/ws-addr-2005-08.xsd"),
+    ],
+)
+def test_the_older_schemas_are_the_official_ones(name: str, official: str, shared: Path) -> None:
+    assert canonical(shared / "specs/schemas" / official) == canonical(packaged(name))
+
+
+def packaged(name: str) -> Path:
+    return Path(__file__).parents[3] / f"mediation/schemas/{name}.xsd"
+
+
+def canonical(path: Path) -> bytes:
+    """Without comments, blanks and the places of imports."""
+    parser = etree.XMLParser(remove_comments=True, remove_blank_text=True)
+    root = etree.parse(path, parser).getroot()
+    for one in root.iter(f"{XSD}import"):
+        one.attrib.pop("schemaLocation", "")
+    for note in list(root.iter(f"{XSD}annotation")):
+        parent = note.getparent()
+        assert parent is not None
+        parent.remove(note)
+    for element in root.iter():
+        if not (element.text or "").strip():
+            element.text = None
+        element.tail = None
+    return etree.tostring(root, method="c14n")
+
+
+def test_every_operation_is_offered() -> None:
+    for codec in CODECS.values():
+        for offer in ALL:
+            if offer.namespace in codec.namespaces:
+                assert codec.operation(f"{{{offer.namespace}}}{offer.name}") is offer.operation
+                if offer.operation is not Operation.PUBLISH:
+                    assert codec.action(offer.action) is offer.operation
+    elsewhere = {
+        Operation.CREATE_MESSAGE_BOX,
+        Operation.STORE_MESSAGES,
+        Operation.TAKE_MESSAGES,
+        Operation.DESTROY_MESSAGE_BOX,
+        Operation.MAKE_CONNECTION,
+        Operation.IDENTIFY,
+        Operation.GET_SYSTEM_DATE_AND_TIME,
+        Operation.GET_SERVICES,
+        Operation.GET_CAPABILITIES,
+        Operation.GET_DEVICE_INFORMATION,
+    }
+    assert {offer.operation for offer in ALL} == set(Operation) - elsewhere
+
+
+def test_the_faults_of_ws_notification_are_declared() -> None:
+    """Each that a row of the table gives for one operation is among those that it declares."""
+    for (_, operation, family), fault in FAULTS.items():
+        if operation is None or family is not Family.WSN or not fault.element:
+            continue
+        declared = [offer.faults for offer in OFFERS[Service.WSN] if offer.operation is operation]
+        declared += [
+            offer.faults for offer in OFFERS[Service.ONVIF] if offer.operation is operation
+        ]
+        assert declared and all(fault.element in faults for faults in declared), operation
+    unknown = FAULTS[Reason.SUBSCRIPTION_UNKNOWN, None, Family.WSN].element
+    assert any(unknown in offer.faults for offer in ALL)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    data: Path = tmp_path_factory.mktemp("wsdl")
+    async with running(data) as run:
+        yield run
+
+
+ASKED = {
+    Operation.CREATE_PULL_POINT: "",
+    Operation.GET_EVENT_PROPERTIES: "",
+    Operation.GET_SERVICE_CAPABILITIES: "",
+    Operation.CREATE_PULL_POINT_SUBSCRIPTION: "",
+}
+
+
+@pytest.mark.parametrize(
+    "offer", [offer for offer in ALL if offer.operation in ASKED], ids=lambda offer: offer.unique
+)
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_answers_have_the_action_that_is_declared(
+    gateway: Running, offer: Offer, soap: Soap
+) -> None:
+    body = f'<x:{offer.name} xmlns:x="{offer.namespace}"/>'
+    answer = await gateway.ask(Speaker(soap), body, action=offer.action)
+    assert answer.status == 200, answer.body
+    assert answer.message.wsa("Action", Wsa.V2005_08) == offer.response
+
+
+def test_answers_of_the_codecs_have_the_action_that_is_declared() -> None:
+    for service, offers in OFFERS.items():
+        version = Version.WSE_2004_08 if service is Service.WSE else Version.WSN_1_3
+        for offer in offers:
+            if offer.operation in (Operation.SUBSCRIBE, Operation.RENEW, Operation.GET_STATUS):
+                continue  # They answer with a subscription; `test_ws_eventing` looks at them.
+            if not offer.response or offer.operation in ASKED:
+                continue
+            if offer.port_type.startswith("Resource"):
+                continue  # So do these, with properties.
+            spoken = context(offer.operation, version, action=offer.action)
+            action, _ = write_response(Done(), spoken, message_id="urn:m")
+            assert action == offer.response

@@ -1,0 +1,249 @@
+"""WS-Messenger: publications that are answered, and its topic header, which passes as it is."""
+
+import itertools
+
+import pytest
+from lxml import etree
+
+from filters import Reason, Topic
+from filters.topics.topics import Step
+from mediation import (
+    EndpointReference,
+    Notification,
+    Policy,
+    Publish,
+    Published,
+    Soap,
+    Subscribe,
+    Version,
+    Wsa,
+    prepare,
+    read,
+    render,
+    write_response,
+)
+from mediation.codec import Arrival
+from mediation.eventing.v2004_08 import manager_reference
+from mediation.names import WSE_NOTIFICATION, WSN_IBM
+from mediation.packaging.records import decode, encode
+from tests.rigs.mediation import (
+    ARRIVAL,
+    IBM_SIMPLE,
+    NOW,
+    WSE,
+    WSNT,
+    body,
+    canonical,
+    envelope,
+    events,
+    headers,
+    incoming,
+    refused,
+    subscription,
+    text,
+)
+from tests.rigs.schemas import Validator
+
+S11 = Soap.V1_1
+TOPIC = (
+    f'<n:Topic xmlns:n="{WSN_IBM}" xmlns:widget="http://widgets.com" Dialect="{IBM_SIMPLE}">'
+    "widget:stormTopic</n:Topic>"
+)
+ACTION = f"<wsa:Action>{WSE_NOTIFICATION}</wsa:Action><wsa:MessageID>urn:uuid:m</wsa:MessageID>"
+EVENT = "<c><b>1</b></c>"
+
+
+def ibm_notify(*messages: str) -> str:
+    inner = "".join(f"<n:NotificationMessage>{one}</n:NotificationMessage>" for one in messages)
+    return f'<n:Notify xmlns:n="{WSN_IBM}">{inner}</n:Notify>'
+
+
+def answered(octets: bytes) -> tuple[str, bytes]:
+    context = incoming(octets).context
+    assert context.version is Version.MESSENGER
+    return write_response(Published("urn:<1>"), context, message_id="urn:r")
+
+
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.parametrize(
+    ("event", "name"),
+    [
+        (EVENT, "cResponse"),
+        ('<x:Storm xmlns:x="urn:x"/>', "StormResponse"),
+        ('<x:Subscribe xmlns:x="urn:x"/>', "eventResponse"),
+    ],
+)
+def test_a_publication_is_answered(event: str, name: str, soap: Soap, validator: Validator) -> None:
+    """Its client takes an empty answer for a failure; a name that WS-Eventing gives a type to is
+    not used."""
+    action, octets = answered(envelope(event, ACTION + TOPIC, soap=soap))
+    assert action == f"{WSE}/{name}" == text(octets, "//wsa:Action")
+    assert text(octets, "//wsa:RelatesTo") == "urn:uuid:m"
+    [response] = body(octets)
+    assert response.tag == f"{{{WSE}}}{name}"
+    assert response.items() == [("trackId", "urn:<1>")]
+    validator.check(octets)
+
+
+def test_a_publication_without_addressing_is_known_by_its_http_action() -> None:
+    octets = f'<s:Envelope xmlns:s="{S11.value}"><s:Body>{EVENT}</s:Body></s:Envelope>'.encode()
+    arrival = Arrival("p", NOW, "urn:fresh", http_action=WSE_NOTIFICATION)
+    assert read(octets, arrival).context.version is Version.MESSENGER
+    assert read(octets, ARRIVAL).context.version is None
+
+
+def test_no_other_publication_is_answered() -> None:
+    other = "<wsa:Action>urn:other</wsa:Action>"
+    for octets in (
+        envelope(EVENT, other),
+        envelope(EVENT),
+        envelope(EVENT, TOPIC),
+        envelope(
+            f"<wsnt:Notify><wsnt:NotificationMessage><wsnt:Message>{EVENT}</wsnt:Message>"
+            "</wsnt:NotificationMessage></wsnt:Notify>"
+        ),
+    ):
+        asked = incoming(octets)
+        assert isinstance(asked.request, Publish)
+        assert asked.context.version is not Version.MESSENGER
+
+
+def test_notify_of_1_0(validator: Validator) -> None:
+    topic = TOPIC.replace("<n:Topic", "<n:Topic", 1)
+    octets = envelope(
+        ibm_notify(
+            f"{topic}<n:ProducerReference><wsa:Address>http://p</wsa:Address>"
+            f"</n:ProducerReference><n:Message>{EVENT}</n:Message>",
+            f"<n:Message>{EVENT}</n:Message>",
+        ),
+        "<wsa:MessageID>urn:uuid:m</wsa:MessageID>",
+        soap=S11,
+    )
+    first, second = events(octets)
+    assert first.topic == Topic((Step(None, "stormTopic"),)) and second.topic is None
+    assert first.producer is not None and first.producer.address == "http://p"
+    assert second.producer is None and second.topic_header is None
+    assert first.topic_header is not None
+    assert canonical(first.topic_header) == canonical(topic.encode())
+    action, answer = answered(octets)
+    assert action == f"{WSN_IBM}/NotifyResponse"
+    [response] = body(answer)
+    assert (response.tag, response.get("trackId")) == (f"{{{WSN_IBM}}}NotifyResponse", "urn:<1>")
+    validator.check(answer)
+
+
+@pytest.mark.parametrize("name", ["SubscribeRequest", "PauseSubsriptionRequest", "NotifyResponse"])
+def test_the_rest_of_1_0_is_refused_by_name(name: str) -> None:
+    rejected = refused(envelope(f'<n:{name} xmlns:n="{WSN_IBM}"/>', soap=S11))
+    assert rejected.refused.reason is Reason.ACTION_UNSUPPORTED
+    assert rejected.refused.text.startswith(
+        f'WS-BaseNotification 1.0 is not offered ("{name}" was asked for). Offered: '
+    )
+
+
+def messenger_subscription(dialect: str | None = IBM_SIMPLE, soap: Soap = S11) -> bytes:
+    """What is delivered is rendered for it."""
+    event = incoming(
+        envelope(EVENT, ACTION + TOPIC.replace("<n:Topic", '<n:Topic s:mustUnderstand="0"'))
+    ).request
+    assert isinstance(event, Publish)
+    [notification] = event.notifications
+    record = encode(notification)
+    kept = decode(record.body, record.properties)
+    assert kept == notification
+    return delivered(kept, dialect, soap)
+
+
+def delivered(notification: Notification, dialect: str | None, soap: Soap = S11) -> bytes:
+    subscriber = subscription(
+        Version.WSE_2004_08, soap=soap, policy=Policy(raw=True, dialect=dialect)
+    )
+    recipient = prepare(subscriber)
+    return render(notification, recipient.shape, "http://g").fill(recipient, "urn:m")
+
+
+def topics(octets: bytes) -> list[etree._Element]:
+    return [block for block in headers(octets) if etree.QName(block).localname == "Topic"]
+
+
+def test_the_topic_header_passes_as_it_was_written(validator: Validator) -> None:
+    octets = messenger_subscription()
+    [header] = topics(octets)
+    assert canonical(header) == canonical(TOPIC.encode())
+    assert header.nsmap["widget"] == "http://widgets.com"
+    validator.check(octets)
+
+
+@pytest.mark.parametrize(("dialect", "soap"), [(None, S11), (IBM_SIMPLE, Soap.V1_2)])
+def test_others_get_theirs(dialect: str | None, soap: Soap) -> None:
+    [header] = topics(messenger_subscription(dialect, soap))
+    assert header.tag == f"{{{WSNT}}}Topic" and header.text == "stormTopic"
+
+
+@pytest.mark.parametrize(
+    ("topic", "said", "namespace"),
+    [
+        (None, "ns2:wseTopic", "http://tutorial.globus.org/auction"),
+        (
+            Topic((Step(None, "a"), Step(None, "b"))),
+            "ns2:a/b",
+            "http://tutorial.globus.org/auction",
+        ),
+        (Topic((Step("urn:t", "a"), Step(None, "b"))), "t0:a/b", "urn:t"),
+    ],
+)
+def test_a_topic_of_others_is_written_as_its_broker_does(
+    topic: Topic | None, said: str, namespace: str
+) -> None:
+    octets = delivered(Notification("urn:1", "p", b"<a/>", NOW, topic=topic), IBM_SIMPLE)
+    [header] = topics(octets)
+    assert (header.tag, header.text) == (f"{{{WSN_IBM}}}Topic", said)
+    assert header.nsmap[said.partition(":")[0]] == namespace
+    assert header.get("Dialect") == IBM_SIMPLE
+
+
+def asked(expires: str, soap: Soap, wsa: Wsa = Wsa.V2005_08) -> Subscribe:
+    request = incoming(
+        envelope(
+            "<wse:Subscribe><wse:Delivery><wse:NotifyTo><wsa:Address>http://c</wsa:Address>"
+            f"</wse:NotifyTo></wse:Delivery>{expires}</wse:Subscribe>",
+            soap=soap,
+            wsa=wsa,
+        )
+    ).request
+    assert isinstance(request, Subscribe)
+    return request
+
+
+@pytest.mark.parametrize(
+    ("expires", "soap", "known"),
+    [
+        ("<wse:Expires>259200000</wse:Expires>", S11, True),
+        ("<wse:Expires>-1</wse:Expires>", S11, True),
+        ("<wse:Expires>259200000</wse:Expires>", Soap.V1_2, False),
+        ("<wse:Expires>PT1H</wse:Expires>", S11, False),
+        ("<wse:Expires>2030-01-01T00:00:00Z</wse:Expires>", S11, False),
+        ("", S11, False),
+    ],
+)
+def test_its_clients_are_known_by_their_milliseconds(expires: str, soap: Soap, known: bool) -> None:
+    assert (asked(expires, soap).dialect == IBM_SIMPLE) is known
+
+
+@pytest.mark.parametrize(
+    ("soap", "wsa", "dialect"), list(itertools.product(Soap, Wsa, (None, IBM_SIMPLE)))
+)
+def test_its_clients_are_told_the_identifier_that_they_look_for(
+    soap: Soap, wsa: Wsa, dialect: str | None
+) -> None:
+    reference = manager_reference(
+        subscription(
+            Version.WSE_2004_08,
+            soap=soap,
+            consumer=EndpointReference("http://c", wsa),
+            policy=Policy(raw=True, dialect=dialect),
+        )
+    )
+    [parameter] = reference.parameters
+    theirs = wsa is not Wsa.V2005_08 or (soap is S11 and dialect == IBM_SIMPLE)
+    assert (etree.fromstring(parameter).tag == f"{{{WSE}}}Identifier") is theirs

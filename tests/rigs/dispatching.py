@@ -1,0 +1,178 @@
+"""The delivery engine alone, over a real store and real sockets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from gateway.delivery import Courier, Entry, Law, Schedule
+from gateway.egress import AddressPolicy, Dialer, HttpTransport, Transports, parse_target
+from gateway.security.keys import new_key, public_id
+from gateway.store import DeadLetter, Store, dead_letters
+from gateway.store import subscriptions as rows
+from mediation import (
+    EndpointReference,
+    Lease,
+    Notification,
+    Policy,
+    Soap,
+    Spec,
+    Subscription,
+    Version,
+    Wsa,
+    prepare,
+)
+from tests.rigs.stores import check_store, sqlite_url
+from tests.rigs.waiting import DEADLINE, until
+
+QUICK = Schedule(delays=(0.05,) * 10, probe=0.05)
+"""Eleven attempts in about half a second."""
+SOURCE = "urn:test:publisher"
+
+
+@dataclass
+class Letter:
+    """A message of a messaging system that keeps it until it is settled."""
+
+    notification: Notification
+    settled: bool = False
+    partition: int = 0
+    redelivered: bool = False
+
+    def settle(self) -> None:
+        self.settled = True
+
+
+def notification(number: str, filling: int = 0) -> Notification:
+    payload = f'<t:event xmlns:t="urn:test"><n>{number}</n><f>{"x" * filling}</f></t:event>'
+    return Notification(f"urn:test:{number}", SOURCE, payload.encode(), datetime.now(UTC))
+
+
+@dataclass
+class Engine:
+    """A courier with its store, and all that was given to it."""
+
+    store: Store
+    courier: Courier
+    entries: list[Entry] = field(default_factory=list)
+    letters: list[Letter] = field(default_factory=list)
+    given_up: list[tuple[Entry, str]] = field(default_factory=list)
+
+    async def subscribe(self, url: str, **policy: Any) -> Entry:
+        key = new_key()
+        subscription = Subscription(
+            key,
+            public_id(key),
+            "anonymous:127.0.0.1",
+            Spec(Version.WSE_2004_08, Soap.V1_2, Wsa.V2004_08),
+            EndpointReference(url, Wsa.V2004_08),
+            Lease(datetime.now(UTC), None),
+            policy=Policy(**policy),
+        )
+        await self.store.submit(lambda connection: rows.insert(connection, subscription))
+        entry = Entry(subscription, prepare(subscription), parse_target(url))
+        self.entries.append(entry)
+        return entry
+
+    def publish(self, *numbers: str | int, to: list[Entry] | None = None, filling: int = 0) -> None:
+        for number in numbers:
+            letter = Letter(notification(str(number), filling))
+            self.letters.append(letter)
+            self.courier.accept(letter, self.entries if to is None else to)
+
+    def pause(self, entry: Entry, paused: bool) -> None:
+        policy = replace(entry.subscription.policy, paused=paused)
+        entry.subscription = replace(entry.subscription, policy=policy)
+        (self.courier.quiet if paused else self.courier.resume)(entry)
+
+    async def end(self, entry: Entry, *, expired: bool = False) -> None:
+        subscription = entry.subscription
+        await self.store.submit(lambda c: rows.delete(c, subscription, expired=expired))
+        self.courier.end(entry, expired=expired)
+
+    async def dead(self) -> list[DeadLetter]:
+        return await self.store.submit(dead_letters.listed)
+
+    async def redrive(self) -> None:
+        by_id = {entry.id: entry for entry in self.entries}
+        position = self.courier.next_position(dead_letters.SLICE)
+        redriven = await self.store.submit(
+            lambda c: dead_letters.redrive(
+                c, dead_letters.ALL, alive=by_id.keys(), position=position, upto=2**62
+            )
+        )
+        for subscription, (count, octets) in redriven.again.items():
+            self.courier.waits(by_id[subscription], count, octets)
+
+    async def law_when(self, **expected: int) -> Law:
+        """The law, once the fields of it or of its totals are as *expected*."""
+        law = await self.courier.law()
+
+        async def as_expected() -> bool:
+            nonlocal law
+            law = await self.courier.law()
+            return expected == {
+                name: getattr(law if hasattr(law, name) else law.totals, name) for name in expected
+            }
+
+        await until(as_expected)
+        return law
+
+    async def settled(self) -> None:
+        """Wait until the messaging system needs to keep nothing."""
+        await until(lambda: all(letter.settled for letter in self.letters), DEADLINE)
+
+    async def at_rest(self, **expected: int) -> Law:
+        """The same, with all settled, nothing under way, and the law kept."""
+        law = await self.law_when(in_flight=0, waiting=0, **expected)
+        await self.courier.ledger.drained()
+        law = await self.courier.law()
+        assert law.error == 0, law
+        assert law.totals.matched == law.totals.settled()
+        assert all(letter.settled for letter in self.letters)
+        assert self.courier.ledger.live == self.courier.ledger.messages == 0
+        return law
+
+
+@asynccontextmanager
+async def engine(
+    where: Path | str, schedule: Schedule = QUICK, **options: Any
+) -> AsyncIterator[Engine]:
+    """One that starts with what the database has, which is in a folder or at a URL; on the way out
+    it keeps all that it was given."""
+    url = sqlite_url(where) if isinstance(where, Path) else where
+    store = Store(url, probe=0.1)
+    await store.start()
+    dialer = Dialer(AddressPolicy(loopback=True))
+    transport = Transports({"http": HttpTransport(dialer)}, dialer)
+    given_up: list[tuple[Entry, str]] = []
+    courier = Courier(
+        store,
+        transport,
+        prefetch=options.pop("prefetch", 64),
+        producer="http://127.0.0.1/soap",
+        give_up=lambda entry, reason: given_up.append((entry, reason)),
+        schedule=schedule,
+        retry=0.1,
+        **options,
+    )
+    one = Engine(store, courier, given_up=given_up)
+    for subscription in await store.submit(rows.load):
+        target = parse_target(subscription.consumer.address)
+        one.entries.append(Entry(subscription, prepare(subscription), target))
+    await courier.start(one.entries)
+    try:
+        yield one
+        async with asyncio.timeout(DEADLINE):
+            await courier.stop(5.0)
+        assert all(letter.settled for letter in one.letters)
+        law = await courier.law()
+        assert law.error == 0, law
+        assert (law.in_flight, courier.ledger.live) == (0, 0)
+    finally:
+        await transport.close()
+        await store.close()
+    check_store(url)

@@ -1,0 +1,186 @@
+"""A real PostgreSQL for tests, private to the run: a cluster in a folder of its own, on a free port.
+
+It is made when the first test asks for it and ends with the run, however that ends; the cluster
+that Debian makes is left alone. PostgreSQL refuses to run as root: for root it runs as another
+user. What is not installed is skipped, and says so.
+"""
+
+import atexit
+import contextlib
+import functools
+import itertools
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.rigs.brokers import free_ports
+
+START = 180.0
+STOP = 60.0
+USER = "dragoman"
+_CONFIGURATION = """listen_addresses = '127.0.0.1'
+unix_socket_directories = '{folder}'
+max_connections = 50
+shared_buffers = 16MB
+fsync = off                       # No test cuts the power.
+log_min_messages = warning
+"""
+
+
+class PostgreSQL:
+    """One cluster, in *folder*. The port stays the same from start to start."""
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder = folder
+        (self.port,) = free_ports(1)
+        self._programs = programs
+        self._server: subprocess.Popen[bytes] | None = None
+        self._names = itertools.count(1)
+        self._as_user: Sequence[str] = ()
+        if os.geteuid() == 0:
+            user = _user()
+            os.chown(folder, user.pw_uid, user.pw_gid)
+            identity = (f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups")
+            self._as_user = identity
+        data = str(folder / "data")
+        made = self._run(
+            "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"
+        )
+        assert made.wait(START) == 0, self._said()
+        with (folder / "data/postgresql.conf").open("a") as file:
+            file.write(_CONFIGURATION.format(folder=folder))
+
+    def url(self, database: str = "postgres", port: int | None = None) -> str:
+        """The URL of *database*, behind *port* where that is another one."""
+        return f"postgresql://{USER}@127.0.0.1:{port or self.port}/{database}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it takes connections."""
+        self._server = self._run("postgres", "-D", str(self.folder / "data"), "-p", str(self.port))
+        end = time.monotonic() + START
+        while True:
+            with contextlib.suppress(psycopg.OperationalError):
+                psycopg.connect(self.url(), connect_timeout=2).close()
+                return
+            assert self._server.poll() is None, self._said()
+            assert time.monotonic() < end, self._said()
+            time.sleep(0.05)
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """Stop the server: SIGINT ends connections, SIGQUIT is a crash."""
+        if self._server is not None:
+            self._server.send_signal(number)
+            try:
+                self._server.wait(STOP)
+            except subprocess.TimeoutExpired:
+                self._server.kill()
+                self._server.wait(STOP)
+            self._server = None
+
+    def make_database(self) -> str:
+        """The name of a fresh database."""
+        name = f"test{next(self._names)}"
+        self._ask(f"CREATE DATABASE {name}")
+        return name
+
+    def drop_database(self, name: str) -> None:
+        """Drop it, whoever is connected."""
+        self._ask(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def admit_to(self, name: str, admit: bool) -> None:
+        """Let connections to a database be made; or refuse them, and end those that are there."""
+        self._ask(f"ALTER DATABASE {name} ALLOW_CONNECTIONS {admit}")
+        if not admit:
+            self._ask(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", name
+            )
+
+    def _ask(self, statement: str, *values: str) -> None:
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(statement.encode(), values)
+
+    def _run(self, program: str, *words: str) -> subprocess.Popen[bytes]:
+        """Start a process that does not outlive this one, however this one ends."""
+        with (self.folder / "output.log").open("ab") as log:
+            return subprocess.Popen(
+                [
+                    "setpriv", *self._as_user, "--pdeathsig", "QUIT",
+                    str(self._programs / program), *words,
+                ],
+                env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}, cwd=self.folder,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def _said(self) -> str:
+        return (self.folder / "output.log").read_text()[-2000:]
+
+
+def _user() -> pwd.struct_passwd:
+    """Whom root starts it as."""
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam("postgres")
+    return pwd.getpwnam("nobody")
+
+
+def _programs() -> Path | None:
+    """Where the newest version of the server is installed."""
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/initdb"),
+        key=lambda path: int(path.parts[-3]) if path.parts[-3].isdecimal() else 0,
+    )
+    path = found[-1] if found else shutil.which("initdb")
+    return Path(path).parent if path and shutil.which("setpriv") else None
+
+
+def needs_postgresql(*, allow_module_level: bool = False) -> None:
+    """Skip who says this, in one line, where there is no PostgreSQL server."""
+    if _programs() is None:
+        pytest.skip(
+            "needs a PostgreSQL server: it is not installed (postgresql)",
+            allow_module_level=allow_module_level,
+        )
+
+
+@contextlib.contextmanager
+def postgresql_cluster() -> Iterator[PostgreSQL]:
+    """A cluster of one's own."""
+    programs = _programs()
+    assert programs is not None
+    folder = Path(tempfile.mkdtemp(prefix="dragoman-postgresql-"))
+    cluster = None
+    try:
+        cluster = PostgreSQL(folder, programs)
+        cluster.start()
+        yield cluster
+    finally:
+        if cluster is not None:
+            cluster.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def postgresql() -> PostgreSQL:
+    """The cluster that all tests of this run share; whoever stops it starts it again."""
+    stack = contextlib.ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(postgresql_cluster())
+
+
+@contextlib.contextmanager
+def fresh_database() -> Iterator[str]:
+    """The URL of an empty database of the shared cluster, which is dropped afterwards."""
+    cluster = postgresql()
+    name = cluster.make_database()
+    try:
+        yield cluster.url(name)
+    finally:
+        cluster.drop_database(name)

@@ -1,0 +1,65 @@
+"""The databases that the store is proved on, each fresh."""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, make_url, text
+
+from tests.rigs.postgresql import postgresql
+
+on_each_store = pytest.mark.parametrize("store_url", ["sqlite", "postgresql"], indirect=True)
+"""Marks a test of what stands on the store to run on both databases."""
+
+
+def sqlite_url(folder: Path) -> str:
+    """The URL of the store that a gateway with its data in *folder* has by default."""
+    return f"sqlite:///{folder / 'store.db'}"
+
+
+def execute(url: str, statement: str) -> list[tuple[object, ...]]:
+    """Run *statement* on a connection of its own; its rows."""
+    engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
+    try:
+        with engine.begin() as connection:
+            result = connection.execute(text(statement))
+            return [tuple(row) for row in result] if result.returns_rows else []
+    finally:
+        engine.dispose()
+
+
+@contextlib.contextmanager
+def outage(url: str) -> Iterator[None]:
+    """Meanwhile the database takes nothing: a file is locked, a server ends connections and refuses
+    new ones."""
+    database = make_url(url).database
+    assert database is not None
+    if url.startswith("sqlite"):
+        other = sqlite3.connect(database, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        finally:
+            other.execute("ROLLBACK")
+            other.close()
+        return
+    postgresql().admit_to(database, False)
+    try:
+        yield
+    finally:
+        postgresql().admit_to(database, True)
+
+
+def check_store(url: str) -> None:
+    """The database is sound, and keeps no message that nobody needs."""
+    if url.startswith("sqlite"):
+        assert execute(url, "PRAGMA integrity_check") == [("ok",)]
+        assert execute(url, "PRAGMA foreign_key_check") == []
+    [[needless]] = execute(
+        url,
+        "SELECT count(*) FROM messages WHERE number NOT IN (SELECT message FROM held) "
+        "AND number NOT IN (SELECT message FROM dead_letters)",
+    )
+    assert needless == 0

@@ -1,0 +1,94 @@
+"""What each test needs from outside Python: which of its servers are started, and on which worker.
+
+`make test` runs on as many workers as there are cores (pytest-xdist). A server takes seconds to
+start, so all tests of one server are a group, which one worker runs: each server is started once.
+Every other file is a group of its own, so that a module's fixtures are made once.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+SERVERS: Mapping[str, frozenset[str]] = {
+    "rabbitmq": frozenset({"needs_rabbitmq"}),
+    "activemq": frozenset({"needs_activemq"}),
+    "spark": frozenset({"spark", "require_spark_here", "pyspark"}),
+    "postgresql": frozenset({"needs_postgresql", "postgresql_url"}),
+}
+"""To each server the names that a module imports, or a test asks for, that uses it. A test of
+several belongs to the first."""
+
+OTHERS: Mapping[str, str] = {
+    "tests/examples/test_nats_adapter.py": "nats",
+}
+"""Files with a server of their own."""
+
+PROCESSES = frozenset({"GatewayProcess", "gateway_process", "Program", "RunningGateway"})
+"""Names of what starts Dragoman as a process, which takes a second each time."""
+
+LONG = (
+    "tests/filters/matching/",
+    "tests/filters/spark/",
+    "tests/filters/test_workloads.py",
+    "tests/gateway/client/test_client.py",
+    "tests/gateway/delivery/test_dispatcher.py",
+    "tests/gateway/delivery/test_gateway.py",
+    "tests/foreign/test_gsoap.py",
+    "tests/gateway/http/test_old_clients.py",
+    "tests/gateway/cli/test_match.py",
+    "tests/foreign/",
+    "tests/helm/",
+    "tests/test_build.py",
+    "tests/test_distribution.py",
+    "tests/test_documentation.py",
+)
+"""Files and folders that take half a minute by themselves."""
+
+
+def mark(items: list[pytest.Item]) -> None:
+    """Give each test its group, and mark the ones that `make quick` leaves out.
+
+    What takes longest is put first: servers, then processes, then what only computes.
+    """
+    for item in items:
+        server = server_of(item)
+        path = item.nodeid.partition("::")[0]
+        if server is not None:
+            item.add_marker(pytest.mark.server(server))
+        if path.startswith(LONG) or PROCESSES.intersection(_names(item)):
+            item.add_marker(pytest.mark.slow)
+        item.add_marker(pytest.mark.xdist_group(server or path))
+    items.sort(key=_place)
+
+
+def name_of(nodeid: str) -> str:
+    """*nodeid* without the group that pytest-xdist adds to it."""
+    name, found, group = nodeid.rpartition("@")
+    path = nodeid.partition("::")[0]
+    return name if found and group in {*SERVERS, *OTHERS.values(), path} else nodeid
+
+
+def server_of(item: pytest.Item) -> str | None:
+    """The server that a test belongs to; None where it needs none."""
+    names = set(_names(item))
+    for server, used in SERVERS.items():
+        if names & used:
+            return server
+    return OTHERS.get(item.nodeid.partition("::")[0])
+
+
+def _names(item: pytest.Item) -> Iterable[str]:
+    """The names in a test's module, its fixtures, and the store that it runs on."""
+    if isinstance(item, pytest.Function):
+        yield from vars(item.module)
+        yield from item.fixturenames
+        if hasattr(item, "callspec") and item.callspec.params.get("store_url") == "postgresql":
+            yield "postgresql_url"
+
+
+def _place(item: pytest.Item) -> tuple[int, int]:
+    """Where a test stands in the order of the run; tests of one place keep their order."""
+    marker = item.get_closest_marker("server")
+    if marker is not None:
+        return 0, [*SERVERS, *OTHERS.values()].index(marker.args[0])
+    return 1, 0 if item.nodeid.startswith("tests/gateway") else 1
