@@ -3,7 +3,7 @@
     message -- decided at once --------------------------------> yielded
                  |
                  +-- deferred, or behind one that is:
-                       one queue a share -- in turn --> jail --> yielded, another part
+                       one queue a share -- in turn --> worker --> yielded, another part
 
 Those who pay together for their filters are a *share*. One message is evaluated for one share at a
 time, each share's messages in the order of arrival; next is the share that has taken the least
@@ -28,7 +28,7 @@ from time import monotonic, perf_counter
 
 from adapters.protocol import Delivery
 from filters import Deferred, Expression, Matching
-from filters.matching.fallback.worker import Jail, Question, judge
+from filters.matching.fallback.worker import Question, Worker, judge
 from mediation import Notification
 
 logger = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class _Line:
 
 
 class Deferral:
-    """The queues in front of the jail.
+    """The queues in front of the worker.
 
     Args:
         is_wanted: Whether a key still has a filter: those of others are not evaluated.
@@ -164,7 +164,7 @@ class Deferral:
         self._is_wanted = is_wanted
         self._share_of = share_of
         self._most = most
-        self._jail = Jail()
+        self._worker = Worker()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="filters")
         self._lines: dict[Share, _Line] = {}
         """Of those for whom something waits or is under evaluation."""
@@ -257,7 +257,7 @@ class Deferral:
                 if isinstance(job, _Asked) and not job.answer.done():
                     job.answer.set_result(None)
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
-        self._jail.close()
+        self._worker.close()
 
     def _by_share(self, keys: Sequence[str]) -> dict[Share, list[str]]:
         found: dict[Share, list[str]] = {}
@@ -350,7 +350,7 @@ class Deferral:
 
     async def _judge(self, questions: Sequence[Question]) -> list[bool | None]:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, judge, self._jail, questions)
+        return await loop.run_in_executor(self._thread, judge, self._worker, questions)
 
     async def _evaluate(self, job: _Job) -> Matched:
         keys, over_budget, unevaluated = list(job.behind), list[str](), list[str]()

@@ -181,7 +181,7 @@ async def _listen(
                 held.is_over = ended is not None
         finally:
             if held is not None and ended is None:
-                note(_farewell(held))
+                note(_notify_end(held))
         if ended is not None:
             raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
 
@@ -196,7 +196,7 @@ def _say_trouble(error: GatewayError) -> None:
     note(f"dragoman: {error}; trying again")
 
 
-def _farewell(held: Held) -> str:
+def _notify_end(held: Held) -> str:
     if held.is_over:
         return "Unsubscribed."
     return f"Could not unsubscribe; the subscription ends by itself at {_end(held)}."

@@ -6,8 +6,8 @@
                         |                               +-----------> failed: row postponed
                         +--- too many, too large, too old ----------> dead: row moved
 
-Everything goes through the ledger, so the store sees it in order. What is loaded stays a row until
-its end is known.
+Everything goes through the settlement, so the store sees it in order. What is loaded stays a row
+until its end is known.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
-from gateway.delivery.outbox import Entry, Message, Outbox, Parcel, State
+from gateway.delivery.outbox import Entry, Message, Outbox, PendingDelivery, State
 from gateway.delivery.schedule import Outcome
-from gateway.delivery.settlement import Ledger
+from gateway.delivery.settlement import Settlement
 from gateway.store import HeldRow, Reason
 from gateway.store import held as rows
 from gateway.store.held import Backlog, Death, Overflow
@@ -52,24 +52,24 @@ class Backlogs:
 
     Args:
         age: Seconds that a delivery may wait.
-        landed: Called with a parcel whose attempt ended while it was on its way into the store.
+        landed: Called with a pending whose attempt ended while it was on its way into the store.
         changed: Called with an outbox that may be able to send again, and whether it had its
             turn already.
     """
 
     def __init__(
         self,
-        ledger: Ledger,
+        settlement: Settlement,
         *,
         age: float,
-        landed: Callable[[Parcel, Outcome], None],
+        landed: Callable[[PendingDelivery, Outcome], None],
         changed: Callable[[Outbox, bool], None],
         most: int = MOST,
         most_octets: int = MOST_OCTETS,
         overflows: Callable[[Outbox], None] | None = None,
         partition: int | None = None,
     ) -> None:
-        self._ledger = ledger
+        self._ledger = settlement
         self._partition = partition
         self._reading: set[Outbox] = set()
         """Outboxes that take a place of their destination while they are loaded."""
@@ -80,7 +80,7 @@ class Backlogs:
         self._most_octets = most_octets
         self._overflows = overflows
         self._loop = asyncio.get_running_loop()
-        self._holding: list[Parcel] = []
+        self._holding: list[PendingDelivery] = []
         self._over_bounds: dict[Outbox, bool] = {}
         """Outboxes over their bounds, in line, and whether what is too old is looked for, too."""
         self._burying = False
@@ -96,67 +96,67 @@ class Backlogs:
         self.hold_outbox(outbox)
         outbox.loaded.clear()
 
-    def hold_outbox(self, outbox: Outbox, first: Parcel | None = None) -> None:
+    def hold_outbox(self, outbox: Outbox, first: PendingDelivery | None = None) -> None:
         """Hold all of *outbox* that lies in memory alone, in its order, and *first* with it."""
-        parcels = [parcel for parcel in outbox.flying if parcel.state is State.LIVE]
+        deliveries = [pending for pending in outbox.flying if pending.state is State.LIVE]
         if first is not None:
-            parcels.append(first)
-        parcels += outbox.live
+            deliveries.append(first)
+        deliveries += outbox.live
         outbox.live.clear()
-        if parcels:
-            self.hold(sorted(parcels, key=lambda parcel: parcel.position))
+        if deliveries:
+            self.hold(sorted(deliveries, key=lambda pending: pending.position))
 
-    def hold(self, parcels: Sequence[Parcel]) -> None:
-        """Make *parcels* rows of the store; each outbox's in their order, behind its others.
+    def hold(self, deliveries: Sequence[PendingDelivery]) -> None:
+        """Make *deliveries* rows of the store; each outbox's in their order, behind its others.
 
         Many hang at the same time: all of one turn of the event loop are one operation.
         """
-        for parcel in parcels:
-            parcel.state = State.HOLDING
-            parcel.outbox.holding += 1
+        for pending in deliveries:
+            pending.state = State.HOLDING
+            pending.outbox.holding += 1
         if not self._holding:
             self._loop.call_soon(self.flush)
-        self._holding.extend(parcels)
+        self._holding.extend(deliveries)
 
     def flush(self) -> None:
         """Ask the store for what `hold` has collected."""
-        parcels, self._holding = self._holding, []
-        if not parcels:
+        deliveries, self._holding = self._holding, []
+        if not deliveries:
             return
         work = [
             (
-                parcel.message.notification,
+                pending.message.notification,
                 HeldRow(
-                    parcel.outbox.entry.id,
-                    parcel.position,
-                    parcel.octets,
-                    parcel.since,
-                    parcel.attempts,
-                    parcel.answered,
-                    parcel.due,
+                    pending.outbox.entry.id,
+                    pending.position,
+                    pending.octets,
+                    pending.since,
+                    pending.attempts,
+                    pending.answered,
+                    pending.due,
                     partition=self._partition or 0,
                 ),
             )
-            for parcel in parcels
+            for pending in deliveries
         ]
-        self._ledger.submit(partial(rows.hold, work=work), partial(self._held, parcels))
+        self._ledger.submit(partial(rows.hold, work=work), partial(self._held, deliveries))
 
     def _submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:
         """Ask the store for something that comes after what is on its way there."""
         self.flush()
         self._ledger.submit(operation, then)
 
-    def _held(self, parcels: Sequence[Parcel], results: list[bool]) -> None:
+    def _held(self, deliveries: Sequence[PendingDelivery], results: list[bool]) -> None:
         touched: dict[int, Outbox] = {}
-        for parcel, kept in zip(parcels, results, strict=True):
-            outbox = parcel.outbox
-            parcel.state = State.HELD if kept else State.DONE
-            self._is_held(outbox, parcel.octets if kept else None)
-            self._ledger.stored(parcel.message)
+        for pending, kept in zip(deliveries, results, strict=True):
+            outbox = pending.outbox
+            pending.state = State.HELD if kept else State.DONE
+            self._is_held(outbox, pending.octets if kept else None)
+            self._ledger.stored(pending.message)
             touched[id(outbox)] = outbox
-            if parcel.outcome is not None:
-                outcome, parcel.outcome = parcel.outcome, None
-                self._landed(parcel, outcome)
+            if pending.outcome is not None:
+                outcome, pending.outcome = pending.outcome, None
+                self._landed(pending, outcome)
         for outbox in touched.values():
             self.bound(outbox)
             self._changed(outbox, False)
@@ -248,7 +248,7 @@ class Backlogs:
             number,
             octets,
             time.time() - self._age if by_age else 0.0,
-            frozenset(parcel.position for parcel in outbox.flying),
+            frozenset(pending.position for pending in outbox.flying),
             trouble.error if trouble is not None and trouble.failures else None,
         )
 
@@ -316,14 +316,14 @@ class Backlogs:
         self._changed(outbox, True)
         self._load_next()
 
-    def _parcel(self, outbox: Outbox, row: HeldRow, notification: Notification) -> Parcel:
+    def _parcel(self, outbox: Outbox, row: HeldRow, notification: Notification) -> PendingDelivery:
         message = self._shared.get(row.message)
         if message is None or message.notification != notification:  # Numbers are used again.
             message = self._shared[row.message] = Message(notification, None)
             octets = notification.octets
             self._octets += octets
             weakref.finalize(message, self._unloaded, octets).atexit = False
-        return Parcel(
+        return PendingDelivery(
             message, outbox, row.position, row.since, State.HELD, row.attempts, row.answered,
             row.due,
         )  # fmt: skip
@@ -336,39 +336,39 @@ class Backlogs:
 
     # To its end.
 
-    def delivered(self, parcel: Parcel) -> None:
+    def delivered(self, pending: PendingDelivery) -> None:
         """A row was delivered."""
-        self._leave(parcel)
-        self._ledger.remove(parcel.outbox.entry, parcel.position)
+        self._leave(pending)
+        self._ledger.remove(pending.outbox.entry, pending.position)
 
-    def postpone(self, parcel: Parcel) -> None:
+    def postpone(self, pending: PendingDelivery) -> None:
         """A row is tried again when it is due."""
-        parcel.outbox.loaded.clear()
+        pending.outbox.loaded.clear()
         operation = partial(
             rows.postpone,
-            subscription=parcel.outbox.entry.id,
-            position=parcel.position,
-            attempts=parcel.attempts,
-            answered=parcel.answered,
-            due=parcel.due,
+            subscription=pending.outbox.entry.id,
+            position=pending.position,
+            attempts=pending.attempts,
+            answered=pending.answered,
+            due=pending.due,
         )
         self._submit(operation, lambda _: None)
 
-    def bury(self, parcel: Parcel, reason: Reason, outcome: Outcome) -> Death:
-        """Lay *parcel* to the dead letters, whether it is a row or lies in memory alone."""
-        outbox, notification = parcel.outbox, parcel.message.notification
-        death = self._death(outbox.entry, notification, parcel, reason, outcome)
-        if parcel.state is State.HELD:
-            self._leave(parcel)
+    def bury(self, pending: PendingDelivery, reason: Reason, outcome: Outcome) -> Death:
+        """Lay *pending* to the dead letters, whether it is a row or lies in memory alone."""
+        outbox, notification = pending.outbox, pending.message.notification
+        death = self._death(outbox.entry, notification, pending, reason, outcome)
+        if pending.state is State.HELD:
+            self._leave(pending)
             self._submit(
-                lambda connection: rows.bury_held(connection, parcel.position, death),
+                lambda connection: rows.bury_held(connection, pending.position, death),
                 lambda _: None,
             )
         else:
-            parcel.state = State.DONE
+            pending.state = State.DONE
             self._submit(
                 lambda connection: rows.bury_fresh(connection, notification, death),
-                lambda _: self._ledger.stored(parcel.message),
+                lambda _: self._ledger.stored(pending.message),
             )
         return death
 
@@ -386,7 +386,7 @@ class Backlogs:
         self,
         entry: Entry,
         notification: Notification,
-        tried: Parcel | HeldRow,
+        tried: PendingDelivery | HeldRow,
         reason: Reason,
         outcome: Outcome | None = None,
     ) -> Death:
@@ -406,11 +406,11 @@ class Backlogs:
             consumer=entry.subscription.consumer.address,
         )
 
-    def _leave(self, parcel: Parcel) -> None:
-        parcel.state = State.DONE
-        if not parcel.outbox.entry.ended:
-            parcel.outbox.held -= 1
-            parcel.outbox.octets -= parcel.octets
+    def _leave(self, pending: PendingDelivery) -> None:
+        pending.state = State.DONE
+        if not pending.outbox.entry.ended:
+            pending.outbox.held -= 1
+            pending.outbox.octets -= pending.octets
 
     def end(self, outbox: Outbox, *, expired: bool) -> None:
         """Its subscription has ended: what became a row since it left the store goes too."""
@@ -420,7 +420,7 @@ class Backlogs:
         self._forget(outbox.entry.id, expired)
 
     def _forget(self, subscription: str, expired: bool) -> None:
-        """A slice at a time, between which the ledger does what else there is."""
+        """A slice at a time, between which the settlement does what else there is."""
 
         def forgotten(all_of_it: bool) -> None:
             if not all_of_it:

@@ -18,11 +18,11 @@ import structlog
 
 from adapters import Delivery
 from gateway.delivery.backlog import MOST, MOST_OCTETS, Backlogs, take_up
-from gateway.delivery.outbox import WINDOW, Entry, Message, Outbox, Parcel, State
+from gateway.delivery.outbox import WINDOW, Entry, Message, Outbox, PendingDelivery, State
 from gateway.delivery.partition_share import Share, next_position
 from gateway.delivery.schedule import Outcome, Schedule, Verdict, failed, judge
-from gateway.delivery.scheduler import SLOTS, Sender
-from gateway.delivery.settlement import CROWD, RETRY, Law, Ledger
+from gateway.delivery.scheduler import SLOTS, SendScheduler
+from gateway.delivery.settlement import CROWD, RETRY, Conservation, Settlement
 from gateway.delivery.stall_timer import Ticks
 from gateway.delivery.status import Standing, Trouble, standing
 from gateway.egress import (
@@ -63,7 +63,7 @@ HOPS_PROPERTY = "dragoman_hops"
 _log = structlog.get_logger("dragoman.delivery")
 
 
-class Courier:
+class Dispatcher:
     """Delivers.
 
     Args:
@@ -77,7 +77,7 @@ class Courier:
         retry: Seconds after which a transaction that failed is tried again.
         share: What of the work it does, where several gateways share it.
         author: What tells its positions from those of others: see `next_position`.
-        sender: The sender that it has in common with others.
+        scheduler: The scheduler that it has in common with others.
         parsing: Where consumers' answers are parsed.
         origins: Says which event a message is.
     """
@@ -100,7 +100,7 @@ class Courier:
         retry: float = RETRY,
         share: Share | None = None,
         author: int | None = None,
-        sender: Sender | None = None,
+        scheduler: SendScheduler | None = None,
         parsing: Parsing | None = None,
         origins: Origins | None = None,
     ) -> None:
@@ -117,11 +117,11 @@ class Courier:
         self._share = share
         self._author = author
         self._partition = share.partition if share else None
-        self.ledger = Ledger(store, retry=retry, share=share)
-        self.sender = sender or Sender(slots=slots, probe=self._schedule.probe)
-        self._owns_sender = sender is None
+        self.settlement = Settlement(store, retry=retry, share=share)
+        self.scheduler = scheduler or SendScheduler(slots=slots, probe=self._schedule.probe)
+        self._owns_scheduler = scheduler is None
         self._backlogs = Backlogs(
-            self.ledger,
+            self.settlement,
             age=self._schedule.age,
             landed=self._conclude,
             changed=self._after,
@@ -167,7 +167,7 @@ class Courier:
 
     async def room(self) -> None:
         """Wait until another message may be taken on."""
-        await self.ledger.room()
+        await self.settlement.room()
 
     def accept(
         self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
@@ -175,8 +175,8 @@ class Courier:
         """Take on a message for all that it matched; those for whom that was not found out within
         the budget of filters get a dead letter of it."""
         message = Message(delivery.notification, delivery, self._loop.time())
-        message.pending = 1
-        self.ledger.messages += 1
+        message.unsettled = 1
+        self.settlement.messages += 1
         self._position = position = next_position(self._position, time.time_ns(), self._author)
         wall = time.time()
         waiting: list[Outbox] = []
@@ -185,24 +185,24 @@ class Courier:
                 self._pass_by(entry)
                 continue
             outbox = self._outboxes.get(entry) or self._outbox(entry)
-            message.pending += 1
-            self.ledger.matched()
+            message.unsettled += 1
+            self.settlement.matched()
             if self._must_wait(outbox):
                 waiting.append(outbox)
             else:
-                parcel = Parcel(message, outbox, position, wall)
-                message.parcels.append(parcel)
-                if not (outbox.ready and self._may_go(outbox) and self.sender.start(parcel)):
-                    outbox.live.append(parcel)
-                    self.sender.offer(outbox)
+                pending = PendingDelivery(message, outbox, position, wall)
+                message.deliveries.append(pending)
+                if not (outbox.ready and self._may_go(outbox) and self.scheduler.start(pending)):
+                    outbox.live.append(pending)
+                    self.scheduler.offer(outbox)
         for entry in unfiltered:
             if entry.silent:
                 self._pass_by(entry)
                 continue
-            message.pending += 1
-            self.ledger.matched()
+            message.unsettled += 1
+            self.settlement.matched()
             self._backlogs.bury_unsent(message, entry, position, wall)
-        if message.parcels:
+        if message.deliveries:
             self._messages[message] = None
             self._sweeps.start()
         if waiting:
@@ -210,12 +210,12 @@ class Courier:
                 if outbox.live or not outbox.stored:
                     self._backlogs.hold_outbox(outbox)
             self._backlogs.hold_message(message, waiting, position, wall)
-        self.ledger.release(message)
+        self.settlement.release(message)
 
     def _pass_by(self, entry: Entry) -> None:
         """A message is not for *entry*, which is silent."""
         if entry.subscription.policy.paused:
-            self.ledger.skipped(entry)
+            self.settlement.skipped(entry)
 
     def _must_wait(self, outbox: Outbox) -> bool:
         """Whether what comes for *outbox* goes to the store at once."""
@@ -230,31 +230,31 @@ class Courier:
     @property
     def patience(self) -> float:
         """Seconds after which an attempt hangs."""
-        crowded = self.ledger.live > CROWD // 2 and self.ledger.messages > 1
-        if self.ledger.messages < self._half and not crowded:
+        crowded = self.settlement.live > CROWD // 2 and self.settlement.messages > 1
+        if self.settlement.messages < self._half and not crowded:
             return PATIENCE
-        return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.sender.answer_time))
+        return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.scheduler.answer_time))
 
     def _sweep(self, stalled: bool) -> None:
         """Messages that are late go to the store, for whom they wait."""
         old = self._loop.time() - (PATIENCE if stalled else max(LATE, self.patience))
         for message in list(self._messages):
-            if message.pending == 0:
+            if message.unsettled == 0:
                 del self._messages[message]
-                message.parcels.clear()  # They name it, too: else only the collector frees them.
+                message.deliveries.clear()  # They name it, too: else only the collector frees them.
             elif message.arrived <= old:
                 del self._messages[message]
-                for parcel in message.parcels:
-                    if parcel.state is State.LIVE:
-                        self.hangs(parcel.outbox)
-                message.parcels.clear()
+                for pending in message.deliveries:
+                    if pending.state is State.LIVE:
+                        self.hangs(pending.outbox)
+                message.deliveries.clear()
         if self._messages:
             self._sweeps.start()
 
     def _outbox(self, entry: Entry) -> Outbox:
         outbox = self._outboxes.get(entry)
         if outbox is None:
-            destination = self.sender.destination(entry.target, entry.subscription.owner)
+            destination = self.scheduler.destination(entry.target, entry.subscription.owner)
             outbox = Outbox(entry, destination, self, self._schedule.probe)
             self._outboxes[entry] = outbox
         return outbox
@@ -267,16 +267,16 @@ class Courier:
     # What is sent, and when.
 
     def _ready(self, outbox: Outbox, *, first: bool = False) -> None:
-        """Offer *outbox* to the sender now, or when its time has come."""
+        """Offer *outbox* to the scheduler now, or when its time has come."""
         if outbox.entry.silent:
             return
         wait = self._wait(outbox)
         if wait > 0:
             self._wake_at(outbox, self._loop.time() + wait)
         elif first:
-            self.sender.offer_first(outbox)
+            self.scheduler.offer_first(outbox)
         else:
-            self.sender.offer(outbox)
+            self.scheduler.offer(outbox)
 
     def _wait(self, outbox: Outbox) -> float:
         now = self._loop.time()
@@ -299,7 +299,7 @@ class Courier:
         outbox.timer = None
         self._ready(outbox)
 
-    def next(self, outbox: Outbox) -> Parcel | None:
+    def next(self, outbox: Outbox) -> PendingDelivery | None:
         if outbox.entry.silent or not self._may_go(outbox):
             return None
         probation = outbox.destination.probation
@@ -313,10 +313,10 @@ class Courier:
             if not outbox.loaded:
                 self._backlogs.load(outbox)
                 return None
-            parcel = outbox.loaded.popleft()
+            pending = outbox.loaded.popleft()
             outbox.breaker.probing(self._loop.time())
-            parcel.counts = time.time() >= parcel.due
-            return parcel
+            pending.counts = time.time() >= pending.due
+            return pending
         return outbox.live.popleft() if outbox.live else None
 
     def _may_go(self, outbox: Outbox) -> bool:
@@ -327,51 +327,56 @@ class Courier:
             return False  # In order behind what is in flight, or not at all.
         return self._share is None or self._share.until > self._loop.time()
 
-    async def send(self, parcel: Parcel) -> Outcome:
-        answer = await self._transport.send(self._request(parcel))
+    async def send(self, pending: PendingDelivery) -> Outcome:
+        answer = await self._transport.send(self._request(pending))
         outcome = await self._judge(answer)
         if answer.dropped and outcome.verdict is Verdict.DELIVERED:
-            self.sender.attachments_dropped += answer.dropped
+            self.scheduler.attachments_dropped += answer.dropped
             _log.info(
                 "delivery.without-attachments",
-                subscription=parcel.outbox.entry.id,
+                subscription=pending.outbox.entry.id,
                 attachments=answer.dropped,
             )
         return outcome
 
-    def post(self, parcel: Parcel, told: Callable[[Parcel, Outcome], None]) -> Posted | None:
-        outbox = parcel.outbox
+    def post(
+        self, pending: PendingDelivery, told: Callable[[PendingDelivery, Outcome], None]
+    ) -> Posted | None:
+        outbox = pending.outbox
         lane = self._lane(outbox)
         outbox.lane = lane if lane is not None and lane.in_order else None
         if lane is None:
             return None
-        return lane.post(self._request(parcel), partial(self._answered, told, parcel))
+        return lane.post(self._request(pending), partial(self._answered, told, pending))
 
     def _answered(
         self,
-        told: Callable[[Parcel, Outcome], None],
-        parcel: Parcel,
+        told: Callable[[PendingDelivery, Outcome], None],
+        pending: PendingDelivery,
         answer: Answer | SendFailed,
     ) -> None:
         """What was posted is answered, or is not."""
         if isinstance(answer, SendFailed):
-            told(parcel, failed(answer))
+            told(pending, failed(answer))
         elif answer.body:
-            task = self._loop.create_task(self._read(answer, told, parcel))
+            task = self._loop.create_task(self._read(answer, told, pending))
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
         else:
-            told(parcel, judge(answer, None, now=time.time()))
+            told(pending, judge(answer, None, now=time.time()))
 
     async def _read(
-        self, answer: Answer, told: Callable[[Parcel, Outcome], None], parcel: Parcel
+        self,
+        answer: Answer,
+        told: Callable[[PendingDelivery, Outcome], None],
+        pending: PendingDelivery,
     ) -> None:
         try:
             outcome = await self._judge(answer)
         except Exception:
-            _log.exception("delivery.error", subscription=parcel.outbox.entry.id)
+            _log.exception("delivery.error", subscription=pending.outbox.entry.id)
             outcome = Outcome(Verdict.RETRY)
-        told(parcel, outcome)
+        told(pending, outcome)
 
     async def _judge(self, answer: Answer) -> Outcome:
         fault = await self._parsing.fault_in(answer.body) if answer.body else None
@@ -380,9 +385,9 @@ class Courier:
     def _lane(self, outbox: Outbox) -> Lane | None:
         return self._posting.lane(outbox.entry.target) if self._posting is not None else None
 
-    def _request(self, parcel: Parcel) -> Request:
-        message, entry = parcel.message, parcel.outbox.entry
-        destination = parcel.outbox.destination
+    def _request(self, pending: PendingDelivery) -> Request:
+        message, entry = pending.message, pending.outbox.entry
+        destination = pending.outbox.destination
         shape = entry.recipient.shape
         rendering = message.renderings.get(shape)
         if rendering is None:
@@ -402,22 +407,22 @@ class Courier:
             packaging=entry.subscription.policy.packaging,
             message_id=message_id,
             origin=message.origin,
-            admit=self.sender.gate(destination) if destination.probation is not None else None,
+            admit=self.scheduler.gate(destination) if destination.probation is not None else None,
         )
 
-    def landed(self, parcel: Parcel, outcome: Outcome) -> None:
-        outbox = parcel.outbox
+    def landed(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        outbox = pending.outbox
         if self._abandoned:
-            outbox.flying.discard(parcel)
+            outbox.flying.discard(pending)
             return
         entry = outbox.entry
         now = self._loop.time()
         if outcome.verdict is Verdict.DELIVERED:
             entry.attempted = time.time()
             if entry.trouble is not None or outbox.destination.trouble is not None:
-                self.sender.troubles.succeeded(outbox)
+                self.scheduler.troubles.succeeded(outbox)
         else:
-            self.sender.troubles.failed(outbox, outcome)
+            self.scheduler.troubles.failed(outbox, outcome)
         if outcome.verdict is Verdict.RETRY:
             outbox.smooth = False
             entry.failing_attempts += 1
@@ -429,35 +434,35 @@ class Courier:
                     waiting.owner.hangs(waiting)
         else:
             outbox.smooth = True
-            outbox.pace += 0.2 * (now - parcel.started - outbox.pace)
+            outbox.pace += 0.2 * (now - pending.started - outbox.pace)
             entry.failing_attempts, entry.failing_since = 0, None
             outbox.breaker.succeeded()
         probation = outbox.destination.probation
         if probation is not None and probation.over:
             self._never_agreed(entry, True)
-        if parcel.state is State.HOLDING:
-            parcel.outcome = outcome  # It keeps its place until its row is there.
+        if pending.state is State.HOLDING:
+            pending.outcome = outcome  # It keeps its place until its row is there.
         else:
-            self._conclude(parcel, outcome)
+            self._conclude(pending, outcome)
 
-    def _conclude(self, parcel: Parcel, outcome: Outcome) -> None:
-        outbox = parcel.outbox
-        outbox.flying.discard(parcel)
-        if parcel.state is State.DONE:
+    def _conclude(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        outbox = pending.outbox
+        outbox.flying.discard(pending)
+        if pending.state is State.DONE:
             pass
         elif outcome.verdict is Verdict.DELIVERED:
             going = self._goes_on(outbox)  # The consumer works while we count.
-            self._delivered(parcel)
+            self._delivered(pending)
             if going:
                 return
         elif outbox.entry.ended:
-            self._cancel(parcel, "cancelled")
+            self._cancel(pending, "cancelled")
         elif outcome.verdict is Verdict.RETRY:
-            self._retry(parcel, outcome)
+            self._retry(pending, outcome)
         else:
-            parcel.attempts += 1
+            pending.attempts += 1
             too_large = outcome.failure is FailureKind.TOO_LARGE
-            self._bury(parcel, Reason.TOO_LARGE if too_large else Reason.REJECTED, outcome)
+            self._bury(pending, Reason.TOO_LARGE if too_large else Reason.REJECTED, outcome)
             if outcome.verdict is Verdict.GONE:
                 self._give_up(outbox.entry, "The consumer answered that it is gone.")
         self._after(outbox)
@@ -471,7 +476,7 @@ class Courier:
         elif first or not (outbox.ready or self._goes_on(outbox)):
             self._ready(outbox, first=first)
         if first:
-            self.sender.turn(outbox.destination)
+            self.scheduler.turn(outbox.destination)
 
     def _goes_on(self, outbox: Outbox) -> bool:
         """Start what *outbox* has in memory, where that stands behind nothing and nobody, as
@@ -481,9 +486,9 @@ class Courier:
             or outbox.breaker.until is not None or outbox.entry.silent or not self._may_go(outbox)
         ):  # fmt: skip
             return False
-        parcel = outbox.live.popleft()
-        if not self.sender.start(parcel):
-            outbox.live.appendleft(parcel)
+        pending = outbox.live.popleft()
+        if not self.scheduler.start(pending):
+            outbox.live.appendleft(pending)
             return False
         return True
 
@@ -504,54 +509,57 @@ class Courier:
         if outbox.timer is not None:
             outbox.timer.cancel()
         del self._outboxes[outbox.entry]
-        self.sender.release(outbox.destination)
+        self.scheduler.release(outbox.destination)
 
-    def _delivered(self, parcel: Parcel) -> None:
-        if parcel.state is State.HELD:
-            self._backlogs.delivered(parcel)
+    def _delivered(self, pending: PendingDelivery) -> None:
+        if pending.state is State.HELD:
+            self._backlogs.delivered(pending)
         else:
-            parcel.state = State.DONE
-            self.ledger.resolved(parcel.message, parcel.outbox.entry, "delivered")
+            pending.state = State.DONE
+            self.settlement.resolved(pending.message, pending.outbox.entry, "delivered")
 
-    def _cancel(self, parcel: Parcel, total: str) -> None:
+    def _cancel(self, pending: PendingDelivery, total: str) -> None:
         """Its subscription has ended; what was a row is removed with the subscription."""
-        if parcel.state is State.LIVE:
-            self.ledger.resolved(parcel.message, parcel.outbox.entry, total)
-        parcel.state = State.DONE
+        if pending.state is State.LIVE:
+            self.settlement.resolved(pending.message, pending.outbox.entry, total)
+        pending.state = State.DONE
 
-    def _retry(self, parcel: Parcel, outcome: Outcome) -> None:
-        outbox, wall = parcel.outbox, time.time()
-        if parcel.counts:
-            parcel.attempts += 1
-            parcel.answered += outcome.answered
-            delay = self._schedule.next(parcel.attempts)
+    def _retry(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        outbox, wall = pending.outbox, time.time()
+        if pending.counts:
+            pending.attempts += 1
+            pending.answered += outcome.answered
+            delay = self._schedule.next(pending.attempts)
         else:
-            delay = max(0.0, parcel.due - wall)
-        behind = outbox.held + len(outbox.live) + outbox.holding - (parcel.state is State.HELD)
+            delay = max(0.0, pending.due - wall)
+        behind = outbox.held + len(outbox.live) + outbox.holding - (pending.state is State.HELD)
         reason = None
-        if outcome.failure is FailureKind.FORBIDDEN and parcel.attempts >= self._schedule.forbidden:
+        if (
+            outcome.failure is FailureKind.FORBIDDEN
+            and pending.attempts >= self._schedule.forbidden
+        ):
             reason = Reason.EGRESS_FORBIDDEN
-        elif delay is None or (parcel.answered >= self._schedule.answered and behind > 0):
+        elif delay is None or (pending.answered >= self._schedule.answered and behind > 0):
             reason = Reason.EXHAUSTED
-        elif wall - parcel.since > self._schedule.age:
+        elif wall - pending.since > self._schedule.age:
             reason = Reason.EXPIRED_BACKLOG
         if reason is not None or delay is None:
-            self._bury(parcel, reason or Reason.EXHAUSTED, outcome)
+            self._bury(pending, reason or Reason.EXHAUSTED, outcome)
             if reason is Reason.EGRESS_FORBIDDEN:
                 self._give_up(outbox.entry, "The consumer's address is not allowed.")
         else:
-            parcel.due = wall + max(delay, outcome.retry_after or 0.0)
+            pending.due = wall + max(delay, outcome.retry_after or 0.0)
             if outbox.width == 1:
-                outbox.until = self._loop.time() + parcel.due - wall
-            if parcel.state is State.HELD:
-                self._backlogs.postpone(parcel)
+                outbox.until = self._loop.time() + pending.due - wall
+            if pending.state is State.HELD:
+                self._backlogs.postpone(pending)
                 self._backlogs.hold_outbox(outbox)  # What stands behind it in memory.
             else:
-                self._backlogs.hold_outbox(outbox, first=parcel)
+                self._backlogs.hold_outbox(outbox, first=pending)
         self._check_hopeless(outbox.entry)
 
-    def _bury(self, parcel: Parcel, reason: Reason, outcome: Outcome) -> None:
-        death = self._backlogs.bury(parcel, reason, outcome)
+    def _bury(self, pending: PendingDelivery, reason: Reason, outcome: Outcome) -> None:
+        death = self._backlogs.bury(pending, reason, outcome)
         _log.warning(
             "delivery.dead",
             subscription=death.subscription,
@@ -576,9 +584,9 @@ class Courier:
         if self._abandoned:
             return
         if outbox.entry.ended:
-            for parcel in outbox.flying:
-                if parcel.state is State.LIVE:
-                    self._cancel(parcel, "cancelled")
+            for pending in outbox.flying:
+                if pending.state is State.LIVE:
+                    self._cancel(pending, "cancelled")
         else:
             self._backlogs.put_away(outbox)
 
@@ -611,12 +619,12 @@ class Courier:
         outbox = self._outboxes.get(entry)
         if outbox is None:
             return
-        for parcel in outbox.live:
-            self._cancel(parcel, "expired" if expired else "cancelled")
+        for pending in outbox.live:
+            self._cancel(pending, "expired" if expired else "cancelled")
         outbox.live.clear()
-        for parcel in outbox.flying:
-            if parcel.state is State.HELD:
-                parcel.state = State.DONE
+        for pending in outbox.flying:
+            if pending.state is State.HELD:
+                pending.state = State.DONE
         self._backlogs.end(outbox, expired=expired)
         self._after(outbox)
 
@@ -628,7 +636,7 @@ class Courier:
 
     async def counted(self) -> None:
         """Have the store know the counts of this moment, if it can in one."""
-        await self.ledger.counted()
+        await self.settlement.counted()
 
     def outboxes(self, entry: Entry) -> list[Outbox]:
         """What is kept for *entry* at the moment."""
@@ -644,10 +652,10 @@ class Courier:
         """Subscriptions whose own breaker is open: their consumers answer with failures."""
         return sum(outbox.breaker.open for outbox in self._outboxes.values())
 
-    async def law(self) -> Law:
+    async def conservation(self) -> Conservation:
         """The conservation law, now."""
         durable, held, letters = await self._store.submit(totals.overall)
-        return self.ledger.law(durable, held, letters, self.sender.in_flight)
+        return self.settlement.conservation(durable, held, letters, self.scheduler.in_flight)
 
     async def stop(self, seconds: float) -> None:
         """Start nothing more, give what is under way *seconds*, keep the rest in the store."""
@@ -655,19 +663,19 @@ class Courier:
         for outbox in list(self._outboxes.values()):
             self.hangs(outbox)
         self._backlogs.flush()
-        await self.sender.stop(seconds, None if self._owns_sender else self)
+        await self.scheduler.stop(seconds, None if self._owns_scheduler else self)
         self._backlogs.flush()
-        await self.ledger.drained()
+        await self.settlement.drained()
 
     def abandon(self) -> None:
         """Another gateway may have the partition: send, store and settle nothing more."""
         self._stopped = self._abandoned = True
-        self.ledger.abandon()
+        self.settlement.abandon()
         self._backlogs.abandon()
         self._messages.clear()
         for outbox in list(self._outboxes.values()):
-            for parcel in outbox.flying:
-                parcel.state = State.DONE
+            for pending in outbox.flying:
+                pending.state = State.DONE
             outbox.live.clear()
             outbox.loaded.clear()
             self._forget(outbox)
@@ -681,4 +689,4 @@ class Courier:
     @property
     def unsettled(self) -> int:
         """Messages that are not settled."""
-        return self.ledger.messages
+        return self.settlement.messages

@@ -68,8 +68,15 @@ class Message:
     """
 
     __slots__ = (
-        "__weakref__", "arrived", "delivery", "notification", "origin", "parcels", "pending",
-        "renderings", "resolved",
+        "__weakref__",
+        "arrived",
+        "deliveries",
+        "delivery",
+        "notification",
+        "origin",
+        "renderings",
+        "resolved",
+        "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -78,9 +85,9 @@ class Message:
         self.notification = notification
         self.delivery = delivery
         self.arrived = arrived
-        self.parcels: list[Parcel] = []
-        self.pending = 0
-        """Parcels that are neither at their end nor durable."""
+        self.deliveries: list[PendingDelivery] = []
+        self.unsettled = 0
+        """Deliveries that are neither at their end nor durable."""
         self.resolved: list[tuple[Entry, str]] = []
         """What became of those that never were in the store, by the name of the total."""
         self.renderings: dict[Shape, Rendering] = {}
@@ -89,7 +96,7 @@ class Message:
 
 
 @dataclass(slots=True, eq=False)
-class Parcel:
+class PendingDelivery:
     """One message for one subscription. Times are POSIX seconds."""
 
     message: Message
@@ -108,7 +115,7 @@ class Parcel:
     hung: bool = False
     """The attempt under way takes long, and its outbox was told."""
     outcome: Outcome | None = None
-    """Of an attempt that ended while the parcel was on its way into the store."""
+    """Of an attempt that ended while the pending was on its way into the store."""
 
     @property
     def octets(self) -> int:
@@ -137,9 +144,9 @@ class Outbox:
         self.entry = entry
         self.owner = owner
         self.destination = destination
-        self.live: deque[Parcel] = deque()
-        self.loaded: deque[Parcel] = deque()
-        self.flying: set[Parcel] = set()
+        self.live: deque[PendingDelivery] = deque()
+        self.loaded: deque[PendingDelivery] = deque()
+        self.flying: set[PendingDelivery] = set()
         self.held = 0
         self.holding = 0
         self.octets = 0

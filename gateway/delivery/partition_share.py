@@ -1,4 +1,4 @@
-"""The part of the work that one courier does, where several gateways share it: one partition of
+"""The part of the work that one dispatcher does, where several gateways share it: one partition of
 the messaging system, for as long as its lease is held."""
 
 from collections.abc import Callable

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gateway.delivery.dispatcher import Courier
-from gateway.delivery.dispatchers import Couriers
+from gateway.delivery.dispatcher import Dispatcher
+from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.outbox import Entry
 from gateway.security.keys import message_urn
 from mediation import Notification
@@ -23,11 +23,11 @@ class Again:
 
 
 def deliver_again(
-    courier: Courier | Couriers, entry: Entry, notifications: Sequence[Notification]
+    dispatcher: Dispatcher | Dispatchers, entry: Entry, notifications: Sequence[Notification]
 ) -> None:
     """Deliver *notifications* to *entry* once more, as messages of their own: a consumer that
     leaves out repeats has seen those that they repeat."""
-    partition = next(iter(courier.partitions), 0) if isinstance(courier, Couriers) else 0
+    partition = next(iter(dispatcher.partitions), 0) if isinstance(dispatcher, Dispatchers) else 0
     for notification in notifications:
         fresh = replace(notification, id=f"{notification.id}#{message_urn()}")
-        courier.accept(Again(fresh, partition), [entry])
+        dispatcher.accept(Again(fresh, partition), [entry])

@@ -10,7 +10,7 @@ import structlog
 
 from gateway.delivery.breaker import FIRST_PROBE
 from gateway.delivery.destinations import Destination
-from gateway.delivery.outbox import Outbox, Parcel, State
+from gateway.delivery.outbox import Outbox, PendingDelivery, State
 from gateway.delivery.probation import Probations
 from gateway.delivery.schedule import Outcome, Verdict, failed
 from gateway.delivery.stall_timer import TICK, Ticks
@@ -32,23 +32,25 @@ _log = structlog.get_logger("dragoman.delivery")
 
 
 class Owner(Protocol):
-    """Whose parcels are sent."""
+    """Whose deliveries are sent."""
 
-    def next(self, outbox: Outbox) -> Parcel | None:
+    def next(self, outbox: Outbox) -> PendingDelivery | None:
         """What *outbox* sends now, if anything."""
 
-    async def send(self, parcel: Parcel) -> Outcome:
+    async def send(self, pending: PendingDelivery) -> Outcome:
         """One attempt.
 
         Raises:
             SendFailed: There was no answer.
         """
 
-    def post(self, parcel: Parcel, told: Callable[[Parcel, Outcome], None]) -> Posted | None:
+    def post(
+        self, pending: PendingDelivery, told: Callable[[PendingDelivery, Outcome], None]
+    ) -> Posted | None:
         """One attempt that begins at once, where that is possible: then *told* hears how it
         ended."""
 
-    def landed(self, parcel: Parcel, outcome: Outcome) -> None:
+    def landed(self, pending: PendingDelivery, outcome: Outcome) -> None:
         """The attempt is over."""
 
     def hangs(self, outbox: Outbox) -> None:
@@ -59,7 +61,7 @@ class Owner(Protocol):
         """Seconds after which an attempt hangs."""
 
 
-class Sender:
+class SendScheduler:
     """Deals slots to destinations in turn.
 
     Args:
@@ -81,11 +83,11 @@ class Sender:
         self._max_octets = max_octets
         self._turns: deque[Destination] = deque()
         self._destinations: dict[tuple[str, str, int], Destination] = {}
-        self._flying: dict[Parcel, asyncio.Task[None] | Posted] = {}
+        self._flying: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
         self._stopping: asyncio.Event | None = None
         """While a stop waits for what was posted: set when something has come to its end."""
         self._octets = 0
-        self._cut: set[Parcel] = set()
+        self._cut: set[PendingDelivery] = set()
         self._ticks = Ticks(self._tick)
         self._stalled = False
         """The last tick was too late to tell anything; the next one counts, however late."""
@@ -101,7 +103,7 @@ class Sender:
     @property
     def in_flight(self) -> int:
         """Attempts under way whose deliveries have not come to their end in another way."""
-        return sum(parcel.state is not State.DONE for parcel in self._flying)
+        return sum(pending.state is not State.DONE for pending in self._flying)
 
     @property
     def open_breakers(self) -> int:
@@ -129,12 +131,12 @@ class Sender:
             if self._probations is not None:
                 self._probations.forget(destination)
 
-    def start(self, parcel: Parcel) -> bool:
-        """Start *parcel*, if it stands behind nothing and nobody; whether it was."""
-        destination = parcel.outbox.destination
+    def start(self, pending: PendingDelivery) -> bool:
+        """Start *pending*, if it stands behind nothing and nobody; whether it was."""
+        destination = pending.outbox.destination
         if self._turns or self.stopped or not self._has_place() or not destination.is_free:
             return False
-        self._start(parcel)
+        self._start(pending)
         return True
 
     def offer(self, outbox: Outbox) -> None:
@@ -194,9 +196,9 @@ class Sender:
                     continue
                 outbox = destination.queue.popleft()
                 outbox.queued = False
-                parcel = outbox.owner.next(outbox)
-                if parcel is not None:
-                    self._start(parcel)
+                pending = outbox.owner.next(outbox)
+                if pending is not None:
+                    self._start(pending)
                 self._turn(destination)
         finally:
             self._pumping = False
@@ -206,22 +208,22 @@ class Sender:
             self._slots > 0 and len(self._flying) < MAX_FLYING and self._octets < self._max_octets
         )
 
-    def _start(self, parcel: Parcel) -> None:
+    def _start(self, pending: PendingDelivery) -> None:
         now = self._loop.time()
-        outbox = parcel.outbox
-        outbox.flying.add(parcel)
+        outbox = pending.outbox
+        outbox.flying.add(pending)
         outbox.destination.started(now)
-        parcel.started = now
-        parcel.slot = True
+        pending.started = now
+        pending.slot = True
         self._slots -= 1
-        self._octets += parcel.octets
-        posted = self._post(parcel)
+        self._octets += pending.octets
+        posted = self._post(pending)
         if posted is not None:
-            self._flying[parcel] = posted
+            self._flying[pending] = posted
         elif len(outbox.flying) > outbox.width:  # By another way it might overtake the others.
-            self._flying[parcel] = self._loop.call_soon(self._over, parcel, _NOT_POSTED)
+            self._flying[pending] = self._loop.call_soon(self._over, pending, _NOT_POSTED)
         else:
-            self._flying[parcel] = self._loop.create_task(self._attempt(parcel))
+            self._flying[pending] = self._loop.create_task(self._attempt(pending))
         if (
             not outbox.queued
             and (outbox.live or outbox.loaded or outbox.stored)
@@ -231,48 +233,48 @@ class Sender:
             outbox.destination.queue.append(outbox)
         self._ticks.start()
 
-    def _post(self, parcel: Parcel) -> Posted | None:
+    def _post(self, pending: PendingDelivery) -> Posted | None:
         try:
-            return parcel.outbox.owner.post(parcel, self._over)
+            return pending.outbox.owner.post(pending, self._over)
         except Exception:  # It is said when it fails in its task, too.
             return None
 
-    async def _attempt(self, parcel: Parcel) -> None:
+    async def _attempt(self, pending: PendingDelivery) -> None:
         try:
-            outcome = await parcel.outbox.owner.send(parcel)
+            outcome = await pending.outbox.owner.send(pending)
         except SendFailed as error:
             outcome = failed(error)
         except asyncio.CancelledError:
-            if parcel not in self._cut:
-                self._land(parcel)
+            if pending not in self._cut:
+                self._land(pending)
                 raise
             outcome = failed(SendFailed(FailureKind.TIMEOUT))
         except Exception:
-            _log.exception("delivery.error", subscription=parcel.outbox.entry.id)
+            _log.exception("delivery.error", subscription=pending.outbox.entry.id)
             outcome = Outcome(Verdict.RETRY)
-        self._over(parcel, outcome)
+        self._over(pending, outcome)
 
-    def _over(self, parcel: Parcel, outcome: Outcome) -> None:
-        if parcel not in self._flying:
+    def _over(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        if pending not in self._flying:
             return  # It was given up.
-        self._cut.discard(parcel)
+        self._cut.discard(pending)
         if self._stopping is not None:
             self._stopping.set()
-        self._land(parcel)
+        self._land(pending)
         now = self._loop.time()
-        destination = parcel.outbox.destination
+        destination = pending.outbox.destination
         if outcome.connecting:
             destination.breaker.failed(now)
         else:
             destination.succeeded(now)
         self.attempts[outcome.verdict] += 1
         if outcome.verdict is Verdict.DELIVERED:
-            self.answer_time += 0.05 * (now - parcel.started - self.answer_time)
+            self.answer_time += 0.05 * (now - pending.started - self.answer_time)
             if not destination.agreed:
                 self._agree(destination)
         elif destination.probation is not None and self._probations is not None:
             self._probations.failed(destination, now, at_least=outcome.retry_after or 0.0)
-        parcel.outbox.owner.landed(parcel, outcome)
+        pending.outbox.owner.landed(pending, outcome)
         if destination.queue:
             self._turn(destination)
         if self._turns:
@@ -292,13 +294,13 @@ class Sender:
                 self._turn(free)
             self._pump()
 
-    def _land(self, parcel: Parcel) -> None:
-        del self._flying[parcel]
-        self._octets -= parcel.octets
-        if parcel.slot:
-            parcel.slot = False
+    def _land(self, pending: PendingDelivery) -> None:
+        del self._flying[pending]
+        self._octets -= pending.octets
+        if pending.slot:
+            pending.slot = False
             self._slots += 1
-        parcel.outbox.destination.active -= 1
+        pending.outbox.destination.active -= 1
 
     def _tick(self, late: bool) -> None:
         """Attempts that hang give their slots back, and tell their owner."""
@@ -309,22 +311,22 @@ class Sender:
         now = self._loop.time()
         patiences: dict[Owner, float] = {}
         freed = False
-        for parcel in list(self._flying):
-            age = now - parcel.started
+        for pending in list(self._flying):
+            age = now - pending.started
             if age < TICK:
                 break
-            owner = parcel.outbox.owner
+            owner = pending.outbox.owner
             patience = patiences.get(owner)
             if patience is None:
                 patience = patiences[owner] = owner.patience
-            if age >= YOUNG and parcel.slot:
-                parcel.slot = False
+            if age >= YOUNG and pending.slot:
+                pending.slot = False
                 self._slots += 1
                 freed = True
-            if age >= patience and not parcel.hung:
-                parcel.hung = True
-                owner.hangs(parcel.outbox)
-                for waiting in list(parcel.outbox.destination.queue):
+            if age >= patience and not pending.hung:
+                pending.hung = True
+                owner.hangs(pending.outbox)
+                for waiting in list(pending.outbox.destination.queue):
                     waiting.owner.hangs(waiting)
         if self._octets >= self._max_octets:
             self._make_place(now)
@@ -336,12 +338,12 @@ class Sender:
     def _make_place(self, now: float) -> None:
         """Give up the oldest attempts, until there is room."""
         left = self._octets
-        for parcel, task in self._flying.items():
-            if left < self._max_octets or now - parcel.started < CUT_AFTER:
+        for pending, task in self._flying.items():
+            if left < self._max_octets or now - pending.started < CUT_AFTER:
                 return
-            left -= parcel.octets
-            if parcel not in self._cut:
-                self._cut.add(parcel)
+            left -= pending.octets
+            if pending not in self._cut:
+                self._cut.add(pending)
                 task.cancel()
 
     async def stop(self, seconds: float, owner: Owner | None = None) -> None:
@@ -350,27 +352,29 @@ class Sender:
         if owner is None:
             self.stopped = True
         mine = {
-            parcel: flight
-            for parcel, flight in self._flying.items()
-            if owner is None or parcel.outbox.owner is owner
+            pending: flight
+            for pending, flight in self._flying.items()
+            if owner is None or pending.outbox.owner is owner
         }
         end = self._loop.time() + seconds
         tasks = [flight for flight in mine.values() if isinstance(flight, asyncio.Task)]
         if tasks:
-            _, pending = await asyncio.wait(tasks, timeout=seconds)
-            for task in pending:
+            _, running = await asyncio.wait(tasks, timeout=seconds)
+            for task in running:
                 task.cancel()
-            if pending:
-                await asyncio.wait(pending)
-        posted = [parcel for parcel, flight in mine.items() if not isinstance(flight, asyncio.Task)]
+            if running:
+                await asyncio.wait(running)
+        posted = [
+            pending for pending, flight in mine.items() if not isinstance(flight, asyncio.Task)
+        ]
         if self._stopping is None:  # Else another owner stops, and waits for the same event.
             self._stopping = asyncio.Event()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(end):
-                while any(parcel in self._flying for parcel in posted):
+                while any(pending in self._flying for pending in posted):
                     self._stopping.clear()
                     await self._stopping.wait()
-        for parcel in posted:
-            if parcel in self._flying:
-                self._land(parcel)
-                mine[parcel].cancel()
+        for pending in posted:
+            if pending in self._flying:
+                self._land(pending)
+                mine[pending].cancel()

@@ -40,7 +40,7 @@ _log = structlog.get_logger("dragoman.delivery")
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class Conservation:
     """The conservation law, read at one moment. All are numbers of deliveries."""
 
     totals: Totals
@@ -61,7 +61,7 @@ class Law:
         return left or self.letters.error
 
 
-class Ledger:
+class Settlement:
     """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
 
     def __init__(self, store: Store, *, retry: float = RETRY, share: Share | None = None) -> None:
@@ -128,8 +128,8 @@ class Ledger:
         """One thing less for which *message* waits; with none left it is settled."""
         if self._abandoned:
             return
-        message.pending -= 1
-        if message.pending:
+        message.unsettled -= 1
+        if message.unsettled:
             return
         self.messages -= 1
         share = self._share
@@ -298,21 +298,23 @@ class Ledger:
         self._next()
         await self._quiet.wait()
 
-    def law(self, durable: Totals, held: int, letters: Letters, in_flight: int) -> Law:
+    def conservation(
+        self, durable: Totals, held: int, letters: Letters, in_flight: int
+    ) -> Conservation:
         """The law, given the sums in the store, its rows and the attempts under way."""
         return add_up([self], durable, held, letters, in_flight)
 
 
 def add_up(
-    ledgers: Iterable[Ledger], durable: Totals, held: int, letters: Letters, in_flight: int
-) -> Law:
-    """The law of all *ledgers* together, over one store."""
+    settlements: Iterable[Settlement], durable: Totals, held: int, letters: Letters, in_flight: int
+) -> Conservation:
+    """The law of all *settlements* together, over one store."""
     sums, live = replace(durable), 0
-    for ledger in ledgers:
-        live += ledger.live
+    for settlement in settlements:
+        live += settlement.live
         for name in _COUNTED:
-            setattr(sums, name, getattr(sums, name) + getattr(ledger.uncommitted, name))
-    return Law(sums, held + live - in_flight, in_flight, letters)
+            setattr(sums, name, getattr(sums, name) + getattr(settlement.uncommitted, name))
+    return Conservation(sums, held + live - in_flight, in_flight, letters)
 
 
 _COUNTED = tuple(field.name for field in fields(Totals))

@@ -1,7 +1,7 @@
 """Which partitions of the messaging system this gateway holds, where several share it.
 
     round, every 1.5 s: a sign of life, leases renewed, news of subscriptions read
-      too few held, some free   take it: a courier loads what waits, then it is consumed
+      too few held, some free   take it: a dispatcher loads what waits, then it is consumed
       too many held             let go of one: what is under way ends or is kept, then it is free
       a lease not renewed       abandon it: nothing of it is sent, stored or settled any more
 
@@ -25,7 +25,7 @@ from sqlalchemy import Connection
 
 from adapters import SharedAdapter
 from filters import Reason, Refused
-from gateway.delivery import Courier, Couriers, Share
+from gateway.delivery import Dispatcher, Dispatchers, Share
 from gateway.store import Store, StoreUnavailable, replicas
 from gateway.store import held as rows
 from gateway.store.replicas import Lease, Standing
@@ -74,22 +74,22 @@ class Partitions:
 
     Args:
         replica: The name of this gateway, another one for each.
-        make: Makes the courier of a share.
+        make: Makes the dispatcher of a share.
     """
 
     def __init__(
         self,
         store: Store,
         adapter: SharedAdapter,
-        couriers: Couriers,
+        dispatchers: Dispatchers,
         subscriptions: Subscriptions,
-        make: Callable[[Share], Courier],
+        make: Callable[[Share], Dispatcher],
         *,
         replica: str,
     ) -> None:
         self._store = store
         self._adapter = adapter
-        self._couriers = couriers
+        self._couriers = dispatchers
         self._subscriptions = subscriptions
         self._make = make
         self.replica = replica
@@ -228,12 +228,12 @@ class Partitions:
                 pass
         else:
             await self._subscriptions.learn()  # What waits is loaded for those that are known.
-            courier = self._make(share)
-            await courier.start(self._subscriptions.entries)
+            dispatcher = self._make(share)
+            await dispatcher.start(self._subscriptions.entries)
             if share.until <= self._loop.time():
-                courier.abandon()
+                dispatcher.abandon()
                 return
-            self._couriers.add(partition, courier)
+            self._couriers.add(partition, dispatcher)
             self._adapter.take(partition)
         self._held[partition] = held
         _log.info("partition.taken", partition=partition, fence=lease.fence)
@@ -251,22 +251,22 @@ class Partitions:
             return
         del self._held[partition]
         _log.warning("partition.lost", partition=partition, fence=held.lease.fence)
-        courier = self._couriers.remove(partition)
-        if courier is not None:
-            courier.abandon()
+        dispatcher = self._couriers.remove(partition)
+        if dispatcher is not None:
+            dispatcher.abandon()
             self._spawn(self._adapter.release(partition))
 
     async def _let_go(self, partition: int, seconds: float) -> None:
         """What is under way ends or becomes rows, then the partition is anybody's."""
         held = self._held[partition]
-        courier = self._couriers.partitions.get(partition)
+        dispatcher = self._couriers.partitions.get(partition)
         try:
-            if courier is not None:
-                await courier.stop(seconds)
+            if dispatcher is not None:
+                await dispatcher.stop(seconds)
                 self._couriers.remove(partition)
                 await self._adapter.release(partition)
-                await courier.ledger.drained()
-                courier.abandon()
+                await dispatcher.settlement.drained()
+                dispatcher.abandon()
             if self._held.get(partition) is held:
                 del self._held[partition]
                 with contextlib.suppress(StoreUnavailable):

@@ -1,4 +1,4 @@
-"""The doors of the gateway: which of its resources an address opens.
+"""The addresses of the gateway: which of its resources an address names.
 
     /subscriptions/KEY                               a subscription's manager
     /pullpoints/KEY                                  a pull point (WS-BaseNotification, ONVIF)
@@ -10,8 +10,8 @@
 Beside them the SOAP endpoint has addresses that open none of them (`ENDPOINTS`): everything can be
 asked and published at each, for clients that build their addresses themselves.
 
-One mailbox has several doors: whoever knows its key may use any of them. Behind a proxy a path
-may stand in front of each; what follows ``/topic/`` is a topic, and never a door.
+One mailbox has several addresses: whoever knows its key may use any of them. Behind a proxy a path
+may stand in front of each; what follows ``/topic/`` is a topic, and never an address.
 """
 
 import re
@@ -40,8 +40,8 @@ def is_endpoint(path: str) -> bool:
     return path.removesuffix("/") in ENDPOINTS
 
 
-class DoorKind(Enum):
-    """What a door opens; the value is its path, in front of the key."""
+class ResourceKind(Enum):
+    """What an address names; the value is its path, in front of the key."""
 
     SUBSCRIPTION = "/subscriptions/"
     PULL_POINT = "/pullpoints/"
@@ -50,34 +50,35 @@ class DoorKind(Enum):
     MESSAGE_BOX_2004 = "/MsgBox/"
 
     def address(self, base: str, key: str) -> str:
-        """The address of this door to *key*; *base* is the gateway's, without a trailing slash."""
+        """The address of the resource with *key*; *base* is the gateway's, without a trailing
+        slash."""
         return f"{base}{self.value}{key}"
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """A door, and the key in it, in lower case; None at the address of a message box service
+class ResourceAddress:
+    """A kind of resource, and its key, in lower case; None at the address of a message box service
     itself, where boxes are made, and named in the message."""
 
-    kind: DoorKind
+    kind: ResourceKind
     key: str | None = None
 
 
-MESSAGE_BOXES = frozenset({DoorKind.MESSAGE_BOX_2011, DoorKind.MESSAGE_BOX_2004})
+MESSAGE_BOXES = frozenset({ResourceKind.MESSAGE_BOX_2011, ResourceKind.MESSAGE_BOX_2004})
 """Doors that also stand open without a key; whatever else comes through them is stored."""
 
 _KEY = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _ANY = r"([^/]{1,100})"
 """What stands where a key should; one that nobody has is for who looks it up."""
-_DOORS = (
-    (DoorKind.SUBSCRIPTION, re.compile(rf"/subscriptions/{_ANY}/?$")),
-    (DoorKind.PULL_POINT, re.compile(rf"/pullpoints/{_ANY}/?$")),
-    (DoorKind.MAILBOX, re.compile(rf"/mailboxes/{_ANY}/?$")),
+_RESOURCES = (
+    (ResourceKind.SUBSCRIPTION, re.compile(rf"/subscriptions/{_ANY}/?$")),
+    (ResourceKind.PULL_POINT, re.compile(rf"/pullpoints/{_ANY}/?$")),
+    (ResourceKind.MAILBOX, re.compile(rf"/mailboxes/{_ANY}/?$")),
     (
-        DoorKind.MESSAGE_BOX_2011,
+        ResourceKind.MESSAGE_BOX_2011,
         re.compile(rf"/(?:axis2/services/MsgBoxService|msgbox)(?:/clientid(?:/{_ANY})?)?/?$"),
     ),
-    (DoorKind.MESSAGE_BOX_2004, re.compile(rf"/MsgBox(?:/{_ANY})?/?$")),
+    (ResourceKind.MESSAGE_BOX_2004, re.compile(rf"/MsgBox(?:/{_ANY})?/?$")),
 )
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _BARE_KEY = re.compile(rf"(?:urn:uuid:|uuid:)?({_KEY})")
@@ -85,25 +86,26 @@ _BARE_KEY = re.compile(rf"(?:urn:uuid:|uuid:)?({_KEY})")
 
 KEPT = 256
 KEPT_CHARACTERS = 256
-"""Addresses whose doors are kept, as they come again and again; of each at most."""
+"""Addresses that are remembered with what they name, and the length of each, at most: they come
+again and again."""
 
 
-def door_at(address: str | None) -> Door | None:
-    """The door that an address (of any scheme) or a bare path is; None where it is none."""
+def resource_at(address: str | None) -> ResourceAddress | None:
+    """The resource that an address, of any scheme, or a path names; None where it names none."""
     if not address:
         return None
     return _kept(address) if len(address) <= KEPT_CHARACTERS else _door_at(address)
 
 
-def _door_at(address: str) -> Door | None:
+def _door_at(address: str) -> ResourceAddress | None:
     path = _AUTHORITY.sub("", re.split(r"[?#]", address.strip(), maxsplit=1)[0])
     if not path or "/topic/" in path:
         return None
-    for kind, form in _DOORS:
+    for kind, form in _RESOURCES:
         found = form.search(path)
         if found is not None:
             key: str | None = found[1]
-            return Door(kind, key.lower() if key else None)
+            return ResourceAddress(kind, key.lower() if key else None)
     return None
 
 
@@ -115,20 +117,25 @@ def shown(address: str) -> str:
     leads to; so would the name of a consumer that fetches by it."""
     if address.startswith(MAKE_CONNECTION_ANONYMOUS):
         return MAKE_CONNECTION_ANONYMOUS + public_id(address)
-    door = door_at(address)
-    if door is None or door.key is None or not _BARE_KEY.fullmatch(door.key):
+    resource = resource_at(address)
+    if resource is None or resource.key is None or not _BARE_KEY.fullmatch(resource.key):
         return address
-    return re.sub(door.key, public_id(door.key), address, flags=re.IGNORECASE)
+    return re.sub(resource.key, public_id(resource.key), address, flags=re.IGNORECASE)
 
 
 def key_named(text: str | None) -> str | None:
-    """The key of a mailbox in a peer's text: alone, as a ``urn:uuid:``, or in a door's address."""
+    """The key of a mailbox in a peer's text: alone, as a ``urn:uuid:``, or in an address's
+    address."""
     text = (text or "").strip()
     bare = _BARE_KEY.fullmatch(text)
     if bare is not None:
         return bare[1].lower()
-    door = door_at(text)
-    return door.key if door is not None and door.kind is not DoorKind.SUBSCRIPTION else None
+    resource = resource_at(text)
+    return (
+        resource.key
+        if resource is not None and resource.kind is not ResourceKind.SUBSCRIPTION
+        else None
+    )
 
 
 def mailbox_key(address: str, references: Sequence[bytes] = ()) -> str | None:
@@ -137,9 +144,9 @@ def mailbox_key(address: str, references: Sequence[bytes] = ()) -> str | None:
     Whether *address* is this gateway's is for the caller to know. At the address of a message box
     service a reference property or parameter names the box.
     """
-    door = door_at(address)
-    if door is None or door.kind is DoorKind.SUBSCRIPTION:
+    resource = resource_at(address)
+    if resource is None or resource.kind is ResourceKind.SUBSCRIPTION:
         return None
-    if door.key is None:
+    if resource.key is None:
         return next(filter(None, map(key_named, boxes_named_by(references))), None)
-    return door.key
+    return resource.key

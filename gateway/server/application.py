@@ -36,14 +36,14 @@ from filters import Reason, Refused
 from gateway.delivery import (
     NEVER_AGREED,
     WINDOW,
-    Courier,
-    Couriers,
+    Conservation,
+    Dispatcher,
+    Dispatchers,
     Entry,
-    Law,
     ProbationLimits,
     Probations,
     Schedule,
-    Sender,
+    SendScheduler,
     Share,
     author,
     deliver_again,
@@ -78,7 +78,7 @@ from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.leases import LeaseTerms
-from gateway.subscriptions.subscription_end import Farewells
+from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.subscriptions import Subscriptions
 from gateway.tcp import SoapTcpConnection
 from gateway.web.app import make_app
@@ -126,7 +126,7 @@ class TcpCounts:
 class Snapshot:
     """What the metrics show, read at one moment."""
 
-    law: Law | None
+    conservation: Conservation | None
     """None while the store cannot be read."""
     accepted: int
     subscriptions: int
@@ -278,7 +278,7 @@ class Gateway:
             limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
             by_address=settings.egress_proxy is None,
         )
-        self.farewells = Farewells(self.transport, consumers, self.probations)
+        self.subscription_ends = SubscriptionEnds(self.transport, consumers, self.probations)
         self.subscriptions = Subscriptions(
             self.store,
             self.adapter,
@@ -290,7 +290,7 @@ class Gateway:
                 settings.max_subscriptions_per_destination,
                 settings.max_subscriptions,
             ),
-            farewell=self.farewells.say,
+            notify_end=self.subscription_ends.say,
         )
         self.mailboxes.destroyed = self.subscriptions.end_filling
         self.topics = TopicsSeen()
@@ -331,7 +331,9 @@ class Gateway:
             trusted=self._trusted,
         )
         schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
-        sender = Sender(slots=settings.slots, probe=schedule.probe, probations=self.probations)
+        scheduler = SendScheduler(
+            slots=settings.slots, probe=schedule.probe, probations=self.probations
+        )
 
         # A broker hands out few at a time, and whom they wait for too long has them in the store.
         # Our own system hands out many, which may repeat after a crash.
@@ -339,8 +341,8 @@ class Gateway:
         if settings.scheme not in WITHIN:
             window = max(WINDOW, adapter.capabilities.prefetch)
 
-        def make_courier(share: Share | None = None) -> Courier:
-            return Courier(
+        def make_courier(share: Share | None = None) -> Dispatcher:
+            return Dispatcher(
                 self.store,
                 self.transport,
                 prefetch=adapter.capabilities.prefetch,
@@ -352,37 +354,37 @@ class Gateway:
                 never_agreed=self._never_agreed,
                 schedule=schedule,
                 end_on_overflow=settings.backlog_policy == "end",
-                sender=sender,
+                scheduler=scheduler,
                 share=share,
                 author=author(self._number, share.partition) if share else None,
             )
 
-        self.courier: Courier | Couriers
+        self.dispatcher: Dispatcher | Dispatchers
         if shares:
             adapter.share()
-            self.courier = Couriers(self.store, sender)
+            self.dispatcher = Dispatchers(self.store, scheduler)
             self.partitions = Partitions(
                 self.store,
                 adapter,
-                self.courier,
+                self.dispatcher,
                 self.subscriptions,
                 make_courier,
                 replica=self._replica,
             )
             self.subscriptions.ends_expired = lambda: self._keeps_house
-            self.courier.elsewhere = self.partitions.elsewhere
+            self.dispatcher.elsewhere = self.partitions.elsewhere
         else:
-            self.courier = make_courier()
-        self.subscriptions.courier = self.courier
+            self.dispatcher = make_courier()
+        self.subscriptions.dispatcher = self.dispatcher
         self.dead_letters = DeadLetters(
             self.store,
             self.subscriptions,
             self.mailboxes,
-            self.courier,
+            self.dispatcher,
             producer=f"{self._base}/soap",
             replica=self._number,
         )
-        self.operations.again = partial(deliver_again, self.courier)
+        self.operations.again = partial(deliver_again, self.dispatcher)
         self.budgets = FilterBudgets(self._cancel)
         self.operations.exceeded = lambda entry, message: self.budgets.exceeded(
             entry, message, now=time.monotonic()
@@ -392,8 +394,8 @@ class Gateway:
         filters = {key: subscription.filter for key, subscription in matched.items()}
         for key, error in (await self.adapter.start(filters)).items():
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
-        if isinstance(self.courier, Courier):
-            await self.courier.start(self.subscriptions.entries)
+        if isinstance(self.dispatcher, Dispatcher):
+            await self.dispatcher.start(self.subscriptions.entries)
         if self.archive is not None:
             self.archive.start()
         works: list[Callable[[], Coroutine[Any, Any, None]]] = [
@@ -475,15 +477,15 @@ class Gateway:
                 self._accept(matched)
             except Exception:  # It stays unsettled, and comes again after a restart.
                 _log.exception("delivery.not-accepted")
-            await self.courier.room()
+            await self.dispatcher.room()
 
     def _accept(self, matched: Matched) -> None:
         matching = self.subscriptions.matching
         if not (matched.over_budget or matched.unevaluated):
-            self.courier.accept(matched.delivery, matching(matched.keys))
+            self.dispatcher.accept(matched.delivery, matching(matched.keys))
             return
         offenders, others = matching(matched.over_budget), matching(matched.unevaluated)
-        self.courier.accept(matched.delivery, matching(matched.keys), offenders + others)
+        self.dispatcher.accept(matched.delivery, matching(matched.keys), offenders + others)
         message = matched.delivery.notification.id
         for entry in offenders:
             self.budgets.exceeded(entry, message, now=time.monotonic())
@@ -503,7 +505,7 @@ class Gateway:
                 with contextlib.suppress(Refused):
                     await self.dead_letters.purge_old()
                     await self.store.submit(_purge_old)
-            self.courier.clear_old()
+            self.dispatcher.clear_old()
 
     def _give_up(self, entry: Entry, reason: str) -> None:
         self._end(entry, End.DELIVERY_FAILURE, reason)
@@ -517,7 +519,7 @@ class Gateway:
         for entry in entries:
             if entry.id in counted and counted[entry.id].delivered:
                 for destination in self.probations.agree(entry.target.destination):
-                    self.courier.sender.turn(destination)
+                    self.dispatcher.scheduler.turn(destination)
 
     def _never_agreed(self, entry: Entry, now: bool) -> None:
         """All attempts that a host has were in vain: the subscription ends, unless the host has
@@ -600,13 +602,13 @@ class Gateway:
         with contextlib.suppress(StoreUnavailable, TimeoutError):
             async with asyncio.timeout(COUNTED):
                 counts = await self._counting.counts()
-        sender = self.courier.sender
+        scheduler = self.dispatcher.scheduler
         return Snapshot(
-            counts.law if counts else None,
+            counts.conservation if counts else None,
             self.operations.accepted,
             len(self.subscriptions),
-            self.courier.unsettled + self.adapter.deferred,
-            sender.open_breakers + self.courier.open_breakers,
+            self.dispatcher.unsettled + self.adapter.deferred,
+            scheduler.open_breakers + self.dispatcher.open_breakers,
             sum(
                 entry.trouble is not None and entry.trouble.failures > 0
                 for entry in self.subscriptions.entries
@@ -614,9 +616,9 @@ class Gateway:
             self.store.writable,
             dict(self.soap.requests),
             dict(self.soap.refusals),
-            {verdict.value: number for verdict, number in sender.attempts.items()},
+            {verdict.value: number for verdict, number in scheduler.attempts.items()},
             self.budgets.over_budget,
-            sender.attachments_dropped + self.soap.attachments_dropped,
+            scheduler.attachments_dropped + self.soap.attachments_dropped,
             self.archive.counts if self.archive else {},
             self.partitions.snapshot() if self.partitions else None,
             self.adapter.state,
@@ -629,7 +631,7 @@ class Gateway:
 
     async def _count(self) -> Counts:
         return Counts(
-            await self.courier.law(),
+            await self.dispatcher.conservation(),
             await self.spool.size() if self.spool else None,
             await self.store.submit(mailboxes.overall),
         )
@@ -670,8 +672,8 @@ class Gateway:
             elif self._replica:
                 with contextlib.suppress(Refused):
                     await self.store.submit(partial(replicas.unregister, replica=self._replica))
-            await self.courier.stop(self.settings.drain)
-            await self.farewells.close(2.0)
+            await self.dispatcher.stop(self.settings.drain)
+            await self.subscription_ends.close(2.0)
             await self.adapter.close()
             if self.archive is not None:
                 await self.archive.close(ARCHIVE_CLOSE)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from gateway.delivery import Law
+from gateway.delivery import Conservation
 from gateway.store.spool import SpoolSize
 
 FEW = 10_000
@@ -24,7 +24,7 @@ class Counts:
     """The conservation law, what is in the spool, where there is one, and mailboxes with the
     messages and octets in them."""
 
-    law: Law
+    conservation: Conservation
     spool: SpoolSize | None
     mailboxes: tuple[int, int, int]
 
@@ -53,6 +53,6 @@ class Counting:
             if self._counts is None or loop.time() >= self._until:
                 self._counts = counts = await self._count()
                 rows = self._subscriptions() + counts.mailboxes[0]
-                rows += counts.law.waiting + counts.law.dead_letters
+                rows += counts.conservation.waiting + counts.conservation.dead_letters
                 self._until = loop.time() + (KEPT * rows if rows > FEW else 0.0)
             return self._counts

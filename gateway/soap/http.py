@@ -27,8 +27,8 @@ from gateway.security.resource_addresses import (
     ENDPOINTS,
     MESSAGE_BOXES,
     TOPIC_PATHS,
-    door_at,
     is_endpoint,
+    resource_at,
 )
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
 from gateway.soap.service import Arrived, Reply, SoapService
@@ -88,8 +88,10 @@ class _AddressRoute(BaseRoute):
             path = scope["path"]
             if path in _PATHS or path.startswith(_BELOW):
                 return Match.FULL, {"endpoint": self._endpoint}
-            door = door_at(path)
-            if door is not None and (door.kind in MESSAGE_BOXES or scope["method"] == "POST"):
+            resource = resource_at(path)
+            if resource is not None and (
+                resource.kind in MESSAGE_BOXES or scope["method"] == "POST"
+            ):
                 return Match.FULL, {"endpoint": self._endpoint}
         return Match.NONE, {}
 

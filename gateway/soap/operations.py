@@ -21,7 +21,12 @@ from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.principals import Peer
 from gateway.security.quotas import QuotaExceeded, TokenBucket
-from gateway.security.resource_addresses import MESSAGE_BOXES, Door, DoorKind, key_named
+from gateway.security.resource_addresses import (
+    MESSAGE_BOXES,
+    ResourceAddress,
+    ResourceKind,
+    key_named,
+)
 from gateway.store.disk_reserve import Reserve
 from gateway.store.mailboxes import Kind, Mailbox
 from gateway.subscriptions.subscriptions import Subscriptions, SubscriptionUnknown, key_in
@@ -104,7 +109,7 @@ class Call(NamedTuple):
     base: str
     path: str = ""
     hops: int = 0
-    door: Door | None = None
+    resource: ResourceAddress | None = None
     """The resource that the message was sent to."""
     gone: Callable[[], Awaitable[None]] | None = None
     """Returns when the peer has gone."""
@@ -252,7 +257,7 @@ class Operations:
             )
         for notification in notifications:
             if has_references(notification):
-                check_references(notification)  # At the door, not when the broker is to carry it.
+                check_references(notification)  # On acceptance, not when the broker is to carry it.
         if not (call.hops and call.origin):
             await self._take_in(notifications)
         elif not await self._origins.once(
@@ -371,14 +376,14 @@ class Operations:
 
     # Mailboxes.
 
-    async def mailbox_for(self, door: Door, named: Named, peer: Peer) -> Mailbox:
-        """The box into which a message goes that came to *door*.
+    async def mailbox_for(self, resource: ResourceAddress, named: Named, peer: Peer) -> Mailbox:
+        """The box into which a message goes that came to *resource*.
 
         Raises:
             MailboxUnknown: There is none.
             QuotaExceeded: *peer* sends too much.
         """
-        key = door.key or next(filter(None, map(key_named, named.identifiers)), None)
+        key = resource.key or next(filter(None, map(key_named, named.identifiers)), None)
         box = await self._mailboxes.find(key)
         self._check_rate(peer, 1)
         return box
@@ -402,8 +407,8 @@ class Operations:
             MailboxUnknown: There is none.
             Refused: ``MAILBOX_UNKNOWN``: none is named.
         """
-        named, door = call.incoming.named, call.door
-        keys = [door.key if door is not None else None]
+        named, resource = call.incoming.named, call.resource
+        keys = [resource.key if resource is not None else None]
         keys += map(key_named, (*named.identifiers, named.to, named.body))
         keys += map(key_in, self._candidates(call))
         if not any(keys):  # Not `MailboxUnknown`: nobody is lenient with that.
@@ -416,11 +421,13 @@ class Operations:
 
     async def _make_mailbox(self, call: Call) -> Response:
         version = call.incoming.context.version
-        door = _DOORS.get(version, DoorKind.PULL_POINT) if version else DoorKind.PULL_POINT
-        kind = Kind.MESSAGE_BOX if door in MESSAGE_BOXES else Kind.PULL_POINT
+        resource = (
+            _RESOURCES.get(version, ResourceKind.PULL_POINT) if version else ResourceKind.PULL_POINT
+        )
+        kind = Kind.MESSAGE_BOX if resource in MESSAGE_BOXES else Kind.PULL_POINT
         self._check_rate(call.peer, 1)
         box = await self._mailboxes.make(kind, call.peer)
-        return MailboxMade(box.key, door.address(call.base, box.key))
+        return MailboxMade(box.key, resource.address(call.base, box.key))
 
     async def _destroy_mailbox(self, call: Call) -> Response:
         try:
@@ -486,7 +493,7 @@ class Operations:
 
 KEPT_ALIVE = 60.0
 """Seconds that a subscription lives on when its reader asked for messages."""
-_DOORS = {
-    Version.MESSAGE_BOX_2011: DoorKind.MESSAGE_BOX_2011,
-    Version.MESSAGE_BOX_2004: DoorKind.MESSAGE_BOX_2004,
+_RESOURCES = {
+    Version.MESSAGE_BOX_2011: ResourceKind.MESSAGE_BOX_2011,
+    Version.MESSAGE_BOX_2004: ResourceKind.MESSAGE_BOX_2004,
 }

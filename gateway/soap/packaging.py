@@ -1,5 +1,5 @@
-"""Packages at the door: what came in MIME or DIME becomes an envelope and its attachments, and an
-answer goes in what the request came in."""
+"""Packages: what came in MIME or DIME becomes an envelope and its attachments, and
+an answer goes in what the request came in."""
 
 from dataclasses import dataclass
 from itertools import islice

@@ -35,10 +35,10 @@ from gateway.security.quotas import TokenBucket
 from gateway.security.resource_addresses import (
     MESSAGE_BOXES,
     TOPIC_PATHS,
-    Door,
-    DoorKind,
-    door_at,
+    ResourceAddress,
+    ResourceKind,
     is_endpoint,
+    resource_at,
     shown,
 )
 from gateway.soap.operations import OCTETS_OF_TOPIC, Call, Operations, Outcome
@@ -336,11 +336,11 @@ class SoapService:
         self.requests[operation] = self.requests.get(operation, 0) + 1
         if self.draining:
             raise AdapterUnavailable("The gateway is stopping.")
-        door = self._door(arrived, context)
-        if door is not None and _is_for_the_box(door, context.operation):
-            return await self._keep(arrived, door, incoming)
+        resource = self._resource(arrived, context)
+        if resource is not None and _is_for_the_box(resource, context.operation):
+            return await self._keep(arrived, resource, incoming)
         call = Call(
-            incoming, arrived.peer, arrived.base, arrived.path, read_hops(arrived.hops), door,
+            incoming, arrived.peer, arrived.base, arrived.path, read_hops(arrived.hops), resource,
             arrived.gone, read_origin(arrived.origin),
         )  # fmt: skip
         elsewhere, headers = None, context.headers
@@ -413,33 +413,33 @@ class SoapService:
     # What is only kept.
 
     @staticmethod
-    def _door(arrived: Arrived, context: Context) -> Door | None:
-        """The door that the message came to: that of the path, else that of ``wsa:To``."""
-        door = door_at(arrived.path)
-        if door is None and (arrived.path in ("", "/") or is_endpoint(arrived.path)):
-            door = door_at(context.headers.to)
-        return door
+    def _resource(arrived: Arrived, context: Context) -> ResourceAddress | None:
+        """The resource that the message came to: that of the path, else that of ``wsa:To``."""
+        resource = resource_at(arrived.path)
+        if resource is None and (arrived.path in ("", "/") or is_endpoint(arrived.path)):
+            resource = resource_at(context.headers.to)
+        return resource
 
     async def _keep_unread(self, arrived: Arrived, rejected: Rejected) -> Reply | None:
         """A mailbox keeps what nobody here understands, if it is an envelope."""
         if rejected.refused.reason not in _KEPT_ALL_THE_SAME:
             return None
-        door = self._door(arrived, rejected.context)
-        if door is None or door.key is None:
+        resource = self._resource(arrived, rejected.context)
+        if resource is None or resource.key is None:
             return None
-        if not _is_for_the_box(door, rejected.context.operation):
+        if not _is_for_the_box(resource, rejected.context.operation):
             return None
         try:
-            return await self._keep(arrived, door, Incoming(rejected.context, Publish(())))
+            return await self._keep(arrived, resource, Incoming(rejected.context, Publish(())))
         except Refused as refused:
             raise Rejected(rejected.context, refused) from refused
 
-    async def _keep(self, arrived: Arrived, door: Door, incoming: Incoming) -> Reply:
+    async def _keep(self, arrived: Arrived, resource: ResourceAddress, incoming: Incoming) -> Reply:
         context = incoming.context
         if self.draining:
             raise AdapterUnavailable("The gateway is stopping.")
-        box = await self._operations.mailbox_for(door, incoming.named, arrived.peer)
-        whole = door.kind in MESSAGE_BOXES
+        box = await self._operations.mailbox_for(resource, incoming.named, arrived.peer)
+        whole = resource.kind in MESSAGE_BOXES
 
         def envelopes(_: object) -> list[tuple[str | None, bytes]]:
             envelope = kept(arrived.octets, arrived.charset)
@@ -464,7 +464,7 @@ class SoapService:
                 mailbox=box.id,
                 attachments=len(arrived.attachments),
             )
-        if door.kind is not DoorKind.MESSAGE_BOX_2011:
+        if resource.kind is not ResourceKind.MESSAGE_BOX_2011:
             return Reply(202, context.soap)
         action, body = write_response(
             Done(),
@@ -628,11 +628,11 @@ class SoapService:
         self.refusals[reason] = self.refusals.get(reason, 0) + 1
 
 
-def _is_for_the_box(door: Door, operation: Operation | None) -> bool:
+def _is_for_the_box(resource: ResourceAddress, operation: Operation | None) -> bool:
     """Whether a message is one to keep in the box that it came to: it asks for nothing there."""
-    if door.kind is DoorKind.SUBSCRIPTION:
+    if resource.kind is ResourceKind.SUBSCRIPTION:
         return False
-    if door.kind in MESSAGE_BOXES:  # They keep all but what is asked of themselves.
+    if resource.kind in MESSAGE_BOXES:  # They keep all but what is asked of themselves.
         return operation not in _ASKED_OF_BOXES
     return operation in (None, Operation.PUBLISH)
 

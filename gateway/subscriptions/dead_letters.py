@@ -16,7 +16,7 @@ import structlog
 
 from filters import Event, Expression, Filter, Reason, Refused, compile, parse_clark
 from filters.dialects import TOPIC_FULL
-from gateway.delivery import AUTHORS, Courier, Couriers, author, next_position
+from gateway.delivery import AUTHORS, Dispatcher, Dispatchers, author, next_position
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.replicas.partitions import HOUSE
 from gateway.store import DeadLetter, Store, dead_letter_counts
@@ -108,7 +108,7 @@ class DeadLetters:
         store: Store,
         subscriptions: Subscriptions,
         mailboxes: Mailboxes,
-        courier: Courier | Couriers,
+        dispatcher: Dispatcher | Dispatchers,
         *,
         producer: str,
         replica: int = 0,
@@ -116,7 +116,7 @@ class DeadLetters:
         self._store = store
         self._subscriptions = subscriptions
         self._mailboxes = mailboxes
-        self._courier = courier
+        self._courier = dispatcher
         self._producer = producer
         self._replica = replica
 
@@ -235,9 +235,9 @@ class DeadLetters:
 
     async def _redrive_deliveries(self, selection: Selection, cursor: _Cursor) -> Slice:
         by_id = {entry.id: entry for entry in self._subscriptions.entries}
-        courier, step = self._courier, 1
-        if isinstance(courier, Courier):
-            position = courier.next_position(SLICE)
+        dispatcher, step = self._courier, 1
+        if isinstance(dispatcher, Dispatcher):
+            position = dispatcher.next_position(SLICE)
         else:
             position = next_position(0, time.time_ns(), author(self._replica, HOUSE))
             step = AUTHORS
@@ -252,9 +252,9 @@ class DeadLetters:
                 step=step,
             )
         )
-        if isinstance(courier, Courier):
+        if isinstance(dispatcher, Dispatcher):
             for subscription, (count, octets) in redriven.again.items():
-                courier.waits(by_id[subscription], count, octets)
+                dispatcher.waits(by_id[subscription], count, octets)
         else:  # Whoever holds their partitions learns of them as of any change.
             await self._subscriptions.refresh()
         return redriven.slice

@@ -110,11 +110,11 @@ async def explain_subscription(
         steps += await asyncio.get_running_loop().run_in_executor(threads, work)
     finally:
         threads.shutdown(wait=False)
-    standing = gateway.courier.standing(entry)
+    standing = gateway.dispatcher.standing(entry)
     steps.append(_partitions(gateway, standing))
     steps.append(await _address(gateway, entry))
     steps += _deliveries(standing)
-    await gateway.courier.counted()
+    await gateway.dispatcher.counted()
     counted = await gateway.store.submit(partial(totals.read, subscription=entry.id))
     head = await gateway.store.submit(partial(rows.head, subscription=entry.id))
     waiting = counted.matched - counted.settled()

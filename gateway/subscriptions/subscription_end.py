@@ -14,11 +14,11 @@ from mediation import End, Family, Subscription, http_headers, write_subscriptio
 
 DELAYS = (0.0, 5.0, 30.0)
 AT_A_TIME = 256
-_log = structlog.get_logger("dragoman.farewells")
+_log = structlog.get_logger("dragoman.subscription_ends")
 
 
-class Farewells:
-    """Says farewell in the background."""
+class SubscriptionEnds:
+    """Says notify_end in the background."""
 
     def __init__(self, transport: Transport, consumers: Consumers, probations: Probations) -> None:
         self._probations = probations
@@ -67,7 +67,7 @@ class Farewells:
                 continue
             if answer.status < 500:
                 return
-        _log.info("farewell.unheard", subscription=subscription.id)
+        _log.info("notify_end.unheard", subscription=subscription.id)
 
     async def close(self, seconds: float) -> None:
         """Give what is under way *seconds*, then give up."""

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused
-from gateway.delivery import Courier, Couriers, Entry
+from gateway.delivery import Dispatcher, Dispatchers, Entry
 from gateway.egress import Target
 from gateway.interning import shared
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, mailbox_target
@@ -77,7 +77,7 @@ class Subscriptions:
     """All subscriptions of this process, in memory and in the store.
 
     Args:
-        farewell: Told of each subscription that ends before its time, to tell its ``EndTo``.
+        notify_end: Told of each subscription that ends before its time, to tell its ``EndTo``.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Subscriptions:
         *,
         terms: LeaseTerms,
         quotas: SubscriptionQuotas,
-        farewell: Callable[[Subscription, End, str], None],
+        notify_end: Callable[[Subscription, End, str], None],
     ) -> None:
         self._store = store
         self._adapter = adapter
@@ -97,8 +97,8 @@ class Subscriptions:
         self._mailboxes = mailboxes
         self._terms = terms
         self._quotas = quotas
-        self._farewell = farewell
-        self.courier: Courier | Couriers | None = None
+        self._notify_end = notify_end
+        self.dispatcher: Dispatcher | Dispatchers | None = None
         self.ends_expired: Callable[[], bool] = lambda: True
         """Whether it is this process that ends what has expired; where several share the work, one
         does."""
@@ -383,8 +383,8 @@ class Subscriptions:
         subscription = await self._change(
             entry, lambda old: replace(old, policy=replace(old.policy, paused=paused))
         )
-        if self.courier is not None:
-            (self.courier.quiet if paused else self.courier.resume)(entry)
+        if self.dispatcher is not None:
+            (self.dispatcher.quiet if paused else self.dispatcher.resume)(entry)
         return subscription
 
     async def _change(
@@ -406,8 +406,8 @@ class Subscriptions:
             if entry.halted and not self._is_over(changed):
                 await self._adapter.add(changed.key, changed.filter)
                 entry.halted = False
-                if self.courier is not None:
-                    self.courier.resume(entry)
+                if self.dispatcher is not None:
+                    self.dispatcher.resume(entry)
         return changed
 
     def _lock(self, entry: Entry) -> asyncio.Lock:
@@ -425,7 +425,7 @@ class Subscriptions:
         async with self._lock(entry):
             await self._end(entry, expired=False)
         if why is not None:
-            self._farewell(entry.subscription, why, reason)
+            self._notify_end(entry.subscription, why, reason)
         _log.info(
             "subscription.ended",
             subscription=entry.id,
@@ -480,8 +480,8 @@ class Subscriptions:
     async def _has_ended(self, entry: Entry, *, expired: bool = False) -> None:
         """*entry* is in the store no more."""
         entry.ended = True
-        if self.courier is not None:
-            self.courier.end(entry, expired=expired)
+        if self.dispatcher is not None:
+            self.dispatcher.end(entry, expired=expired)
         self._drop(entry)
         if _has_own_box(entry):
             self._mailboxes.gone(entry.subscription.key)
@@ -491,7 +491,7 @@ class Subscriptions:
 
     async def refresh(self) -> None:
         """`learn`, where there are others to learn from."""
-        if isinstance(self.courier, Couriers):
+        if isinstance(self.dispatcher, Dispatchers):
             await self.learn()
 
     async def learn(self) -> None:
@@ -517,8 +517,8 @@ class Subscriptions:
             self._version = learnt.version
             for added in learnt.added:
                 entry = self._by_id.get(added.key)
-                if entry is not None and isinstance(self.courier, Couriers):
-                    self.courier.waits(entry, added.count, added.octets, added.partition)
+                if entry is not None and isinstance(self.dispatcher, Dispatchers):
+                    self.dispatcher.waits(entry, added.count, added.octets, added.partition)
 
     async def _learn(self, subscription: Subscription) -> None:
         entry = self._entries.get(subscription.key)
@@ -535,9 +535,9 @@ class Subscriptions:
             if entry.halted and not self._is_over(subscription):
                 await self._adopt(entry)
                 entry.halted = False
-            if self.courier is not None:
+            if self.dispatcher is not None:
                 paused = subscription.policy.paused
-                (self.courier.quiet if paused else self.courier.resume)(entry)
+                (self.dispatcher.quiet if paused else self.dispatcher.resume)(entry)
 
     async def _meet(self, subscription: Subscription) -> None:
         """One that another replica made."""
@@ -603,8 +603,8 @@ class Subscriptions:
             if not entry.halted:
                 entry.halted = True
                 await self._adapter.remove(key)
-                if self.courier is not None:
-                    self.courier.quiet(entry)
+                if self.dispatcher is not None:
+                    self.dispatcher.quiet(entry)
             over = expires + self._terms.grace
             wsn = entry.subscription.spec.version.family is Family.WSN
             if wsn and over.timestamp() > time.time():

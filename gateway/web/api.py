@@ -246,11 +246,11 @@ def api_routes(gateway: "Gateway") -> APIRouter:
 
     async def viewed(ids: list[str]) -> list[SubscriptionView]:
         """The subscriptions with these ids that there still are, with their counts."""
-        await gateway.courier.counted()
+        await gateway.dispatcher.counted()
         counted = await gateway.store.submit(partial(totals.read_some, subscriptions=ids))
         entries = filter(None, map(gateway.subscriptions.by_id, ids))
         return [
-            _view(entry, gateway.courier.standing(entry), counted.get(entry.id, Totals()))
+            _view(entry, gateway.dispatcher.standing(entry), counted.get(entry.id, Totals()))
             for entry in entries
         ]
 

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 if TYPE_CHECKING:
     from adapters import AdapterState
-    from gateway.delivery import Law
+    from gateway.delivery import Conservation
     from gateway.replicas.partitions import Replicas
     from gateway.server.application import Gateway, MailboxCounts, Snapshot, TcpCounts
     from gateway.store.spool import SpoolSize
@@ -96,8 +96,8 @@ class _Collector:
             families.append(GaugeMetricFamily(f"dragoman_{name}", text, value))
         families += _of_mailboxes(taken.mailboxes)
         families += _of_tcp(taken.tcp)
-        if taken.law is not None:
-            families += _of_law(taken.law)
+        if taken.conservation is not None:
+            families += _of_conservation(taken.conservation)
         if taken.broker is not None:
             families += _of_broker(taken.broker)
         if taken.spool is not None:
@@ -116,7 +116,7 @@ class _Collector:
         return families
 
 
-def _of_law(law: "Law") -> list[CounterMetricFamily | GaugeMetricFamily]:
+def _of_conservation(law: "Conservation") -> list[CounterMetricFamily | GaugeMetricFamily]:
     families: list[CounterMetricFamily | GaugeMetricFamily] = []
     for name in ("matched", "delivered", "dead", "expired", "cancelled", "skipped"):
         families.append(

@@ -22,7 +22,7 @@ from gateway.replicas.partitions import replica_name
 from gateway.security.keys import message_urn
 from gateway.security.principals import Peer
 from gateway.security.quotas import QuotaExceeded, TokenBucket
-from gateway.security.resource_addresses import DoorKind
+from gateway.security.resource_addresses import ResourceKind
 from gateway.soap.operations import KEPT_ALIVE, Call
 from gateway.store.mailboxes import Kind, Mailbox
 from gateway.subscriptions.subscriptions import SUBSCRIBES, SUBSCRIBES_AT_ONCE
@@ -208,7 +208,7 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
             if wait:
                 raise QuotaExceeded(Reason.RATE, "Too many mailboxes.", retry_after=wait)
             box = await gateway.mailboxes.make(Kind.MAILBOX, peer)
-        at = DoorKind.MAILBOX.address(base, box.key)
+        at = ResourceKind.MAILBOX.address(base, box.key)
         return Made(key=box.key, id=box.id, address=at, events=f"{at}/events", expires=until(box))
 
     @router.get("/{key}")

@@ -25,7 +25,7 @@ from filters import (
 )
 from filters.dialects import ACTION_DPWS_1_1, TOPIC_CONCRETE, TOPIC_FULL, TOPIC_IBM_SIMPLE
 from filters.matching.fallback.verification import Verifier
-from filters.matching.fallback.worker import Jail, Question, judge
+from filters.matching.fallback.worker import Question, Worker, judge
 from filters.topics.index import CACHED_TOPICS
 from tests.rigs.corpus import forwarding_filters, messages
 from tests.rigs.pace import pace
@@ -401,9 +401,9 @@ def test_what_is_deferred_is_asked_all_at_once(monkeypatch: pytest.MonkeyPatch) 
         filters.add(number, doubtful(number))
     asked: list[int] = []
 
-    def counting(jail: Jail, questions: Sequence[Question]) -> list[bool | None]:
+    def counting(worker: Worker, questions: Sequence[Question]) -> list[bool | None]:
         asked.append(len(questions))
-        return judge(jail, questions)
+        return judge(worker, questions)
 
     monkeypatch.setattr("filters.matching.fallback.verification.judge", counting)
     event = Event(b"<a><b>x</b></a>")

@@ -9,7 +9,7 @@ import pytest
 
 from adapters import load
 from gateway.mailboxes.mailboxes import MailboxQuotas
-from gateway.security.resource_addresses import DoorKind
+from gateway.security.resource_addresses import ResourceKind
 from gateway.server.process import IN_ALL
 from gateway.settings.settings import Settings, read_settings
 from gateway.store.mailboxes import Bounds
@@ -283,7 +283,7 @@ def test_an_ingress_offers_what_strangers_need() -> None:
     (rule,) = spec["rules"]
     assert rule["host"] == "events.example.org"
     offered = [path["path"] for path in rule["http"]["paths"]]
-    for door in ("/soap/topic/", *(kind.value for kind in DoorKind)):
+    for door in ("/soap/topic/", *(kind.value for kind in ResourceKind)):
         assert any(door.startswith(f"{path}/") for path in offered), door
     for administration in ("/api", "/metrics", "/docs", "/openapi.json", "/healthz"):
         assert not any(administration.startswith(path) for path in offered)

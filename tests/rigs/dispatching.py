@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gateway.delivery import Courier, Entry, Law, Schedule
+from gateway.delivery import Conservation, Dispatcher, Entry, Schedule
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, Transports, parse_target
 from gateway.security.keys import new_key, public_id
 from gateway.store import DeadLetter, Store, dead_letters
@@ -53,10 +53,10 @@ def notification(number: str, filling: int = 0) -> Notification:
 
 @dataclass
 class Engine:
-    """A courier with its store, and all that was given to it."""
+    """A dispatcher with its store, and all that was given to it."""
 
     store: Store
-    courier: Courier
+    dispatcher: Dispatcher
     entries: list[Entry] = field(default_factory=list)
     letters: list[Letter] = field(default_factory=list)
     given_up: list[tuple[Entry, str]] = field(default_factory=list)
@@ -81,39 +81,39 @@ class Engine:
         for number in numbers:
             letter = Letter(notification(str(number), filling))
             self.letters.append(letter)
-            self.courier.accept(letter, self.entries if to is None else to)
+            self.dispatcher.accept(letter, self.entries if to is None else to)
 
     def pause(self, entry: Entry, paused: bool) -> None:
         policy = replace(entry.subscription.policy, paused=paused)
         entry.subscription = replace(entry.subscription, policy=policy)
-        (self.courier.quiet if paused else self.courier.resume)(entry)
+        (self.dispatcher.quiet if paused else self.dispatcher.resume)(entry)
 
     async def end(self, entry: Entry, *, expired: bool = False) -> None:
         subscription = entry.subscription
         await self.store.submit(lambda c: rows.delete(c, subscription, expired=expired))
-        self.courier.end(entry, expired=expired)
+        self.dispatcher.end(entry, expired=expired)
 
     async def dead(self) -> list[DeadLetter]:
         return await self.store.submit(dead_letters.listed)
 
     async def redrive(self) -> None:
         by_id = {entry.id: entry for entry in self.entries}
-        position = self.courier.next_position(dead_letters.SLICE)
+        position = self.dispatcher.next_position(dead_letters.SLICE)
         redriven = await self.store.submit(
             lambda c: dead_letters.redrive(
                 c, dead_letters.ALL, alive=by_id.keys(), position=position, upto=2**62
             )
         )
         for subscription, (count, octets) in redriven.again.items():
-            self.courier.waits(by_id[subscription], count, octets)
+            self.dispatcher.waits(by_id[subscription], count, octets)
 
-    async def law_when(self, **expected: int) -> Law:
+    async def conservation_when(self, **expected: int) -> Conservation:
         """The law, once the fields of it or of its totals are as *expected*."""
-        law = await self.courier.law()
+        law = await self.dispatcher.conservation()
 
         async def as_expected() -> bool:
             nonlocal law
-            law = await self.courier.law()
+            law = await self.dispatcher.conservation()
             return expected == {
                 name: getattr(law if hasattr(law, name) else law.totals, name) for name in expected
             }
@@ -125,15 +125,15 @@ class Engine:
         """Wait until the messaging system needs to keep nothing."""
         await until(lambda: all(letter.settled for letter in self.letters), DEADLINE)
 
-    async def at_rest(self, **expected: int) -> Law:
+    async def at_rest(self, **expected: int) -> Conservation:
         """The same, with all settled, nothing under way, and the law kept."""
-        law = await self.law_when(in_flight=0, waiting=0, **expected)
-        await self.courier.ledger.drained()
-        law = await self.courier.law()
+        law = await self.conservation_when(in_flight=0, waiting=0, **expected)
+        await self.dispatcher.settlement.drained()
+        law = await self.dispatcher.conservation()
         assert law.error == 0, law
         assert law.totals.matched == law.totals.settled()
         assert all(letter.settled for letter in self.letters)
-        assert self.courier.ledger.live == self.courier.ledger.messages == 0
+        assert self.dispatcher.settlement.live == self.dispatcher.settlement.messages == 0
         return law
 
 
@@ -149,7 +149,7 @@ async def engine(
     dialer = Dialer(AddressPolicy(loopback=True))
     transport = Transports({"http": HttpTransport(dialer)}, dialer)
     given_up: list[tuple[Entry, str]] = []
-    courier = Courier(
+    dispatcher = Dispatcher(
         store,
         transport,
         prefetch=options.pop("prefetch", 64),
@@ -159,19 +159,19 @@ async def engine(
         retry=0.1,
         **options,
     )
-    one = Engine(store, courier, given_up=given_up)
+    one = Engine(store, dispatcher, given_up=given_up)
     for subscription in await store.submit(rows.load):
         target = parse_target(subscription.consumer.address)
         one.entries.append(Entry(subscription, prepare(subscription), target))
-    await courier.start(one.entries)
+    await dispatcher.start(one.entries)
     try:
         yield one
         async with asyncio.timeout(DEADLINE):
-            await courier.stop(5.0)
+            await dispatcher.stop(5.0)
         assert all(letter.settled for letter in one.letters)
-        law = await courier.law()
+        law = await dispatcher.conservation()
         assert law.error == 0, law
-        assert (law.in_flight, courier.ledger.live) == (0, 0)
+        assert (law.in_flight, dispatcher.settlement.live) == (0, 0)
     finally:
         await transport.close()
         await store.close()

@@ -14,7 +14,7 @@ from lxml import etree
 from filters.filter import Expression
 from filters.matching.fallback.compilation import Kept
 from filters.matching.fallback.cost import DocumentSize
-from filters.matching.fallback.worker import Jail, JailUnavailable, Question, judge
+from filters.matching.fallback.worker import Question, Worker, WorkerUnavailable, judge
 
 COMPILED = 4096
 """Compiled expressions that are kept."""
@@ -91,7 +91,7 @@ class Verifier:
         self.seconds_of_share = seconds_of_share
         self.kept = Kept(most)
         self._seconds = seconds
-        self._jail: Jail | None = None
+        self._worker: Worker | None = None
 
     def begin(self, root: etree._Element) -> Verification:
         """Verify expressions on the document of *root*."""
@@ -100,9 +100,9 @@ class Verifier:
     def evaluate(self, questions: Sequence[Question]) -> list[bool | None]:
         """Whether all expressions of each of *questions* are true, found out in another process,
         all of one message at once; None where that exceeds its budget or cannot be done."""
-        if self._jail is None:
-            self._jail = Jail()
+        if self._worker is None:
+            self._worker = Worker()
         try:
-            return judge(self._jail, questions)
-        except JailUnavailable:
+            return judge(self._worker, questions)
+        except WorkerUnavailable:
             return [None] * len(questions)

@@ -49,11 +49,11 @@ Question: TypeAlias = tuple[Sequence[Expression], Mapping[View, bytes]]
 """Expressions, and the documents that their views are."""
 
 
-class JailUnavailable(Exception):
+class WorkerUnavailable(Exception):
     """The process cannot be started: the machine has no more processes, or memory."""
 
 
-class _JailBroken(Exception):
+class _WorkerBroken(Exception):
     """The process ended, or does not answer."""
 
 
@@ -66,7 +66,7 @@ class Budget:
         self.left = ALL + PER_EXPRESSION * expressions
 
 
-class Jail:
+class Worker:
     """Evaluates where it can be stopped. For one thread at a time.
 
     The process is started when it is first needed, and ends with this object, or with the process
@@ -78,7 +78,7 @@ class Jail:
         self._stuck = stuck
         self._process: subprocess.Popen[bytes] | None = None
         self._received = bytearray()
-        self._finalizer: weakref.finalize[..., Jail] | None = None
+        self._finalizer: weakref.finalize[..., Worker] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -97,7 +97,7 @@ class Jail:
             budget: Used up in common with other documents of the message.
 
         Raises:
-            JailUnavailable: Nothing can be evaluated now.
+            WorkerUnavailable: Nothing can be evaluated now.
         """
         if budget is None:
             budget = Budget(len(expressions))
@@ -124,7 +124,7 @@ class Jail:
             asked = [expressions[index] for index in left]
             try:
                 order = self._begin(document, asked, budget.left, in_order)
-            except (_JailBroken, OSError):
+            except (_WorkerBroken, OSError):
                 self.close()
                 budget.left -= self._one
                 del left[0]  # Something of the request is unbearable.
@@ -151,7 +151,7 @@ class Jail:
                     return verdicts
                 budget.left -= value / 1e6
                 verdicts.append(kind == TRUE)
-        except (_JailBroken, OSError):
+        except (_WorkerBroken, OSError):
             self.close()
             budget.left -= self._one
         return verdicts
@@ -162,7 +162,7 @@ class Jail:
         """Ask; the places of *expressions* in the order in which they will be answered.
 
         Raises:
-            _JailBroken, OSError: It is not to be had, by a new process either.
+            _WorkerBroken, OSError: It is not to be had, by a new process either.
         """
         text = json.dumps([[one.text, one.namespaces] for one in expressions]).encode()
         limits = int(seconds * 1e6), int(self._one * 1e6)
@@ -173,17 +173,17 @@ class Jail:
                 kind, number = ANSWER.unpack(self._read(ANSWER.size))
                 if kind == ORDER:
                     return struct.unpack(f"!{number}I", self._read(4 * number))
-            except (_JailBroken, OSError):
+            except (_WorkerBroken, OSError):
                 if attempt:
                     raise
             self.close()  # It died while nobody asked.
-        raise _JailBroken
+        raise _WorkerBroken
 
     def _running(self) -> subprocess.Popen[bytes]:
         """The process, started if there is none.
 
         Raises:
-            JailUnavailable: It cannot be.
+            WorkerUnavailable: It cannot be.
         """
         if self._process is not None:
             return self._process
@@ -198,15 +198,15 @@ class Jail:
                 process_group=0,
             )
         except OSError as exc:
-            raise JailUnavailable from exc
+            raise WorkerUnavailable from exc
         assert process.stdin is not None
         os.set_blocking(process.stdin.fileno(), False)
         self._finalizer = weakref.finalize(self, _end, process)
         try:
             kind, _ = ANSWER.unpack(self._read(ANSWER.size, START))
-        except (_JailBroken, OSError) as exc:
+        except (_WorkerBroken, OSError) as exc:
             self.close()
-            raise JailUnavailable from exc
+            raise WorkerUnavailable from exc
         assert kind == READY
         return process
 
@@ -214,21 +214,21 @@ class Jail:
         """Send *octets*.
 
         Raises:
-            _JailBroken: Nothing is read at the other end.
+            _WorkerBroken: Nothing is read at the other end.
         """
         stream = self._running().stdin
         assert stream is not None
         view = memoryview(octets)
         while view:
             if not _ready(stream, select.POLLOUT, self._stuck):
-                raise _JailBroken
+                raise _WorkerBroken
             view = view[os.write(stream.fileno(), view) :]
 
     def _read(self, octets: int, seconds: float | None = None) -> bytes:
         """Receive so many *octets*, within *seconds*.
 
         Raises:
-            _JailBroken: No more comes.
+            _WorkerBroken: No more comes.
         """
         stream = self._running().stdout
         assert stream is not None
@@ -237,7 +237,7 @@ class Jail:
             readable = _ready(stream, select.POLLIN, deadline - time.monotonic())
             piece = os.read(stream.fileno(), 65536) if readable else b""
             if not piece:
-                raise _JailBroken
+                raise _WorkerBroken
             self._received += piece
         taken = bytes(self._received[:octets])
         del self._received[:octets]
@@ -257,7 +257,7 @@ def _ready(stream: IO[bytes], events: int, seconds: float) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process and its inmate, and wait for it."""
+    """Kill the process and its evaluator, and wait for it."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     for stream in (process.stdin, process.stdout):
@@ -266,12 +266,12 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def judge(jail: Jail, questions: Sequence[Question]) -> list[bool | None]:
+def judge(worker: Worker, questions: Sequence[Question]) -> list[bool | None]:
     """Whether all expressions of each of *questions* are true, all questions of one message under
     one budget; None where that is over budget.
 
     Raises:
-        JailUnavailable: As `Jail.evaluate`.
+        WorkerUnavailable: As `Worker.evaluate`.
     """
     documents: dict[View, bytes] = {}
     asked: dict[View, dict[Expression, None]] = {}
@@ -284,7 +284,7 @@ def judge(jail: Jail, questions: Sequence[Question]) -> list[bool | None]:
     for view, some in asked.items():
         expressions = tuple(some)
         verdicts.update(
-            zip(expressions, jail.evaluate(documents[view], expressions, budget), strict=True)
+            zip(expressions, worker.evaluate(documents[view], expressions, budget), strict=True)
         )
     return [
         _all(verdicts[expression] for expression in expressions) for expressions, _ in questions

@@ -1,18 +1,19 @@
 """The process that evaluates what may be expensive: ``python -m
 filters.matching.fallback.worker_main``.
 
-Libxml2 cannot be interrupted, but the kernel ends a process that has used up its processor time.
-So there are two: the *warden* only waits, and forks an *inmate*, which evaluates, each expression
-under a timer of its own. An inmate that dies is said so, and the next one is there at once.
+Libxml2 cannot be interrupted, but the kernel ends a process that has used up its processor time. So
+there are two: the *supervisor* only waits, and forks an *evaluator*, which evaluates, each
+expression under a timer of its own. An evaluator that dies is said so, and the next one is there at
+once.
 
     request  (octets of the document, of the expressions, microseconds for all, for one, whether
              the expressions are in order already)
              document, expressions as JSON: [[text, [[prefix, URI], ...]], ...]
-    answers  READY, once, from the warden;
+    answers  READY, once, from the supervisor;
              ORDER with their number, and the order in which they will be evaluated;
              then one answer each: FALSE or TRUE, and the microseconds that it took;
              SPENT instead of what is left when the time for all is over;
-             DIED and the signal, from the warden, for the one under evaluation
+             DIED and the signal, from the supervisor, for the one under evaluation
 """
 
 import gc
@@ -37,14 +38,14 @@ FALSE, TRUE, SPENT, DIED, ORDER, READY = range(6)
 MEMORY = 2**30
 """Octets of address space."""
 KEPT = 4096
-"""Compiled expressions that an inmate keeps."""
+"""Compiled expressions that an evaluator keeps."""
 CHEAP = 100_000
 """Visits, by the bound, of expressions that it does not matter to order."""
 _IN, _OUT = 0, 1
 
 
 def main() -> None:
-    """Be the warden, until the inmate ends by itself: nobody asks any more."""
+    """Be the supervisor, until the evaluator ends by itself: nobody asks any more."""
     for limit, value in (
         (resource.RLIMIT_AS, MEMORY),
         (resource.RLIMIT_CORE, 0),
@@ -54,21 +55,21 @@ def main() -> None:
     gc.freeze()  # What both share stays shared.
     _write(ANSWER.pack(READY, 0))
     while True:
-        inmate = os.fork()
-        if inmate == 0:
+        evaluator = os.fork()
+        if evaluator == 0:
             _live()
-        _, status = os.waitpid(inmate, 0)
+        _, status = os.waitpid(evaluator, 0)
         if not os.WIFSIGNALED(status):
             return
         os.write(_OUT, ANSWER.pack(DIED, os.WTERMSIG(status)))
 
 
 def _live() -> None:
-    """Be an inmate."""
+    """Be an evaluator."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
-    inmate = Inmate()
+    evaluator = Evaluator()
     try:
-        while inmate.serve():
+        while evaluator.serve():
             pass
     except MemoryError:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -76,7 +77,7 @@ def _live() -> None:
         os._exit(0)
 
 
-class Inmate:
+class Evaluator:
     """Evaluates."""
 
     def __init__(self) -> None:

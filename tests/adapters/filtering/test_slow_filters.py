@@ -15,7 +15,7 @@ from adapters.filtering import slow_filters
 from adapters.filtering.slow_filters import COOL_DOWN, TURNS, Deferral
 from adapters.memory import MemoryAdapter
 from filters import PAYLOAD, Deferred, Expression, Filter, Matching
-from filters.matching.fallback.worker import Jail, judge
+from filters.matching.fallback.worker import Worker, judge
 from mediation import Notification
 from tests.rigs.consumers import until
 
@@ -101,9 +101,9 @@ def judgements(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     """How many messages were judged by the process that evaluates."""
     judged = []
 
-    def counting(jail: Jail, questions: Sequence[Any]) -> list[bool | None]:
+    def counting(worker: Worker, questions: Sequence[Any]) -> list[bool | None]:
         judged.append(questions)
-        return judge(jail, questions)
+        return judge(worker, questions)
 
     monkeypatch.setattr(slow_filters, "judge", counting)
     return lambda: len(judged)

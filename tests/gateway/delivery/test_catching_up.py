@@ -53,13 +53,13 @@ class Moody:
     def __call__(self, connection: Connection, receipt: Receipt) -> None:
         number = int(receipt.number)
         [entry] = self._run.entries
-        outbox = self._run.courier.outbox(entry)
+        outbox = self._run.dispatcher.outbox(entry)
         assert outbox is not None
         if self.attempted[-1:] == [number]:
             self.held_up += len(outbox.live)
         self.attempted.append(number)
-        [parcel] = outbox.flying
-        mixed = parcel.state is State.HELD and len(outbox.live) > 0
+        [pending] = outbox.flying
+        mixed = pending.state is State.HELD and len(outbox.live) > 0
         self.mixed += mixed
         status, hangs = (self._deal() if mixed else self._chance.choice(USUAL)).value
         if status == 202:
@@ -102,7 +102,7 @@ async def test_whatever_becomes_of_rows_before_messages_in_memory(store_url: str
 
         async def watch() -> None:
             while True:
-                errors.append((await run.courier.law()).error)
+                errors.append((await run.dispatcher.conservation()).error)
                 await asyncio.sleep(0.005)
 
         watching = asyncio.create_task(watch())
@@ -110,7 +110,7 @@ async def test_whatever_becomes_of_rows_before_messages_in_memory(store_url: str
             for number in range(MESSAGES):
                 await until(has_room)
                 run.publish(number)
-            await run.law_when(in_flight=0, waiting=0)
+            await run.conservation_when(in_flight=0, waiting=0)
         finally:
             watching.cancel()
         law = await run.at_rest()

@@ -110,7 +110,7 @@ async def test_process_that_hung_does_not_take_its_messages_for_late(
         loop.call_soon(look)
 
     def look() -> None:
-        outbox = run.courier.outbox(entry)
+        outbox = run.dispatcher.outbox(entry)
         stored.append(outbox is not None and outbox.stored)
 
     loop = asyncio.get_running_loop()
@@ -218,7 +218,7 @@ async def test_hung_attempt_is_held_and_not_repeated(run: Engine, sinks: Consume
     await run.subscribe(other.url)
     run.publish(1, 2)
     await run.settled()
-    await run.law_when(waiting=1, in_flight=1, delivered=2)
+    await run.conservation_when(waiting=1, in_flight=1, delivered=2)
     consumer.behaviour = accept
     next(c for c in sinks.connections if not c.answered).answer(202)
     assert await consumer.have(2) == ["1", "2"]
@@ -261,8 +261,12 @@ async def test_retry_then_success(
     [
         pytest.param(status(400, b"no such thing"), 400, "no such thing", id="400"),
         pytest.param(status(413, b"x" * 5000), 413, "x" * 1024, id="413"),
-        pytest.param(status(500, FAULT % b"Sender"), 500, "Sender", id="fault of the sender"),
-        pytest.param(status(200, FAULT % b"Sender"), 200, "Sender", id="fault in a 200"),
+        pytest.param(
+            status(500, FAULT % b"SendScheduler"), 500, "SendScheduler", id="fault of the scheduler"
+        ),
+        pytest.param(
+            status(200, FAULT % b"SendScheduler"), 200, "SendScheduler", id="fault in a 200"
+        ),
     ],
 )
 @ON_CONNECTIONS
@@ -347,7 +351,7 @@ async def test_backlog_is_bounded_by_number(store_url: str, sinks: Consumers) ->
         await run.subscribe(consumer.url)
         run.publish(*numbered(60))
         await consumer.have(1)
-        await run.law_when(dead=50, waiting=9, in_flight=1)
+        await run.conservation_when(dead=50, waiting=9, in_flight=1)
         consumer.behaviour = accept
         next(c for c in sinks.connections if not c.answered).answer(202)
         assert (await consumer.have(10)) == ["1", *numbered(9, 52)]
@@ -363,12 +367,12 @@ async def test_overflow_may_end_the_subscription(store_url: str, sinks: Consumer
     async with engine(store_url, patient, most=5, end_on_overflow=True) as run:
         entry = await run.subscribe(consumer.url)
         run.publish(*numbered(5))
-        await run.law_when(waiting=5)
+        await run.conservation_when(waiting=5)
         assert not run.given_up
         run.publish("6")
         await until(lambda: bool(run.given_up))
         assert run.given_up[0] == (entry, "More waits for the consumer than is kept.")
-        await run.law_when(dead=0, waiting=6, in_flight=0)
+        await run.conservation_when(dead=0, waiting=6, in_flight=0)
 
 
 @on_each_store
@@ -378,7 +382,7 @@ async def test_backlog_is_bounded_by_octets(store_url: str, sinks: Consumers) ->
     async with engine(store_url, most_octets=100_000) as run:
         await run.subscribe(consumer.url)
         run.publish(*numbered(30), filling=10_000)
-        await run.law_when(dead=21, waiting=9)
+        await run.conservation_when(dead=21, waiting=9)
         await sinks.listen()
         await run.at_rest(dead=21, delivered=9)
         assert consumer.numbers == numbered(9, 22)
@@ -392,10 +396,10 @@ async def test_backlog_is_bounded_by_age(store_url: str, sinks: Consumers) -> No
     async with engine(store_url, patient) as run:
         await run.subscribe(consumer.url)
         run.publish(*numbered(3))
-        await run.law_when(waiting=3, in_flight=0)
+        await run.conservation_when(waiting=3, in_flight=0)
     old = Schedule(delays=(60.0,), probe=60.0, age=0.0)
     async with engine(store_url, old) as run:
-        run.courier.clear_old()
+        run.dispatcher.clear_old()
         await run.at_rest(dead=3)
         assert {letter.death.reason for letter in await run.dead()} == {Reason.EXPIRED_BACKLOG}
 
@@ -408,13 +412,14 @@ async def test_too_old_backlogs_have_their_turns(
     many = 4
     monkeypatch.setattr(backlog, "BURIED", 2)
     await sinks.leave()
-    old = Schedule(delays=(60.0,), probe=60.0, age=0.0)
-    async with engine(store_url, old) as run:
+    patient = Schedule(delays=(3600.0,), probe=3600.0)
+    async with engine(store_url, patient) as run:
         for _ in range(many):
             await run.subscribe(sinks.add().url)
         run.publish(*numbered(3))
-        await run.law_when(waiting=3 * many, in_flight=0)
-        run.courier.clear_old()
+        await run.conservation_when(waiting=3 * many, in_flight=0)
+    async with engine(store_url, Schedule(delays=(3600.0,), probe=3600.0, age=0.0)) as run:
+        run.dispatcher.clear_old()
         await run.at_rest(dead=3 * many)
 
 
@@ -428,13 +433,13 @@ async def test_breaker_of_a_subscription(run: Engine, sinks: Consumers) -> None:
     other = await run.subscribe(beside.url)
     run.publish(1)
     await consumer.have(FAILURES)
-    outbox = run.courier.outbox(entry)
+    outbox = run.dispatcher.outbox(entry)
     assert outbox is not None
     run.publish(2)
-    beside_it = run.courier.outbox(other)
+    beside_it = run.dispatcher.outbox(other)
     assert beside_it is None or not beside_it.breaker.open
     assert await beside.have(2) == ["1", "2"]
-    assert run.courier.sender.open_breakers == 0
+    assert run.dispatcher.scheduler.open_breakers == 0
     consumer.behaviour = accept
     await run.at_rest(delivered=4)
 
@@ -452,12 +457,12 @@ async def test_breaker_of_a_destination(run: Engine, sinks: Consumers) -> None:
     for one in several:
         await run.subscribe(one.url)
     run.publish(1, 2)
-    await run.law_when(waiting=40, in_flight=0)
-    assert run.courier.sender.open_breakers == 1
+    await run.conservation_when(waiting=40, in_flight=0)
+    assert run.dispatcher.scheduler.open_breakers == 1
     await sinks.listen()
     await run.at_rest(delivered=40)
     assert all(one.numbers == ["1", "2"] for one in several)
-    assert run.courier.sender.open_breakers == 0
+    assert run.dispatcher.scheduler.open_breakers == 0
 
 
 @on_each_store
@@ -496,7 +501,7 @@ async def test_pause_and_resume(run: Engine, sinks: Consumers) -> None:
     run.publish(3, 4)
     consumer.behaviour = accept
     next(c for c in sinks.connections if not c.answered).answer(202)
-    await run.law_when(delivered=1, waiting=1, skipped=2, in_flight=0)
+    await run.conservation_when(delivered=1, waiting=1, skipped=2, in_flight=0)
     assert consumer.numbers == ["1"]
     run.pause(entry, False)
     run.publish(5)
@@ -512,7 +517,7 @@ async def test_end_with_deliveries_in_every_state(
     hung, away, fresh = sinks.add(hang), sinks.add(reset), sinks.add(hang)
     first, second = await run.subscribe(hung.url), await run.subscribe(away.url)
     run.publish(*numbered(3))
-    await run.law_when(waiting=5, in_flight=1, delivered=0)
+    await run.conservation_when(waiting=5, in_flight=1, delivered=0)
     third = await run.subscribe(fresh.url)
     run.publish(*numbered(40, 4))
     await fresh.have(1)
@@ -528,7 +533,7 @@ async def test_end_with_deliveries_in_every_state(
     assert ended + law.totals.delivered == law.totals.matched
     assert law.totals.delivered <= 1
     assert [consumer.count for consumer in (hung, away, fresh)] == seen
-    assert all(run.courier.outbox(entry) is None for entry in run.entries)
+    assert all(run.dispatcher.outbox(entry) is None for entry in run.entries)
 
 
 @on_each_store
@@ -592,7 +597,7 @@ async def test_crash_between_the_row_and_the_settlement(store_url: str, sinks: C
     async with engine(store_url, Schedule(delays=(60.0,), probe=60.0)) as run:
         await run.subscribe(consumer.url)
         run.publish(*numbered(3))
-        await run.law_when(waiting=3, in_flight=0)
+        await run.conservation_when(waiting=3, in_flight=0)
     await sinks.listen()
     async with engine(store_url) as run:
         execute(store_url, "UPDATE held SET due = 0")
@@ -629,7 +634,7 @@ async def test_store_recovers_without_being_asked(run: Engine, store_url: str) -
     """Readiness depends on it, and a gateway that is not ready is not asked."""
     with outage(store_url):
         with pytest.raises(StoreUnavailable):
-            await run.courier.law()
+            await run.dispatcher.conservation()
         assert not run.store.writable
     await until(lambda: run.store.writable)
 
@@ -644,7 +649,7 @@ async def test_memory_is_given_back(
     await run.subscribe(failing.url)
     letters = [Letter(notification(str(number))) for number in range(40)]
     for letter in letters:
-        run.courier.accept(letter, run.entries)
+        run.dispatcher.accept(letter, run.entries)
     await failing.have(2)
     failing.behaviour = accept
     await run.at_rest(delivered=80)
@@ -657,12 +662,12 @@ async def test_memory_is_given_back(
         return all(message() is None for message in messages)
 
     await until(are_gone)
-    assert all(run.courier.outbox(entry) is None for entry in run.entries)
-    assert len(run.courier._outboxes) == len(run.courier.sender._destinations) == 1
+    assert all(run.dispatcher.outbox(entry) is None for entry in run.entries)
+    assert len(run.dispatcher._outboxes) == len(run.dispatcher.scheduler._destinations) == 1
     for entry in run.entries:
         await run.end(entry)
-    assert not run.courier._outboxes
-    assert not run.courier.sender._destinations
+    assert not run.dispatcher._outboxes
+    assert not run.dispatcher.scheduler._destinations
 
 
 async def test_loads_are_bounded(store_url: str, sinks: Consumers) -> None:
@@ -674,9 +679,9 @@ async def test_loads_are_bounded(store_url: str, sinks: Consumers) -> None:
             await run.subscribe(consumer.url)
         for number in range(4):
             run.publish(number, filling=2**20)
-        await run.law_when(waiting=800, in_flight=0)
+        await run.conservation_when(waiting=800, in_flight=0)
     await sinks.listen()
     async with engine(store_url) as run:
         await run.at_rest(delivered=800)
-        assert run.courier._backlogs._octets == 0
+        assert run.dispatcher._backlogs._octets == 0
     assert all(consumer.numbers == ["0", "1", "2", "3"] for consumer in those)

@@ -222,7 +222,7 @@ async def test_strangers_have_few_messages_sent_to_a_victim(tmp_path: Path) -> N
         for number in range(20):
             await run.publish(EVENT.format(number), source="127.0.0.2")
         await good.have(20)
-        await until(lambda: run.gateway.courier.sender.in_flight == 0)
+        await until(lambda: run.gateway.dispatcher.scheduler.in_flight == 0)
         assert 1 <= victim.count <= 6
 
 
@@ -236,7 +236,7 @@ async def test_a_host_that_never_agrees_loses_its_subscriptions(tmp_path: Path) 
         await run.publish(EVENT.format(2), source="127.0.0.2")
         # Those to whom nothing is under way end at their next turn, the others after their retry.
         await until(lambda: len(run.gateway.subscriptions) == 0, 30.0)
-        await run.gateway.farewells.close(0.0)
+        await run.gateway.subscription_ends.close(0.0)
         assert victim.count == 4, "their EndTo is a victim, too"
         ended = [log for log in run.logs if log["event"] == "subscription.ended"]
         assert len(ended) == 3
@@ -280,7 +280,7 @@ async def test_a_box_destroyed_a_hundred_times_tells_no_victim(tmp_path: Path) -
             assert gone.status == 204, gone.body
         await until(lambda: len(run.gateway.subscriptions) == 0)
         await until(lambda: victim.count > 0)
-        await run.gateway.farewells.close(0.0)
+        await run.gateway.subscription_ends.close(0.0)
         assert victim.count <= 6
 
 

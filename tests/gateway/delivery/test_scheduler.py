@@ -1,13 +1,13 @@
-"""What the sender does for several owners at a time."""
+"""What the scheduler does for several owners at a time."""
 
 import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.delivery.outbox import Message, Outbox, Parcel
+from gateway.delivery.outbox import Message, Outbox, PendingDelivery
 from gateway.delivery.schedule import DELIVERED, Outcome
-from gateway.delivery.scheduler import Sender
+from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.stall_timer import STALLED, TICK
 from gateway.egress import Posted
 from tests.rigs.dispatching import engine, notification
@@ -19,41 +19,43 @@ class Posting:
     patience = 1.0
 
     def __init__(self) -> None:
-        self.told: list[tuple[Callable[[Parcel, Outcome], None], Parcel]] = []
+        self.told: list[tuple[Callable[[PendingDelivery, Outcome], None], PendingDelivery]] = []
 
-    def next(self, outbox: Outbox) -> Parcel | None:
+    def next(self, outbox: Outbox) -> PendingDelivery | None:
         return None
 
-    async def send(self, parcel: Parcel) -> Outcome:
+    async def send(self, pending: PendingDelivery) -> Outcome:
         raise AssertionError("everything is posted")
 
-    def post(self, parcel: Parcel, told: Callable[[Parcel, Outcome], None]) -> Posted:
-        self.told.append((told, parcel))
+    def post(
+        self, pending: PendingDelivery, told: Callable[[PendingDelivery, Outcome], None]
+    ) -> Posted:
+        self.told.append((told, pending))
         return self
 
     def cancel(self) -> None:
         """There is nothing to give up."""
 
-    def landed(self, parcel: Parcel, outcome: Outcome) -> None:
-        parcel.outbox.flying.discard(parcel)
+    def landed(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        pending.outbox.flying.discard(pending)
 
     def hangs(self, outbox: Outbox) -> None:
         """Nobody keeps it."""
 
     def end(self) -> None:
-        for told, parcel in self.told:
-            told(parcel, DELIVERED)
+        for told, pending in self.told:
+            told(pending, DELIVERED)
 
 
 async def test_owners_that_stop_at_the_same_time_wait_for_their_own(tmp_path: Path) -> None:
     async with engine(tmp_path) as e:
         entry = await e.subscribe("soap.tcp://127.0.0.1/")
-        sender, owners = Sender(), [Posting(), Posting()]
+        scheduler, owners = SendScheduler(), [Posting(), Posting()]
         for owner in owners:
-            outbox = Outbox(entry, sender.destination(entry.target), owner)
-            parcel = Parcel(Message(notification("1"), None), outbox, 1, 0.0)
-            assert sender.start(parcel)
-        stopping = [asyncio.create_task(sender.stop(60.0, owner)) for owner in owners]
+            outbox = Outbox(entry, scheduler.destination(entry.target), owner)
+            pending = PendingDelivery(Message(notification("1"), None), outbox, 1, 0.0)
+            assert scheduler.start(pending)
+        stopping = [asyncio.create_task(scheduler.stop(60.0, owner)) for owner in owners]
         await asyncio.sleep(0)
         for owner, stop in zip(owners, stopping, strict=True):
             owner.end()
@@ -64,16 +66,16 @@ async def test_one_late_tick_tells_nothing_and_the_next_one_counts(tmp_path: Pat
     """Answers may lie in the sockets of a process that hung; not for ever, if it goes on so."""
     async with engine(tmp_path) as e:
         entry = await e.subscribe("soap.tcp://127.0.0.1/")
-        sender, owner = Sender(), Posting()
+        scheduler, owner = SendScheduler(), Posting()
         owner.patience = TICK
-        outbox = Outbox(entry, sender.destination(entry.target), owner)
-        parcel = Parcel(Message(notification("1"), None), outbox, 1, 0.0)
-        assert sender.start(parcel)
+        outbox = Outbox(entry, scheduler.destination(entry.target), owner)
+        pending = PendingDelivery(Message(notification("1"), None), outbox, 1, 0.0)
+        assert scheduler.start(pending)
         hung = []
         for _ in range(2):
             time.sleep(TICK + 2 * STALLED)  # noqa: ASYNC251 - the event loop is to hang
             for _ in range(2):
                 await asyncio.sleep(0)
-            hung.append(parcel.hung)
+            hung.append(pending.hung)
         assert hung == [False, True]
         owner.end()

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 from lxml import etree
 
-from gateway.security.resource_addresses import DoorKind
+from gateway.security.resource_addresses import ResourceKind
 from mediation import Wsa, names
 from tests.rigs.envelopes import (
     IBM,
@@ -520,7 +520,7 @@ async def test_one_box_has_many_doors(gateway: Running) -> None:
     box = await client.create()
     key = box.rpartition("/")[2]
     await client.store(box, message(1))
-    address = DoorKind.MESSAGE_BOX_2004.address(gateway.url, key)
+    address = ResourceKind.MESSAGE_BOX_2004.address(gateway.url, key)
     [text] = await XsulClient(gateway).take(address)
     assert b"<seq>1</seq>" in text
     await gateway.post(Speaker().envelope("<e/>"), f"/pullpoints/{key}")

@@ -4,36 +4,39 @@ import pytest
 
 from gateway.security.keys import public_id
 from gateway.security.resource_addresses import (
-    Door,
-    DoorKind,
-    door_at,
+    ResourceAddress,
+    ResourceKind,
     key_named,
     mailbox_key,
+    resource_at,
     shown,
 )
 from mediation import names
 
 KEY = "2f1a6e0c-8d0f-4b3e-9c55-0d6f6a1b7c11"
 OTHER = "00000000-8d0f-4b3e-9c55-0d6f6a1b7c11"
-BOX_2011, BOX_2004 = DoorKind.MESSAGE_BOX_2011, DoorKind.MESSAGE_BOX_2004
+BOX_2011, BOX_2004 = ResourceKind.MESSAGE_BOX_2011, ResourceKind.MESSAGE_BOX_2004
 
 DOORS = [
-    (f"/subscriptions/{KEY}", Door(DoorKind.SUBSCRIPTION, KEY)),
-    (f"/pullpoints/{KEY}", Door(DoorKind.PULL_POINT, KEY)),
-    (f"/mailboxes/{KEY}", Door(DoorKind.MAILBOX, KEY)),
-    ("/axis2/services/MsgBoxService", Door(BOX_2011)),
-    ("/axis2/services/MsgBoxService/", Door(BOX_2011)),
-    ("/axis2/services/MsgBoxService/clientid/", Door(BOX_2011)),
-    (f"/axis2/services/MsgBoxService/clientid/{KEY}", Door(BOX_2011, KEY)),
-    (f"/axis2/services/MsgBoxService/clientid/{KEY.upper()}/", Door(BOX_2011, KEY)),
-    ("/axis2/services/MsgBoxService/clientid/nobody", Door(BOX_2011, "nobody")),
-    ("/msgbox", Door(BOX_2011)),
-    (f"/msgbox/clientid/{KEY}", Door(BOX_2011, KEY)),
-    ("/MsgBox", Door(BOX_2004)),
-    (f"/MsgBox/{KEY}", Door(BOX_2004, KEY)),
-    (f"https://h.example/a/pullpoints/{KEY}?x=/MsgBox#y", Door(DoorKind.PULL_POINT, KEY)),
-    (f"soap.tcp://[::1]:9/msgbox/clientid/{KEY}", Door(BOX_2011, KEY)),
-    (f" http://h/MsgBox/{KEY}\n", Door(BOX_2004, KEY)),
+    (f"/subscriptions/{KEY}", ResourceAddress(ResourceKind.SUBSCRIPTION, KEY)),
+    (f"/pullpoints/{KEY}", ResourceAddress(ResourceKind.PULL_POINT, KEY)),
+    (f"/mailboxes/{KEY}", ResourceAddress(ResourceKind.MAILBOX, KEY)),
+    ("/axis2/services/MsgBoxService", ResourceAddress(BOX_2011)),
+    ("/axis2/services/MsgBoxService/", ResourceAddress(BOX_2011)),
+    ("/axis2/services/MsgBoxService/clientid/", ResourceAddress(BOX_2011)),
+    (f"/axis2/services/MsgBoxService/clientid/{KEY}", ResourceAddress(BOX_2011, KEY)),
+    (f"/axis2/services/MsgBoxService/clientid/{KEY.upper()}/", ResourceAddress(BOX_2011, KEY)),
+    ("/axis2/services/MsgBoxService/clientid/nobody", ResourceAddress(BOX_2011, "nobody")),
+    ("/msgbox", ResourceAddress(BOX_2011)),
+    (f"/msgbox/clientid/{KEY}", ResourceAddress(BOX_2011, KEY)),
+    ("/MsgBox", ResourceAddress(BOX_2004)),
+    (f"/MsgBox/{KEY}", ResourceAddress(BOX_2004, KEY)),
+    (
+        f"https://h.example/a/pullpoints/{KEY}?x=/MsgBox#y",
+        ResourceAddress(ResourceKind.PULL_POINT, KEY),
+    ),
+    (f"soap.tcp://[::1]:9/msgbox/clientid/{KEY}", ResourceAddress(BOX_2011, KEY)),
+    (f" http://h/MsgBox/{KEY}\n", ResourceAddress(BOX_2004, KEY)),
     (None, None),
     ("", None),
     ("/soap", None),
@@ -48,9 +51,9 @@ DOORS = [
 ]
 
 
-@pytest.mark.parametrize(("address", "door"), DOORS, ids=str)
-def test_doors(address: str | None, door: Door | None) -> None:
-    assert door_at(address) == door
+@pytest.mark.parametrize(("address", "resource"), DOORS, ids=str)
+def test_doors(address: str | None, resource: ResourceAddress | None) -> None:
+    assert resource_at(address) == resource
 
 
 ANONYMOUS = names.MAKE_CONNECTION_ANONYMOUS
@@ -72,9 +75,9 @@ def test_what_is_shown_opens_nothing(address: str, safe: str) -> None:
     assert shown(address) == safe
 
 
-@pytest.mark.parametrize("kind", DoorKind)
-def test_the_address_of_a_door_leads_to_it(kind: DoorKind) -> None:
-    assert door_at(kind.address("https://h.example/prefix", KEY)) == Door(kind, KEY)
+@pytest.mark.parametrize("kind", ResourceKind)
+def test_the_address_of_a_door_leads_to_it(kind: ResourceKind) -> None:
+    assert resource_at(kind.address("https://h.example/prefix", KEY)) == ResourceAddress(kind, KEY)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gateway.delivery import Law
+from gateway.delivery import Conservation
 from gateway.server import store_counts
 from gateway.server.store_counts import Counting, Counts
 from gateway.store import Totals
@@ -24,13 +24,13 @@ class Counter:
     async def __call__(self) -> Counts:
         self.asked += 1
         await self.go.wait()
-        return Counts(Law(Totals(), 0, self.asked, Letters()), None, (self._boxes, 0, 0))
+        return Counts(Conservation(Totals(), 0, self.asked, Letters()), None, (self._boxes, 0, 0))
 
 
 async def test_few_are_counted_whenever_somebody_asks() -> None:
     counter = Counter(boxes=store_counts.FEW - 1)
     counts = Counting(counter, subscriptions=lambda: 1)
-    assert [(await counts.counts()).law.in_flight for _ in range(3)] == [1, 2, 3]
+    assert [(await counts.counts()).conservation.in_flight for _ in range(3)] == [1, 2, 3]
 
 
 async def test_many_are_counted_once_for_all_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,13 +41,13 @@ async def test_many_are_counted_once_for_all_who_ask(monkeypatch: pytest.MonkeyP
     asking = [asyncio.create_task(counts.counts()) for _ in range(10)]
     await until(lambda: counter.asked)
     counter.go.set()
-    assert {(await one).law.in_flight for one in asking} == {1}
+    assert {(await one).conservation.in_flight for one in asking} == {1}
 
 
 async def test_many_are_counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_counts, "KEPT", 0.0)
     counts = Counting(Counter(boxes=store_counts.FEW), subscriptions=lambda: 1)
-    assert [(await counts.counts()).law.in_flight for _ in range(2)] == [1, 2]
+    assert [(await counts.counts()).conservation.in_flight for _ in range(2)] == [1, 2]
 
 
 async def test_who_gives_up_holds_up_nobody() -> None:
@@ -57,4 +57,4 @@ async def test_who_gives_up_holds_up_nobody() -> None:
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(counts.counts(), 0.01)
     counter.go.set()
-    assert (await counts.counts()).law.in_flight == 2
+    assert (await counts.counts()).conservation.in_flight == 2

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import Connection, create_engine, event
 
-from gateway.delivery import Courier
+from gateway.delivery import Dispatcher
 from gateway.delivery import backlog as module
 from gateway.store import Reason, Store, Totals, dead_letter_counts, dead_letters, totals
 from gateway.store import held as rows
@@ -192,15 +192,15 @@ async def test_a_backlog_that_overflows_is_in_nobodys_way(
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
-        courier = run.gateway.courier
-        assert isinstance(courier, Courier)
-        courier._backlogs._most_octets = 300_000
+        dispatcher = run.gateway.dispatcher
+        assert isinstance(dispatcher, Dispatcher)
+        dispatcher._backlogs._most_octets = 300_000
         for number in range(60):
             url = f"http://127.0.0.1:{port}/{number}"
             await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         url = consumer.fresh()
         await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url))
-        outboxes = courier._outboxes
+        outboxes = dispatcher._outboxes
         for number in range(20):
             await run.publish(f"<a>{'x' * 100_000}</a>")
             await consumer.next(url)
@@ -208,7 +208,7 @@ async def test_a_backlog_that_overflows_is_in_nobodys_way(
                 await run.until(lambda: sum(bool(one.held) for one in outboxes.values()) == 60)
         await run.publish("<small/>")
         last = await consumer.next(url)
-        law = await courier.law()
+        law = await dispatcher.conservation()
         assert b"<small" in last.body
         assert 0 < law.totals.dead < 60 * 17
         run.stop.set()

@@ -110,7 +110,7 @@ async def test_dead_letters_are_durable_before_the_message_is_settled(
         one.pause(paused, True)
         letter = Witness(notification("1"), data=tmp_path)
         one.letters.append(letter)
-        one.courier.accept(letter, [honest], [offender, paused])
+        one.dispatcher.accept(letter, [honest], [offender, paused])
         await one.settled()
         assert letter.dead_when_settled == 1
         [dead] = await one.dead()
@@ -127,8 +127,8 @@ async def test_a_message_that_comes_again_has_one_dead_letter(
         entry = await one.subscribe(sinks.add().url)
         one.publish("1", to=[])
         for _ in range(3):
-            one.courier.accept(one.letters[0], [], [entry])
-        await one.courier.ledger.drained()
+            one.dispatcher.accept(one.letters[0], [], [entry])
+        await one.dispatcher.settlement.drained()
         assert len(await one.dead()) == 1
         await one.at_rest(matched=1, dead=1)
 
@@ -163,7 +163,7 @@ async def test_the_third_offence_ends_the_subscription(tmp_path: Path, sinks: Co
         assert len(letters["dead_letters"]) == OFFENCES, letters
         metrics = (await run.request("GET", "/metrics")).body.decode()
         assert f"dragoman_filter_over_budget_total {OFFENCES}.0" in metrics
-        law = await run.gateway.courier.law()
+        law = await run.gateway.dispatcher.conservation()
         assert (law.totals.dead, law.totals.delivered) == (OFFENCES, OFFENCES + 1)
     told = [log for log in run.logs if log["event"] == "filter.over-budget"]
     assert [log["cancelled"] for log in told] == [False, False, True]
