@@ -24,9 +24,10 @@ from sqlalchemy import Connection
 from gateway.delivery.outbox import Entry, Message, Outbox, PendingDelivery, State
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.settlement import Settlement
-from gateway.store import HeldRow, Reason
+from gateway.model.deaths import Death, DeathReason
+from gateway.store import HeldRow
 from gateway.store import held as rows
-from gateway.store.held import Backlog, Death, Overflow
+from gateway.store.held import Backlog, Overflow
 from mediation import Notification, delivery_id
 
 LOADED = 16
@@ -354,7 +355,7 @@ class Backlogs:
         )
         self._submit(operation, lambda _: None)
 
-    def bury(self, pending: PendingDelivery, reason: Reason, outcome: Outcome) -> Death:
+    def bury(self, pending: PendingDelivery, reason: DeathReason, outcome: Outcome) -> Death:
         """Lay *pending* to the dead letters, whether it is a row or lies in memory alone."""
         outbox, notification = pending.outbox, pending.message.notification
         death = self._death(outbox.entry, notification, pending, reason, outcome)
@@ -376,7 +377,7 @@ class Backlogs:
         """Lay a message whose filter had no verdict for *entry* to the dead letters."""
         notification = message.notification
         never = HeldRow(entry.id, position, notification.octets, since)
-        death = self._death(entry, notification, never, Reason.FILTER_BUDGET)
+        death = self._death(entry, notification, never, DeathReason.FILTER_BUDGET)
         self._submit(
             lambda connection: rows.bury_fresh(connection, notification, death),
             lambda _: self._ledger.stored(message),
@@ -387,7 +388,7 @@ class Backlogs:
         entry: Entry,
         notification: Notification,
         tried: PendingDelivery | HeldRow,
-        reason: Reason,
+        reason: DeathReason,
         outcome: Outcome | None = None,
     ) -> Death:
         return Death(

@@ -38,8 +38,9 @@ from gateway.egress import (
     with_hops,
 )
 from gateway.egress.origins import Origins
+from gateway.model.deaths import DeathReason
 from gateway.parsing import Parsing
-from gateway.store import Reason, Store, totals
+from gateway.store import Store, totals
 from gateway.store.held import Backlog, drop_leftovers
 from mediation import delivery_id, render
 
@@ -462,7 +463,9 @@ class Dispatcher:
         else:
             pending.attempts += 1
             too_large = outcome.failure is FailureKind.TOO_LARGE
-            self._bury(pending, Reason.TOO_LARGE if too_large else Reason.REJECTED, outcome)
+            self._bury(
+                pending, DeathReason.TOO_LARGE if too_large else DeathReason.REJECTED, outcome
+            )
             if outcome.verdict is Verdict.GONE:
                 self._give_up(outbox.entry, "The consumer answered that it is gone.")
         self._after(outbox)
@@ -538,14 +541,14 @@ class Dispatcher:
             outcome.failure is FailureKind.FORBIDDEN
             and pending.attempts >= self._schedule.forbidden
         ):
-            reason = Reason.EGRESS_FORBIDDEN
+            reason = DeathReason.EGRESS_FORBIDDEN
         elif delay is None or (pending.answered >= self._schedule.answered and behind > 0):
-            reason = Reason.EXHAUSTED
+            reason = DeathReason.EXHAUSTED
         elif wall - pending.since > self._schedule.age:
-            reason = Reason.EXPIRED_BACKLOG
+            reason = DeathReason.EXPIRED_BACKLOG
         if reason is not None or delay is None:
-            self._bury(pending, reason or Reason.EXHAUSTED, outcome)
-            if reason is Reason.EGRESS_FORBIDDEN:
+            self._bury(pending, reason or DeathReason.EXHAUSTED, outcome)
+            if reason is DeathReason.EGRESS_FORBIDDEN:
                 self._give_up(outbox.entry, "The consumer's address is not allowed.")
         else:
             pending.due = wall + max(delay, outcome.retry_after or 0.0)
@@ -558,7 +561,7 @@ class Dispatcher:
                 self._backlogs.hold_outbox(outbox, first=pending)
         self._check_hopeless(outbox.entry)
 
-    def _bury(self, pending: PendingDelivery, reason: Reason, outcome: Outcome) -> None:
+    def _bury(self, pending: PendingDelivery, reason: DeathReason, outcome: Outcome) -> None:
         death = self._backlogs.bury(pending, reason, outcome)
         _log.warning(
             "delivery.dead",

@@ -22,13 +22,20 @@ from sqlalchemy import Connection
 
 from filters import Reason, Refused
 from gateway.egress import Answer, FailureKind, Request, SendFailed, Target
+from gateway.model.mailboxes import (
+    Mailbox,
+    MailboxBounds,
+    MailboxKind,
+    MailboxMessage,
+    MailboxSize,
+    PutResult,
+)
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Peer
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import Selection, Slice
-from gateway.store.mailboxes import Bounds, Held, Kind, Mailbox, Put, Size
 
 SCHEME = "mailbox"
 """Of the targets that are boxes of this gateway."""
@@ -68,7 +75,7 @@ class MailboxQuotas:
 
     owner: int = 100
     total: int = 10_000
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: MailboxBounds = field(default_factory=MailboxBounds)
     age: float = 2 * 86400.0
     idle: float = 7 * 86400.0
     refuse_strangers: bool = False
@@ -81,7 +88,7 @@ class Batch:
 
     box: Mailbox
     lease: str
-    messages: tuple[Held, ...]
+    messages: tuple[MailboxMessage, ...]
     more: bool
     until: float
     """POSIX seconds."""
@@ -144,7 +151,7 @@ class Mailboxes:
 
     # Boxes.
 
-    async def make(self, kind: Kind, peer: Peer, *, name: str | None = None) -> Mailbox:
+    async def make(self, kind: MailboxKind, peer: Peer, *, name: str | None = None) -> Mailbox:
         """A new box; or the one that has this *name*, should somebody have been quicker.
 
         Raises:
@@ -269,7 +276,7 @@ class Mailboxes:
         """The box is in the store no more."""
         self._forget(key)
 
-    async def size(self, box: Mailbox) -> Size:
+    async def size(self, box: Mailbox) -> MailboxSize:
         """What lies in *box*.
 
         Raises:
@@ -296,10 +303,10 @@ class Mailboxes:
         outcome, dropped = await self._change(
             box.key, partial(rows.put, key=box.key, envelopes=envelopes, bounds=bounds, now=now)
         )
-        if outcome is Put.UNKNOWN:
+        if outcome is PutResult.UNKNOWN:
             self._forget(box.key)
             raise MailboxUnknown
-        if outcome is Put.FULL:
+        if outcome is PutResult.FULL:
             refused = Refused(Reason.MAILBOX_FULL, "The mailbox is full.")
             refused.retry_after = FULL_FOR
             raise refused
@@ -308,7 +315,7 @@ class Mailboxes:
             _log.warning("mailbox.overflow", mailbox=box.id, dropped=dropped)
         self._wake(box.key, len(envelopes))
 
-    def _bounds(self, box: Mailbox) -> Bounds:
+    def _bounds(self, box: Mailbox) -> MailboxBounds:
         bounds = self._quotas.bounds
         if self._quotas.refuse_strangers and not self._trusts(box.owner):
             return replace(bounds, refuse=True)

@@ -28,7 +28,7 @@ from filters import Reason, Refused
 from gateway.delivery import Dispatcher, Dispatchers, Share
 from gateway.store import Store, StoreUnavailable, replicas
 from gateway.store import held as rows
-from gateway.store.replicas import Lease, Standing
+from gateway.store.replicas import HOUSE, Lease, Standing
 from gateway.subscriptions.subscriptions import Subscriptions
 
 LEASE = 6.0
@@ -40,8 +40,6 @@ MARGIN = 1.0
 """Seconds before its end at which a lease counts as over here."""
 DRAIN = 3.0
 """Seconds that deliveries under way get when a partition is let go of."""
-HOUSE = -1
-"""Whoever holds this partition, which has no messages, does what is done once for all."""
 
 T = TypeVar("T")
 _log = structlog.get_logger("dragoman.partitions")

@@ -37,8 +37,8 @@ from filters import Reason, Refused
 from gateway.egress import AddressPolicy, Consumer, Proxy
 from gateway.http import networks
 from gateway.mailboxes.mailboxes import MailboxQuotas
+from gateway.model.mailboxes import MailboxBounds
 from gateway.settings.validation_texts import wanted
-from gateway.store.mailboxes import Bounds
 
 FILE = "dragoman.toml"
 ADMIN_BEHIND = 10
@@ -374,7 +374,7 @@ class Settings(BaseSettings):
     @property
     def mailbox_quotas(self) -> MailboxQuotas:
         """What mailboxes may hold."""
-        bounds = Bounds(
+        bounds = MailboxBounds(
             self.mailbox_messages, self.mailbox_octets, self.mailbox_overflow == "refuse"
         )
         return MailboxQuotas(

@@ -15,6 +15,7 @@ from filters import Reason, Refused, topic_dialects
 from gateway.delivery import HOPS_PROPERTY, Entry
 from gateway.egress.origins import ORIGIN_PROPERTY, Origins
 from gateway.mailboxes.mailboxes import Batch, Mailboxes, MailboxUnknown
+from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.parsing import Parsing
 from gateway.publishing.spool import Publisher
 from gateway.publishing.synchronization import Synchronizing
@@ -28,7 +29,6 @@ from gateway.security.resource_addresses import (
     key_named,
 )
 from gateway.store.disk_reserve import Reserve
-from gateway.store.mailboxes import Kind, Mailbox
 from gateway.subscriptions.subscriptions import Subscriptions, SubscriptionUnknown, key_in
 from mediation import (
     PRODUCER_DOCUMENT,
@@ -424,7 +424,7 @@ class Operations:
         resource = (
             _RESOURCES.get(version, ResourceKind.PULL_POINT) if version else ResourceKind.PULL_POINT
         )
-        kind = Kind.MESSAGE_BOX if resource in MESSAGE_BOXES else Kind.PULL_POINT
+        kind = MailboxKind.MESSAGE_BOX if resource in MESSAGE_BOXES else MailboxKind.PULL_POINT
         self._check_rate(call.peer, 1)
         box = await self._mailboxes.make(kind, call.peer)
         return MailboxMade(box.key, resource.address(call.base, box.key))
@@ -438,7 +438,7 @@ class Operations:
             raise
         await self._subscriptions.refresh()
         entry = self._subscriptions.filling(box)
-        if box.kind is Kind.SUBSCRIPTION and entry is not None:
+        if box.kind is MailboxKind.SUBSCRIPTION and entry is not None:
             await self._subscriptions.end(entry)
         else:
             await self._mailboxes.destroy(box)

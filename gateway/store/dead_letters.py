@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, literal, select
 
+from gateway.model.deaths import OF_MAILBOXES, DeadLetter, Death, DeathReason
 from gateway.store import dead_letter_counts, held, replicas, totals
 from gateway.store.dead_letter_counts import Buried
-from gateway.store.held import OF_MAILBOXES, DeadLetter, Death, Reason
 from gateway.store.schema import dead_letters, mailboxes, messages, subscriptions
 from gateway.store.statements import number, write_many
 from gateway.store.totals import Totals
@@ -40,7 +40,7 @@ class Selection:
     numbers: Collection[int] | None = None
     subscription: str | None = None
     topic: Callable[[str | None], bool] | None = None
-    reason: Reason | None = None
+    reason: DeathReason | None = None
     since: float | None = None
     before: float | None = None
     owner: str | None = None
@@ -105,7 +105,7 @@ def _read(row: Row[Any]) -> DeadLetter:
             row.owner,
             row.delivery_id or delivery_id_of(row.source, row.id, row.subscription),
             row.topic,
-            Reason(row.reason),
+            DeathReason(row.reason),
             row.status,
             row.failure,
             row.answer,

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, func, select, text
 
+from gateway.model.deaths import Death, DeathReason
 from gateway.store import dead_letter_counts, schema, totals
 from gateway.store.dead_letter_counts import Buried
 from gateway.store.schema import held, messages, subscriptions
@@ -15,23 +15,6 @@ from gateway.store.statements import for_each, for_pairs, rows_for_each, write_m
 from gateway.store.totals import Totals
 from mediation import Notification
 from mediation.packaging.records import decode, encode
-
-
-class Reason(Enum):
-    """Why a delivery died."""
-
-    REJECTED = "rejected"
-    EXHAUSTED = "exhausted"
-    EXPIRED_BACKLOG = "expired-backlog"
-    FILTER_BUDGET = "filter-budget"
-    EGRESS_FORBIDDEN = "egress-forbidden"
-    TOO_LARGE = "too-large"
-    MAILBOX_OVERFLOW = "mailbox-overflow"
-    MAILBOX_AGE = "mailbox-age"
-
-
-OF_MAILBOXES = (Reason.MAILBOX_OVERFLOW.value, Reason.MAILBOX_AGE.value)
-"""Of letters that lay in a mailbox: they are envelopes, and no subscription counts them."""
 
 
 class HeldRow(NamedTuple):
@@ -58,35 +41,6 @@ class Backlog:
     due: float
     attempts: int = 0
     """Of its first delivery."""
-
-
-@dataclass(frozen=True, slots=True)
-class Death:
-    """Why and when a delivery died, and what the consumer said last."""
-
-    subscription: str
-    owner: str
-    delivery_id: str
-    topic: str | None
-    reason: Reason
-    status: int | None
-    failure: str | None
-    answer: str
-    attempts: int
-    since: float
-    died: float
-    partition: int = 0
-    consumer: str | None = None
-    """Its address; None where it is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A dead letter as it is listed; ``octets`` are the bytes of its message."""
-
-    number: int
-    death: Death
-    octets: int = 0
 
 
 def put_message(connection: Connection, notification: Notification) -> tuple[int, bool]:
@@ -474,7 +428,7 @@ def bury_oldest(
             "subscription": each.subscription,
             "owner": each.owner,
             "consumer": each.consumer and _storable(each.consumer),
-            "reason": Reason.EXPIRED_BACKLOG.value,
+            "reason": DeathReason.EXPIRED_BACKLOG.value,
             "failure": each.failure and _storable(each.failure),
             "died": died,
             "alone": CHARGED,

@@ -1,16 +1,22 @@
 """Mailboxes as rows: messages are put in, leased, and removed when they were handed over."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select, text
 
+from gateway.model.deaths import Death, DeathReason
+from gateway.model.mailboxes import (
+    Mailbox,
+    MailboxBounds,
+    MailboxKind,
+    MailboxMessage,
+    MailboxSize,
+    PutResult,
+)
 from gateway.store import dead_letters, held
 from gateway.store.dead_letters import Selection, Slice
-from gateway.store.held import Death, Reason
 from gateway.store.schema import mailbox_messages, mailboxes
 from mediation import Notification
 from mediation.soap.addressing import id_to_keep
@@ -23,69 +29,6 @@ REPLAYED, REPLAYED_OCTETS = 2000, 16 * 2**20
 """What is kept of one box that was sent over its streams: the newest, and one at least."""
 TRIMMED = 64
 """Messages, or KiB of them, after which it is looked whether more is kept."""
-
-
-class Kind(Enum):
-    """What a mailbox was made as; every door opens every kind."""
-
-    PULL_POINT = "pull-point"
-    SUBSCRIPTION = "subscription"
-    """It has the key of the subscription that fills it, and ends with it."""
-    MESSAGE_BOX = "message-box"
-    CONNECTION = "connection"
-    """It has a name, the address of a consumer that fetches by it."""
-    MAILBOX = "mailbox"
-
-
-@dataclass(frozen=True, slots=True)
-class Mailbox:
-    """A box. ``key`` is the capability, ``id`` is what logs and lists show."""
-
-    key: str
-    id: str
-    owner: str
-    kind: Kind
-    name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What lies in a box, how much of it went to the dead letters instead, and when somebody last
-    looked (POSIX seconds)."""
-
-    messages: int
-    octets: int
-    dropped: int
-    created: float
-    used: float
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """What may lie in one box, and, where *refuse*, that more is refused; else the oldest make
-    room and go to the dead letters."""
-
-    messages: int = 10_000
-    octets: int = 64 * 2**20
-    refuse: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A message in a box; ``takes`` says how often it was handed out, this time included."""
-
-    position: int
-    envelope: bytes
-    since: float
-    takes: int
-
-
-class Put(Enum):
-    """What became of messages for a box."""
-
-    KEPT = "kept"
-    FULL = "full"
-    UNKNOWN = "unknown"
 
 
 # Boxes.
@@ -164,10 +107,10 @@ def find(
 
 
 def _box(row: Row[Any]) -> Mailbox:
-    return Mailbox(row.key, row.id, row.owner, Kind(row.kind), row.name)
+    return Mailbox(row.key, row.id, row.owner, MailboxKind(row.kind), row.name)
 
 
-def size(connection: Connection, key: str) -> Size | None:
+def size(connection: Connection, key: str) -> MailboxSize | None:
     """What lies in a box; None where there is no such box."""
     row = connection.execute(select(mailboxes).where(mailboxes.c.key == key)).first()
     if row is None:
@@ -175,13 +118,13 @@ def size(connection: Connection, key: str) -> Size | None:
     return _size(row)
 
 
-def _size(row: Row[Any]) -> Size:
-    return Size(row.messages, row.octets, row.dropped, row.created, row.used)
+def _size(row: Row[Any]) -> MailboxSize:
+    return MailboxSize(row.messages, row.octets, row.dropped, row.created, row.used)
 
 
 def listed(
     connection: Connection, *, after: str = "", limit: int, id_: str | None = None
-) -> list[tuple[Mailbox, Size]]:
+) -> list[tuple[Mailbox, MailboxSize]]:
     """Boxes in the order of their ids, from the one after *after*; or the one with an id."""
     query = select(mailboxes).order_by(mailboxes.c.id).limit(limit)
     query = query.where(mailboxes.c.id > after if id_ is None else mailboxes.c.id == id_)
@@ -225,7 +168,7 @@ def _nobodys(now: float) -> tuple[ColumnElement[bool], ...]:
 def unused(connection: Connection, before: float) -> list[str]:
     """The keys of boxes that nobody has opened since, but of those that end with a subscription."""
     query = select(mailboxes.c.key).where(
-        mailboxes.c.used < before, mailboxes.c.kind != Kind.SUBSCRIPTION.value
+        mailboxes.c.used < before, mailboxes.c.kind != MailboxKind.SUBSCRIPTION.value
     )
     query = query.limit(AT_A_TIME)
     return list(connection.execute(query).scalars())
@@ -259,9 +202,9 @@ def put(
     key: str,
     envelopes: Sequence[tuple[str | None, bytes]],
     *,
-    bounds: Bounds,
+    bounds: MailboxBounds,
     now: float,
-) -> tuple[Put, int]:
+) -> tuple[PutResult, int]:
     """Put envelopes into a box, each with its message id: what has one that lies there already
     came twice, and is kept once.
 
@@ -270,17 +213,17 @@ def put(
     """
     row = connection.execute(_NEXT, {"key": key, "count": len(envelopes)}).first()
     if row is None:
-        return Put.UNKNOWN, 0
+        return PutResult.UNKNOWN, 0
     octets = sum(len(envelope) for _, envelope in envelopes)
     if octets > bounds.octets or len(envelopes) > bounds.messages:
-        return Put.FULL, 0
+        return PutResult.FULL, 0
     over = row.messages + len(envelopes) - bounds.messages
     over_octets = row.octets + octets - bounds.octets
     if over > 0 or over_octets > 0:
         fixed, fixed_octets = connection.execute(_LEASED, {"key": key, "now": now}).one()
         over_fixed = fixed + len(envelopes) > bounds.messages
         if bounds.refuse or over_fixed or fixed_octets + octets > bounds.octets:
-            return Put.FULL, 0
+            return PutResult.FULL, 0
     position = row.position - len(envelopes)
     kept = kept_octets = 0
     for number, (id_, envelope) in enumerate(envelopes, 1):
@@ -302,7 +245,7 @@ def put(
     dropped = 0
     if over > 0 or over_octets > 0:
         dropped = _make_room(connection, row, key, over, over_octets, before=position, now=now)
-    return Put.KEPT, dropped
+    return PutResult.KEPT, dropped
 
 
 def _count(connection: Connection, key: str, number: int, octets: int, *, dropped: int = 0) -> None:
@@ -338,7 +281,7 @@ def _make_room(
             break
         chosen.append(position)
         number, octets = number - 1, octets - size_
-    return _bury(connection, box.id, box.owner, key, chosen, Reason.MAILBOX_OVERFLOW, now)
+    return _bury(connection, box.id, box.owner, key, chosen, DeathReason.MAILBOX_OVERFLOW, now)
 
 
 def _bury(
@@ -347,7 +290,7 @@ def _bury(
     owner: str,
     key: str,
     positions: Collection[int],
-    reason: Reason,
+    reason: DeathReason,
     now: float,
 ) -> int:
     """Move messages of a box to the dead letters, but for what a reader has meanwhile; how
@@ -406,7 +349,7 @@ def take(
     octets: int,
     now: float,
     until: float,
-) -> tuple[list[Held], bool] | None:
+) -> tuple[list[MailboxMessage], bool] | None:
     """Lease the oldest messages that nobody has: at most *most*, and about *octets*.
 
     Returns:
@@ -427,7 +370,7 @@ def take(
         "key": key, "lease": lease, "until": until, "now": now, "last": found[chosen - 1].position
     }  # fmt: skip
     rows = connection.execute(_LEASE, values).all()
-    held = [Held(row.position, bytes(row.envelope), row.since, row.takes) for row in rows]
+    held = [MailboxMessage(row.position, bytes(row.envelope), row.since, row.takes) for row in rows]
     return sorted(held, key=lambda one: one.position), len(found) > chosen
 
 
@@ -563,7 +506,7 @@ def sweep(connection: Connection, *, now: float, oldest: float, handed: float) -
         if box is None:
             connection.execute(mailbox_messages.delete().where(mailbox_messages.c.mailbox == key))
         else:
-            reason = Reason.MAILBOX_AGE
+            reason = DeathReason.MAILBOX_AGE
             buried += _bury(connection, box.id, box.owner, key, old[key], reason, now)
     return buried
 
@@ -579,7 +522,7 @@ def redrive(
     """Put a slice of the dead letters of boxes back into them, as the newest; how many, by the keys
     of the boxes."""
     slice_, taken = dead_letters.redrive_to_mailboxes(connection, selection, after=after, upto=upto)
-    boundless = Bounds(2**31, 2**62)
+    boundless = MailboxBounds(2**31, 2**62)
     again: dict[str, int] = {}
     for row, key, envelope in taken:
         put(connection, key, [(row.delivery_id, envelope)], bounds=boundless, now=now)

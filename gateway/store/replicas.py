@@ -21,6 +21,8 @@ FORGOTTEN = 60.0
 """Seconds after its last sign of life for which the number of a replica is not given again."""
 KEPT = 10_000
 """Changes that are kept. A replica that missed more reads everything."""
+HOUSE = -1
+"""The partition without messages: the replica that holds it does what is done once for all."""
 
 
 class Fenced(Exception):

@@ -6,9 +6,9 @@ from filters import Refused
 from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
 from gateway.egress.addresses import MAX_ADDRESS_OCTETS
 from gateway.mailboxes.mailboxes import Mailboxes, mailbox_target
+from gateway.model.mailboxes import MailboxKind
 from gateway.security.principals import Peer
 from gateway.security.resource_addresses import mailbox_key
-from gateway.store.mailboxes import Kind
 from mediation import WSA_NONE, EndpointReference, Subscription, is_anonymous
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 
@@ -58,7 +58,7 @@ class Consumers:
         target = await self.check(epr)
         if target is not None:
             return target
-        box = await self._mailboxes.make(Kind.CONNECTION, peer, name=epr.address)
+        box = await self._mailboxes.make(MailboxKind.CONNECTION, peer, name=epr.address)
         return mailbox_target(box, epr.address)
 
     async def learn(self, subscriptions: Iterable[Subscription]) -> None:

@@ -18,11 +18,11 @@ from filters import Event, Expression, Filter, Reason, Refused, compile, parse_c
 from filters.dialects import TOPIC_FULL
 from gateway.delivery import AUTHORS, Dispatcher, Dispatchers, author, next_position
 from gateway.mailboxes.mailboxes import Mailboxes
-from gateway.replicas.partitions import HOUSE
-from gateway.store import DeadLetter, Store, dead_letter_counts
+from gateway.model.deaths import OF_MAILBOXES, DeadLetter
+from gateway.store import Store, dead_letter_counts
 from gateway.store import dead_letters as rows
 from gateway.store.dead_letters import SLICE, Selection, Slice
-from gateway.store.held import OF_MAILBOXES
+from gateway.store.replicas import HOUSE
 from gateway.subscriptions.subscriptions import Subscriptions
 from mediation import render
 

@@ -22,13 +22,13 @@ from gateway.delivery import Dispatcher, Dispatchers, Entry
 from gateway.egress import Target
 from gateway.interning import shared
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, mailbox_target
+from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Peer
 from gateway.security.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
 from gateway.security.resource_addresses import shown
 from gateway.store import Store, StoreUnavailable, held, mailboxes
 from gateway.store import subscriptions as rows
-from gateway.store.mailboxes import Kind, Mailbox
 from gateway.store.subscriptions import Deleted
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.leases import LeaseTerms, grant
@@ -239,7 +239,7 @@ class Subscriptions:
             consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
             policy = Policy(dialect=request.dialect)
             subscription = made(consumer=consumer, policy=shared(policy))
-            box = Mailbox(key, subscription.id, peer.owner, Kind.SUBSCRIPTION)
+            box = Mailbox(key, subscription.id, peer.owner, MailboxKind.SUBSCRIPTION)
             target = mailbox_target(box, manager)
         entry = Entry(subscription, prepare(subscription), target)
         self._add(entry)  # Counted from now on; matched when it is in the store.
@@ -363,7 +363,7 @@ class Subscriptions:
 
     def filling(self, box: Mailbox) -> Entry | None:
         """The subscription that *box* was made for."""
-        return self._entries.get(box.key) if box.kind is Kind.SUBSCRIPTION else None
+        return self._entries.get(box.key) if box.kind is MailboxKind.SUBSCRIPTION else None
 
     async def end_filling(self, box: Mailbox) -> None:
         """End what fills *box*, which is no more."""

@@ -10,11 +10,12 @@ from pydantic import AwareDatetime, BaseModel, Field
 from gateway.delivery import Entry
 from gateway.delivery.status import Standing
 from gateway.http import HttpLimits
+from gateway.model.deaths import DeadLetter, DeathReason
+from gateway.model.mailboxes import Mailbox, MailboxSize
 from gateway.security.resource_addresses import shown
-from gateway.store import DeadLetter, Reason, Totals, mailboxes, totals
+from gateway.store import Totals, mailboxes, totals
 from gateway.store import dead_letters as rows
 from gateway.store.dead_letters import Selection
-from gateway.store.mailboxes import Mailbox, Size
 from gateway.subscriptions import dead_letters
 from gateway.subscriptions.dead_letters import covers
 from gateway.subscriptions.explaining import Message, explain_subscription
@@ -188,7 +189,7 @@ class Chosen(BaseModel, extra="forbid"):
     namespaces: dict[str, str] | None = Field(
         None, max_length=100, description="The prefixes of `topic`."
     )
-    reason: Reason | None = None
+    reason: DeathReason | None = None
     since: AwareDatetime | None = Field(None, description="Those that died then or later.")
     dry_run: bool = Field(False, description="Say how many there are, and change nothing.")
     limit: int | None = Field(
@@ -295,7 +296,7 @@ def api_routes(gateway: "Gateway") -> APIRouter:
             found(id), why=End.CANCELLING, reason="The subscription was ended by an operator."
         )
 
-    async def found_box(id_: str) -> tuple[Mailbox, Size]:
+    async def found_box(id_: str) -> tuple[Mailbox, MailboxSize]:
         there = []
         if id_.isascii() and id_.isprintable():  # No database need be asked for others.
             there = await gateway.store.submit(partial(mailboxes.listed, id_=id_, limit=1))
@@ -437,7 +438,7 @@ def _view(entry: Entry, standing: Standing, counted: Totals) -> SubscriptionView
     )
 
 
-def _box(box: Mailbox, size: Size) -> MailboxView:
+def _box(box: Mailbox, size: MailboxSize) -> MailboxView:
     return MailboxView(
         id=box.id,
         owner=box.owner,

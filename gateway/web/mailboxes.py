@@ -18,13 +18,13 @@ from adapters import AdapterUnavailable
 from filters import Reason
 from gateway.http import client_address, public_base, was_delivered
 from gateway.mailboxes.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch
+from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.replicas.partitions import replica_name
 from gateway.security.keys import message_urn
 from gateway.security.principals import Peer
 from gateway.security.quotas import QuotaExceeded, TokenBucket
 from gateway.security.resource_addresses import ResourceKind
 from gateway.soap.operations import KEPT_ALIVE, Call
-from gateway.store.mailboxes import Kind, Mailbox
 from gateway.subscriptions.subscriptions import SUBSCRIBES, SUBSCRIBES_AT_ONCE
 from gateway.web.messages import MessageView, views
 from gateway.web.streams import Streams
@@ -163,7 +163,9 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
 
     async def found(key: str) -> Mailbox:
         box = await gateway.mailboxes.find(key.lower())
-        if box.kind is Kind.SUBSCRIPTION:  # Which another gateway may just have made, or renewed.
+        if (
+            box.kind is MailboxKind.SUBSCRIPTION
+        ):  # Which another gateway may just have made, or renewed.
             await gateway.subscriptions.refresh()
         return box
 
@@ -207,7 +209,7 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
             wait = 0.0 if peer.trusted else making.take(peer.owner, time.monotonic())
             if wait:
                 raise QuotaExceeded(Reason.RATE, "Too many mailboxes.", retry_after=wait)
-            box = await gateway.mailboxes.make(Kind.MAILBOX, peer)
+            box = await gateway.mailboxes.make(MailboxKind.MAILBOX, peer)
         at = ResourceKind.MAILBOX.address(base, box.key)
         return Made(key=box.key, id=box.id, address=at, events=f"{at}/events", expires=until(box))
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, Field
 
 from filters import Refused
+from gateway.model.mailboxes import MailboxMessage
 from gateway.parsing import SMALL, Parsing
-from gateway.store.mailboxes import Held
 from mediation.client import Received, read_received
 from mediation.mailboxes import kept
 
@@ -38,7 +38,7 @@ class MessageView(BaseModel):
     takes: int = Field(description="How often it was handed out, this time included.")
 
 
-async def views(messages: Sequence[Held], parsing: Parsing) -> list[MessageView]:
+async def views(messages: Sequence[MailboxMessage], parsing: Parsing) -> list[MessageView]:
     """*messages*, read.
 
     Raises:
@@ -51,7 +51,7 @@ async def views(messages: Sequence[Held], parsing: Parsing) -> list[MessageView]
     )
 
 
-def _view(held: Held) -> MessageView:
+def _view(held: MailboxMessage) -> MessageView:
     first, *others = _events(held.envelope) or [None]
     return MessageView(
         id=held.position,

@@ -25,8 +25,8 @@ from adapters import AdapterUnavailable
 from filters import Refused
 from gateway.http import was_delivered
 from gateway.mailboxes.mailboxes import Batch, Mailboxes
+from gateway.model.mailboxes import Mailbox
 from gateway.parsing import Parsing
-from gateway.store.mailboxes import Mailbox
 from gateway.web.messages import MessageView, views
 
 STREAMS = 1024

@@ -9,10 +9,10 @@ import pytest
 
 from adapters import load
 from gateway.mailboxes.mailboxes import MailboxQuotas
+from gateway.model.mailboxes import MailboxBounds
 from gateway.security.resource_addresses import ResourceKind
 from gateway.server.process import IN_ALL
 from gateway.settings.settings import Settings, read_settings
-from gateway.store.mailboxes import Bounds
 from tests.helm.paths import CHART, ROOT
 from tests.helm.releases import (
     EVERYTHING,
@@ -397,7 +397,7 @@ def test_mailboxes_have_the_gateways_own_bounds(
     settings = settings_of(Rendered(MAILBOXES), tmp_path, monkeypatch)
     assert settings.mailboxes_only
     assert settings.mailbox_quotas == MailboxQuotas(
-        7, 700, Bounds(100, 2**20, refuse=True), 3600.0, 7200.0
+        7, 700, MailboxBounds(100, 2**20, refuse=True), 3600.0, 7200.0
     )
 
 

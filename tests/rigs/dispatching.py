@@ -10,8 +10,9 @@ from typing import Any
 
 from gateway.delivery import Conservation, Dispatcher, Entry, Schedule
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, Transports, parse_target
+from gateway.model.deaths import DeadLetter
 from gateway.security.keys import new_key, public_id
-from gateway.store import DeadLetter, Store, dead_letters
+from gateway.store import Store, dead_letters
 from gateway.store import subscriptions as rows
 from mediation import (
     EndpointReference,

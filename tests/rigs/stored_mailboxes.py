@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from gateway.mailboxes.mailboxes import Mailboxes, MailboxQuotas
+from gateway.model.mailboxes import Mailbox
 from gateway.store import Store
-from gateway.store.mailboxes import Mailbox
 
 
 @dataclass

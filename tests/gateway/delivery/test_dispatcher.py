@@ -13,7 +13,8 @@ import pytest_asyncio
 from gateway.delivery import Schedule, backlog
 from gateway.delivery.breaker import FAILURES
 from gateway.delivery.dispatcher import LATE
-from gateway.store import Reason, StoreUnavailable
+from gateway.model.deaths import DeathReason
+from gateway.store import StoreUnavailable
 from mediation import delivery_id
 from tests.rigs.consumers import (
     Behaviour,
@@ -286,7 +287,7 @@ async def test_permanent_failure(
     assert (death.subscription, death.owner) == (entry.id, "anonymous:127.0.0.1")
     assert death.delivery_id == consumer.received[0].id
     assert (death.reason, death.status, death.failure) == (
-        Reason.REJECTED,
+        DeathReason.REJECTED,
         code,
         f"answered {code} {HTTPStatus(code).phrase}",
     )
@@ -313,7 +314,7 @@ async def test_forbidden_address(run: Engine) -> None:
     run.publish(1)
     await run.at_rest(dead=1)
     [letter] = await run.dead()
-    assert letter.death.reason is Reason.EGRESS_FORBIDDEN
+    assert letter.death.reason is DeathReason.EGRESS_FORBIDDEN
     assert letter.death.attempts == 3
     assert [given for given, _ in run.given_up] == [entry]
 
@@ -325,7 +326,7 @@ async def test_exhausted(run: Engine, sinks: Consumers) -> None:
     run.publish(1)
     await run.at_rest(dead=1)
     [letter] = await run.dead()
-    assert (letter.death.reason, letter.death.failure) == (Reason.EXHAUSTED, "reset")
+    assert (letter.death.reason, letter.death.failure) == (DeathReason.EXHAUSTED, "reset")
     assert letter.death.attempts == QUICK.attempts
     assert consumer.count >= QUICK.attempts
 
@@ -341,7 +342,7 @@ async def test_answered_five_times(store_url: str, sinks: Consumers) -> None:
         await run.at_rest(dead=2)
         first, second = sorted(await run.dead(), key=lambda letter: letter.death.since)
     assert (first.death.attempts, second.death.attempts) == (5, 7)
-    assert {first.death.reason, second.death.reason} == {Reason.EXHAUSTED}
+    assert {first.death.reason, second.death.reason} == {DeathReason.EXHAUSTED}
 
 
 @on_each_store
@@ -356,7 +357,7 @@ async def test_backlog_is_bounded_by_number(store_url: str, sinks: Consumers) ->
         next(c for c in sinks.connections if not c.answered).answer(202)
         assert (await consumer.have(10)) == ["1", *numbered(9, 52)]
         await run.at_rest(dead=50, delivered=10)
-        assert {letter.death.reason for letter in await run.dead()} == {Reason.EXPIRED_BACKLOG}
+        assert {letter.death.reason for letter in await run.dead()} == {DeathReason.EXPIRED_BACKLOG}
 
 
 @on_each_store
@@ -401,7 +402,7 @@ async def test_backlog_is_bounded_by_age(store_url: str, sinks: Consumers) -> No
     async with engine(store_url, old) as run:
         run.dispatcher.clear_old()
         await run.at_rest(dead=3)
-        assert {letter.death.reason for letter in await run.dead()} == {Reason.EXPIRED_BACKLOG}
+        assert {letter.death.reason for letter in await run.dead()} == {DeathReason.EXPIRED_BACKLOG}
 
 
 async def test_too_old_backlogs_have_their_turns(

@@ -14,12 +14,12 @@ import gateway.mailboxes
 from filters import Reason, Refused
 from gateway.egress import AddressPolicy, AddressRefused
 from gateway.mailboxes import mailboxes as module
+from gateway.model.deaths import DeathReason
+from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.principals import Peer
 from gateway.store import Store, dead_letters
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import ALL
-from gateway.store.held import Reason as Death
-from gateway.store.mailboxes import Bounds, Kind, Mailbox
 from gateway.subscriptions.consumers import LONGEST_NAME, Consumers
 from mediation import EndpointReference, Wsa
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
@@ -34,7 +34,7 @@ pytestmark = on_each_store
 
 async def test_what_a_stream_got_late_is_not_lost_with_what_it_got_before(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.MAILBOX, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3)
     elsewhere = await mailboxes.take(box, most=1)
     streamed = await mailboxes.take(box, name="stream")
@@ -51,7 +51,7 @@ async def test_what_a_stream_got_late_is_not_lost_with_what_it_got_before(store:
 
 async def test_what_was_sent_before_an_id_is_had(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.MAILBOX, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await fill(mailboxes, box, *range(6))
     first, second = [await mailboxes.take(box, most=3) for _ in range(2)]
     await mailboxes.sent(first)
@@ -67,8 +67,8 @@ async def test_all_dead_letters_go_back_however_many(
 ) -> None:
     monkeypatch.setattr(dead_letters, "LOOKED", 1)
     monkeypatch.setattr(dead_letters, "SLICE_OCTETS", 1)
-    mailboxes = await boxes(store, bounds=Bounds(messages=1))
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    mailboxes = await boxes(store, bounds=MailboxBounds(messages=1))
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, *range(8))
     again = 0
     last: int | None = 0
@@ -91,7 +91,7 @@ async def test_a_message_wakes_one_reader(store: Store, monkeypatch: pytest.Monk
     monkeypatch.setattr(rows, "take", counted)
     monkeypatch.setattr(gateway.mailboxes, "LOOK_AGAIN", 600.0)  # Nobody looks by himself.
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     readers = [asyncio.create_task(mailboxes.take(box, most=1, wait=30.0)) for _ in range(40)]
     async with asyncio.timeout(DEADLINE):
         await until(lambda: looks >= 40)
@@ -106,15 +106,15 @@ async def test_a_message_wakes_one_reader(store: Store, monkeypatch: pytest.Monk
 
 async def test_one_answer_holds_a_bounded_number(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await mailboxes.put(box, [(None, b"<e>%d</e>" % number) for number in range(300)])
     assert await numbers(mailboxes, box, most=1000) == list(range(256))
     assert await numbers(mailboxes, box) == list(range(256, 300))
 
 
 async def test_messages_under_leases_count(store: Store) -> None:
-    mailboxes = await boxes(store, bounds=Bounds(messages=3))
-    box = await mailboxes.make(Kind.MAILBOX, NEIGHBOUR)
+    mailboxes = await boxes(store, bounds=MailboxBounds(messages=3))
+    box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3)
     batch = await mailboxes.take(box, lease=3600.0)
     with pytest.raises(Refused) as refused:
@@ -129,8 +129,8 @@ async def test_messages_under_leases_count(store: Store) -> None:
 
 
 async def test_octets_under_leases_count(store: Store) -> None:
-    mailboxes = await boxes(store, bounds=Bounds(octets=30))
-    box = await mailboxes.make(Kind.MAILBOX, NEIGHBOUR)
+    mailboxes = await boxes(store, bounds=MailboxBounds(octets=30))
+    box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await mailboxes.put(box, [(None, b"x" * 20)])
     await mailboxes.take(box, lease=3600.0)
     await mailboxes.put(box, [(None, b"y" * 10)])
@@ -149,7 +149,7 @@ async def test_what_is_kept_for_streams_that_broke_is_bounded(
     monkeypatch.setattr(rows, "REPLAYED", 4)
     monkeypatch.setattr(rows, "REPLAYED_OCTETS", 100)
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.MAILBOX, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     for number in range(10):
         await fill(mailboxes, box, number)
         await mailboxes.sent(await mailboxes.take(box))
@@ -170,8 +170,8 @@ async def test_subscriptions_keep_nobody_from_being_given_up(
     monkeypatch.setattr(rows, "AT_A_TIME", 3)
     mailboxes = await boxes(store, idle=0.0)
     for _ in range(5):
-        await mailboxes.make(Kind.SUBSCRIPTION, NEIGHBOUR)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+        await mailboxes.make(MailboxKind.SUBSCRIPTION, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await mailboxes.clear()
     assert mailboxes.known(box.key) is None
     assert len(mailboxes) == 5
@@ -187,7 +187,7 @@ async def test_what_fills_a_box_ends_before_it(store: Store) -> None:
 
     mailboxes = await boxes(store)
     mailboxes.destroyed = destroyed
-    await mailboxes.destroy(await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR))
+    await mailboxes.destroy(await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR))
     assert there == [True, False]  # And once more: for who subscribed meanwhile.
 
 
@@ -196,7 +196,7 @@ async def test_what_is_taken_while_the_house_is_kept_is_no_dead_letter(
 ) -> None:
     """`sweep` looks without a lock; who took the message meanwhile has it."""
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2)
     batch = await mailboxes.take(box, most=1)
     engine = create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
@@ -204,7 +204,7 @@ async def test_what_is_taken_while_the_house_is_kept_is_no_dead_letter(
         positions = [one.position for one in batch.messages]
         buried = rows._bury(
             connection, box.id, box.owner, box.key,
-            [*positions, positions[0] + 1], Death.MAILBOX_AGE, time.time(),
+            [*positions, positions[0] + 1], DeathReason.MAILBOX_AGE, time.time(),
         )  # fmt: skip
     engine.dispose()
     assert buried == 1
@@ -215,7 +215,7 @@ async def test_what_is_taken_while_the_house_is_kept_is_no_dead_letter(
 
 async def test_a_long_message_id_is_kept(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     id_ = secrets.token_urlsafe(3000)[:4000]
     await mailboxes.put(box, [(id_, b"<e>1</e>")])
     await mailboxes.put(box, [(id_, b"<e>1</e>")])

@@ -9,11 +9,11 @@ import pytest
 from filters import Reason, Refused
 from gateway.egress import Request, Target
 from gateway.mailboxes.mailboxes import MailboxTransport, MailboxUnknown, mailbox_target
+from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
 from gateway.security.principals import Peer
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store, dead_letters
 from gateway.store import mailboxes as rows
-from gateway.store.mailboxes import Bounds, Kind, Mailbox
 from tests.rigs.stored_mailboxes import Clock, boxes, fill, numbers
 from tests.rigs.stores import on_each_store
 from tests.rigs.waiting import DEADLINE, until
@@ -27,7 +27,7 @@ pytestmark = on_each_store
 
 async def test_what_is_put_in_is_taken_in_order_and_once(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, *range(10))
     assert await numbers(mailboxes, box, most=3) == [0, 1, 2]
     assert await numbers(mailboxes, box) == [3, 4, 5, 6, 7, 8, 9]
@@ -37,7 +37,7 @@ async def test_what_is_put_in_is_taken_in_order_and_once(store: Store) -> None:
 
 async def test_a_message_that_comes_twice_is_kept_once(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1, 1, 2)
     await mailboxes.put(box, [(None, b"<e>3</e>"), (None, b"<e>3</e>")])
     assert (await mailboxes.size(box)).messages == 4
@@ -46,7 +46,7 @@ async def test_a_message_that_comes_twice_is_kept_once(store: Store) -> None:
 
 async def test_two_takers_never_get_the_same_message(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.MESSAGE_BOX, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.MESSAGE_BOX, NEIGHBOUR)
     await fill(mailboxes, box, *range(60))
     taken = await asyncio.gather(*(numbers(mailboxes, box, most=7) for _ in range(10)))
     assert sorted(one for some in taken for one in some) == list(range(60))
@@ -54,7 +54,7 @@ async def test_two_takers_never_get_the_same_message(store: Store) -> None:
 
 async def test_what_was_not_handed_over_is_the_oldest_again(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3)
     batch = await mailboxes.take(box, most=2)
     assert batch.more
@@ -68,7 +68,7 @@ async def test_what_was_not_handed_over_is_the_oldest_again(store: Store) -> Non
 async def test_a_lease_ends_by_itself(store: Store) -> None:
     clock = Clock()
     mailboxes = await boxes(store, clock=clock)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1)
     late = await mailboxes.take(box, lease=5)
     assert await numbers(mailboxes, box) == []
@@ -80,7 +80,7 @@ async def test_a_lease_ends_by_itself(store: Store) -> None:
 async def test_a_lease_can_be_lengthened_and_given_back_in_part(store: Store) -> None:
     clock = Clock()
     mailboxes = await boxes(store, clock=clock)
-    box = await mailboxes.make(Kind.MAILBOX, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3)
     batch = await mailboxes.take(box, lease=20)
     first, second, third = (one.position for one in batch.messages)
@@ -94,7 +94,7 @@ async def test_a_lease_can_be_lengthened_and_given_back_in_part(store: Store) ->
 
 async def test_a_reader_waits_for_a_message(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     began = time.monotonic()
     assert await numbers(mailboxes, box, wait=0.1) == []
     assert time.monotonic() - began >= 0.1
@@ -106,7 +106,7 @@ async def test_a_reader_waits_for_a_message(store: Store) -> None:
 
 async def test_a_reader_that_leaves_takes_nothing(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     left = asyncio.Event()
 
     async def gone() -> None:
@@ -122,7 +122,7 @@ async def test_a_reader_that_leaves_takes_nothing(store: Store) -> None:
 
 async def test_readers_are_sent_away_when_the_gateway_stops(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     waiting = asyncio.create_task(numbers(mailboxes, box, wait=30.0))
     await until(lambda: mailboxes._waiters == 1)
     mailboxes.close()
@@ -131,7 +131,7 @@ async def test_readers_are_sent_away_when_the_gateway_stops(store: Store) -> Non
 
 async def test_one_puller_at_a_time(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.SUBSCRIPTION, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.SUBSCRIPTION, NEIGHBOUR)
     async with mailboxes.alone(box):
         with pytest.raises(Refused) as refused:
             async with mailboxes.alone(box):
@@ -142,8 +142,8 @@ async def test_one_puller_at_a_time(store: Store) -> None:
 
 
 async def test_the_oldest_make_room_and_go_to_the_dead_letters(store: Store) -> None:
-    mailboxes = await boxes(store, bounds=Bounds(3, 1000))
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    mailboxes = await boxes(store, bounds=MailboxBounds(3, 1000))
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3)
     leased = await mailboxes.take(box, most=1)
     await fill(mailboxes, box, 4, 5)
@@ -162,8 +162,8 @@ async def test_the_oldest_make_room_and_go_to_the_dead_letters(store: Store) -> 
 
 
 async def test_octets_make_room_too(store: Store) -> None:
-    mailboxes = await boxes(store, bounds=Bounds(1000, 30))
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    mailboxes = await boxes(store, bounds=MailboxBounds(1000, 30))
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3, 4)
     assert await numbers(mailboxes, box) == [2, 3, 4]
     with pytest.raises(Refused) as refused:
@@ -172,8 +172,8 @@ async def test_octets_make_room_too(store: Store) -> None:
 
 
 async def test_a_full_box_refuses_where_it_should(store: Store) -> None:
-    mailboxes = await boxes(store, bounds=Bounds(2, 1000, refuse=True))
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    mailboxes = await boxes(store, bounds=MailboxBounds(2, 1000, refuse=True))
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2)
     with pytest.raises(Refused) as refused:
         await fill(mailboxes, box, 3)
@@ -187,7 +187,7 @@ async def test_a_full_box_refuses_where_it_should(store: Store) -> None:
 async def test_what_nobody_takes_goes_to_the_dead_letters(store: Store) -> None:
     clock = Clock()
     mailboxes = await boxes(store, age=5, clock=clock)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2)
     clock.now += 10
     await fill(mailboxes, box, 3)
@@ -206,9 +206,9 @@ async def test_a_box_that_nobody_opens_is_given_up(store: Store) -> None:
         ended.append(box)
 
     mailboxes.destroyed = destroyed
-    idle = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    idle = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     clock.now += 25
-    busy = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    busy = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await mailboxes.clear()
     assert set(ended) == {idle}
     with pytest.raises(MailboxUnknown):
@@ -218,7 +218,7 @@ async def test_a_box_that_nobody_opens_is_given_up(store: Store) -> None:
 
 async def test_what_was_streamed_can_be_sent_again(store: Store) -> None:
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.MAILBOX, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await fill(mailboxes, box, 1, 2, 3)
     batch = await mailboxes.take(box)
     await mailboxes.sent(batch)
@@ -231,13 +231,13 @@ async def test_what_was_streamed_can_be_sent_again(store: Store) -> None:
 async def test_strangers_have_a_bounded_number_of_boxes(store: Store) -> None:
     mailboxes = await boxes(store, owner=2, total=4)
     for _ in range(2):
-        await mailboxes.make(Kind.PULL_POINT, STRANGER)
+        await mailboxes.make(MailboxKind.PULL_POINT, STRANGER)
     with pytest.raises(QuotaExceeded):
-        await mailboxes.make(Kind.PULL_POINT, STRANGER)
+        await mailboxes.make(MailboxKind.PULL_POINT, STRANGER)
     for _ in range(2):
-        await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+        await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     with pytest.raises(QuotaExceeded):
-        await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+        await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     assert len(mailboxes) == 4
 
 
@@ -245,7 +245,7 @@ async def test_boxes_and_what_lies_in_them_survive_a_restart(store_url: str) -> 
     store = Store(store_url)
     await store.start()
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.CONNECTION, NEIGHBOUR, name="urn:consumer")
+    box = await mailboxes.make(MailboxKind.CONNECTION, NEIGHBOUR, name="urn:consumer")
     await fill(mailboxes, box, 1, 2)
     await mailboxes.take(box, most=1)  # Never handed over: its lease is kept, and ends.
     await store.close()
@@ -262,8 +262,8 @@ async def test_boxes_and_what_lies_in_them_survive_a_restart(store_url: str) -> 
 
 
 async def test_the_transport_to_a_box_answers_when_it_is_kept(store: Store) -> None:
-    mailboxes = await boxes(store, bounds=Bounds(1, 1000, refuse=True))
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    mailboxes = await boxes(store, bounds=MailboxBounds(1, 1000, refuse=True))
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     transport = MailboxTransport(mailboxes)
 
     def request(target: Target, id_: str) -> Request:
@@ -282,7 +282,7 @@ async def test_a_crash_while_a_box_is_destroyed_leaves_its_counts_right(
     """Else what is left of it would be full for ever."""
     monkeypatch.setattr(rows, "THINNED", 2)
     mailboxes = await boxes(store)
-    box = await mailboxes.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     await fill(mailboxes, box, *range(10, 15))
     for left in (3, 1, 0, 0):
         await store.submit(partial(rows.thin, key=box.key))

@@ -9,9 +9,9 @@ import pytest
 
 from gateway.mailboxes import mailboxes
 from gateway.mailboxes.mailboxes import Mailboxes, MailboxQuotas, MailboxUnknown
+from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.principals import Peer
 from gateway.store import Store
-from gateway.store.mailboxes import Kind, Mailbox
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.stores import execute
 from tests.rigs.waiting import until
@@ -57,7 +57,7 @@ async def take(there: Mailboxes, box: Mailbox) -> list[bytes]:
 
 async def test_what_another_destroyed_is_known_no_more(both: Both) -> None:
     a, b = both
-    box = await a.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await a.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     assert await b.find(box.key) == box
     await put(b, box, 1)
     await a.destroy(box)
@@ -71,7 +71,7 @@ async def test_what_another_destroyed_is_not_remembered(
 ) -> None:
     monkeypatch.setattr(mailboxes, "HOUSEKEEPING", 0.05)
     a, b = both
-    kept, destroyed = [await a.make(Kind.PULL_POINT, NEIGHBOUR) for _ in range(2)]
+    kept, destroyed = [await a.make(MailboxKind.PULL_POINT, NEIGHBOUR) for _ in range(2)]
     for box in (kept, destroyed):
         await b.find(box.key)
     await a.destroy(destroyed)
@@ -85,13 +85,13 @@ async def test_a_name_is_one_box(both: Both) -> None:
     """Whoever is quicker; and after its end, another one."""
     a, b = both
     made = await asyncio.gather(
-        *(there.make(Kind.CONNECTION, NEIGHBOUR, name="urn:a") for there in (a, b, a, b))
+        *(there.make(MailboxKind.CONNECTION, NEIGHBOUR, name="urn:a") for there in (a, b, a, b))
     )
     assert len(set(made)) == 1
     assert await a.named("urn:a") == await b.named("urn:a") == made[0]
     await a.destroy(made[0])
     assert await b.named("urn:a") is None
-    again = await a.make(Kind.CONNECTION, NEIGHBOUR, name="urn:a")
+    again = await a.make(MailboxKind.CONNECTION, NEIGHBOUR, name="urn:a")
     assert again != made[0]
     assert await b.named("urn:a") == again
 
@@ -99,7 +99,7 @@ async def test_a_name_is_one_box(both: Both) -> None:
 async def test_who_waits_hears_of_what_another_put_in(both: Both) -> None:
     """And of what another gave back, and of the end of the box."""
     a, b = both
-    box = await a.make(Kind.PULL_POINT, NEIGHBOUR)
+    box = await a.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     looking = asyncio.create_task(b.look_around())
     try:
         async with asyncio.timeout(SOON):
@@ -125,7 +125,7 @@ async def test_one_keeps_house_for_both(both: Both, monkeypatch: pytest.MonkeyPa
     """Also for boxes that it has never heard of; the other one does nothing."""
     monkeypatch.setattr(mailboxes, "HOUSEKEEPING", 0.05)
     a, b = both
-    box = await a.make(Kind.MAILBOX, NEIGHBOUR)
+    box = await a.make(MailboxKind.MAILBOX, NEIGHBOUR)
     await put(a, box, 1, 2)
     turns = 0
 
@@ -154,7 +154,7 @@ async def test_one_keeps_house_for_both(both: Both, monkeypatch: pytest.MonkeyPa
 
 async def test_two_gateways_never_wait_for_one_another(url: str, both: Both) -> None:
     """Each commits many changes at once, to the same boxes in any order."""
-    boxes = [await both[0].make(Kind.MAILBOX, NEIGHBOUR) for _ in range(20)]
+    boxes = [await both[0].make(MailboxKind.MAILBOX, NEIGHBOUR) for _ in range(20)]
 
     async def work(there: Mailboxes, number: int) -> None:
         for _ in range(5):

@@ -13,10 +13,10 @@ import pytest_asyncio
 from sqlalchemy import Connection, text
 
 from filters import Refused
-from gateway.store import HeldRow, Reason, Store, StoreUnavailable, Totals, run_apart, totals
+from gateway.model.deaths import Death, DeathReason
+from gateway.store import HeldRow, Store, StoreUnavailable, Totals, run_apart, totals
 from gateway.store import held as rows
 from gateway.store.engine import BUSY, MAX_BATCH, MAX_WAITING
-from gateway.store.held import Death
 from mediation import Notification
 from tests.rigs.consumers import until
 from tests.rigs.dispatching import notification
@@ -32,7 +32,7 @@ async def store(store_url: str) -> AsyncIterator[Store]:
     check_store(store_url)
 
 
-def death(subscription: str, reason: Reason = Reason.REJECTED) -> Death:
+def death(subscription: str, reason: DeathReason = DeathReason.REJECTED) -> Death:
     return Death(subscription, "me", "urn:x", None, reason, 400, None, "no", 1, 0.0, 1.0)
 
 

@@ -12,11 +12,12 @@ from sqlalchemy import Connection, create_engine, event
 
 from gateway.delivery import Dispatcher
 from gateway.delivery import backlog as module
-from gateway.store import Reason, Store, Totals, dead_letter_counts, dead_letters, totals
+from gateway.model.deaths import Death, DeathReason
+from gateway.store import Store, Totals, dead_letter_counts, dead_letters, totals
 from gateway.store import held as rows
 from gateway.store.dead_letter_counts import Buried
 from gateway.store.dead_letters import ALL, Selection
-from gateway.store.held import CHARGED, Death, HeldRow, Overflow
+from gateway.store.held import CHARGED, HeldRow, Overflow
 from gateway.store.migrations import upgrade
 from mediation import delivery_id
 from tests.gateway.web.test_api import SPEAKER, metrics
@@ -57,7 +58,7 @@ def overflow(name: str, number: int, **said: object) -> Overflow:
 
 
 def dead(name: str, owner: str = "me", died: float = 1.0) -> Death:
-    reason = Reason.REJECTED
+    reason = DeathReason.REJECTED
     return Death(name, owner, f"urn:{name}", "storms", reason, 400, None, "", 1, 0.0, died)
 
 

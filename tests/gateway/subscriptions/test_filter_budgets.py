@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from gateway.delivery import Entry
-from gateway.store import Reason
+from gateway.model.deaths import DeathReason
 from gateway.subscriptions.filter_budgets import OFFENCES, WITHIN, FilterBudgets
 from mediation import Wsa, delivery_id
 from mediation.names import WSE_2004_08 as WSE
@@ -114,7 +114,7 @@ async def test_dead_letters_are_durable_before_the_message_is_settled(
         await one.settled()
         assert letter.dead_when_settled == 1
         [dead] = await one.dead()
-        assert dead.death.reason is Reason.FILTER_BUDGET
+        assert dead.death.reason is DeathReason.FILTER_BUDGET
         assert (dead.death.subscription, dead.death.attempts) == (offender.id, 0)
         assert dead.death.delivery_id == delivery_id(letter.notification, offender.id)
         await one.at_rest(matched=2, delivered=1, dead=1, skipped=1)

@@ -1,0 +1,1 @@
+"""The gateway's own values, which its rooms and its store share: nothing here does anything."""

@@ -1,0 +1,50 @@
+"""Deliveries that died, and why."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class DeathReason(Enum):
+    """Why a delivery died."""
+
+    REJECTED = "rejected"
+    EXHAUSTED = "exhausted"
+    EXPIRED_BACKLOG = "expired-backlog"
+    FILTER_BUDGET = "filter-budget"
+    EGRESS_FORBIDDEN = "egress-forbidden"
+    TOO_LARGE = "too-large"
+    MAILBOX_OVERFLOW = "mailbox-overflow"
+    MAILBOX_AGE = "mailbox-age"
+
+
+OF_MAILBOXES = (DeathReason.MAILBOX_OVERFLOW.value, DeathReason.MAILBOX_AGE.value)
+"""Reasons of letters that lay in a mailbox: they are envelopes, and no subscription counts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """Why and when a delivery died, and what the consumer said last."""
+
+    subscription: str
+    owner: str
+    delivery_id: str
+    topic: str | None
+    reason: DeathReason
+    status: int | None
+    failure: str | None
+    answer: str
+    attempts: int
+    since: float
+    died: float
+    partition: int = 0
+    consumer: str | None = None
+    """Its address; None where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A dead letter as it is listed; ``octets`` are the bytes of its message."""
+
+    number: int
+    death: Death
+    octets: int = 0
