@@ -3,9 +3,9 @@
 from gateway.delivery.dispatcher import HOPS_PROPERTY, NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.outbox import WINDOW, Entry
-from gateway.delivery.partition_share import AUTHORS, Share, author, next_position
+from gateway.delivery.partition_share import AUTHORS, PartitionShare, author, next_position
 from gateway.delivery.probation import ProbationLimits, Probations
-from gateway.delivery.resend import deliver_again
+from gateway.delivery.resend import resend
 from gateway.delivery.schedule import Schedule
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation
@@ -19,12 +19,12 @@ __all__ = [
     "Dispatcher",
     "Dispatchers",
     "Entry",
+    "PartitionShare",
     "ProbationLimits",
     "Probations",
     "Schedule",
     "SendScheduler",
-    "Share",
     "author",
-    "deliver_again",
     "next_position",
+    "resend",
 ]

@@ -48,12 +48,12 @@ Loaded = tuple[list[tuple[HeldRow, Notification]], float | None]
 """What was read, and when the next is due if that was nothing."""
 
 
-class Backlogs:
+class BacklogStorage:
     """Moves deliveries into the store, out of it, and to the dead letters.
 
     Args:
         age: Seconds that a delivery may wait.
-        landed: Called with a pending whose attempt ended while it was on its way into the store.
+        completed: Called with a pending whose attempt ended while it was on its way into the store.
         changed: Called with an outbox that may be able to send again, and whether it had its
             turn already.
     """
@@ -63,19 +63,19 @@ class Backlogs:
         settlement: Settlement,
         *,
         age: float,
-        landed: Callable[[PendingDelivery, Outcome], None],
+        completed: Callable[[PendingDelivery, Outcome], None],
         changed: Callable[[Outbox, bool], None],
         most: int = MOST,
         most_octets: int = MOST_OCTETS,
         overflows: Callable[[Outbox], None] | None = None,
         partition: int | None = None,
     ) -> None:
-        self._ledger = settlement
+        self._settlement = settlement
         self._partition = partition
         self._reading: set[Outbox] = set()
         """Outboxes that take a place of their destination while they are loaded."""
         self._age = age
-        self._landed = landed
+        self._completed = completed
         self._changed = changed
         self._most = most
         self._most_octets = most_octets
@@ -92,14 +92,14 @@ class Backlogs:
 
     # Into the store.
 
-    def put_away(self, outbox: Outbox) -> None:
+    def spill(self, outbox: Outbox) -> None:
         """Hold all of *outbox*, and keep nothing of it in memory but attempts under way."""
         self.hold_outbox(outbox)
         outbox.loaded.clear()
 
     def hold_outbox(self, outbox: Outbox, first: PendingDelivery | None = None) -> None:
         """Hold all of *outbox* that lies in memory alone, in its order, and *first* with it."""
-        deliveries = [pending for pending in outbox.flying if pending.state is State.LIVE]
+        deliveries = [pending for pending in outbox.in_flight if pending.state is State.LIVE]
         if first is not None:
             deliveries.append(first)
         deliveries += outbox.live
@@ -140,12 +140,12 @@ class Backlogs:
             )
             for pending in deliveries
         ]
-        self._ledger.submit(partial(rows.hold, work=work), partial(self._held, deliveries))
+        self._settlement.submit(partial(rows.hold, work=work), partial(self._held, deliveries))
 
     def _submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:
         """Ask the store for something that comes after what is on its way there."""
         self.flush()
-        self._ledger.submit(operation, then)
+        self._settlement.submit(operation, then)
 
     def _held(self, deliveries: Sequence[PendingDelivery], results: list[bool]) -> None:
         touched: dict[int, Outbox] = {}
@@ -153,11 +153,11 @@ class Backlogs:
             outbox = pending.outbox
             pending.state = State.HELD if kept else State.DONE
             self._is_held(outbox, pending.octets if kept else None)
-            self._ledger.stored(pending.message)
+            self._settlement.stored(pending.message)
             touched[id(outbox)] = outbox
             if pending.outcome is not None:
                 outcome, pending.outcome = pending.outcome, None
-                self._landed(pending, outcome)
+                self._completed(pending, outcome)
         for outbox in touched.values():
             self.bound(outbox)
             self._changed(outbox, False)
@@ -179,11 +179,11 @@ class Backlogs:
         def held(results: list[bool]) -> None:
             for outbox, kept in zip(outboxes, results, strict=True):
                 self._is_held(outbox, octets if kept else None)
-                self._ledger.stored(message)
+                self._settlement.stored(message)
                 if outbox.held > self._most or outbox.octets > self._most_octets:
                     self.bound(outbox)
                 if outbox.width > 1 or not (
-                    outbox.timer or outbox.queued or outbox.flying or outbox.loading
+                    outbox.timer or outbox.queued or outbox.in_flight or outbox.loading
                 ):
                     self._changed(outbox, False)  # Else it is looked at anyway.
 
@@ -249,7 +249,7 @@ class Backlogs:
             number,
             octets,
             time.time() - self._age if by_age else 0.0,
-            frozenset(pending.position for pending in outbox.flying),
+            frozenset(pending.position for pending in outbox.in_flight),
             trouble.error if trouble is not None and trouble.failures else None,
         )
 
@@ -274,7 +274,7 @@ class Backlogs:
         Meanwhile it takes one of its destination's places, so that no more are loaded than can
         be sent.
         """
-        if outbox.loading or outbox.flying or not outbox.held:
+        if outbox.loading or outbox.in_flight or not outbox.held:
             return
         outbox.loading = True
         outbox.destination.loading += 1
@@ -307,7 +307,7 @@ class Backlogs:
         self._reading.discard(outbox)
         self._loads -= 1
         if not outbox.entry.silent:
-            outbox.loaded.extend(self._parcel(outbox, *one) for one in loaded)
+            outbox.loaded.extend(self._loaded_delivery(outbox, *one) for one in loaded)
         if later is not None:
             outbox.until = self._loop.time() + max(0.1, later - time.time())
         elif not loaded and not outbox.holding:
@@ -317,7 +317,9 @@ class Backlogs:
         self._changed(outbox, True)
         self._load_next()
 
-    def _parcel(self, outbox: Outbox, row: HeldRow, notification: Notification) -> PendingDelivery:
+    def _loaded_delivery(
+        self, outbox: Outbox, row: HeldRow, notification: Notification
+    ) -> PendingDelivery:
         message = self._shared.get(row.message)
         if message is None or message.notification != notification:  # Numbers are used again.
             message = self._shared[row.message] = Message(notification, None)
@@ -340,7 +342,7 @@ class Backlogs:
     def delivered(self, pending: PendingDelivery) -> None:
         """A row was delivered."""
         self._leave(pending)
-        self._ledger.remove(pending.outbox.entry, pending.position)
+        self._settlement.remove(pending.outbox.entry, pending.position)
 
     def postpone(self, pending: PendingDelivery) -> None:
         """A row is tried again when it is due."""
@@ -369,7 +371,7 @@ class Backlogs:
             pending.state = State.DONE
             self._submit(
                 lambda connection: rows.bury_fresh(connection, notification, death),
-                lambda _: self._ledger.stored(pending.message),
+                lambda _: self._settlement.stored(pending.message),
             )
         return death
 
@@ -380,7 +382,7 @@ class Backlogs:
         death = self._death(entry, notification, never, DeathReason.FILTER_BUDGET)
         self._submit(
             lambda connection: rows.bury_fresh(connection, notification, death),
-            lambda _: self._ledger.stored(message),
+            lambda _: self._settlement.stored(message),
         )
 
     def _death(

@@ -17,14 +17,14 @@ from functools import partial
 import structlog
 
 from adapters import Delivery
-from gateway.delivery.backlog import MOST, MOST_OCTETS, Backlogs, take_up
+from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
 from gateway.delivery.outbox import WINDOW, Entry, Message, Outbox, PendingDelivery, State
-from gateway.delivery.partition_share import Share, next_position
+from gateway.delivery.partition_share import PartitionShare, next_position
 from gateway.delivery.schedule import Outcome, Schedule, Verdict, failed, judge
 from gateway.delivery.scheduler import SLOTS, SendScheduler
 from gateway.delivery.settlement import CROWD, RETRY, Conservation, Settlement
-from gateway.delivery.stall_timer import Ticks
-from gateway.delivery.status import Standing, Trouble, standing
+from gateway.delivery.stall_timer import StallTimer
+from gateway.delivery.status import DeliveryStatus, Trouble, status_of
 from gateway.egress import (
     Answer,
     FailureKind,
@@ -99,7 +99,7 @@ class Dispatcher:
         most_octets: int = MOST_OCTETS,
         end_on_overflow: bool = False,
         retry: float = RETRY,
-        share: Share | None = None,
+        share: PartitionShare | None = None,
         author: int | None = None,
         scheduler: SendScheduler | None = None,
         parsing: Parsing | None = None,
@@ -121,10 +121,10 @@ class Dispatcher:
         self.settlement = Settlement(store, retry=retry, share=share)
         self.scheduler = scheduler or SendScheduler(slots=slots, probe=self._schedule.probe)
         self._owns_scheduler = scheduler is None
-        self._backlogs = Backlogs(
+        self._backlog = BacklogStorage(
             self.settlement,
             age=self._schedule.age,
-            landed=self._conclude,
+            completed=self._conclude,
             changed=self._after,
             most=most,
             most_octets=most_octets,
@@ -137,7 +137,7 @@ class Dispatcher:
         self._outboxes: dict[Entry, Outbox] = {}
         self._resting: dict[Outbox, None] = {}
         """Those that had nothing under way when they were looked at last, the oldest first."""
-        self._sweeps = Ticks(self._sweep)
+        self._sweep_timer = StallTimer(self._sweep)
         self._reading: set[asyncio.Task[None]] = set()
         """Answers to what was posted that have a body."""
         self._stopped = False
@@ -202,15 +202,15 @@ class Dispatcher:
                 continue
             message.unsettled += 1
             self.settlement.matched()
-            self._backlogs.bury_unsent(message, entry, position, wall)
+            self._backlog.bury_unsent(message, entry, position, wall)
         if message.deliveries:
             self._messages[message] = None
-            self._sweeps.start()
+            self._sweep_timer.start()
         if waiting:
             for outbox in waiting:
                 if outbox.live or not outbox.stored:
-                    self._backlogs.hold_outbox(outbox)
-            self._backlogs.hold_message(message, waiting, position, wall)
+                    self._backlog.hold_outbox(outbox)
+            self._backlog.hold_message(message, waiting, position, wall)
         self.settlement.release(message)
 
     def _pass_by(self, entry: Entry) -> None:
@@ -222,7 +222,7 @@ class Dispatcher:
         """Whether what comes for *outbox* goes to the store at once."""
         return (
             (outbox.stored and not outbox.catches_up)
-            or len(outbox.live) + len(outbox.flying) >= self._window
+            or len(outbox.live) + len(outbox.in_flight) >= self._window
             or outbox.breaker.open
             or outbox.destination.congested
             or self._stopped
@@ -247,10 +247,10 @@ class Dispatcher:
                 del self._messages[message]
                 for pending in message.deliveries:
                     if pending.state is State.LIVE:
-                        self.hangs(pending.outbox)
+                        self.stalled(pending.outbox)
                 message.deliveries.clear()
         if self._messages:
-            self._sweeps.start()
+            self._sweep_timer.start()
 
     def _outbox(self, entry: Entry) -> Outbox:
         outbox = self._outboxes.get(entry)
@@ -312,7 +312,7 @@ class Dispatcher:
             return None
         if outbox.stored or outbox.loaded:
             if not outbox.loaded:
-                self._backlogs.load(outbox)
+                self._backlog.load(outbox)
                 return None
             pending = outbox.loaded.popleft()
             outbox.breaker.probing(self._loop.time())
@@ -324,7 +324,7 @@ class Dispatcher:
         """Whether one more of *outbox* may be in flight."""
         if not outbox.has_room or self._stopped:
             return False
-        if len(outbox.flying) >= outbox.width and self._lane(outbox) is not outbox.lane:
+        if len(outbox.in_flight) >= outbox.width and self._lane(outbox) is not outbox.lane:
             return False  # In order behind what is in flight, or not at all.
         return self._share is None or self._share.until > self._loop.time()
 
@@ -411,10 +411,10 @@ class Dispatcher:
             admit=self.scheduler.gate(destination) if destination.probation is not None else None,
         )
 
-    def landed(self, pending: PendingDelivery, outcome: Outcome) -> None:
+    def completed(self, pending: PendingDelivery, outcome: Outcome) -> None:
         outbox = pending.outbox
         if self._abandoned:
-            outbox.flying.discard(pending)
+            outbox.in_flight.discard(pending)
             return
         entry = outbox.entry
         now = self._loop.time()
@@ -432,7 +432,7 @@ class Dispatcher:
                 outbox.breaker.failed(now, at_least=outcome.retry_after or 0.0)
             elif outbox.destination.breaker.open:
                 for waiting in list(outbox.destination.queue):
-                    waiting.owner.hangs(waiting)
+                    waiting.owner.stalled(waiting)
         else:
             outbox.smooth = True
             outbox.pace += 0.2 * (now - pending.started - outbox.pace)
@@ -448,7 +448,7 @@ class Dispatcher:
 
     def _conclude(self, pending: PendingDelivery, outcome: Outcome) -> None:
         outbox = pending.outbox
-        outbox.flying.discard(pending)
+        outbox.in_flight.discard(pending)
         if pending.state is State.DONE:
             pass
         elif outcome.verdict is Verdict.DELIVERED:
@@ -516,7 +516,7 @@ class Dispatcher:
 
     def _delivered(self, pending: PendingDelivery) -> None:
         if pending.state is State.HELD:
-            self._backlogs.delivered(pending)
+            self._backlog.delivered(pending)
         else:
             pending.state = State.DONE
             self.settlement.resolved(pending.message, pending.outbox.entry, "delivered")
@@ -555,14 +555,14 @@ class Dispatcher:
             if outbox.width == 1:
                 outbox.until = self._loop.time() + pending.due - wall
             if pending.state is State.HELD:
-                self._backlogs.postpone(pending)
-                self._backlogs.hold_outbox(outbox)  # What stands behind it in memory.
+                self._backlog.postpone(pending)
+                self._backlog.hold_outbox(outbox)  # What stands behind it in memory.
             else:
-                self._backlogs.hold_outbox(outbox, first=pending)
+                self._backlog.hold_outbox(outbox, first=pending)
         self._check_hopeless(outbox.entry)
 
     def _bury(self, pending: PendingDelivery, reason: DeathReason, outcome: Outcome) -> None:
-        death = self._backlogs.bury(pending, reason, outcome)
+        death = self._backlog.bury(pending, reason, outcome)
         _log.warning(
             "delivery.dead",
             subscription=death.subscription,
@@ -582,23 +582,23 @@ class Dispatcher:
         ):
             self._give_up(entry, "Nothing could be delivered for five days.")
 
-    def hangs(self, outbox: Outbox) -> None:
+    def stalled(self, outbox: Outbox) -> None:
         """What lies in memory goes to the store; nothing waits for an ended subscription."""
         if self._abandoned:
             return
         if outbox.entry.ended:
-            for pending in outbox.flying:
+            for pending in outbox.in_flight:
                 if pending.state is State.LIVE:
                     self._cancel(pending, "cancelled")
         else:
-            self._backlogs.put_away(outbox)
+            self._backlog.spill(outbox)
 
     # What happens to a subscription.
 
     def quiet(self, entry: Entry) -> None:
         """*entry* was paused or halted: what lies in memory goes to the store."""
         if (outbox := self._outboxes.get(entry)) is not None:
-            self._backlogs.put_away(outbox)
+            self._backlog.spill(outbox)
 
     def resume(self, entry: Entry) -> None:
         """*entry* may be sent to again."""
@@ -610,7 +610,7 @@ class Dispatcher:
         if entry.ended:
             return  # They went with it.
         outbox = self._outbox(entry)
-        self._backlogs.hold_outbox(outbox)
+        self._backlog.hold_outbox(outbox)
         outbox.held += count
         outbox.octets += octets
         outbox.until = self._loop.time()
@@ -625,17 +625,17 @@ class Dispatcher:
         for pending in outbox.live:
             self._cancel(pending, "expired" if expired else "cancelled")
         outbox.live.clear()
-        for pending in outbox.flying:
+        for pending in outbox.in_flight:
             if pending.state is State.HELD:
                 pending.state = State.DONE
-        self._backlogs.end(outbox, expired=expired)
+        self._backlog.end(outbox, expired=expired)
         self._after(outbox)
 
     def clear_old(self) -> None:
         """What has waited for too long dies."""
         for outbox in list(self._outboxes.values()):
             if outbox.held:
-                self._backlogs.bound(outbox, by_age=True)
+                self._backlog.bound(outbox, by_age=True)
 
     async def counted(self) -> None:
         """Have the store know the counts of this moment, if it can in one."""
@@ -646,9 +646,9 @@ class Dispatcher:
         found = self._outboxes.get(entry)
         return [] if found is None else [found]
 
-    def standing(self, entry: Entry) -> Standing:
+    def status(self, entry: Entry) -> DeliveryStatus:
         """How it stands with the deliveries of *entry*."""
-        return standing(entry, self.outboxes(entry))
+        return status_of(entry, self.outboxes(entry))
 
     @property
     def open_breakers(self) -> int:
@@ -664,20 +664,20 @@ class Dispatcher:
         """Start nothing more, give what is under way *seconds*, keep the rest in the store."""
         self._stopped = True
         for outbox in list(self._outboxes.values()):
-            self.hangs(outbox)
-        self._backlogs.flush()
+            self.stalled(outbox)
+        self._backlog.flush()
         await self.scheduler.stop(seconds, None if self._owns_scheduler else self)
-        self._backlogs.flush()
+        self._backlog.flush()
         await self.settlement.drained()
 
     def abandon(self) -> None:
         """Another gateway may have the partition: send, store and settle nothing more."""
         self._stopped = self._abandoned = True
         self.settlement.abandon()
-        self._backlogs.abandon()
+        self._backlog.abandon()
         self._messages.clear()
         for outbox in list(self._outboxes.values()):
-            for pending in outbox.flying:
+            for pending in outbox.in_flight:
                 pending.state = State.DONE
             outbox.live.clear()
             outbox.loaded.clear()

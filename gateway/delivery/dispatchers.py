@@ -13,7 +13,7 @@ from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.outbox import Entry
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation, add_up
-from gateway.delivery.status import Standing, standing
+from gateway.delivery.status import DeliveryStatus, status_of
 from gateway.store import Store, totals
 
 
@@ -76,10 +76,10 @@ class Dispatchers:
         for dispatcher in self._of.values():
             dispatcher.clear_old()
 
-    def standing(self, entry: Entry) -> Standing:
-        """As `Dispatcher.standing`, as far as it is this gateway that delivers."""
+    def status(self, entry: Entry) -> DeliveryStatus:
+        """As `Dispatcher.status`, as far as it is this gateway that delivers."""
         outboxes = [one for dispatcher in self._of.values() for one in dispatcher.outboxes(entry)]
-        return standing(entry, outboxes, self.elsewhere())
+        return status_of(entry, outboxes, self.elsewhere())
 
     @property
     def open_breakers(self) -> int:

@@ -112,7 +112,7 @@ class PendingDelivery:
     counts: bool = True
     """The attempt under way uses one up: a breaker's probe ahead of its time does not."""
     slot: bool = False
-    hung: bool = False
+    stalled: bool = False
     """The attempt under way takes long, and its outbox was told."""
     outcome: Outcome | None = None
     """Of an attempt that ended while the pending was on its way into the store."""
@@ -130,8 +130,24 @@ class Outbox:
     """
 
     __slots__ = (
-        "breaker", "destination", "entry", "flying", "held", "holding", "lane", "live", "loaded",
-        "loading", "octets", "owner", "pace", "queued", "smooth", "timer", "until", "wake_at",
+        "breaker",
+        "destination",
+        "entry",
+        "held",
+        "holding",
+        "in_flight",
+        "lane",
+        "live",
+        "loaded",
+        "loading",
+        "octets",
+        "owner",
+        "pace",
+        "queued",
+        "smooth",
+        "timer",
+        "until",
+        "wake_at",
     )  # fmt: skip
 
     def __init__(
@@ -146,7 +162,7 @@ class Outbox:
         self.destination = destination
         self.live: deque[PendingDelivery] = deque()
         self.loaded: deque[PendingDelivery] = deque()
-        self.flying: set[PendingDelivery] = set()
+        self.in_flight: set[PendingDelivery] = set()
         self.held = 0
         self.holding = 0
         self.octets = 0
@@ -189,7 +205,7 @@ class Outbox:
 
     @property
     def idle(self) -> bool:
-        return not (self.live or self.loaded or self.flying or self.stored or self.loading)
+        return not (self.live or self.loaded or self.in_flight or self.stored or self.loading)
 
     @property
     def width(self) -> int:
@@ -199,11 +215,11 @@ class Outbox:
     @property
     def has_room(self) -> bool:
         """Whether one more may be in flight: beside others, or in order behind others on a lane."""
-        flying = len(self.flying)
-        if flying < self.width:
+        in_flight = len(self.in_flight)
+        if in_flight < self.width:
             return True
         return (
-            self.lane is not None and flying < LANE_WIDTH and self.smooth and not self.stored
+            self.lane is not None and in_flight < LANE_WIDTH and self.smooth and not self.stored
             and not self.loaded
         )  # fmt: skip
 

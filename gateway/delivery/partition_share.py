@@ -11,7 +11,7 @@ AUTHORS = 2**16
 
 
 @dataclass(slots=True, eq=False)
-class Share:
+class PartitionShare:
     """A partition that is held.
 
     ``check`` raises `gateway.store.replicas.Fenced`,

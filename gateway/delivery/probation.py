@@ -73,16 +73,16 @@ class Probation:
     @property
     def over(self) -> bool:
         """Whether all attempts were made, and none of them succeeded."""
-        return self.attempts >= self._limits.in_all and not self._flying
+        return self.attempts >= self._limits.in_all and not self._in_flight
 
     @property
-    def _flying(self) -> int:
+    def _in_flight(self) -> int:
         return sum(destination.active for destination in self.destinations)
 
     def wait(self, now: float) -> float:
         """Seconds until the next attempt may start; 0 when it is over, which who asks is told."""
         if self.attempts >= self._limits.in_all:
-            return LOOK_AGAIN if self._flying else 0.0
+            return LOOK_AGAIN if self._in_flight else 0.0
         wait = self.breaker.until - now if self.breaker.until is not None else 0.0
         if len(self._recent) == self._recent.maxlen:
             wait = max(wait, self._recent[0] + MINUTE - now)

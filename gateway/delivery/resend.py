@@ -11,7 +11,7 @@ from mediation import Notification
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Resend:
     """A `Delivery` that no messaging system waits for."""
 
     notification: Notification
@@ -22,7 +22,7 @@ class Again:
         """Nobody waits."""
 
 
-def deliver_again(
+def resend(
     dispatcher: Dispatcher | Dispatchers, entry: Entry, notifications: Sequence[Notification]
 ) -> None:
     """Deliver *notifications* to *entry* once more, as messages of their own: a consumer that
@@ -30,4 +30,4 @@ def deliver_again(
     partition = next(iter(dispatcher.partitions), 0) if isinstance(dispatcher, Dispatchers) else 0
     for notification in notifications:
         fresh = replace(notification, id=f"{notification.id}#{message_urn()}")
-        dispatcher.accept(Again(fresh, partition), [entry])
+        dispatcher.accept(Resend(fresh, partition), [entry])

@@ -13,7 +13,7 @@ from gateway.delivery.destinations import Destination
 from gateway.delivery.outbox import Outbox, PendingDelivery, State
 from gateway.delivery.probation import Probations
 from gateway.delivery.schedule import Outcome, Verdict, failed
-from gateway.delivery.stall_timer import TICK, Ticks
+from gateway.delivery.stall_timer import TICK, StallTimer
 from gateway.delivery.status import Troubles
 from gateway.egress import FailureKind, Posted, SendFailed, Target
 
@@ -21,7 +21,7 @@ SLOTS = 512
 """Young attempts at a time."""
 YOUNG = 0.25
 """Seconds for which an attempt takes a slot."""
-MAX_FLYING = 4096
+MAX_IN_FLIGHT = 4096
 MAX_OCTETS = 128 * 2**20
 """Payloads of the attempts under way: what hangs must not take all memory, nor stop the others."""
 CUT_AFTER = 3.0
@@ -50,10 +50,10 @@ class Owner(Protocol):
         """One attempt that begins at once, where that is possible: then *told* hears how it
         ended."""
 
-    def landed(self, pending: PendingDelivery, outcome: Outcome) -> None:
+    def completed(self, pending: PendingDelivery, outcome: Outcome) -> None:
         """The attempt is over."""
 
-    def hangs(self, outbox: Outbox) -> None:
+    def stalled(self, outbox: Outbox) -> None:
         """What is in *outbox* waits for an answer that does not come."""
 
     @property
@@ -83,12 +83,12 @@ class SendScheduler:
         self._max_octets = max_octets
         self._turns: deque[Destination] = deque()
         self._destinations: dict[tuple[str, str, int], Destination] = {}
-        self._flying: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
+        self._in_flight: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
         self._stopping: asyncio.Event | None = None
         """While a stop waits for what was posted: set when something has come to its end."""
         self._octets = 0
         self._cut: set[PendingDelivery] = set()
-        self._ticks = Ticks(self._tick)
+        self._stall_timer = StallTimer(self._tick)
         self._stalled = False
         """The last tick was too late to tell anything; the next one counts, however late."""
         self._pumping = False
@@ -103,7 +103,7 @@ class SendScheduler:
     @property
     def in_flight(self) -> int:
         """Attempts under way whose deliveries have not come to their end in another way."""
-        return sum(pending.state is not State.DONE for pending in self._flying)
+        return sum(pending.state is not State.DONE for pending in self._in_flight)
 
     @property
     def open_breakers(self) -> int:
@@ -205,13 +205,15 @@ class SendScheduler:
 
     def _has_place(self) -> bool:
         return (
-            self._slots > 0 and len(self._flying) < MAX_FLYING and self._octets < self._max_octets
+            self._slots > 0
+            and len(self._in_flight) < MAX_IN_FLIGHT
+            and self._octets < self._max_octets
         )
 
     def _start(self, pending: PendingDelivery) -> None:
         now = self._loop.time()
         outbox = pending.outbox
-        outbox.flying.add(pending)
+        outbox.in_flight.add(pending)
         outbox.destination.started(now)
         pending.started = now
         pending.slot = True
@@ -219,11 +221,11 @@ class SendScheduler:
         self._octets += pending.octets
         posted = self._post(pending)
         if posted is not None:
-            self._flying[pending] = posted
-        elif len(outbox.flying) > outbox.width:  # By another way it might overtake the others.
-            self._flying[pending] = self._loop.call_soon(self._over, pending, _NOT_POSTED)
+            self._in_flight[pending] = posted
+        elif len(outbox.in_flight) > outbox.width:  # By another way it might overtake the others.
+            self._in_flight[pending] = self._loop.call_soon(self._over, pending, _NOT_POSTED)
         else:
-            self._flying[pending] = self._loop.create_task(self._attempt(pending))
+            self._in_flight[pending] = self._loop.create_task(self._attempt(pending))
         if (
             not outbox.queued
             and (outbox.live or outbox.loaded or outbox.stored)
@@ -231,7 +233,7 @@ class SendScheduler:
         ):
             outbox.queued = True
             outbox.destination.queue.append(outbox)
-        self._ticks.start()
+        self._stall_timer.start()
 
     def _post(self, pending: PendingDelivery) -> Posted | None:
         try:
@@ -246,7 +248,7 @@ class SendScheduler:
             outcome = failed(error)
         except asyncio.CancelledError:
             if pending not in self._cut:
-                self._land(pending)
+                self._release(pending)
                 raise
             outcome = failed(SendFailed(FailureKind.TIMEOUT))
         except Exception:
@@ -255,12 +257,12 @@ class SendScheduler:
         self._over(pending, outcome)
 
     def _over(self, pending: PendingDelivery, outcome: Outcome) -> None:
-        if pending not in self._flying:
+        if pending not in self._in_flight:
             return  # It was given up.
         self._cut.discard(pending)
         if self._stopping is not None:
             self._stopping.set()
-        self._land(pending)
+        self._release(pending)
         now = self._loop.time()
         destination = pending.outbox.destination
         if outcome.connecting:
@@ -274,7 +276,7 @@ class SendScheduler:
                 self._agree(destination)
         elif destination.probation is not None and self._probations is not None:
             self._probations.failed(destination, now, at_least=outcome.retry_after or 0.0)
-        pending.outbox.owner.landed(pending, outcome)
+        pending.outbox.owner.completed(pending, outcome)
         if destination.queue:
             self._turn(destination)
         if self._turns:
@@ -294,8 +296,8 @@ class SendScheduler:
                 self._turn(free)
             self._pump()
 
-    def _land(self, pending: PendingDelivery) -> None:
-        del self._flying[pending]
+    def _release(self, pending: PendingDelivery) -> None:
+        del self._in_flight[pending]
         self._octets -= pending.octets
         if pending.slot:
             pending.slot = False
@@ -306,12 +308,12 @@ class SendScheduler:
         """Attempts that hang give their slots back, and tell their owner."""
         self._stalled = late and not self._stalled
         if self._stalled:
-            self._ticks.start()
+            self._stall_timer.start()
             return
         now = self._loop.time()
         patiences: dict[Owner, float] = {}
         freed = False
-        for pending in list(self._flying):
+        for pending in list(self._in_flight):
             age = now - pending.started
             if age < TICK:
                 break
@@ -323,22 +325,22 @@ class SendScheduler:
                 pending.slot = False
                 self._slots += 1
                 freed = True
-            if age >= patience and not pending.hung:
-                pending.hung = True
-                owner.hangs(pending.outbox)
+            if age >= patience and not pending.stalled:
+                pending.stalled = True
+                owner.stalled(pending.outbox)
                 for waiting in list(pending.outbox.destination.queue):
-                    waiting.owner.hangs(waiting)
+                    waiting.owner.stalled(waiting)
         if self._octets >= self._max_octets:
             self._make_place(now)
-        if self._flying:
-            self._ticks.start()
+        if self._in_flight:
+            self._stall_timer.start()
         if freed:
             self._pump()
 
     def _make_place(self, now: float) -> None:
         """Give up the oldest attempts, until there is room."""
         left = self._octets
-        for pending, task in self._flying.items():
+        for pending, task in self._in_flight.items():
             if left < self._max_octets or now - pending.started < CUT_AFTER:
                 return
             left -= pending.octets
@@ -353,7 +355,7 @@ class SendScheduler:
             self.stopped = True
         mine = {
             pending: flight
-            for pending, flight in self._flying.items()
+            for pending, flight in self._in_flight.items()
             if owner is None or pending.outbox.owner is owner
         }
         end = self._loop.time() + seconds
@@ -371,10 +373,10 @@ class SendScheduler:
             self._stopping = asyncio.Event()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(end):
-                while any(pending in self._flying for pending in posted):
+                while any(pending in self._in_flight for pending in posted):
                     self._stopping.clear()
                     await self._stopping.wait()
         for pending in posted:
-            if pending in self._flying:
-                self._land(pending)
+            if pending in self._in_flight:
+                self._release(pending)
                 mine[pending].cancel()

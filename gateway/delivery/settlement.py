@@ -21,7 +21,7 @@ import structlog
 from sqlalchemy import Connection
 
 from gateway.delivery.outbox import Entry, Message
-from gateway.delivery.partition_share import Share
+from gateway.delivery.partition_share import PartitionShare
 from gateway.store import Operation, Store, StoreUnavailable, Totals, held, run_apart, totals
 from gateway.store.replicas import Fenced
 from gateway.store.totals import ENDED, Letters
@@ -64,7 +64,9 @@ class Conservation:
 class Settlement:
     """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
 
-    def __init__(self, store: Store, *, retry: float = RETRY, share: Share | None = None) -> None:
+    def __init__(
+        self, store: Store, *, retry: float = RETRY, share: PartitionShare | None = None
+    ) -> None:
         self._store = store
         self._share = share
         self._abandoned = False

@@ -10,7 +10,7 @@ STALLED = 0.025
 that it has not read."""
 
 
-class Ticks:
+class StallTimer:
     """Rings once for each `start`.
 
     Args:

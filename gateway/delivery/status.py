@@ -31,7 +31,7 @@ LONGEST = 300
 _log = structlog.get_logger("dragoman.delivery")
 
 
-class State(Enum):
+class Condition(Enum):
     """What an operator asks first."""
 
     ACTIVE = "active"
@@ -62,14 +62,14 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class DeliveryStatus:
     """One moment of a subscription. Times are POSIX seconds, None where there is nothing to say.
 
     ``next_attempt`` is when the first of what waits may be sent; ``breaker_until`` when the probe
     of an open breaker is due. ``elsewhere`` says which other replicas deliver for it.
     """
 
-    state: State
+    state: Condition
     failures: int = 0
     last_error: str | None = None
     last_error_at: float | None = None
@@ -81,7 +81,9 @@ class Standing:
     """Its host never accepted a message: it gets few."""
 
 
-def standing(entry: "Entry", outboxes: "list[Outbox]", elsewhere: tuple[str, ...] = ()) -> Standing:
+def status_of(
+    entry: "Entry", outboxes: "list[Outbox]", elsewhere: tuple[str, ...] = ()
+) -> DeliveryStatus:
     """How it stands with *entry*, whose *outboxes* are those that this gateway has."""
     loop_now, now = asyncio.get_running_loop().time(), time.time()
 
@@ -98,7 +100,7 @@ def standing(entry: "Entry", outboxes: "list[Outbox]", elsewhere: tuple[str, ...
     attempts = [
         max((one.until for one in _breakers(outbox) if one.until is not None), default=outbox.until)
         for outbox in waiting
-        if not outbox.flying
+        if not outbox.in_flight
     ]
     trouble = entry.trouble
     error = trouble
@@ -107,16 +109,16 @@ def standing(entry: "Entry", outboxes: "list[Outbox]", elsewhere: tuple[str, ...
             (one.destination.trouble for one in outboxes if one.destination.trouble), error
         )
     if entry.subscription.policy.paused:
-        state = State.PAUSED
+        state = Condition.PAUSED
     elif entry.halted:
-        state = State.EXPIRED
+        state = Condition.EXPIRED
     elif breakers:
-        state = State.WAITING_FOR_BREAKER
+        state = Condition.WAITING_FOR_BREAKER
     elif trouble is not None and trouble.failures:
-        state = State.FAILING
+        state = Condition.FAILING
     else:
-        state = State.UNKNOWN if elsewhere else State.ACTIVE
-    return Standing(
+        state = Condition.UNKNOWN if elsewhere else Condition.ACTIVE
+    return DeliveryStatus(
         state,
         trouble.failures if trouble else 0,
         error.error if error else None,

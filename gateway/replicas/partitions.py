@@ -25,7 +25,7 @@ from sqlalchemy import Connection
 
 from adapters import SharedAdapter
 from filters import Reason, Refused
-from gateway.delivery import Dispatcher, Dispatchers, Share
+from gateway.delivery import Dispatcher, Dispatchers, PartitionShare
 from gateway.store import Store, StoreUnavailable, replicas
 from gateway.store import held as rows
 from gateway.store.replicas import HOUSE, Lease, Standing
@@ -63,7 +63,7 @@ class Replicas:
 @dataclass(eq=False)
 class _Held:
     lease: Lease
-    share: Share
+    share: PartitionShare
     renewed: float
 
 
@@ -81,13 +81,13 @@ class Partitions:
         adapter: SharedAdapter,
         dispatchers: Dispatchers,
         subscriptions: Subscriptions,
-        make: Callable[[Share], Dispatcher],
+        make: Callable[[PartitionShare], Dispatcher],
         *,
         replica: str,
     ) -> None:
         self._store = store
         self._adapter = adapter
-        self._couriers = dispatchers
+        self._dispatchers = dispatchers
         self._subscriptions = subscriptions
         self._make = make
         self.replica = replica
@@ -219,7 +219,9 @@ class Partitions:
         if lease is None:
             return  # Another one was quicker.
         check = partial(replicas.check, replica=self.replica, lease=lease)
-        share = Share(partition, check, began + LEASE - MARGIN, lost=lambda: self._lose(held))
+        share = PartitionShare(
+            partition, check, began + LEASE - MARGIN, lost=lambda: self._lose(held)
+        )
         held = _Held(lease, share, began)
         if partition == HOUSE:
             while not await self._ask(rows.drop_leftovers):
@@ -231,7 +233,7 @@ class Partitions:
             if share.until <= self._loop.time():
                 dispatcher.abandon()
                 return
-            self._couriers.add(partition, dispatcher)
+            self._dispatchers.add(partition, dispatcher)
             self._adapter.take(partition)
         self._held[partition] = held
         _log.info("partition.taken", partition=partition, fence=lease.fence)
@@ -249,7 +251,7 @@ class Partitions:
             return
         del self._held[partition]
         _log.warning("partition.lost", partition=partition, fence=held.lease.fence)
-        dispatcher = self._couriers.remove(partition)
+        dispatcher = self._dispatchers.remove(partition)
         if dispatcher is not None:
             dispatcher.abandon()
             self._spawn(self._adapter.release(partition))
@@ -257,11 +259,11 @@ class Partitions:
     async def _let_go(self, partition: int, seconds: float) -> None:
         """What is under way ends or becomes rows, then the partition is anybody's."""
         held = self._held[partition]
-        dispatcher = self._couriers.partitions.get(partition)
+        dispatcher = self._dispatchers.partitions.get(partition)
         try:
             if dispatcher is not None:
                 await dispatcher.stop(seconds)
-                self._couriers.remove(partition)
+                self._dispatchers.remove(partition)
                 await self._adapter.release(partition)
                 await dispatcher.settlement.drained()
                 dispatcher.abandon()

@@ -40,13 +40,13 @@ from gateway.delivery import (
     Dispatcher,
     Dispatchers,
     Entry,
+    PartitionShare,
     ProbationLimits,
     Probations,
     Schedule,
     SendScheduler,
-    Share,
     author,
-    deliver_again,
+    resend,
 )
 from gateway.egress import AddressPolicy, ConsumerOptions, Dialer, HttpTransport, Proxy, Transports
 from gateway.egress.hosts import Hosts
@@ -341,7 +341,7 @@ class Gateway:
         if settings.scheme not in WITHIN:
             window = max(WINDOW, adapter.capabilities.prefetch)
 
-        def make_courier(share: Share | None = None) -> Dispatcher:
+        def make_dispatcher(share: PartitionShare | None = None) -> Dispatcher:
             return Dispatcher(
                 self.store,
                 self.transport,
@@ -368,13 +368,13 @@ class Gateway:
                 adapter,
                 self.dispatcher,
                 self.subscriptions,
-                make_courier,
+                make_dispatcher,
                 replica=self._replica,
             )
             self.subscriptions.ends_expired = lambda: self._keeps_house
             self.dispatcher.elsewhere = self.partitions.elsewhere
         else:
-            self.dispatcher = make_courier()
+            self.dispatcher = make_dispatcher()
         self.subscriptions.dispatcher = self.dispatcher
         self.dead_letters = DeadLetters(
             self.store,
@@ -384,7 +384,7 @@ class Gateway:
             producer=f"{self._base}/soap",
             replica=self._number,
         )
-        self.operations.again = partial(deliver_again, self.dispatcher)
+        self.operations.again = partial(resend, self.dispatcher)
         self.budgets = FilterBudgets(self._cancel)
         self.operations.exceeded = lambda entry, message: self.budgets.exceeded(
             entry, message, now=time.monotonic()

@@ -116,7 +116,7 @@ class DeadLetters:
         self._store = store
         self._subscriptions = subscriptions
         self._mailboxes = mailboxes
-        self._courier = dispatcher
+        self._dispatcher = dispatcher
         self._producer = producer
         self._replica = replica
 
@@ -235,7 +235,7 @@ class DeadLetters:
 
     async def _redrive_deliveries(self, selection: Selection, cursor: _Cursor) -> Slice:
         by_id = {entry.id: entry for entry in self._subscriptions.entries}
-        dispatcher, step = self._courier, 1
+        dispatcher, step = self._dispatcher, 1
         if isinstance(dispatcher, Dispatcher):
             position = dispatcher.next_position(SLICE)
         else:

@@ -14,7 +14,7 @@ from filters import Event, Filter, Topic, compile, parse_document, parse_topics
 from filters.dialects import TOPIC_CONCRETE
 from filters.explaining.filters import explain as explain_filter
 from gateway.delivery import Entry
-from gateway.delivery.status import Standing, State
+from gateway.delivery.status import Condition, DeliveryStatus
 from gateway.egress.addresses import AddressRefused, IPAddress
 from gateway.egress.resolver import SystemResolver
 from gateway.mailboxes.mailboxes import SCHEME
@@ -110,10 +110,10 @@ async def explain_subscription(
         steps += await asyncio.get_running_loop().run_in_executor(threads, work)
     finally:
         threads.shutdown(wait=False)
-    standing = gateway.dispatcher.standing(entry)
-    steps.append(_partitions(gateway, standing))
+    status = gateway.dispatcher.status(entry)
+    steps.append(_partitions(gateway, status))
     steps.append(await _address(gateway, entry))
-    steps += _deliveries(standing)
+    steps += _deliveries(status)
     await gateway.dispatcher.counted()
     counted = await gateway.store.submit(partial(totals.read, subscription=entry.id))
     head = await gateway.store.submit(partial(rows.head, subscription=entry.id))
@@ -171,17 +171,17 @@ def _topics(filter_: Filter, topics: tuple[Topic, ...]) -> Step:
     return Step("topics", bool(covered), text, details)
 
 
-def _partitions(gateway: "Gateway", standing: Standing) -> Step:
+def _partitions(gateway: "Gateway", status: DeliveryStatus) -> Step:
     if gateway.partitions is None:
         return Step("delivered by", True, "this gateway alone")
     here = ", ".join(map(str, gateway.partitions.snapshot().ages)) or "none"
     text = f"this replica, {gateway.partitions.replica}, for partitions: {here}"
-    if not standing.elsewhere:
+    if not status.elsewhere:
         return Step("delivered by", True, text)
     return Step(
         "delivered by",
         None,
-        f"{text}; also {'; '.join(standing.elsewhere)}: what goes wrong there is known there",
+        f"{text}; also {'; '.join(status.elsewhere)}: what goes wrong there is known there",
     )
 
 
@@ -222,27 +222,27 @@ async def _resolve(host: str) -> Sequence[IPAddress]:
         resolver.close()
 
 
-def _deliveries(standing: Standing) -> Iterator[Step]:
-    if standing.last_error is not None and standing.last_error_at is not None:
-        text = f"{standing.last_error} (at {_wall(standing.last_error_at)})"
-        if standing.failures:
-            text += f"; {standing.failures} attempts in a row failed"
+def _deliveries(status: DeliveryStatus) -> Iterator[Step]:
+    if status.last_error is not None and status.last_error_at is not None:
+        text = f"{status.last_error} (at {_wall(status.last_error_at)})"
+        if status.failures:
+            text += f"; {status.failures} attempts in a row failed"
         else:
-            text += "; it has recovered since" if standing.breaker_until is None else ""
-        yield Step("last error", not standing.failures and standing.breaker_until is None, text)
-    state = standing.state
+            text += "; it has recovered since" if status.breaker_until is None else ""
+        yield Step("last error", not status.failures and status.breaker_until is None, text)
+    state = status.state
     text = state.value
-    if standing.breaker_until is not None:
-        text += f": only a probe is sent, at {_wall(standing.breaker_until)}"
-    elif standing.next_attempt is not None:
-        text += f": what waits is tried at {_wall(standing.next_attempt)}"
-    if standing.last_attempt is not None:
-        text += f"; the last attempt ended at {_wall(standing.last_attempt)}"
+    if status.breaker_until is not None:
+        text += f": only a probe is sent, at {_wall(status.breaker_until)}"
+    elif status.next_attempt is not None:
+        text += f": what waits is tried at {_wall(status.next_attempt)}"
+    if status.last_attempt is not None:
+        text += f"; the last attempt ended at {_wall(status.last_attempt)}"
     else:
         text += "; no attempt was made by this gateway since it started"
-    if standing.on_probation:
+    if status.on_probation:
         text += "; its host never accepted a message, and gets few until it does"
-    holds = None if state is State.UNKNOWN else state is State.ACTIVE
+    holds = None if state is Condition.UNKNOWN else state is Condition.ACTIVE
     yield Step("delivery", holds, text)
 
 

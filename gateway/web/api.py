@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Path, Query
 from pydantic import AwareDatetime, BaseModel, Field
 
 from gateway.delivery import Entry
-from gateway.delivery.status import Standing
+from gateway.delivery.status import DeliveryStatus
 from gateway.http import HttpLimits
 from gateway.model.deaths import DeadLetter, DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxSize
@@ -251,7 +251,7 @@ def api_routes(gateway: "Gateway") -> APIRouter:
         counted = await gateway.store.submit(partial(totals.read_some, subscriptions=ids))
         entries = filter(None, map(gateway.subscriptions.by_id, ids))
         return [
-            _view(entry, gateway.dispatcher.standing(entry), counted.get(entry.id, Totals()))
+            _view(entry, gateway.dispatcher.status(entry), counted.get(entry.id, Totals()))
             for entry in entries
         ]
 
@@ -400,15 +400,15 @@ def _counts(counted: Totals) -> Counts:
     )
 
 
-def _delivery(standing: Standing) -> DeliveryView:
+def _delivery(status: DeliveryStatus) -> DeliveryView:
     return DeliveryView(
-        failures=standing.failures,
-        last_error=standing.last_error,
-        last_error_at=_at(standing.last_error_at),
-        last_attempt=_at(standing.last_attempt),
-        next_attempt=_at(standing.next_attempt),
-        breaker_until=_at(standing.breaker_until),
-        elsewhere=list(standing.elsewhere),
+        failures=status.failures,
+        last_error=status.last_error,
+        last_error_at=_at(status.last_error_at),
+        last_attempt=_at(status.last_attempt),
+        next_attempt=_at(status.next_attempt),
+        breaker_until=_at(status.breaker_until),
+        elsewhere=list(status.elsewhere),
     )
 
 
@@ -416,7 +416,7 @@ def _at(moment: float | None) -> datetime | None:
     return None if moment is None else datetime.fromtimestamp(moment, UTC)
 
 
-def _view(entry: Entry, standing: Standing, counted: Totals) -> SubscriptionView:
+def _view(entry: Entry, status: DeliveryStatus, counted: Totals) -> SubscriptionView:
     subscription = entry.subscription
     filter_ = subscription.filter
     return SubscriptionView(
@@ -432,8 +432,8 @@ def _view(entry: Entry, standing: Standing, counted: Totals) -> SubscriptionView
         paused=subscription.policy.paused,
         created=subscription.lease.created,
         expires=subscription.lease.expires,
-        state=standing.state.value,
-        delivery=_delivery(standing),
+        state=status.state.value,
+        delivery=_delivery(status),
         counts=_counts(counted),
     )
 

@@ -58,7 +58,7 @@ class Moody:
         if self.attempted[-1:] == [number]:
             self.held_up += len(outbox.live)
         self.attempted.append(number)
-        [pending] = outbox.flying
+        [pending] = outbox.in_flight
         mixed = pending.state is State.HELD and len(outbox.live) > 0
         self.mixed += mixed
         status, hangs = (self._deal() if mixed else self._chance.choice(USUAL)).value

@@ -262,12 +262,8 @@ async def test_retry_then_success(
     [
         pytest.param(status(400, b"no such thing"), 400, "no such thing", id="400"),
         pytest.param(status(413, b"x" * 5000), 413, "x" * 1024, id="413"),
-        pytest.param(
-            status(500, FAULT % b"SendScheduler"), 500, "SendScheduler", id="fault of the scheduler"
-        ),
-        pytest.param(
-            status(200, FAULT % b"SendScheduler"), 200, "SendScheduler", id="fault in a 200"
-        ),
+        pytest.param(status(500, FAULT % b"Sender"), 500, "Sender", id="fault of the sender"),
+        pytest.param(status(200, FAULT % b"Sender"), 200, "Sender", id="fault in a 200"),
     ],
 )
 @ON_CONNECTIONS
@@ -684,5 +680,5 @@ async def test_loads_are_bounded(store_url: str, sinks: Consumers) -> None:
     await sinks.listen()
     async with engine(store_url) as run:
         await run.at_rest(delivered=800)
-        assert run.dispatcher._backlogs._octets == 0
+        assert run.dispatcher._backlog._octets == 0
     assert all(consumer.numbers == ["0", "1", "2", "3"] for consumer in those)

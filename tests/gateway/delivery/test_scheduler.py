@@ -36,10 +36,10 @@ class Posting:
     def cancel(self) -> None:
         """There is nothing to give up."""
 
-    def landed(self, pending: PendingDelivery, outcome: Outcome) -> None:
-        pending.outbox.flying.discard(pending)
+    def completed(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        pending.outbox.in_flight.discard(pending)
 
-    def hangs(self, outbox: Outbox) -> None:
+    def stalled(self, outbox: Outbox) -> None:
         """Nobody keeps it."""
 
     def end(self) -> None:
@@ -63,7 +63,7 @@ async def test_owners_that_stop_at_the_same_time_wait_for_their_own(tmp_path: Pa
 
 
 async def test_one_late_tick_tells_nothing_and_the_next_one_counts(tmp_path: Path) -> None:
-    """Answers may lie in the sockets of a process that hung; not for ever, if it goes on so."""
+    """Answers may lie in the sockets of a process that stalled; not for ever, if it goes on so."""
     async with engine(tmp_path) as e:
         entry = await e.subscribe("soap.tcp://127.0.0.1/")
         scheduler, owner = SendScheduler(), Posting()
@@ -71,11 +71,11 @@ async def test_one_late_tick_tells_nothing_and_the_next_one_counts(tmp_path: Pat
         outbox = Outbox(entry, scheduler.destination(entry.target), owner)
         pending = PendingDelivery(Message(notification("1"), None), outbox, 1, 0.0)
         assert scheduler.start(pending)
-        hung = []
+        stalled = []
         for _ in range(2):
             time.sleep(TICK + 2 * STALLED)  # noqa: ASYNC251 - the event loop is to hang
             for _ in range(2):
                 await asyncio.sleep(0)
-            hung.append(pending.hung)
-        assert hung == [False, True]
+            stalled.append(pending.stalled)
+        assert stalled == [False, True]
         owner.end()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.delivery.stall_timer import STALLED, TICK, Ticks
+from gateway.delivery.stall_timer import STALLED, TICK, StallTimer
 
 
 class Clock(asyncio.SelectorEventLoop):
@@ -37,7 +37,7 @@ def run(test: Callable[[Clock], Coroutine[Any, Any, None]]) -> None:
 def test_it_knows_when_it_rings_late(delay: float, late: bool) -> None:
     async def test(loop: Clock) -> None:
         rings: list[bool] = []
-        Ticks(rings.append).start()
+        StallTimer(rings.append).start()
         await loop.pass_by(0.9 * TICK)
         assert rings == []
         await loop.pass_by(0.1 * TICK + delay)
@@ -49,7 +49,7 @@ def test_it_knows_when_it_rings_late(delay: float, late: bool) -> None:
 def test_it_rings_once_however_often_it_is_started() -> None:
     async def test(loop: Clock) -> None:
         rings: list[bool] = []
-        ticks = Ticks(rings.append)
+        ticks = StallTimer(rings.append)
         for _ in range(3):
             ticks.start()
         await loop.pass_by(0.5 * TICK)
@@ -72,7 +72,7 @@ def test_it_may_be_started_while_it_rings() -> None:
             rings.append(late)
             ticks.start()
 
-        ticks = Ticks(ring)
+        ticks = StallTimer(ring)
         ticks.start()
         for seconds in (TICK + 2 * STALLED, TICK, 0.5 * TICK, 0.5 * TICK):
             await loop.pass_by(seconds)
@@ -91,7 +91,7 @@ def test_it_goes_on_after_a_ring_that_failed() -> None:
             rings.append(late)
             raise RuntimeError
 
-        ticks = Ticks(ring)
+        ticks = StallTimer(ring)
         for _ in range(2):
             ticks.start()
             await loop.pass_by(TICK)

@@ -61,12 +61,12 @@ RESPONSE = (
                 (SOAP_11, "Server", Verdict.RETRY),
                 (SOAP_12, "Receiver", Verdict.RETRY),
                 (SOAP_11, "Client", Verdict.REJECTED),
-                (SOAP_12, "SendScheduler", Verdict.REJECTED),
+                (SOAP_12, "Sender", Verdict.REJECTED),
                 (SOAP_12, "MustUnderstand", Verdict.REJECTED),
                 (SOAP_11, "VersionMismatch", Verdict.REJECTED),
             )
         ],
-        pytest.param(503, SOAP_12.format("SendScheduler"), Verdict.RETRY, id="503 with a fault"),
+        pytest.param(503, SOAP_12.format("Sender"), Verdict.RETRY, id="503 with a fault"),
     ],
 )
 def test_answers(status: int, body: str, verdict: Verdict) -> None:

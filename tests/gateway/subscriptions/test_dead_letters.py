@@ -195,7 +195,7 @@ async def test_a_backlog_that_overflows_is_in_nobodys_way(
     async with server, running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
         dispatcher = run.gateway.dispatcher
         assert isinstance(dispatcher, Dispatcher)
-        dispatcher._backlogs._most_octets = 300_000
+        dispatcher._backlog._most_octets = 300_000
         for number in range(60):
             url = f"http://127.0.0.1:{port}/{number}"
             await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
