@@ -6,7 +6,7 @@
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.string cimport memcmp
 
-from filters.matching.plan import Plan
+from filters.matching.planning.plan import Plan
 
 # Of limits.py.
 cdef enum:

@@ -17,7 +17,7 @@ FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
 
 ASK = """
 import filters
-from filters.matching.engines import engine, engine_note, make_index
+from filters.matching.engines.choice import engine, engine_note, make_index
 print(filters.__file__)
 print(engine())
 print(engine_note())

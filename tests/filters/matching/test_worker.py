@@ -162,7 +162,7 @@ def test_closing_ends_the_process(worker: Worker) -> None:
 PARENT = """
 import sys
 from filters import Expression
-from filters.matching.worker import Worker
+from filters.matching.fallback.worker import Worker
 worker = Worker()
 worker.evaluate(b"<a/>", [Expression("a")])
 print(worker.pid, flush=True)

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
-import gateway.mailboxes
 from filters import Reason, Refused
 from gateway.egress import AddressPolicy, AddressRefused
 from gateway.mailboxes import mailboxes as module
@@ -89,7 +88,7 @@ async def test_a_message_wakes_one_reader(store: Store, monkeypatch: pytest.Monk
         return take(*arguments, **options)
 
     monkeypatch.setattr(rows, "take", counted)
-    monkeypatch.setattr(gateway.mailboxes, "LOOK_AGAIN", 600.0)  # Nobody looks by himself.
+    monkeypatch.setattr(module, "LOOK_AGAIN", 600.0)  # Nobody looks by himself.
     mailboxes = await boxes(store)
     box = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     readers = [asyncio.create_task(mailboxes.take(box, most=1, wait=30.0)) for _ in range(40)]

@@ -11,8 +11,8 @@ from tests.rigs.gateways import running
 
 PROGRAM = """
 import logging, structlog
-from gateway.logs import set_up_logs
-from adapters.outages import Outages
+from gateway.observing.logs import set_up_logs
+from adapters.broker.outages import Outages
 
 set_up_logs("info", {style!r})
 structlog.get_logger().info("dragoman.started", adapter="rabbitmq")
@@ -57,7 +57,7 @@ def test_people_read_the_same(word: str) -> None:
 
 STRANGE = """
 import logging, sys, structlog
-from gateway.logs import set_up_logs
+from gateway.observing.logs import set_up_logs
 
 sys.stderr.isatty = lambda: {terminal}
 set_up_logs("info", "console")
