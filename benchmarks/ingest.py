@@ -70,7 +70,8 @@ async def paced(
 _BARE = """
 import asyncio, socket, sys, uvicorn
 from benchmarks.machine import pin
-from gateway.http import ConnectionGate, HttpLimits, hardened, networks
+from gateway.http import ConnectionGate, HttpLimits, hardened
+from gateway.security.networks import networks
 from gateway.http import read_body
 pin(0)
 limits = HttpLimits()

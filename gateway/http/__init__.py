@@ -1,7 +1,7 @@
 """The HTTP server's hard shell: what strangers may send, how fast, and from how many sides."""
 
 from gateway.http.body import read_body
-from gateway.http.connections import ConnectionGate, Network, Networks, networks
+from gateway.http.connections import ConnectionGate
 from gateway.http.delivered import was_delivered
 from gateway.http.forwarded import HttpSettings, client_address, public_base
 from gateway.http.limits import HttpLimits
@@ -18,13 +18,10 @@ __all__ = [
     "HttpRefusal",
     "HttpSettings",
     "MediaType",
-    "Network",
-    "Networks",
     "client_address",
     "content_type",
     "hardened",
     "header_value",
-    "networks",
     "parse_media_type",
     "public_base",
     "read_body",

@@ -1,14 +1,11 @@
 """Who may be connected: how many strangers in all, and how many from one side."""
 
 from collections import Counter
-from collections.abc import Iterable
-from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from gateway.http.limits import HttpLimits
+from gateway.security.networks import Networks
 from gateway.security.principals import side_of
-
-Network: TypeAlias = IPv4Network | IPv6Network
 
 
 class Evictable(Protocol):
@@ -16,49 +13,6 @@ class Evictable(Protocol):
 
     def evict(self) -> None:
         """Close at once, without a word."""
-
-
-_REMEMBERED = 4096
-"""Addresses that a set of networks has judged, and need not read again."""
-
-
-class Networks:
-    """A set of networks."""
-
-    def __init__(self, members: Iterable[Network] = ()) -> None:
-        self._members = tuple(members)
-        self._judged: dict[str, bool] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._members)
-
-    def __contains__(self, address: str) -> bool:
-        if not self._members:
-            return False
-        judged = self._judged.get(address)
-        if judged is None:
-            if len(self._judged) >= _REMEMBERED:
-                self._judged.clear()
-            judged = self._judged[address] = self._judge(address)
-        return judged
-
-    def _judge(self, address: str) -> bool:
-        try:
-            ip = ip_address(address)
-        except ValueError:
-            return False
-        if isinstance(ip, IPv6Address) and ip.ipv4_mapped is not None:
-            ip = ip.ipv4_mapped
-        return any(ip in network for network in self._members)
-
-
-def networks(texts: Iterable[str]) -> Networks:
-    """The networks and addresses that *texts* name.
-
-    Raises:
-        ValueError: One of them is neither.
-    """
-    return Networks(ip_network(text, strict=False) for text in texts)
 
 
 class ConnectionGate:

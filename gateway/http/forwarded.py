@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import Scope
 
-from gateway.http.connections import Networks
+from gateway.security.networks import Networks
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _PAIR = re.compile(r'[ \t]*([A-Za-z]+)=(?:"([^"\\]*)"|([^\s;,"]*))[ \t]*(?:;|$)')

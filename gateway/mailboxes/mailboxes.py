@@ -31,7 +31,7 @@ from gateway.model.mailboxes import (
     PutResult,
 )
 from gateway.security.keys import new_key, public_id
-from gateway.security.principals import Peer
+from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store
 from gateway.store import mailboxes as rows
@@ -151,15 +151,17 @@ class Mailboxes:
 
     # Boxes.
 
-    async def make(self, kind: MailboxKind, peer: Peer, *, name: str | None = None) -> Mailbox:
+    async def make(
+        self, kind: MailboxKind, principal: Principal, *, name: str | None = None
+    ) -> Mailbox:
         """A new box; or the one that has this *name*, should somebody have been quicker.
 
         Raises:
             QuotaExceeded: There are too many.
         """
         key = new_key()
-        box = Mailbox(key, public_id(key), peer.owner, kind, name)
-        making = self.making(box, peer)
+        box = Mailbox(key, public_id(key), principal.owner, kind, name)
+        making = self.making(box, principal)
 
         def make(connection: Connection) -> Mailbox | None:
             there = rows.find(connection, name=name) if name is not None else None
@@ -170,7 +172,7 @@ class Mailboxes:
         there = await self._store.submit(make)
         return self.made(box) if there is None else self._know(there)
 
-    def making(self, box: Mailbox, peer: Peer) -> Callable[[Connection], None]:
+    def making(self, box: Mailbox, principal: Principal) -> Callable[[Connection], None]:
         """What makes *box* in a transaction of the store, where that has to do more; when it is
         committed, `made` must be called.
 
@@ -184,7 +186,7 @@ class Mailboxes:
                 connection,
                 box,
                 now=self._clock(),
-                of_owner=None if peer.trusted else quotas.owner,
+                of_owner=None if principal.trusted else quotas.owner,
                 in_all=quotas.total,
             ):
                 raise QuotaExceeded(Reason.QUOTA, "There are too many mailboxes.")

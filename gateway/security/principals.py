@@ -1,4 +1,4 @@
-"""Who is on the other side of a request."""
+"""Principals: who sends a request, by what name the store knows them, and whom quotas bind."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,25 +24,31 @@ def side_of(address: str) -> str:
 
 
 _ANONYMOUS = "anonymous:"
+_SOURCE = "urn:dragoman:publisher:"
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
-    """A principal. An anonymous one is its network address, a stranger what `side_of` makes of it;
-    *trusted* peers are bound by the limits over all alone."""
+class Principal:
+    """The sender of a request; `gateway.security.identify` makes it.
+
+    Attributes:
+        address: Its network address, for logs.
+        owner: The name under which the store keeps what it makes; quotas count by it.
+        source: The scope of the ids of what it publishes.
+        trusted: It is bound by the limits over all alone, by no rate and no quota of its own.
+    """
 
     address: str
+    owner: str
+    source: str
     trusted: bool
 
-    @property
-    def owner(self) -> str:
-        return _ANONYMOUS + (self.address if self.trusted else side_of(self.address))
 
-    @property
-    def source(self) -> str:
-        """The scope of the ids of what it publishes."""
-        address = self.address if self.trusted else side_of(self.address)
-        return f"urn:dragoman:publisher:{address}"
+def anonymous(address: str, *, trusted: bool) -> Principal:
+    """The principal that has no name but its network address: of a stranger, what `side_of` makes
+    of it."""
+    name = address if trusted else side_of(address)
+    return Principal(address, _ANONYMOUS + name, _SOURCE + name, trusted)
 
 
 def address_of(owner: str) -> str:

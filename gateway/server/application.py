@@ -52,7 +52,7 @@ from gateway.egress import AddressPolicy, ConsumerOptions, Dialer, HttpTransport
 from gateway.egress.hosts import Hosts
 from gateway.egress.origins import Origins
 from gateway.egress.soap_tcp import SoapTcpTransport
-from gateway.http import ConnectionGate, HttpLimits, HttpSettings, networks
+from gateway.http import ConnectionGate, HttpLimits, HttpSettings
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
@@ -60,7 +60,8 @@ from gateway.publishing.spool import Spool
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.replicas.partitions import Partitions, Replicas, StoreInUse, join, replica_name, stay
-from gateway.security.principals import Peer, address_of
+from gateway.security.identify import Identification
+from gateway.security.networks import networks
 from gateway.security.quotas import SubscriptionQuotas
 from gateway.security.tls import client_context
 from gateway.server.data_folder import make_private
@@ -175,10 +176,11 @@ class Gateway:
         if trusted is None:
             trusted = LOOPBACK if settings.on_loopback else ()
         self.limits = HttpLimits()
-        self._trusted = networks(trusted)
-        self.gate = ConnectionGate(self.limits, self._trusted)
-        self.tcp_gate = ConnectionGate(self.limits, self._trusted)
-        self.admin_gate = ConnectionGate(self.limits, self._trusted)
+        trusted_networks = networks(trusted)
+        self.identification = Identification(trusted_networks)
+        self.gate = ConnectionGate(self.limits, trusted_networks)
+        self.tcp_gate = ConnectionGate(self.limits, trusted_networks)
+        self.admin_gate = ConnectionGate(self.limits, trusted_networks)
         """Strangers who fill the other one keep no operator out."""
         self.admin = admin
         self.tcp: list[SoapTcpServer] = []
@@ -328,7 +330,7 @@ class Gateway:
             self.soap,
             limits=self.limits,
             settings=self.http_settings,
-            trusted=self._trusted,
+            identification=self.identification,
         )
         schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
         scheduler = SendScheduler(
@@ -450,7 +452,7 @@ class Gateway:
 
     def trusts_owner(self, owner: str) -> bool:
         """Whether a subscription with this owner is a trusted peer's."""
-        return address_of(owner) in self._trusted
+        return self.identification.trusts_owner(owner)
 
     def _share_of(self, key: str) -> str | None:
         """Who pays for the filter of a subscription: a stranger for all of its own."""
@@ -698,16 +700,22 @@ class Gateway:
         self.tcp.append(server)
 
     def _tcp_server(self, base: str) -> SoapTcpServer:
-        return SoapTcpServer(self.soap, self.parsing, gate=self.tcp_gate, base=base)
+        return SoapTcpServer(
+            self.soap,
+            self.parsing,
+            gate=self.tcp_gate,
+            identification=self.identification,
+            base=base,
+        )
 
     async def _respond(
         self, connection: SoapTcpConnection, message: DimeMessage, gone: asyncio.Event
     ) -> None:
         """Answer what a consumer sent on a connection that we opened to it."""
         server = self.tcp[0] if self.tcp else self._tcp_server(self._base)
-        # Behind a proxy of ours may be anybody.
-        trusted = self.settings.egress_proxy is None and connection.peer in self._trusted
-        await server.respond(connection, message, Peer(connection.peer, trusted), gone)
+        proxied = self.settings.egress_proxy is not None
+        principal = self.identification.identify(connection.peer, proxied=proxied)
+        await server.respond(connection, message, principal, gone)
 
     def app(self) -> ASGIApp:
         """The ASGI application of the public listener; the gateway must have started.

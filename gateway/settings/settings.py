@@ -35,9 +35,9 @@ from pydantic_settings import (
 
 from filters import Reason, Refused
 from gateway.egress import AddressPolicy, Consumer, Proxy
-from gateway.http import networks
 from gateway.mailboxes.mailboxes import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
+from gateway.security.networks import networks
 from gateway.settings.validation_texts import wanted
 
 FILE = "dragoman.toml"

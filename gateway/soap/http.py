@@ -13,7 +13,6 @@ from gateway.http import (
     HttpLimits,
     HttpRefusal,
     HttpSettings,
-    Networks,
     client_address,
     public_base,
     read_body,
@@ -22,7 +21,9 @@ from gateway.http import (
     was_delivered,
 )
 from gateway.http.media import SOAP_MEDIA_TYPES
-from gateway.security.principals import Peer
+from gateway.inbound import Inbound
+from gateway.security.identify import Identification
+from gateway.security.principals import Principal
 from gateway.security.resource_addresses import (
     ENDPOINTS,
     MESSAGE_BOXES,
@@ -31,7 +32,7 @@ from gateway.security.resource_addresses import (
     resource_at,
 )
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
-from gateway.soap.service import Arrived, Reply, SoapService
+from gateway.soap.service import Reply, SoapService
 from mediation import Context, Packaging, Rejected, Soap, http_headers
 from mediation.wsdl import schema_named, services_named, write_wsdl
 
@@ -109,12 +110,12 @@ class SoapEndpoint:
         *,
         limits: HttpLimits,
         settings: HttpSettings,
-        trusted: Networks,
+        identification: Identification,
     ) -> None:
         self._service = service
         self._limits = limits
         self._settings = settings
-        self._trusted = trusted
+        self._identification = identification
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = self._described(scope)
@@ -125,22 +126,22 @@ class SoapEndpoint:
         try:
             if scope["method"] != "POST":
                 raise HttpRefusal(405, "SOAP messages are sent with POST.", {"Allow": "POST"})
-            arrived = await self._arrived(scope, receive)
+            inbound = await self._inbound(scope, receive)
         except HttpRefusal as refusal:
             self._service.count_refusal(f"http-{refusal.status}")
             await send_refusal(send, refusal)
             return
         except Rejected as rejected:
-            reply = self._service.refuse(rejected, self._peer(scope))
+            reply = self._service.refuse(rejected, self._principal(scope))
             await _answer(send, reply, Packaging.NONE)
             return
-        reply = await self._service.handle(arrived)
+        reply = await self._service.handle(inbound)
         if reply.handed_over is None:
-            await _answer(send, reply, arrived.packaging)
+            await _answer(send, reply, inbound.packaging)
             return
         delivered = False
         try:
-            await _answer(send, reply, arrived.packaging)
+            await _answer(send, reply, inbound.packaging)
             delivered = await was_delivered(scope, DELIVERED_WITHIN)
         finally:
             await reply.handed_over(delivered)
@@ -156,11 +157,10 @@ class SoapEndpoint:
             return schema_named(query)
         return write_wsdl(f"{public_base(scope, self._settings)}/soap", services)
 
-    def _peer(self, scope: Scope) -> Peer:
-        address = client_address(scope, self._settings)
-        return Peer(address, address in self._trusted)
+    def _principal(self, scope: Scope) -> Principal:
+        return self._identification.identify(client_address(scope, self._settings))
 
-    async def _arrived(self, scope: Scope, receive: Receive) -> Arrived:
+    async def _inbound(self, scope: Scope, receive: Receive) -> Inbound:
         """Take the message of a request in, out of its package if it came in one.
 
         Raises:
@@ -172,20 +172,20 @@ class SoapEndpoint:
         packaged = is_package(media_type)
         most = self._limits.message if packaged else self._limits.envelope
         octets = await read_body(receive, scope, self._limits, decoded=most)
-        peer = self._peer(scope)
+        principal = self._principal(scope)
         if packaged:
             take_out = partial(unpack, media_type, octets, self._limits)
             try:
-                unpacked = await self._service.parse(len(octets), take_out, peer)
+                unpacked = await self._service.parse(len(octets), take_out, principal)
             except Refused as busy:
                 raise Rejected(Context(soap_hint(media_type)), busy) from busy
         else:
             unpacked = unpack(media_type, octets, self._limits)
-        return Arrived(
-            unpacked.envelope,
-            peer,
-            public_base(scope, self._settings),
-            scope["path"],
+        return Inbound(
+            octets=unpacked.envelope,
+            principal=principal,
+            base=public_base(scope, self._settings),
+            path=scope["path"],
             hint=unpacked.soap,
             declared=unpacked.soap if unpacked.packaging is Packaging.DIME else None,
             charset=unpacked.charset,

@@ -20,7 +20,7 @@ from gateway.parsing import Parsing
 from gateway.publishing.spool import Publisher
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
-from gateway.security.principals import Peer
+from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded, TokenBucket
 from gateway.security.resource_addresses import (
     MESSAGE_BOXES,
@@ -105,7 +105,7 @@ class Call(NamedTuple):
     """
 
     incoming: Incoming
-    peer: Peer
+    principal: Principal
     base: str
     path: str = ""
     hops: int = 0
@@ -204,11 +204,11 @@ class Operations:
         now = datetime.now(UTC)
         request = call.incoming.request
         if isinstance(request, _LOOKING):
-            self._check_looks(call.peer)
+            self._check_looks(call.principal)
         match request:
             case Subscribe() | SubscribePulling():
                 subscription = await self._subscriptions.subscribe(
-                    request, call.incoming.context, call.peer, base=call.base, now=now
+                    request, call.incoming.context, call.principal, base=call.base, now=now
                 )
                 return Subscribed(subscription, now)
             case DescribeEvents():
@@ -245,8 +245,8 @@ class Operations:
 
     async def _publish(self, request: Publish, call: Call) -> None:
         notifications = request.notifications
-        self._check_rate(call.peer, len(notifications))
-        self._check_bytes(call.peer, sum(each.octets for each in notifications))
+        self._check_rate(call.principal, len(notifications))
+        self._check_bytes(call.principal, sum(each.octets for each in notifications))
         if call.hops:
             hops = {HOPS_PROPERTY: str(call.hops)}
             if call.origin:
@@ -262,7 +262,7 @@ class Operations:
             await self._take_in(notifications)
         elif not await self._origins.once(
             call.origin,
-            call.peer.source,
+            call.principal.source,
             notifications,
             lambda: self._take_in(notifications),
         ):
@@ -273,8 +273,8 @@ class Operations:
         self.accepted += len(notifications)
         self._topics.see(notifications)
 
-    def _check_bytes(self, peer: Peer, octets: int) -> None:
-        """Count the bytes that *peer* sends for others to store.
+    def _check_bytes(self, principal: Principal, octets: int) -> None:
+        """Count the bytes that *principal* sends for others to store.
 
         Raises:
             QuotaExceeded: It sends too many.
@@ -282,15 +282,15 @@ class Operations:
         """
         self._reserve.take(octets)
         wait = 0.0
-        if not peer.trusted:
-            wait = self._bytes.take(peer.owner, time.monotonic(), number=float(octets))
+        if not principal.trusted:
+            wait = self._bytes.take(principal.owner, time.monotonic(), number=float(octets))
         if wait:
             raise QuotaExceeded(Reason.RATE, "Too many bytes.", retry_after=wait)
 
-    def _check_rate(self, peer: Peer, number: int) -> None:
+    def _check_rate(self, principal: Principal, number: int) -> None:
         wait = 0.0
-        if not peer.trusted:
-            wait = self._rate.take(peer.owner, time.monotonic(), number=number)
+        if not principal.trusted:
+            wait = self._rate.take(principal.owner, time.monotonic(), number=number)
         if wait:
             raise QuotaExceeded(Reason.RATE, "Too many events.", retry_after=wait)
 
@@ -315,7 +315,9 @@ class Operations:
             raise SubscriptionUnknown
         match request:
             case Renew(expires):
-                subscription = await self._subscriptions.renew(entry, expires, call.peer, now=now)
+                subscription = await self._subscriptions.renew(
+                    entry, expires, call.principal, now=now
+                )
                 return Subscribed(subscription, now)
             case GetStatus():
                 return Subscribed(entry.subscription, now)
@@ -329,19 +331,19 @@ class Operations:
                 await self._subscriptions.set_paused(entry, False)
                 return Done()
             case Synchronize():
-                await self._synchronize(entry, call.peer)
+                await self._synchronize(entry, call.principal)
                 return Done()
             case GetProperties(names):
                 values = subscription_properties(entry.subscription, now)
                 return Properties(values, names, SUBSCRIPTION_DOCUMENT)
             case SetTerminationTime(expires):
-                return await self._set_termination_time(entry, expires, call.peer, now)
+                return await self._set_termination_time(entry, expires, call.principal, now)
             case _:  # pragma: no cover - `execute` takes the others
                 raise Refused(Reason.ACTION_UNSUPPORTED, "The operation is not offered.")
 
-    async def _synchronize(self, entry: Entry, peer: Peer) -> None:
+    async def _synchronize(self, entry: Entry, principal: Principal) -> None:
         """Deliver the current messages of a subscription once more."""
-        self._check_looks(peer)
+        self._check_looks(principal)
         subscription = entry.subscription
         trusted = self._trusts(subscription.owner)
         found = await self._synchronizing.find(
@@ -358,47 +360,49 @@ class Operations:
             self.again(entry, found.notifications[first : first + AGAIN_AT_A_TIME])
             await asyncio.sleep(0)
 
-    def _check_looks(self, peer: Peer) -> None:
-        wait = 0.0 if peer.trusted else self._looks.take(peer.owner, time.monotonic())
+    def _check_looks(self, principal: Principal) -> None:
+        wait = 0.0 if principal.trusted else self._looks.take(principal.owner, time.monotonic())
         if wait:
             raise QuotaExceeded(Reason.RATE, "Too many requests.", retry_after=wait)
 
     async def _set_termination_time(
-        self, entry: Entry, expires: Expiry, peer: Peer, now: datetime
+        self, entry: Entry, expires: Expiry, principal: Principal, now: datetime
     ) -> Response:
         """A requested time that is over means at once (WS-ResourceLifetime 1.2, section 4)."""
         at = expires.at(now)
         if at is not None and at <= now:
             await self._subscriptions.end(entry)
             return TerminationTime(now, now)
-        subscription = await self._subscriptions.renew(entry, expires, peer, now=now)
+        subscription = await self._subscriptions.renew(entry, expires, principal, now=now)
         return TerminationTime(subscription.lease.expires, now)
 
     # Mailboxes.
 
-    async def mailbox_for(self, resource: ResourceAddress, named: Named, peer: Peer) -> Mailbox:
+    async def mailbox_for(
+        self, resource: ResourceAddress, named: Named, principal: Principal
+    ) -> Mailbox:
         """The box into which a message goes that came to *resource*.
 
         Raises:
             MailboxUnknown: There is none.
-            QuotaExceeded: *peer* sends too much.
+            QuotaExceeded: *principal* sends too much.
         """
         key = resource.key or next(filter(None, map(key_named, named.identifiers)), None)
         box = await self._mailboxes.find(key)
-        self._check_rate(peer, 1)
+        self._check_rate(principal, 1)
         return box
 
-    def count_sent(self, peer: Peer, further: int, octets: int) -> None:
-        """What *peer* sends into a mailbox holds so many *further* events, and has so many
+    def count_sent(self, principal: Principal, further: int, octets: int) -> None:
+        """What *principal* sends into a mailbox holds so many *further* events, and has so many
         *octets*.
 
         Raises:
             QuotaExceeded: It sends too much.
             StoreUnavailable: The store's disk is nearly full.
         """
-        self._check_bytes(peer, octets)
+        self._check_bytes(principal, octets)
         if further:
-            self._check_rate(peer, further)
+            self._check_rate(principal, further)
 
     async def _mailbox(self, call: Call) -> Mailbox:
         """The box that a request is about, named in any way in which peers do.
@@ -425,8 +429,8 @@ class Operations:
             _RESOURCES.get(version, ResourceKind.PULL_POINT) if version else ResourceKind.PULL_POINT
         )
         kind = MailboxKind.MESSAGE_BOX if resource in MESSAGE_BOXES else MailboxKind.PULL_POINT
-        self._check_rate(call.peer, 1)
-        box = await self._mailboxes.make(kind, call.peer)
+        self._check_rate(call.principal, 1)
+        box = await self._mailboxes.make(kind, call.principal)
         return MailboxMade(box.key, resource.address(call.base, box.key))
 
     async def _destroy_mailbox(self, call: Call) -> Response:

@@ -27,10 +27,11 @@ from gateway.egress import (
     read_hops,
     read_origin,
 )
+from gateway.inbound import Inbound
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import SMALL, Parsing
 from gateway.security.keys import message_urn
-from gateway.security.principals import Peer
+from gateway.security.principals import Principal
 from gateway.security.quotas import TokenBucket
 from gateway.security.resource_addresses import (
     MESSAGE_BOXES,
@@ -45,14 +46,12 @@ from gateway.soap.operations import OCTETS_OF_TOPIC, Call, Operations, Outcome
 from mediation import (
     WSA_NONE,
     Arrival,
-    Attachment,
     Context,
     Done,
     EndpointReference,
     Events,
     Incoming,
     Operation,
-    Packaging,
     Publish,
     Published,
     Rejected,
@@ -109,39 +108,7 @@ _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
-    """A message as a transport took it in.
-
-    Attributes:
-        octets: The envelope; of a package, its root part.
-        base: The gateway's URL as the peer sees it, without a slash at its end.
-        path: That of the request; empty where the transport has none, and ``wsa:To`` says it.
-        hint: The version of SOAP to refuse it in while the envelope's own is unknown.
-        declared: The version that the framing says the envelope has, where it says one.
-        action: As the transport says it.
-        hops: How many gateways it went through, as the last of them said it.
-        origin: Which event it is a copy of, in the same way.
-        packaging: How it came, hence what the peer can read.
-        gone: Returns when the peer has gone, so that nobody waits on its behalf.
-    """
-
-    octets: bytes
-    peer: Peer
-    base: str
-    path: str = ""
-    hint: Soap = Soap.V1_1
-    charset: str | None = None
-    declared: Soap | None = None
-    action: str | None = None
-    hops: str | None = None
-    origin: str | None = None
-    attachments: tuple[Attachment, ...] = ()
-    packaging: Packaging = Packaging.NONE
-    gone: Callable[[], Awaitable[None]] | None = None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """What goes back on the connection; without a body nothing does (HTTP: 202).
 
@@ -160,7 +127,7 @@ class Reply:
     handed_over: Callable[[bool], Awaitable[None]] | None = None
 
 
-_ACCEPTED = {soap: Reply(202, soap) for soap in Soap}
+_ACCEPTED = {soap: Reply(status=202, soap=soap) for soap in Soap}
 
 
 def topic_of_path(path: str) -> Topic | None:
@@ -255,50 +222,55 @@ class SoapService:
         """Of messages that were put into mailboxes."""
         self.draining = False
 
-    async def handle(self, arrived: Arrived) -> Reply:
-        """Do what *arrived* asks for; it raises nothing."""
+    async def handle(self, inbound: Inbound) -> Reply:
+        """Do what *inbound* asks for; it raises nothing."""
         context = None
         try:
             try:
-                incoming = await self._read(arrived)
+                incoming = await self._read(inbound)
             except Rejected as rejected:
-                reply = await self._keep_unread(arrived, rejected)
+                reply = await self._keep_unread(inbound, rejected)
                 if reply is None:
                     raise
                 return reply
             context = incoming.context
-            return await self._perform(arrived, incoming)
+            return await self._perform(inbound, incoming)
         except Rejected as rejected:
-            return self._fault(rejected.refused, rejected.context, arrived.peer)
+            return self._fault(rejected.refused, rejected.context, inbound.principal)
         except Refused as refused:
-            return self._fault(refused, context or Context(arrived.hint), arrived.peer)
+            return self._fault(refused, context or Context(inbound.hint), inbound.principal)
         except Exception:
             _log.exception("soap.internal-error")
             internal = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
-            return self._fault(internal, context or Context(arrived.hint), sender=arrived.peer)
+            return self._fault(internal, context or Context(inbound.hint), sender=inbound.principal)
 
-    async def _read(self, arrived: Arrived) -> Incoming:
+    async def _read(self, inbound: Inbound) -> Incoming:
         topic, unreadable = None, None
         try:
-            topic = topic_of_path(arrived.path)
+            topic = topic_of_path(inbound.path)
         except Refused as refused:
             unreadable = refused
         arrival = Arrival(
-            arrived.peer.source, datetime.now(UTC), message_urn(), topic, arrived.action or None,
-            arrived.attachments, arrived.packaging,
-        )  # fmt: skip
+            source=inbound.principal.source,
+            time=datetime.now(UTC),
+            fresh_id=message_urn(),
+            url_topic=topic,
+            http_action=inbound.action or None,
+            attachments=inbound.attachments,
+            packaging=inbound.packaging,
+        )
         incoming = await self._parsing.run(
-            len(arrived.octets),
+            len(inbound.octets),
             lambda learnt: read(
-                arrived.octets,
+                inbound.octets,
                 arrival,
-                soap_hint=arrived.hint,
-                charset=arrived.charset,
+                soap_hint=inbound.hint,
+                charset=inbound.charset,
                 learnt=learnt,
             ),
-            trusted=arrived.peer.trusted,
+            trusted=inbound.principal.trusted,
         )
-        declared = arrived.declared
+        declared = inbound.declared
         if declared is not None and declared is not incoming.context.soap:
             raise Rejected(
                 replace(incoming.context, soap=declared),
@@ -306,7 +278,7 @@ class SoapService:
             )
         if unreadable is not None:  # Said in the envelope's version of SOAP, which is known now.
             raise Rejected(incoming.context, unreadable)
-        if not arrived.path:
+        if not inbound.path:
             return self._with_topic_of_to(incoming)
         return incoming
 
@@ -330,22 +302,28 @@ class SoapService:
         )
         return replace(incoming, request=Publish(notifications))
 
-    async def _perform(self, arrived: Arrived, incoming: Incoming) -> Reply:
+    async def _perform(self, inbound: Inbound, incoming: Incoming) -> Reply:
         context = incoming.context
         operation = context.operation.label if context.operation is not None else "unknown"
         self.requests[operation] = self.requests.get(operation, 0) + 1
         if self.draining:
             raise AdapterUnavailable("The gateway is stopping.")
-        resource = self._resource(arrived, context)
+        resource = self._resource(inbound, context)
         if resource is not None and _is_for_the_box(resource, context.operation):
-            return await self._keep(arrived, resource, incoming)
+            return await self._keep(inbound, resource, incoming)
         call = Call(
-            incoming, arrived.peer, arrived.base, arrived.path, read_hops(arrived.hops), resource,
-            arrived.gone, read_origin(arrived.origin),
-        )  # fmt: skip
+            incoming=incoming,
+            principal=inbound.principal,
+            base=inbound.base,
+            path=inbound.path,
+            hops=read_hops(inbound.hops),
+            resource=resource,
+            gone=inbound.gone,
+            origin=read_origin(inbound.origin),
+        )
         elsewhere, headers = None, context.headers
         if headers.reply_to is not None or headers.fault_to is not None:
-            elsewhere = self._reply_elsewhere(incoming, arrived.peer)
+            elsewhere = self._reply_elsewhere(incoming, inbound.principal)
         outcome = await self._operations.execute(call)
         if outcome.response is None or (
             isinstance(outcome.response, Published) and elsewhere is not None
@@ -355,23 +333,29 @@ class SoapService:
             extra = ""
             if elsewhere is not None and context.wsa is not None:
                 extra = reference_headers(elsewhere, context.wsa).decode()
-            action, body, soap = await self._write(outcome.response, context, extra, arrived.peer)
+            action, body, soap = await self._write(
+                outcome.response, context, extra, inbound.principal
+            )
         except BaseException:
             await self._hand_over(outcome, False)
             raise
         handed_over = partial(self._hand_over, outcome) if outcome.batch is not None else None
         if not body:
-            return Reply(202, context.soap)
-        if elsewhere is None or not self._may_send(elsewhere, len(body), arrived.peer):
+            return _ACCEPTED[context.soap]
+        if elsewhere is None or not self._may_send(elsewhere, len(body), inbound.principal):
             return Reply(
-                200, soap, action, body,
-                expected=context.headers.message_id is not None, handed_over=handed_over,
-            )  # fmt: skip
+                status=200,
+                soap=soap,
+                action=action,
+                body=body,
+                expected=context.headers.message_id is not None,
+                handed_over=handed_over,
+            )
         self._reply(elsewhere, context.soap, action, body, handed_over)
-        return Reply(202, context.soap)
+        return _ACCEPTED[context.soap]
 
     async def _write(
-        self, response: Response, context: Context, headers: str, peer: Peer
+        self, response: Response, context: Context, headers: str, principal: Principal
     ) -> tuple[str, bytes, Soap]:
         """The action, the envelope, and its version of SOAP. What mailboxes kept is parsed for it,
         and that is never done on the event loop: it is much, and its names are strangers'.
@@ -392,57 +376,59 @@ class SoapService:
         octets = sum(map(len, response.envelopes)) if isinstance(response, Taken) else 0
         if not octets:
             return written()
-        return await self._parsing.run(max(octets, SMALL + 1), written, trusted=peer.trusted)
+        return await self._parsing.run(max(octets, SMALL + 1), written, trusted=principal.trusted)
 
     async def _hand_over(self, outcome: Outcome, whole: bool) -> None:
         if outcome.batch is not None:
             await self._mailboxes.handed_over(outcome.batch, whole)
 
-    async def parse(self, octets: int, work: Callable[[set[str] | None], T], peer: Peer) -> T:
+    async def parse(
+        self, octets: int, work: Callable[[set[str] | None], T], principal: Principal
+    ) -> T:
         """Run *work* of a transport, which parses *octets*, where that may be done.
 
         Raises:
             Refused: ``UNAVAILABLE``: there is too much to do.
         """
-        return await self._parsing.run(octets, work, trusted=peer.trusted)
+        return await self._parsing.run(octets, work, trusted=principal.trusted)
 
-    def refuse(self, rejected: Rejected, sender: Peer) -> Reply:
+    def refuse(self, rejected: Rejected, sender: Principal) -> Reply:
         """The answer to a message of *sender* that a transport could not take apart."""
         return self._fault(rejected.refused, rejected.context, sender=sender)
 
     # What is only kept.
 
     @staticmethod
-    def _resource(arrived: Arrived, context: Context) -> ResourceAddress | None:
+    def _resource(inbound: Inbound, context: Context) -> ResourceAddress | None:
         """The resource that the message came to: that of the path, else that of ``wsa:To``."""
-        resource = resource_at(arrived.path)
-        if resource is None and (arrived.path in ("", "/") or is_endpoint(arrived.path)):
+        resource = resource_at(inbound.path)
+        if resource is None and (inbound.path in ("", "/") or is_endpoint(inbound.path)):
             resource = resource_at(context.headers.to)
         return resource
 
-    async def _keep_unread(self, arrived: Arrived, rejected: Rejected) -> Reply | None:
+    async def _keep_unread(self, inbound: Inbound, rejected: Rejected) -> Reply | None:
         """A mailbox keeps what nobody here understands, if it is an envelope."""
         if rejected.refused.reason not in _KEPT_ALL_THE_SAME:
             return None
-        resource = self._resource(arrived, rejected.context)
+        resource = self._resource(inbound, rejected.context)
         if resource is None or resource.key is None:
             return None
         if not _is_for_the_box(resource, rejected.context.operation):
             return None
         try:
-            return await self._keep(arrived, resource, Incoming(rejected.context, Publish(())))
+            return await self._keep(inbound, resource, Incoming(rejected.context, Publish(())))
         except Refused as refused:
             raise Rejected(rejected.context, refused) from refused
 
-    async def _keep(self, arrived: Arrived, resource: ResourceAddress, incoming: Incoming) -> Reply:
+    async def _keep(self, inbound: Inbound, resource: ResourceAddress, incoming: Incoming) -> Reply:
         context = incoming.context
         if self.draining:
             raise AdapterUnavailable("The gateway is stopping.")
-        box = await self._operations.mailbox_for(resource, incoming.named, arrived.peer)
+        box = await self._operations.mailbox_for(resource, incoming.named, inbound.principal)
         whole = resource.kind in MESSAGE_BOXES
 
         def envelopes(_: object) -> list[tuple[str | None, bytes]]:
-            envelope = kept(arrived.octets, arrived.charset)
+            envelope = kept(inbound.octets, inbound.charset)
             if whole:
                 return [(message_id(envelope), envelope)]
             events = split(envelope)
@@ -450,34 +436,40 @@ class SoapService:
             return [(message_id(part), part) for part in events]
 
         parts = await self._parsing.run(
-            len(arrived.octets), envelopes, trusted=arrived.peer.trusted
+            len(inbound.octets), envelopes, trusted=inbound.principal.trusted
         )
         self._operations.count_sent(
-            arrived.peer, len(parts) - 1, sum(len(envelope) for _, envelope in parts)
+            inbound.principal, len(parts) - 1, sum(len(envelope) for _, envelope in parts)
         )
         await self._mailboxes.put(box, parts)
         self._operations.stored += len(parts)
-        if arrived.attachments:  # What is fetched is envelopes alone.
-            self.attachments_dropped += len(arrived.attachments)
+        if inbound.attachments:  # What is fetched is envelopes alone.
+            self.attachments_dropped += len(inbound.attachments)
             _log.info(
                 "mailbox.without-attachments",
                 mailbox=box.id,
-                attachments=len(arrived.attachments),
+                attachments=len(inbound.attachments),
             )
         if resource.kind is not ResourceKind.MESSAGE_BOX_2011:
-            return Reply(202, context.soap)
+            return _ACCEPTED[context.soap]
         action, body = write_response(
             Done(),
             replace(context, version=Version.MESSAGE_BOX_2011, operation=Operation.STORE_MESSAGES),
             message_id=message_urn(),
         )
         return Reply(
-            200, context.soap, action, body, expected=context.headers.message_id is not None
+            status=200,
+            soap=context.soap,
+            action=action,
+            body=body,
+            expected=context.headers.message_id is not None,
         )
 
     # Where the answer goes.
 
-    def _reply_elsewhere(self, incoming: Incoming, peer: Peer) -> EndpointReference | None:
+    def _reply_elsewhere(
+        self, incoming: Incoming, principal: Principal
+    ) -> EndpointReference | None:
         """Where the answer goes, if not on the connection that the request came on.
 
         Raises:
@@ -486,7 +478,7 @@ class SoapService:
         headers, request = incoming.context.headers, incoming.request
         if isinstance(request, TakeFor):
             return None  # What is fetched is always answered on the connection.
-        self._elsewhere(headers.fault_to, "wsa:FaultTo", peer)
+        self._elsewhere(headers.fault_to, "wsa:FaultTo", principal)
         reply_to = headers.reply_to
         if (
             reply_to is not None
@@ -494,10 +486,10 @@ class SoapService:
             and request.consumer.address == reply_to.address
         ):
             return None  # agsh/onvif names its consumer there and waits on the connection.
-        return self._elsewhere(reply_to, "wsa:ReplyTo", peer)
+        return self._elsewhere(reply_to, "wsa:ReplyTo", principal)
 
     def _fault_elsewhere(
-        self, refused: Refused, context: Context, peer: Peer
+        self, refused: Refused, context: Context, principal: Principal
     ) -> EndpointReference | None:
         """Where a fault goes, if not on the connection: what HTTP has a status for, and whether an
         event was accepted, is said there always."""
@@ -508,12 +500,12 @@ class SoapService:
         if to is None and operation is not Operation.SUBSCRIBE:  # It may be agsh/onvif's.
             to = headers.reply_to
         try:
-            return self._elsewhere(to, "", peer)
+            return self._elsewhere(to, "", principal)
         except Refused:
             return None
 
     def _elsewhere(
-        self, epr: EndpointReference | None, name: str, peer: Peer
+        self, epr: EndpointReference | None, name: str, principal: Principal
     ) -> EndpointReference | None:
         """*epr*, unless it means the connection, or a stranger names a host that never agreed to
         be sent anything: that gets no answer to what it has not asked.
@@ -533,22 +525,22 @@ class SoapService:
             raise Refused(
                 Reason.REPLY_ADDRESS, "The reply address is refused.", names=(name,)
             ) from refused
-        if not (peer.trusted or self._has_agreed(target)):
+        if not (principal.trusted or self._has_agreed(target)):
             return None
         if len(self._replies) >= REPLIES_AT_A_TIME:
             raise AdapterUnavailable("Too many replies are under way.")
         return epr
 
-    def _may_send(self, to: EndpointReference, octets: int, peer: Peer) -> bool:
-        """Whether so many *octets* may be sent elsewhere for *peer*, who else has them on the
+    def _may_send(self, to: EndpointReference, octets: int, principal: Principal) -> bool:
+        """Whether so many *octets* may be sent elsewhere for *principal*, who else has them on the
         connection."""
-        if peer.trusted or to.address == WSA_NONE:
+        if principal.trusted or to.address == WSA_NONE:
             return True
         now = time.monotonic()
         host = parse_target(to.address).host
         return not (
             self._replied.take(f"to {host}", now, number=octets)
-            or self._replied.take(peer.owner, now, number=octets)
+            or self._replied.take(principal.owner, now, number=octets)
         )
 
     def _reply(
@@ -584,12 +576,13 @@ class SoapService:
         self,
         refused: Refused,
         context: Context,
-        peer: Peer | None = None,
+        principal: Principal | None = None,
         *,
-        sender: Peer | None = None,
+        sender: Principal | None = None,
     ) -> Reply:
-        """The answer that tells of *refused*; without a *peer* on the connection, to *sender*."""
-        sender = sender or peer
+        """The answer that tells of *refused*: to *sender* on the connection where no *principal* is
+        given."""
+        sender = sender or principal
         self.count_refusal(refused.reason.value)
         retry_after = refused.retry_after
         if retry_after is None and refused.reason is Reason.UNAVAILABLE:
@@ -605,9 +598,9 @@ class SoapService:
             **_mend(refused),
         )
         elsewhere = None
-        if peer is not None:
-            elsewhere = self._fault_elsewhere(refused, context, peer)
-            if elsewhere is not None and not self._may_send(elsewhere, FAULT, peer):
+        if principal is not None:
+            elsewhere = self._fault_elsewhere(refused, context, principal)
+            if elsewhere is not None and not self._may_send(elsewhere, FAULT, principal):
                 elsewhere = None
         status, body = write_fault(
             refused,
@@ -619,9 +612,14 @@ class SoapService:
         )
         if elsewhere is not None:
             self._reply(elsewhere, context.soap, "", body)
-            return Reply(202, context.soap)
-        expected = context.headers.message_id is not None
-        return Reply(status, context.soap, "", body, retry_after, expected)
+            return _ACCEPTED[context.soap]
+        return Reply(
+            status=status,
+            soap=context.soap,
+            body=body,
+            retry_after=retry_after,
+            expected=context.headers.message_id is not None,
+        )
 
     def count_refusal(self, reason: str) -> None:
         """One message more was refused for *reason*."""

@@ -16,10 +16,12 @@ from filters import Refused
 from gateway.egress.hops import hops_of_id
 from gateway.http import ConnectionGate, HttpLimits
 from gateway.http.handshakes import Handshaking
+from gateway.inbound import Inbound
 from gateway.parsing import SMALL, Parsing
-from gateway.security.principals import Peer
+from gateway.security.identify import Identification
+from gateway.security.principals import Principal
 from gateway.soap.packaging import Unpacked, unpack_dime
-from gateway.soap.service import Arrived, Reply
+from gateway.soap.service import Reply
 from gateway.tcp.acknowledging import Fate
 from gateway.tcp.connection import SoapTcpConnection
 from gateway.tcp.limits import TcpLimits
@@ -38,9 +40,9 @@ _log = structlog.get_logger("dragoman.soap-tcp")
 class Service(Protocol):
     """What a `SoapService` is for its transports."""
 
-    async def handle(self, arrived: Arrived) -> Reply: ...
+    async def handle(self, inbound: Inbound) -> Reply: ...
 
-    def refuse(self, rejected: Rejected, sender: Peer) -> Reply: ...
+    def refuse(self, rejected: Rejected, sender: Principal) -> Reply: ...
 
 
 class SoapTcpServer:
@@ -58,11 +60,13 @@ class SoapTcpServer:
         parsing: Parsing,
         *,
         gate: ConnectionGate,
+        identification: Identification,
         base: str,
         limits: TcpLimits | None = None,
     ) -> None:
         self.service = service
         self.gate = gate
+        self.identification = identification
         self.base = base
         self.limits = limits or TcpLimits()
         self.refused: Counter[str] = Counter()
@@ -77,9 +81,9 @@ class SoapTcpServer:
         self._encoder = Encoder()
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
-        self._connections: set[_Inbound] = set()
+        self._connections: set[_Connection] = set()
         self._handshakes: set[asyncio.Protocol] = set()
-        self._idle: dict[_Inbound, None] = {}
+        self._idle: dict[_Connection, None] = {}
         self._empty = asyncio.Event()
         self._closing = False
         self._sweeping: asyncio.TimerHandle | None = None
@@ -93,7 +97,7 @@ class SoapTcpServer:
         self, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None = None
     ) -> None:
         """Serve connections to *sockets*, which are bound; with TLS where there is a context."""
-        make: Callable[[], asyncio.Protocol] = partial(_Inbound, self, self._loop)
+        make: Callable[[], asyncio.Protocol] = partial(_Connection, self, self._loop)
         if tls is not None:
             make = partial(
                 Handshaking, tls, self.gate, make, self._handshakes, seconds=self.limits.handshake
@@ -130,20 +134,20 @@ class SoapTcpServer:
 
     # For connections.
 
-    def admit(self, connection: "_Inbound", address: str) -> bool:
+    def admit(self, connection: "_Connection", address: str) -> bool:
         if self._closing or not self.gate.admit(connection, address):
             return False
         self._connections.add(connection)
         return True
 
-    def leave(self, connection: "_Inbound") -> None:
+    def leave(self, connection: "_Connection") -> None:
         self.gate.leave(connection)
         self._connections.discard(connection)
         self._idle.pop(connection, None)
         if not self._connections:
             self._empty.set()
 
-    def mark(self, connection: "_Inbound", *, idle: bool) -> None:
+    def mark(self, connection: "_Connection", *, idle: bool) -> None:
         """*connection* became idle, or is no longer; the one idle longest comes first."""
         if idle:
             connection.idle_since = self._loop.time()
@@ -168,7 +172,7 @@ class SoapTcpServer:
         self,
         connection: SoapTcpConnection,
         message: DimeMessage,
-        peer: Peer,
+        principal: Principal,
         gone: asyncio.Event,
     ) -> None:
         """Do what *message* asks for, and write what there is to say on its *connection*.
@@ -177,8 +181,8 @@ class SoapTcpServer:
             gone: Set when the peer has gone.
         """
         self.messages += 1
-        reply = await self._reply_to(message, peer, self.base_at(connection.local), gone)
-        written = bool(reply.body) and self._write(connection, reply, peer)
+        reply = await self._reply_to(message, principal, self.base_at(connection.local), gone)
+        written = bool(reply.body) and self._write(connection, reply, principal)
         if reply.handed_over is None:
             return
         has = False
@@ -189,16 +193,16 @@ class SoapTcpServer:
         finally:
             await reply.handed_over(has)
 
-    def _write(self, connection: SoapTcpConnection, reply: Reply, peer: Peer) -> bool:
+    def _write(self, connection: SoapTcpConnection, reply: Reply, principal: Principal) -> bool:
         if not reply.expected and reply.status >= 400:
             # A one-way message without an id: the peer could not tell what the fault is about.
             self.unrelated_faults += 1
-            _log.info("soap-tcp.unanswerable", peer=peer.address, status=reply.status)
+            _log.info("soap-tcp.unanswerable", peer=principal.address, status=reply.status)
             return False
         return connection.write(self._encoder.encode(DimeMessage(reply.soap, reply.body)))
 
     async def _reply_to(
-        self, message: DimeMessage, peer: Peer, base: str, gone: asyncio.Event
+        self, message: DimeMessage, principal: Principal, base: str, gone: asyncio.Event
     ) -> Reply:
         soap = message.soap or Soap.V1_1
         try:
@@ -206,34 +210,34 @@ class SoapTcpServer:
                 unpacked = await self._parsing.run(
                     len(message.envelope),
                     lambda learnt: unpack_dime(message, self._package_limits, learnt=learnt),
-                    trusted=peer.trusted,
+                    trusted=principal.trusted,
                 )
             else:
                 unpacked = unpack_dime(message, self._package_limits)
         except Rejected as rejected:
-            return self.service.refuse(rejected, peer)
+            return self.service.refuse(rejected, principal)
         except Refused as refused:
-            return self.service.refuse(Rejected(Context(soap), refused), peer)
-        return await self.service.handle(self._arrived(unpacked, message, peer, base, gone))
+            return self.service.refuse(Rejected(Context(soap), refused), principal)
+        return await self.service.handle(self._inbound(unpacked, message, principal, base, gone))
 
-    def _arrived(
+    def _inbound(
         self,
         unpacked: Unpacked,
         message: DimeMessage,
-        peer: Peer,
+        principal: Principal,
         base: str,
         gone: asyncio.Event,
-    ) -> Arrived:
+    ) -> Inbound:
         async def until_gone() -> None:
             await gone.wait()
 
         # That its frames are DIME says nothing about what it reads at an address of HTTP.
         packaging = unpacked.packaging if unpacked.attachments else Packaging.NONE
         hops, origin = hops_of_id(message.id)
-        return Arrived(
-            unpacked.envelope,
-            peer,
-            base,
+        return Inbound(
+            octets=unpacked.envelope,
+            principal=principal,
+            base=base,
             hint=unpacked.soap,
             declared=message.soap,
             charset=unpacked.charset,
@@ -256,7 +260,7 @@ class SoapTcpServer:
             connection.part()
 
 
-class _Inbound(SoapTcpConnection):
+class _Connection(SoapTcpConnection):
     """One connection of a stranger."""
 
     __slots__ = (
@@ -265,7 +269,7 @@ class _Inbound(SoapTcpConnection):
         "_gone",
         "_large",
         "_marked_idle",
-        "_peer",
+        "_principal",
         "_retired",
         "_served",
         "_server",
@@ -277,7 +281,7 @@ class _Inbound(SoapTcpConnection):
         super().__init__(server.limits, loop)
         self._server = server
         self._address = ""
-        self._peer = Peer("", False)
+        self._principal = server.identification.identify("")
         self._beginning: bytes | None = b""
         """What came until it is known to be DIME; then None."""
         self._gone: asyncio.Event | None = None
@@ -320,7 +324,7 @@ class _Inbound(SoapTcpConnection):
         if not self._server.admit(self, self._address):
             self.evict()
             return
-        self._peer = Peer(self._address, self._server.gate.trusts(self._address))
+        self._principal = self._server.identification.identify(self._address)
         self.idle_changed()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -380,7 +384,7 @@ class _Inbound(SoapTcpConnection):
         try:
             if large is not None and not large.done():
                 await asyncio.wait([large])
-            await self._server.respond(self, message, self._peer, gone)
+            await self._server.respond(self, message, self._principal, gone)
         finally:
             if self._large is asyncio.current_task():
                 self._large = None

@@ -7,7 +7,7 @@ from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
 from gateway.egress.addresses import MAX_ADDRESS_OCTETS
 from gateway.mailboxes.mailboxes import Mailboxes, mailbox_target
 from gateway.model.mailboxes import MailboxKind
-from gateway.security.principals import Peer
+from gateway.security.principals import Principal
 from gateway.security.resource_addresses import mailbox_key
 from mediation import WSA_NONE, EndpointReference, Subscription, is_anonymous
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
@@ -49,7 +49,7 @@ class Consumers:
         self._policy.check(target)
         return target
 
-    async def take_on(self, epr: EndpointReference, peer: Peer) -> Target:
+    async def take_on(self, epr: EndpointReference, principal: Principal) -> Target:
         """The same; who fetches its messages gets a box.
 
         Raises:
@@ -58,7 +58,7 @@ class Consumers:
         target = await self.check(epr)
         if target is not None:
             return target
-        box = await self._mailboxes.make(MailboxKind.CONNECTION, peer, name=epr.address)
+        box = await self._mailboxes.make(MailboxKind.CONNECTION, principal, name=epr.address)
         return mailbox_target(box, epr.address)
 
     async def learn(self, subscriptions: Iterable[Subscription]) -> None:

@@ -24,7 +24,7 @@ from gateway.interning import shared
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, mailbox_target
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.keys import new_key, public_id
-from gateway.security.principals import Peer
+from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
 from gateway.security.resource_addresses import shown
 from gateway.store import Store, StoreUnavailable, held, mailboxes
@@ -190,7 +190,7 @@ class Subscriptions:
         self,
         request: Subscribe | SubscribePulling,
         context: Context,
-        peer: Peer,
+        principal: Principal,
         *,
         base: str,
         now: datetime,
@@ -200,7 +200,7 @@ class Subscriptions:
         Raises:
             Refused: as the specification says; nothing was created.
         """
-        self._check_rate(peer)
+        self._check_rate(principal)
         target = None
         if isinstance(request, Subscribe):
             target = await self._consumers.check(request.consumer)
@@ -209,9 +209,9 @@ class Subscriptions:
         self._adapter.check(request.filter)
         spec = context.spec
         expires = grant(
-            request.expires, spec.version.family, self._terms, trusted=peer.trusted, now=now
+            request.expires, spec.version.family, self._terms, trusted=principal.trusted, now=now
         )
-        self._check_quotas(peer, target)
+        self._check_quotas(principal, target)
         key = new_key()
         manager = f"{base}/subscriptions/{key}"
         lease = Lease(now, expires, request.expires.as_duration)
@@ -219,7 +219,7 @@ class Subscriptions:
             Subscription,
             key=key,
             id=public_id(key),
-            owner=shared(peer.owner),
+            owner=shared(principal.owner),
             spec=shared(spec),
             lease=lease,
             filter=shared(request.filter),
@@ -232,19 +232,19 @@ class Subscriptions:
                 consumer=request.consumer, end_to=request.end_to, policy=shared(policy)
             )
             if target is None:
-                target = await self._consumers.take_on(request.consumer, peer)
+                target = await self._consumers.take_on(request.consumer, principal)
             if request.end_to is not None:
-                await self._consumers.take_on(request.end_to, peer)
+                await self._consumers.take_on(request.end_to, principal)
         else:
             consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
             policy = Policy(dialect=request.dialect)
             subscription = made(consumer=consumer, policy=shared(policy))
-            box = Mailbox(key, subscription.id, peer.owner, MailboxKind.SUBSCRIPTION)
+            box = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
             target = mailbox_target(box, manager)
         entry = Entry(subscription, prepare(subscription), target)
         self._add(entry)  # Counted from now on; matched when it is in the store.
         try:
-            await self._store.submit(self._inserting(subscription, box, peer))
+            await self._store.submit(self._inserting(subscription, box, principal))
             if box is not None:
                 self._mailboxes.made(box)
             await self._adapter.add(key, subscription.filter)
@@ -267,10 +267,10 @@ class Subscriptions:
         return subscription
 
     def _inserting(
-        self, subscription: Subscription, box: Mailbox | None, peer: Peer
+        self, subscription: Subscription, box: Mailbox | None, principal: Principal
     ) -> Callable[[Connection], None]:
         """What keeps a subscription, and the box that is made for it, in one transaction."""
-        making = self._mailboxes.making(box, peer) if box is not None else None
+        making = self._mailboxes.making(box, principal) if box is not None else None
 
         def insert(connection: Connection) -> None:
             if making is not None:
@@ -289,21 +289,21 @@ class Subscriptions:
 
         return delete
 
-    def _check_rate(self, peer: Peer) -> None:
-        wait = 0.0 if peer.trusted else self._rate.take(peer.owner, time.monotonic())
+    def _check_rate(self, principal: Principal) -> None:
+        wait = 0.0 if principal.trusted else self._rate.take(principal.owner, time.monotonic())
         if wait:
             raise QuotaExceeded(Reason.RATE, "Too many Subscribe requests.", retry_after=wait)
 
-    def _check_quotas(self, peer: Peer, target: Target | None) -> None:
+    def _check_quotas(self, principal: Principal, target: Target | None) -> None:
         if len(self._entries) >= self._quotas.total:
             raise QuotaExceeded(Reason.QUOTA, "There are too many subscriptions.")
-        if peer.trusted:
+        if principal.trusted:
             return
-        if self._owners[peer.owner] >= self._quotas.owner:
+        if self._owners[principal.owner] >= self._quotas.owner:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions.")
         if target is None:
             return  # Its box is its own destination.
-        if self._owner_destinations[_place(peer.owner, target)] >= self._quotas.destination:
+        if self._owner_destinations[_place(principal.owner, target)] >= self._quotas.destination:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions to one destination.")
 
     def find(self, candidates: Iterable[str | None], *, now: datetime) -> Entry:
@@ -340,7 +340,7 @@ class Subscriptions:
         )
 
     async def renew(
-        self, entry: Entry, asked: Expiry, peer: Peer, *, now: datetime
+        self, entry: Entry, asked: Expiry, principal: Principal, *, now: datetime
     ) -> Subscription:
         """Move the end of a lease.
 
@@ -348,7 +348,7 @@ class Subscriptions:
             Refused: as the specification says; the lease is as it was.
         """
         family = entry.subscription.spec.version.family
-        expires = grant(asked, family, self._terms, trusted=peer.trusted, now=now)
+        expires = grant(asked, family, self._terms, trusted=principal.trusted, now=now)
         lease = Lease(entry.subscription.lease.created, expires, asked.as_duration)
         return await self._change(entry, lambda old: replace(old, lease=lease))
 

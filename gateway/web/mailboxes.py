@@ -21,7 +21,7 @@ from gateway.mailboxes.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.replicas.partitions import replica_name
 from gateway.security.keys import message_urn
-from gateway.security.principals import Peer
+from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded, TokenBucket
 from gateway.security.resource_addresses import ResourceKind
 from gateway.soap.operations import KEPT_ALIVE, Call
@@ -195,21 +195,21 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
     @router.post("", status_code=201)
     async def make_mailbox(wanted: Wanted, request: Request) -> Made:
         """Make a mailbox; with a topic or an XPath, subscribed to what passes them."""
-        peer = _peer(gateway, request)
+        principal = _principal(gateway, request)
         base = public_base(request.scope, gateway.http_settings)
         if wanted.subscribes:
-            incoming = await _pulling(gateway, wanted, peer, base)
-            outcome = await gateway.operations.execute(Call(incoming, peer, base))
+            incoming = await _pulling(gateway, wanted, principal, base)
+            outcome = await gateway.operations.execute(Call(incoming, principal, base))
             if not isinstance(outcome.response, Subscribed):  # pragma: no cover
                 raise TypeError(outcome.response)
             box = await gateway.mailboxes.find(outcome.response.subscription.key)
         else:
             if wanted.namespaces or wanted.expires is not None:
                 raise HTTPException(422, "namespaces and expires go with a topic or an xpath.")
-            wait = 0.0 if peer.trusted else making.take(peer.owner, time.monotonic())
+            wait = 0.0 if principal.trusted else making.take(principal.owner, time.monotonic())
             if wait:
                 raise QuotaExceeded(Reason.RATE, "Too many mailboxes.", retry_after=wait)
-            box = await gateway.mailboxes.make(MailboxKind.MAILBOX, peer)
+            box = await gateway.mailboxes.make(MailboxKind.MAILBOX, principal)
         at = ResourceKind.MAILBOX.address(base, box.key)
         return Made(key=box.key, id=box.id, address=at, events=f"{at}/events", expires=until(box))
 
@@ -240,8 +240,8 @@ def mailbox_routes(gateway: "Gateway") -> APIRouter:
             raise HTTPException(409, "No subscription was made with this mailbox.")
         text = _expiry(renewal.expires)
         asked = parse_expiry(text) if text is not None else UNSPECIFIED
-        peer = _peer(gateway, request)
-        await gateway.subscriptions.renew(entry, asked, peer, now=datetime.now(UTC))
+        principal = _principal(gateway, request)
+        await gateway.subscriptions.renew(entry, asked, principal, now=datetime.now(UTC))
         return await show_mailbox(box)
 
     @router.post("/{key}/receive")
@@ -317,7 +317,7 @@ async def destroy(gateway: "Gateway", box: Mailbox) -> None:
         await gateway.mailboxes.destroy(box)
 
 
-async def _pulling(gateway: "Gateway", wanted: Wanted, peer: Peer, base: str) -> Incoming:
+async def _pulling(gateway: "Gateway", wanted: Wanted, principal: Principal, base: str) -> Incoming:
     """*wanted* as the request of WS-BaseNotification that it stands for: it is read, and refused,
     as that is.
 
@@ -334,12 +334,12 @@ async def _pulling(gateway: "Gateway", wanted: Wanted, peer: Peer, base: str) ->
         namespaces=wanted.namespaces,
         expires=_expiry(wanted.expires),
     )
-    arrival = Arrival(source=peer.source, time=datetime.now(UTC), fresh_id=message_urn())
+    arrival = Arrival(source=principal.source, time=datetime.now(UTC), fresh_id=message_urn())
     try:
         incoming = await gateway.parsing.run(
             len(envelope),
             lambda learnt: read(envelope, arrival, learnt=learnt),
-            trusted=peer.trusted,
+            trusted=principal.trusted,
         )
     except Rejected as rejected:
         raise rejected.refused from rejected
@@ -354,9 +354,8 @@ def _expiry(said: float | str | None) -> str | None:
     return f"PT{said:.3f}S" if isinstance(said, float) else said
 
 
-def _peer(gateway: "Gateway", request: Request) -> Peer:
-    address = client_address(request.scope, gateway.http_settings)
-    return Peer(address, gateway.gate.trusts(address))
+def _principal(gateway: "Gateway", request: Request) -> Principal:
+    return gateway.identification.identify(client_address(request.scope, gateway.http_settings))
 
 
 async def _gone(request: Request) -> None:

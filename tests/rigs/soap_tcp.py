@@ -9,9 +9,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Self
 
-from gateway.http import ConnectionGate, HttpLimits, networks
+from gateway.http import ConnectionGate, HttpLimits
+from gateway.inbound import Inbound
 from gateway.parsing import Parsing
-from gateway.soap.service import Arrived, Reply
+from gateway.security.identify import Identification
+from gateway.security.networks import networks
+from gateway.soap.service import Reply
 from gateway.soap.tcp import SoapTcpServer
 from gateway.tcp import TcpLimits
 from mediation import Rejected, Soap
@@ -47,7 +50,7 @@ class Talk:
     """A service whose words are the events' own: it echoes them, waits for them to be released,
     or does what else they say."""
 
-    arrived: list[Arrived] = field(default_factory=list)
+    arrived: list[Inbound] = field(default_factory=list)
     releases: dict[str, asyncio.Event] = field(default_factory=dict)
     handed_over: list[bool] = field(default_factory=list)
     went: list[str] = field(default_factory=list)
@@ -56,40 +59,44 @@ class Talk:
     most: int = 0
     came: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def handle(self, arrived: Arrived) -> Reply:
-        self.arrived.append(arrived)
+    async def handle(self, inbound: Inbound) -> Reply:
+        self.arrived.append(inbound)
         self.came.set()
         self.working += 1
         self.most = max(self.most, self.working)
         try:
-            return await self._say(arrived, text_of(arrived.octets))
+            return await self._say(inbound, text_of(inbound.octets))
         finally:
             self.working -= 1
 
-    async def _say(self, arrived: Arrived, word: str) -> Reply:
-        soap = arrived.declared or arrived.hint
+    async def _say(self, inbound: Inbound, word: str) -> Reply:
+        soap = inbound.declared or inbound.hint
         if word == "one-way":
-            return Reply(202, soap)
+            return Reply(status=202, soap=soap)
         if word == "unrelated":
-            return Reply(500, soap, body=envelope("a fault", soap), expected=False)
+            return Reply(status=500, soap=soap, body=envelope("a fault", soap), expected=False)
         if word == "large":
-            return Reply(200, soap, body=envelope("large" + "x" * 1_000_000, soap))
+            return Reply(status=200, soap=soap, body=envelope("large" + "x" * 1_000_000, soap))
         if word == "take":
-            return Reply(200, soap, body=envelope("taken", soap), handed_over=self._handed_over)
+            return Reply(
+                status=200, soap=soap, body=envelope("taken", soap), handed_over=self._handed_over
+            )
         if word == "poll":
-            assert arrived.gone is not None
-            await arrived.gone()
+            assert inbound.gone is not None
+            await inbound.gone()
             self.went.append(word)
         if word.startswith("wait"):
             await self.releases.setdefault(word, asyncio.Event()).wait()
-        return Reply(200, soap, body=envelope(word, soap))
+        return Reply(status=200, soap=soap, body=envelope(word, soap))
 
     async def _handed_over(self, whole: bool) -> None:
         self.handed_over.append(whole)
         self.came.set()
 
     def refuse(self, rejected: Rejected, sender: object) -> Reply:
-        return Reply(500, rejected.context.soap, body=envelope("refused", rejected.context.soap))
+        return Reply(
+            status=500, soap=rejected.context.soap, body=envelope("refused", rejected.context.soap)
+        )
 
     def release(self, word: str) -> None:
         self.releases.setdefault(word, asyncio.Event()).set()
@@ -216,7 +223,12 @@ async def listening(
     gate = ConnectionGate(admits or HttpLimits(), networks(trusted))
     port = sock.getsockname()[1]
     server = SoapTcpServer(
-        talk, parsing, gate=gate, base=f"soap.tcp://127.0.0.1:{port}", limits=limits
+        talk,
+        parsing,
+        gate=gate,
+        identification=Identification(networks(trusted)),
+        base=f"soap.tcp://127.0.0.1:{port}",
+        limits=limits,
     )
     await server.start([sock], tls)
     run = Listening(server, talk, port)

@@ -27,13 +27,13 @@ from gateway.http import (
     client_address,
     hardened,
     header_value,
-    networks,
     parse_media_type,
     public_base,
     read_body,
     send_refusal,
     soap_media_type,
 )
+from gateway.security.networks import networks
 from tests.rigs.certificates import server_context
 
 LIMITS = HttpLimits()

@@ -15,7 +15,7 @@ from gateway.egress import AddressPolicy, AddressRefused
 from gateway.mailboxes import mailboxes as module
 from gateway.model.deaths import DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
-from gateway.security.principals import Peer
+from gateway.security.principals import anonymous
 from gateway.store import Store, dead_letters
 from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import ALL
@@ -26,7 +26,7 @@ from tests.rigs.stored_mailboxes import boxes, fill, numbers
 from tests.rigs.stores import execute, on_each_store
 from tests.rigs.waiting import DEADLINE, until
 
-NEIGHBOUR = Peer("127.0.0.1", trusted=True)
+NEIGHBOUR = anonymous("127.0.0.1", trusted=True)
 
 pytestmark = on_each_store
 

@@ -10,7 +10,7 @@ from filters import Reason, Refused
 from gateway.egress import Request, Target
 from gateway.mailboxes.mailboxes import MailboxTransport, MailboxUnknown, mailbox_target
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
-from gateway.security.principals import Peer
+from gateway.security.principals import anonymous
 from gateway.security.quotas import QuotaExceeded
 from gateway.store import Store, dead_letters
 from gateway.store import mailboxes as rows
@@ -18,8 +18,8 @@ from tests.rigs.stored_mailboxes import Clock, boxes, fill, numbers
 from tests.rigs.stores import on_each_store
 from tests.rigs.waiting import DEADLINE, until
 
-STRANGER = Peer("192.0.2.1", trusted=False)
-NEIGHBOUR = Peer("127.0.0.1", trusted=True)
+STRANGER = anonymous("192.0.2.1", trusted=False)
+NEIGHBOUR = anonymous("127.0.0.1", trusted=True)
 
 
 pytestmark = on_each_store

@@ -10,7 +10,7 @@ import pytest
 from gateway.mailboxes import mailboxes
 from gateway.mailboxes.mailboxes import Mailboxes, MailboxQuotas, MailboxUnknown
 from gateway.model.mailboxes import Mailbox, MailboxKind
-from gateway.security.principals import Peer
+from gateway.security.principals import anonymous
 from gateway.store import Store
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.stores import execute
@@ -18,7 +18,7 @@ from tests.rigs.waiting import until
 
 needs_postgresql(allow_module_level=True)
 
-NEIGHBOUR = Peer("127.0.0.1", trusted=True)
+NEIGHBOUR = anonymous("127.0.0.1", trusted=True)
 SOON = 30.0
 """Seconds: less than the waits of these tests, far more than a busy machine needs."""
 Both = tuple[Mailboxes, Mailboxes]

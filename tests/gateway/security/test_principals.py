@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.security.principals import Peer, address_of, side_of
+from gateway.security.identify import Identification
+from gateway.security.networks import networks
+from gateway.security.principals import address_of, anonymous, side_of
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 
@@ -27,10 +29,23 @@ SPEAKER = Speaker()
 )
 def test_side(address: str, side: str) -> None:
     assert side_of(address) == side
-    assert Peer(address, False).owner == f"anonymous:{side}"
-    assert Peer(address, False).source.endswith(f":{side}")
-    assert address_of(Peer(address, False).owner) == side
-    assert address_of(Peer(address, True).owner) == address
+    stranger, trusted = (anonymous(address, trusted=one) for one in (False, True))
+    assert stranger.owner == f"anonymous:{side}"
+    assert stranger.source.endswith(f":{side}")
+    assert address_of(stranger.owner) == side
+    assert address_of(trusted.owner) == address
+
+
+def test_identify() -> None:
+    identification = Identification(networks(["192.0.2.0/24"]))
+    stranger, trusted = map(identification.identify, ("2001:db8::1", "192.0.2.1"))
+    assert (stranger.trusted, trusted.trusted) == (False, True)
+    assert stranger == anonymous("2001:db8::1", trusted=False)
+    assert identification.identify("192.0.2.1") is trusted
+    behind_a_proxy = identification.identify("192.0.2.1", proxied=True)
+    assert behind_a_proxy == anonymous("192.0.2.1", trusted=False)
+    assert not identification.trusts_owner(stranger.owner)
+    assert identification.trusts_owner(trusted.owner)
 
 
 async def test_one_network_of_ipv6_is_one_stranger(tmp_path: Path) -> None:

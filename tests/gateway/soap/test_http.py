@@ -20,16 +20,12 @@ from hypothesis import strategies as st
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
-from gateway.http import (
-    ConnectionGate,
-    HostMiddleware,
-    HttpLimits,
-    HttpSettings,
-    hardened,
-    networks,
-)
+from gateway.http import ConnectionGate, HostMiddleware, HttpLimits, HttpSettings, hardened
+from gateway.inbound import Inbound
+from gateway.security.identify import Identification
+from gateway.security.networks import networks
 from gateway.soap.http import SoapEndpoint, soap_routes
-from gateway.soap.service import Arrived, Reply, SoapService
+from gateway.soap.service import Reply, SoapService
 from mediation import Rejected
 from tests.rigs.certificates import server_context
 
@@ -48,7 +44,7 @@ class Service:
     """Takes messages in, and answers what they say: ``STATUS`` or ``STATUS text``."""
 
     def __init__(self) -> None:
-        self.arrived: list[Arrived] = []
+        self.arrived: list[Inbound] = []
         self.refusals: list[str] = []
         self.delivered: list[bool] = []
         self.left = 0
@@ -56,10 +52,10 @@ class Service:
         self.release = asyncio.Event()
         self.begun = asyncio.Event()
 
-    async def handle(self, arrived: Arrived) -> Reply:
-        self.arrived.append(dataclasses.replace(arrived, gone=None))
+    async def handle(self, inbound: Inbound) -> Reply:
+        self.arrived.append(dataclasses.replace(inbound, gone=None))
         self.begun.set()
-        said = arrived.octets.decode("latin-1")
+        said = inbound.octets.decode("latin-1")
         self.at_work += 1
         try:
             await asyncio.sleep(0)
@@ -68,9 +64,9 @@ class Service:
             if said == "wait":
                 await self.release.wait()
             if said == "gone":
-                await self._wait_for_the_end(arrived)
+                await self._wait_for_the_end(inbound)
             if said == "200 watched":
-                self._watching = asyncio.ensure_future(self._wait_for_the_end(arrived))
+                self._watching = asyncio.ensure_future(self._wait_for_the_end(inbound))
                 await asyncio.sleep(0)
         finally:
             self.at_work -= 1
@@ -80,13 +76,17 @@ class Service:
         handed_over = self._handed_over if said.startswith("200 kept") else None
         action = "urn:a\r\nX: y" if said == "200 unfit" else "urn:a"
         return Reply(
-            status, arrived.hint, action, body, 1.5 if status == 503 else None,
+            status=status,
+            soap=inbound.hint,
+            action=action,
+            body=body,
+            retry_after=1.5 if status == 503 else None,
             handed_over=handed_over,
-        )  # fmt: skip
+        )
 
-    async def _wait_for_the_end(self, arrived: Arrived) -> None:
-        assert arrived.gone is not None
-        await arrived.gone()
+    async def _wait_for_the_end(self, inbound: Inbound) -> None:
+        assert inbound.gone is not None
+        await inbound.gone()
         self.left += 1
 
     async def _handed_over(self, delivered: bool) -> None:
@@ -96,7 +96,7 @@ class Service:
         return work(None)
 
     def refuse(self, rejected: Rejected, sender: object) -> Reply:
-        return Reply(500, rejected.context.soap, "", str(rejected.refused).encode())
+        return Reply(status=500, soap=rejected.context.soap, body=str(rejected.refused).encode())
 
     def count_refusal(self, reason: str) -> None:
         self.refusals.append(reason)
@@ -117,7 +117,7 @@ class Front:
             cast(SoapService, self.service),
             limits=self.limits,
             settings=SETTINGS,
-            trusted=networks(self.trusted),
+            identification=Identification(networks(self.trusted)),
         )
         self.app = FastAPI(routes=soap_routes(endpoint), openapi_url=None)
         self.app.add_middleware(HostMiddleware, settings=SETTINGS)
@@ -175,7 +175,7 @@ class Seen:
 
     answered: bytes
     closed: bool
-    arrived: list[Arrived]
+    arrived: list[Inbound]
     refusals: list[str]
     delivered: list[bool]
     left: int
@@ -308,9 +308,9 @@ async def test_what_arrives(name: str) -> None:
     """The body and what the head says of it, once."""
     request = ANSWERED[name]
     seen = await feed(Front(), [(request, True)])
-    [arrived] = seen.arrived
-    assert arrived.octets == request.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
-    assert arrived.base in ("http://127.0.0.1:8080", "http://gateway.example")
+    [inbound] = seen.arrived
+    assert inbound.octets == request.partition(b"\r\n\r\n")[2].removesuffix(b"\r\n")
+    assert inbound.base in ("http://127.0.0.1:8080", "http://gateway.example")
     assert seen.refusals == []
 
 
@@ -320,10 +320,10 @@ async def test_who_sends(peer: str, trusted: bool) -> None:
     """A stranger, a proxy, and peers that are trusted."""
     front = Front(trusted=(peer,) if trusted else ())
     request = post(b"202", b"X-Forwarded-For: 1.2.3.4\r\n")
-    [arrived] = (await feed(front, [(request, True)], peer)).arrived
+    [inbound] = (await feed(front, [(request, True)], peer)).arrived
     believed = peer == "10.9.9.9"
-    assert arrived.peer.address == ("1.2.3.4" if believed else peer)
-    assert arrived.peer.trusted is (trusted and not believed)
+    assert inbound.principal.address == ("1.2.3.4" if believed else peer)
+    assert inbound.principal.trusted is (trusted and not believed)
 
 
 @settings(max_examples=100)
@@ -538,7 +538,7 @@ def test_behind_tls(tmp_path: Path, loop: str) -> None:
         b"HTTP/1.1 202 ", b"HTTP/1.1 200 ", b"HTTP/1.1 202 ", b"HTTP/1.1 200 ", b"HTTP/1.1 202 ",
     ]  # fmt: skip
     assert [arrived.octets for arrived in front.service.arrived] == list(said)
-    assert {arrived.base for arrived in front.service.arrived} == {"https://127.0.0.1:8080"}
+    assert {inbound.base for inbound in front.service.arrived} == {"https://127.0.0.1:8080"}
 
 
 async def test_a_cancelled_one_is_answered() -> None:

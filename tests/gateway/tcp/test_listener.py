@@ -38,7 +38,7 @@ class TestExchanges:
             assert await peer.ask("hello") == "hello"
             [arrived] = run.talk.arrived
             assert arrived.octets == envelope("hello")
-            assert arrived.peer.address == "127.0.0.1"
+            assert arrived.principal.address == "127.0.0.1"
             assert arrived.base == f"soap.tcp://127.0.0.1:{run.port}"
             assert (arrived.path, arrived.declared) == ("", Soap.V1_1)
             assert arrived.packaging is Packaging.NONE
@@ -396,7 +396,7 @@ class TestAttacks:
             peers = [await run.peer() for _ in range(5)]
             for peer in peers:
                 assert await peer.ask("hello") == "hello"
-            assert run.talk.arrived[0].peer.trusted
+            assert run.talk.arrived[0].principal.trusted
 
 
 async def _trickle(peer: RawPeer, octets: bytes, pause: float, step: int) -> None:
