@@ -40,7 +40,7 @@ from pathlib import Path
 
 import pytest_asyncio
 from crate import CrateAdapter
-from crate import Crate
+from crates import Crate
 
 from adapters import Adapter
 from adapters.testing import AdapterContract
@@ -73,7 +73,7 @@ def skeleton(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the skeleton of the guide, its system, and a suite of the contract kit."""
     folder = tmp_path_factory.mktemp("crate")
     (folder / "crate.py").write_text(FILES["crate.py"])
-    (folder / "crate.py").write_text((ROOT / "tests" / "rigs" / "crate.py").read_text())
+    (folder / "crates.py").write_text((ROOT / "tests" / "rigs" / "crate.py").read_text())
     (folder / "test_crate.py").write_text(TEST_CRATE)
     settings = FILES["pyproject.toml"].partition("[tool.pytest.ini_options]")
     (folder / "pyproject.toml").write_text("".join(settings[1:]))
