@@ -22,7 +22,6 @@ from mediation.client import (
     write_subscribe,
     write_unsubscribe,
 )
-from mediation.codec import Arrival
 from mediation.detect import CODECS, read, write_response
 from mediation.eventing.v2004_08 import End, write_subscription_end
 from mediation.faults import FAULTS, Fault, fault_of, write_fault
@@ -30,29 +29,18 @@ from mediation.filtering import PAYLOAD_PATHS
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, format_seconds
 from mediation.model.messages import (
+    NO_HEADERS,
     Attachment,
     EndpointReference,
     Lease,
+    MessageHeaders,
     Notification,
     Packaging,
     Policy,
     Subscription,
 )
-from mediation.model.versions import Family, Soap, Spec, Version, Wsa
-from mediation.names import WSA_NONE
-from mediation.rendering import (
-    Recipient,
-    Rendering,
-    Shape,
-    delivery_id,
-    delivery_id_of,
-    event,
-    http_headers,
-    prepare,
-    render,
-    shape_of,
-)
-from mediation.requests import (
+from mediation.model.requests import (
+    Arrival,
     Context,
     CreateMailbox,
     CurrentMessage,
@@ -93,14 +81,29 @@ from mediation.requests import (
     TerminationTime,
     Unsubscribe,
 )
-from mediation.resources.wsrf import (
+from mediation.model.versions import Family, Soap, Spec, Version, Wsa
+from mediation.names import WSA_NONE
+from mediation.notification.notify import check_number
+from mediation.notification.properties import (
     PRODUCER_DOCUMENT,
     SUBSCRIPTION_DOCUMENT,
     producer_properties,
     subscription_properties,
 )
-from mediation.soap.addressing import NO_HEADERS, MessageHeaders, is_anonymous, reference_headers
+from mediation.rendering import (
+    Recipient,
+    Rendering,
+    Shape,
+    delivery_id,
+    delivery_id_of,
+    event,
+    prepare,
+    render,
+    shape_of,
+)
+from mediation.soap.addressing import is_anonymous, reference_headers
 from mediation.soap.answers import PeerFault, fault_in
+from mediation.soap.envelopes import http_headers
 
 __all__ = [
     "CODECS",
@@ -178,6 +181,7 @@ __all__ = [
     "Unsubscribe",
     "Version",
     "Wsa",
+    "check_number",
     "delivery_id",
     "delivery_id_of",
     "event",

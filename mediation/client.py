@@ -10,13 +10,14 @@ from lxml import etree
 
 from filters import Reason, Refused, Topic, dialects, parse_document
 from mediation import names
-from mediation.filtering import TOPIC_HEADER_NAMESPACES
 from mediation.model.errors import MediationError
 from mediation.model.messages import EndpointReference
+from mediation.model.requests import Operation
 from mediation.model.versions import Family, Soap, Spec, Version, Wsa
-from mediation.notification.v1_3 import NOTIFY_ACTION, read_payload, read_topics
-from mediation.rendering import payload_action
-from mediation.requests import Operation
+from mediation.notification.notify import read_payload
+from mediation.notification.topics import read_topics
+from mediation.notification.v1_3 import NOTIFY_ACTION
+from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr, reference_headers, write_epr, write_headers
 from mediation.soap.answers import PeerFault, fault_in
 from mediation.soap.envelopes import (
@@ -409,12 +410,12 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
         word = status.replace(":", "/").rpartition("/")[2]
         return Ended(word, texts.get("Reason", ""))
     ours = is_ours(octets)
-    if local_name(first) == "Notify" and namespace_of(first) in TOPIC_HEADER_NAMESPACES:
+    if local_name(first) == "Notify" and namespace_of(first) in names.TOPIC_HEADERS:
         wrapped = (_wrapped(message, action, message_id, ours) for message in elements(first))
         return _within(room, chain.from_iterable(wrapped))
     topic = None
     for block in envelope.headers:
-        if local_name(block) == "Topic" and namespace_of(block) in TOPIC_HEADER_NAMESPACES:
+        if local_name(block) == "Topic" and namespace_of(block) in names.TOPIC_HEADERS:
             topic = _received_topic(block)
     bare = (
         Received(topic, payload_of(child, in_ours=ours), action, message_id)

@@ -4,33 +4,12 @@ A new version is one module with a `Codec`, and a row in ``detect.CODECS``.
 """
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
 from lxml import etree
 
-from filters import Topic
-from mediation.model.messages import Attachment, Packaging
+from mediation.model.requests import Arrival, Context, Operation, Request, Response
 from mediation.model.versions import Version
-from mediation.requests import Context, Operation, Request, Response
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """What is known of a message besides its octets.
-
-    ``source`` names the publisher; ``time`` is now; ``fresh_id`` is the id that a message
-    without one gets. ``url_topic`` is the topic that the request's URL names. ``packaging`` is how
-    it came, with what ``attachments``.
-    """
-
-    source: str
-    time: datetime
-    fresh_id: str
-    url_topic: Topic | None = None
-    http_action: str | None = None
-    attachments: tuple[Attachment, ...] = ()
-    packaging: Packaging = Packaging.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,29 +13,15 @@ from lxml import etree
 from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quoted
 from filters.documents import DEFAULT_LIMITS
 from mediation import names
-from mediation.codec import Answer, Arrival, Codec
+from mediation.codec import Answer, Codec
 from mediation.eventing.management import Management, check_headers
 from mediation.eventing.v2004_08 import WsEventing200408
-from mediation.filtering import TOPIC_HEADER_NAMESPACES
 from mediation.mailboxes.make_connection import MakeConnection11
 from mediation.mailboxes.message_box import BOX_NAMES, MessageBox2004, MessageBox2011, box_named_in
 from mediation.model.errors import MediationError
-from mediation.model.messages import EndpointReference
-from mediation.model.versions import Soap, Version, Wsa
-from mediation.notification.messenger import Messenger
-from mediation.notification.onvif_device import OnvifDevice
-from mediation.notification.v1_3 import (
-    NOTIFY_ACTIONS,
-    TRANSIENT_ATTRIBUTES,
-    WsNotification13,
-    check_number,
-    numbered,
-    read_topics,
-    with_topic_headers,
-    written_topic_header,
-)
-from mediation.packaging.attachments import attach
-from mediation.requests import (
+from mediation.model.messages import NO_HEADERS, EndpointReference
+from mediation.model.requests import (
+    Arrival,
     Context,
     Incoming,
     Named,
@@ -46,9 +32,21 @@ from mediation.requests import (
     Response,
     Subscribe,
 )
+from mediation.model.versions import Soap, Version, Wsa
+from mediation.notification.messenger import Messenger
+from mediation.notification.notify import (
+    TRANSIENT_ATTRIBUTES,
+    check_number,
+    numbered,
+    with_topic_headers,
+    written_topic_header,
+)
+from mediation.notification.onvif_device import OnvifDevice
+from mediation.notification.topics import read_topics
+from mediation.notification.v1_3 import NOTIFY_ACTIONS, WsNotification13
+from mediation.packaging.attachments import attach
 from mediation.soap.addressing import (
     MAX_URI,
-    NO_HEADERS,
     first_message_id,
     is_anonymous,
     read_headers,
@@ -89,7 +87,7 @@ _PROTOCOLS = frozenset(
         *(soap.value for soap in Soap),
         *_BY_NAMESPACE,
         *names.KNOWN_ELSEWHERE,
-        *TOPIC_HEADER_NAMESPACES,
+        *names.TOPIC_HEADERS,
         names.WSSE,
         names.WSU,
         names.WSMAN,

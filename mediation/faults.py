@@ -13,8 +13,8 @@ from filters import Reason, Refused
 from mediation import names
 from mediation.model.expiry import format_seconds
 from mediation.model.messages import EndpointReference
+from mediation.model.requests import Context, Operation
 from mediation.model.versions import Family, Soap, Wsa
-from mediation.requests import Context, Operation
 from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import write_envelope, xml_attribute, xml_text
 

@@ -26,18 +26,13 @@ from mediation.soap.envelopes import (
     text_of,
 )
 
-WSN_NAMESPACES = frozenset({names.WSN_1_3, names.WSN_1_3_SLASH})
-TOPIC_HEADER_NAMESPACES = frozenset(
-    {*WSN_NAMESPACES, names.WSN_IBM, names.WSN_2004_06, names.SYNAPSE_TOPIC}
-)
 _ACTION_DIALECTS = frozenset({dialects.ACTION_DPWS_1_0, dialects.ACTION_DPWS_1_1})
 _SEPARATORS = frozenset(":/")
 """What a name of a topic cannot hold in a path."""
-_TT = "http://www.onvif.org/ver10/schema"
 
 CHANGED_ONLY = Expression(
     "not(/tt:Message[@PropertyOperation='Initialized' or @PropertyOperation='Deleted'])",
-    namespaces=(("tt", _TT),),
+    namespaces=(("tt", names.ONVIF_SCHEMA),),
 )
 """ONVIF's policy ``ChangedOnly``, as the content filter that it is."""
 
@@ -96,7 +91,7 @@ def read_wsn_filter(element: etree._Element) -> Filter:
     topics, contents = [], []
     unknown = []
     for child in elements(element):
-        kind = local_name(child) if namespace_of(child) in WSN_NAMESPACES else ""
+        kind = local_name(child) if namespace_of(child) in names.WSN_1_3_SPELLINGS else ""
         if kind == "TopicExpression":
             topics.append(read_topic_expression(child))
         elif kind == "MessageContent":
@@ -149,7 +144,7 @@ def _combined(element: etree._Element) -> Filter:
     """WS-Messenger's topic and content filter in one; both see the payload."""
     topics, contents = [], []
     for child in elements(element):
-        if namespace_of(child) not in TOPIC_HEADER_NAMESPACES:
+        if namespace_of(child) not in names.TOPIC_HEADERS:
             continue
         if local_name(child) == "TopicExpression":
             topics.append(read_topic_expression(child))

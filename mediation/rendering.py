@@ -8,14 +8,10 @@ message: they are a *frame*, made once.
     frame    subscription reference    frame    payload    frame
 """
 
-import re
 import uuid
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha1
-from typing import cast
-
-from lxml import etree
 
 from filters import DEFAULT_TOPIC, Event, Topic, View, dialects
 from mediation import names
@@ -23,13 +19,15 @@ from mediation.filtering import ENVELOPE_VIEWS
 from mediation.model.messages import EndpointReference, Notification, Subscription
 from mediation.model.versions import Family, Soap, Version, Wsa
 from mediation.notification.messenger import is_messenger
+from mediation.notification.topics import topic_element, written_topic
 from mediation.notification.v1_3 import NOTIFY_ACTION
-from mediation.resources.wsrf import written_topic
+from mediation.soap.actions import payload_action
 from mediation.soap.addressing import reference_headers, write_epr
 from mediation.soap.envelopes import (
     ENVELOPE_END,
     ENVELOPE_MIDDLE,
     envelope_start,
+    http_headers,
     xml_attribute,
     xml_text,
 )
@@ -114,19 +112,6 @@ class Rendering:
         )
 
 
-def http_headers(soap: Soap, action: str) -> tuple[tuple[str, str], ...]:
-    """Content-Type and action headers of a message; an action that HTTP cannot hold is left out."""
-    safe = (
-        action
-        if action.isascii() and action.isprintable() and not set(action) & {'"', "\\"}
-        else ""
-    )
-    if soap is Soap.V1_1:
-        return (("Content-Type", "text/xml; charset=utf-8"), ("SOAPAction", f'"{safe}"'))
-    parameter = f'; action="{safe}"' if safe else ""
-    return (("Content-Type", f"application/soap+xml; charset=utf-8{parameter}"),)
-
-
 def shape_of(subscription: Subscription) -> Shape:
     """The shape of a subscriber's notifications: the versions of its Subscribe; without
     addressing headers there, the version of its consumer reference."""
@@ -201,7 +186,9 @@ def _make_frame(
         before_reference = _messenger_topic(topic) + ENVELOPE_MIDDLE
     elif shape.version.family is Family.WSE:
         declaration = f' xmlns:wsnt="{names.WSN_1_3}"'
-        before_reference = _topic("wsnt:Topic", topic, shape.dialect, declaration) + ENVELOPE_MIDDLE
+        before_reference = (
+            topic_element("wsnt:Topic", topic, shape.dialect, declaration) + ENVELOPE_MIDDLE
+        )
     elif not shape.raw:
         before_reference = (
             f'{ENVELOPE_MIDDLE}<wsnt:Notify xmlns:wsnt="{names.WSN_1_3}"><wsnt:NotificationMessage>'
@@ -209,7 +196,7 @@ def _make_frame(
         if isinstance(producer, str):
             producer = EndpointReference(producer, shape.epr)
         before_payload = (
-            f"{_topic('wsnt:Topic', topic, shape.dialect)}"
+            f"{topic_element('wsnt:Topic', topic, shape.dialect)}"
             f"<wsnt:ProducerReference>{write_epr(producer, shape.epr)}</wsnt:ProducerReference>"
             "<wsnt:Message>"
         )
@@ -238,66 +225,6 @@ def _action(notification: Notification, shape: Shape) -> str:
     return payload_action(notification.payload)
 
 
-_NAME = rb"[^\s:=<>\"'/&]+"
-_START_TAG = re.compile(
-    rb"<(?:(?P<prefix>%b):)?(?P<local>%b)"
-    rb"(?P<attributes>(?:\s+[^\s=<>\"'/&]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*/?>" % (_NAME, _NAME)
-)
-_LONGEST_TAG = 512
-"""Octets of a start tag whose action is remembered."""
-_ATTRIBUTE = re.compile(rb"([^\s=<>\"'/&]+)\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
-
-
-def payload_action(payload: bytes) -> str:
-    """The action of an event that came without one: its root's name as ``namespace/local``."""
-    end = payload.find(b">") + 1
-    action = _tag_action(payload[:end]) if end <= _LONGEST_TAG else _tag_action.__wrapped__(payload)
-    return action or _parsed_action(payload)
-
-
-@lru_cache(maxsize=1024)
-def _tag_action(start: bytes) -> str | None:
-    """The action by the start tag that *start* begins with; None where that takes a parser."""
-    tag = _START_TAG.match(start)
-    if tag is None or b"&" in tag[0]:
-        return None
-    prefix, local = tag["prefix"], tag["local"].decode()
-    declaration = b"xmlns:" + prefix if prefix else b"xmlns"
-    for name, double, single in _ATTRIBUTE.findall(tag["attributes"]):
-        if name == declaration:
-            return _named_action((double or single).decode(), local)
-    return _named_action("", local)
-
-
-def _named_action(namespace: str, local: str) -> str:
-    if namespace:
-        return f"{namespace.rstrip('/')}/{local}"
-    return f"urn:dragoman:event:{local}"
-
-
-def _parsed_action(payload: bytes) -> str:
-    parser = etree.XMLPullParser(("start",), resolve_entities=False, no_network=True)
-    end = 0
-    while end < len(payload):  # Tag by tag: a parser keeps every name that it meets.
-        start, end = end, payload.find(b">", end) + 1 or len(payload)
-        parser.feed(payload[start:end])
-        if end == len(payload):
-            parser.close()
-        for _, element in parser.read_events():
-            name = etree.QName(cast(etree._Element, element))
-            return _named_action(name.namespace or "", name.localname)
-    raise ValueError("a payload is one element")
-
-
-def _topic(name: str, topic: Topic, dialect: str | None, declarations: str = "") -> str:
-    """A topic in the dialect that the subscriber used, where it can be expressed in that, else
-    Simple for one level and Concrete for more."""
-    if dialect not in _CARRIED or (dialect in _ONE_LEVEL and len(topic.steps) > 1):
-        dialect = dialects.TOPIC_SIMPLE if len(topic.steps) == 1 else dialects.TOPIC_CONCRETE
-    text, scope = written_topic(topic)
-    return f"<{name}{declarations}{scope} Dialect={xml_attribute(dialect)}>{text}</{name}>"
-
-
 def _messenger_topic(topic: Topic) -> str:
     """The header block in which consumers of WS-Messenger look for a topic. They take what follows
     the first colon of its text for it, so there is a prefix always (its broker binds this one)."""
@@ -306,14 +233,6 @@ def _messenger_topic(topic: Topic) -> str:
         text, scope = f"ns2:{text}", f'{scope} xmlns:ns2="{names.MESSENGER_TOPICS}"'
     dialect = xml_attribute(dialects.TOPIC_IBM_SIMPLE)
     return f'<wsnt:Topic xmlns:wsnt="{names.WSN_IBM}"{scope} Dialect={dialect}>{text}</wsnt:Topic>'
-
-
-_ONE_LEVEL = frozenset({dialects.TOPIC_SIMPLE, dialects.TOPIC_IBM_SIMPLE})
-_CARRIED = _ONE_LEVEL | {
-    dialects.TOPIC_CONCRETE,
-    dialects.TOPIC_FULL,
-    dialects.TOPIC_CONCRETE_SET,
-}
 
 
 def event(notification: Notification) -> Event:
@@ -338,7 +257,7 @@ def shared_envelope(notification: Notification, soap: Soap, wsa: Wsa) -> bytes:
     action = notification.action or payload_action(notification.payload)
     header = f"<wsa:Action>{xml_text(action)}</wsa:Action>"
     header += b"".join(notification.headers).decode()
-    header += _topic(
+    header += topic_element(
         "wsnt:Topic", notification.topic or DEFAULT_TOPIC, None, f' xmlns:wsnt="{names.WSN_1_3}"'
     )
     body = notification.payload.decode()

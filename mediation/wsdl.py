@@ -13,9 +13,9 @@ from importlib.resources import files
 
 from mediation import names
 from mediation.eventing import v2004_08
+from mediation.model.requests import Operation
 from mediation.model.versions import Soap
 from mediation.notification import onvif, v1_3
-from mediation.requests import Operation
 from mediation.resources import wsrf
 from mediation.soap.envelopes import xml_attribute
 

@@ -62,6 +62,7 @@ from mediation import (
     Taken,
     Version,
     Wsa,
+    check_number,
     http_headers,
     is_anonymous,
     read,
@@ -72,7 +73,6 @@ from mediation import (
 from mediation.mailboxes.kept import kept, message_id, split
 from mediation.mailboxes.make_connection import soap_in
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
-from mediation.notification.v1_3 import check_number
 
 MAX_TOPIC_NAME = 4096
 """Characters of the name in a path."""

@@ -10,10 +10,18 @@ from lxml import etree
 
 from filters import Reason
 from mediation import names
-from mediation.codec import Answer, Arrival
+from mediation.codec import Answer
 from mediation.model.errors import MediationError
+from mediation.model.requests import (
+    Arrival,
+    Context,
+    Identified,
+    Identify,
+    Operation,
+    Request,
+    Response,
+)
 from mediation.model.versions import Version
-from mediation.requests import Context, Identified, Identify, Operation, Request, Response
 from mediation.soap.envelopes import (
     Envelope,
     elements,

@@ -7,7 +7,7 @@ from lxml import etree
 
 from filters import EVERYTHING, Filter, Reason, dialects, quoted
 from mediation import names
-from mediation.codec import Answer, Arrival
+from mediation.codec import Answer
 from mediation.eventing.management import check_subscribe
 from mediation.filtering import read_wse_filter, topic_expression
 from mediation.model.errors import MediationError
@@ -20,9 +20,8 @@ from mediation.model.expiry import (
     parse_expiry,
 )
 from mediation.model.messages import EndpointReference, Subscription
-from mediation.model.versions import Soap, Version, Wsa
-from mediation.notification.messenger import is_messenger
-from mediation.requests import (
+from mediation.model.requests import (
+    Arrival,
     Context,
     GetStatus,
     Operation,
@@ -33,6 +32,8 @@ from mediation.requests import (
     Subscribed,
     Unsubscribe,
 )
+from mediation.model.versions import Soap, Version, Wsa
+from mediation.notification.messenger import is_messenger
 from mediation.soap.addressing import (
     key_parameter,
     read_epr,

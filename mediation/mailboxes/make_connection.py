@@ -7,11 +7,11 @@ from lxml import etree
 from filters import Reason
 from filters.documents import parse_own
 from mediation import names
-from mediation.codec import NOTHING, Answer, Arrival
+from mediation.codec import NOTHING, Answer
 from mediation.mailboxes.kept import action
 from mediation.model.errors import MediationError
+from mediation.model.requests import Arrival, Context, Operation, Request, Response, TakeFor, Taken
 from mediation.model.versions import Soap, Version
-from mediation.requests import Context, Operation, Request, Response, TakeFor, Taken
 from mediation.soap.envelopes import elements, soap_of, text_of
 
 _ACTION = names.MAKE_CONNECTION_1_1 + "/MakeConnection"

@@ -10,11 +10,11 @@ from lxml import etree
 
 from filters.documents import parse_own
 from mediation import names
-from mediation.codec import NOTHING, Answer, Arrival
+from mediation.codec import NOTHING, Answer
 from mediation.mailboxes.kept import body_child
 from mediation.model.messages import EndpointReference
-from mediation.model.versions import Version, Wsa
-from mediation.requests import (
+from mediation.model.requests import (
+    Arrival,
     Context,
     CreateMailbox,
     DestroyMailbox,
@@ -26,6 +26,7 @@ from mediation.requests import (
     Take,
     Taken,
 )
+from mediation.model.versions import Version, Wsa
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of, xml_text
 

@@ -28,6 +28,22 @@ class EndpointReference:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageHeaders:
+    """The message addressing properties of one message; ``wsa`` None where it has none."""
+
+    wsa: Wsa | None = None
+    action: str | None = None
+    to: str | None = None
+    message_id: str | None = None
+    relates_to: str | None = None
+    reply_to: EndpointReference | None = None
+    fault_to: EndpointReference | None = None
+
+
+NO_HEADERS = MessageHeaders()
+
+
+@dataclass(frozen=True, slots=True)
 class Attachment:
     """A part that travels beside a message. ``content_id`` is the URI by which the envelope refers
     to it: ``cid:...``, or any that DIME named it by. ``media_type`` may be a URI, or empty, where

@@ -8,10 +8,18 @@ from lxml import etree
 
 from filters import dialects
 from mediation import names
-from mediation.codec import Answer, Arrival
+from mediation.codec import Answer
+from mediation.model.requests import (
+    Arrival,
+    Context,
+    Operation,
+    Publish,
+    Published,
+    Request,
+    Response,
+)
 from mediation.model.versions import Soap, Version
-from mediation.notification.v1_3 import read_notify
-from mediation.requests import Context, Operation, Publish, Published, Request, Response
+from mediation.notification.notify import read_notify
 from mediation.soap.envelopes import xml_attribute
 
 NOTIFY = f"{{{names.WSN_IBM}}}Notify"

@@ -8,13 +8,11 @@ from lxml import etree
 from filters import EVERYTHING, Filter, Reason, dialects
 from mediation import names
 from mediation.codec import Answer
-from mediation.filtering import CHANGED_ONLY, WSN_NAMESPACES, dialect_of, read_wsn_filter
+from mediation.filtering import CHANGED_ONLY, dialect_of, read_wsn_filter
 from mediation.mailboxes.kept import notification_messages, read_most
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds, parse_duration
-from mediation.model.versions import Wsa
-from mediation.notification.subscribing import USE_RAW, child_of, read_policy, read_time
-from mediation.requests import (
+from mediation.model.requests import (
     DescribeEvents,
     Events,
     Operation,
@@ -26,7 +24,9 @@ from mediation.requests import (
     Take,
     Taken,
 )
-from mediation.resources.wsrf import producer_properties
+from mediation.model.versions import Wsa
+from mediation.notification.properties import producer_properties
+from mediation.notification.subscribing import USE_RAW, child_of, read_policy, read_time
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 TEV, WSNT = names.ONVIF_EVENTS, names.WSN_1_3
@@ -53,7 +53,7 @@ ACTION_OF = {
 }
 ACTIONS = {f"{action}Request": operation for operation, action in ACTION_OF.items()}
 
-_CHILDREN = WSN_NAMESPACES | NAMESPACES
+_CHILDREN = names.WSN_1_3_SPELLINGS | NAMESPACES
 _NEVER = "9999-12-31T23:59:59Z"
 """The time has to be said: its element is not nillable."""
 _TOPICS_AT = "http://www.onvif.org/onvif/ver10/topics/topicns.xml"

@@ -8,11 +8,19 @@ from lxml import etree
 
 from filters import Reason
 from mediation import names
-from mediation.codec import Answer, Arrival
+from mediation.codec import Answer
 from mediation.model.errors import MediationError
+from mediation.model.requests import (
+    Arrival,
+    Context,
+    DescribeDevice,
+    Device,
+    Operation,
+    Request,
+    Response,
+)
 from mediation.model.versions import Version
 from mediation.notification.onvif import write_event_capabilities
-from mediation.requests import Context, DescribeDevice, Device, Operation, Request, Response
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 MANUFACTURER = MODEL = "Dragoman"

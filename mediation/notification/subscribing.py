@@ -7,7 +7,6 @@ from lxml import etree
 
 from filters import Reason
 from mediation import names
-from mediation.filtering import WSN_NAMESPACES
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, parse_expiry
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
@@ -16,7 +15,7 @@ USE_RAW = f"{{{names.WSN_1_3}}}UseRaw"
 
 
 def child_of(
-    element: etree._Element, name: str, namespaces: Container[str] = WSN_NAMESPACES
+    element: etree._Element, name: str, namespaces: Container[str] = names.WSN_1_3_SPELLINGS
 ) -> etree._Element | None:
     """The first child of that local name in one of *namespaces*."""
     for child in elements(element):
@@ -44,7 +43,7 @@ def read_policy(element: etree._Element | None) -> tuple[bool, bool]:
         MediationError: ``POLICY_UNRECOGNIZED``, its names the policies'.
     """
     asked = [] if element is None else elements(element)
-    known = {f"{{{namespace}}}UseRaw" for namespace in WSN_NAMESPACES}
+    known = {f"{{{namespace}}}UseRaw" for namespace in names.WSN_1_3_SPELLINGS}
     changed_only = f"{{{names.ONVIF_EVENTS}}}ChangedOnly"
     unknown = tuple(
         str(policy.tag)

@@ -35,7 +35,7 @@ from mediation.packaging.mime import (
     write_multipart,
 )
 from mediation.packaging.xop import resolve
-from mediation.rendering import http_headers
+from mediation.soap.envelopes import http_headers
 
 __all__ = [
     "XOP",

@@ -2,7 +2,6 @@
 read whatever a peer mixes, written in one version."""
 
 import re
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal
 
@@ -11,7 +10,7 @@ from lxml import etree
 from filters import Reason
 from mediation import names
 from mediation.model.errors import MediationError
-from mediation.model.messages import EndpointReference
+from mediation.model.messages import NO_HEADERS, EndpointReference, MessageHeaders
 from mediation.model.versions import Soap, Wsa
 from mediation.soap.envelopes import (
     Envelope,
@@ -46,22 +45,6 @@ _ADDRESSES = {
 """Expanded names of the address in an endpoint reference, and the version that it is then in."""
 _FORGERIES = frozenset({*(soap.value for soap in Soap), *WSA_BY_NAMESPACE, names.WSSE, names.WSU})
 _ANONYMOUS = frozenset({*(wsa.anonymous for wsa in Wsa), names.WSA_ANONYMOUS_MISSPELT})
-
-
-@dataclass(frozen=True, slots=True)
-class MessageHeaders:
-    """The message addressing properties of one message; ``wsa`` None where it has none."""
-
-    wsa: Wsa | None = None
-    action: str | None = None
-    to: str | None = None
-    message_id: str | None = None
-    relates_to: str | None = None
-    reply_to: EndpointReference | None = None
-    fault_to: EndpointReference | None = None
-
-
-NO_HEADERS = MessageHeaders()
 
 
 def is_anonymous(address: str) -> bool:

@@ -199,6 +199,19 @@ ENVELOPE_MIDDLE = "</s:Header><s:Body>"
 ENVELOPE_END = "</s:Body></s:Envelope>"
 
 
+def http_headers(soap: Soap, action: str) -> tuple[tuple[str, str], ...]:
+    """Content-Type and action headers of a message; an action that HTTP cannot hold is left out."""
+    safe = (
+        action
+        if action.isascii() and action.isprintable() and not set(action) & {'"', "\\"}
+        else ""
+    )
+    if soap is Soap.V1_1:
+        return (("Content-Type", "text/xml; charset=utf-8"), ("SOAPAction", f'"{safe}"'))
+    parameter = f'; action="{safe}"' if safe else ""
+    return (("Content-Type", f"application/soap+xml; charset=utf-8{parameter}"),)
+
+
 def xml_text(text: str) -> str:
     """*text* as element content; what XML 1.0 cannot hold becomes U+FFFD."""
     return escape(_printable(text), {"\r": "&#13;"})

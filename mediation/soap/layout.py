@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mediation import names
-from mediation.filtering import TOPIC_HEADER_NAMESPACES
 from mediation.model.versions import Wsa
 from mediation.soap.envelopes import IDENTIFIERS, UNDERSTOOD
 
@@ -63,7 +62,7 @@ def _layout_of(blocks: tuple[str, ...]) -> Layout:
     topics = (
         place
         for place, (namespace, name) in enumerate(split)
-        if name == "Topic" and namespace in TOPIC_HEADER_NAMESPACES
+        if name == "Topic" and namespace in names.TOPIC_HEADERS
     )
     identifiers = tuple(place for place, (_, name) in enumerate(split) if name in IDENTIFIERS)
     strange = tuple(

@@ -28,7 +28,7 @@ from mediation import (
     write_fault,
 )
 from mediation.detect import MAX_HEADER_OCTETS
-from mediation.notification.v1_3 import MAX_MESSAGES
+from mediation.notification.notify import MAX_MESSAGES
 from tests.rigs.mediation import (
     ARRIVAL,
     CONCRETE,

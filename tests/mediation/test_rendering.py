@@ -35,7 +35,8 @@ from mediation import (
     write_publish,
 )
 from mediation.notification.v1_3 import NOTIFY_ACTION
-from mediation.rendering import _frame, _tag_action, payload_action
+from mediation.rendering import _frame
+from mediation.soap.actions import _tag_action, payload_action
 from tests.rigs.mediation import (
     NOW,
     WSNT,

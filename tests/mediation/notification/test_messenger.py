@@ -22,8 +22,8 @@ from mediation import (
     render,
     write_response,
 )
-from mediation.codec import Arrival
 from mediation.eventing.v2004_08 import manager_reference
+from mediation.model.requests import Arrival
 from mediation.names import WSE_NOTIFICATION, WSN_IBM
 from mediation.packaging.records import decode, encode
 from tests.rigs.mediation import (

@@ -27,7 +27,7 @@ from mediation import (
     write_response,
     write_subscription_end,
 )
-from mediation.resources.wsrf import SUBSCRIPTION_DOCUMENT
+from mediation.notification.properties import SUBSCRIPTION_DOCUMENT
 from mediation.soap.addressing import read_epr
 from tests.rigs.mediation import IBM_SIMPLE, NOW, WSE, WSNT, context, incoming, subscription
 from tests.rigs.schemas import Validator

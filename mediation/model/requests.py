@@ -7,9 +7,16 @@ from enum import Enum
 
 from filters import EVERYTHING, Filter, Refused, Topic
 from mediation.model.expiry import UNSPECIFIED, Expiry
-from mediation.model.messages import EndpointReference, Notification, Packaging, Subscription
+from mediation.model.messages import (
+    NO_HEADERS,
+    Attachment,
+    EndpointReference,
+    MessageHeaders,
+    Notification,
+    Packaging,
+    Subscription,
+)
 from mediation.model.versions import Soap, Spec, Version, Wsa
-from mediation.soap.addressing import NO_HEADERS, MessageHeaders
 
 
 class Operation(Enum):
@@ -51,6 +58,24 @@ class Operation(Enum):
     GET_SERVICES = "GetServices"
     GET_CAPABILITIES = "GetCapabilities"
     GET_DEVICE_INFORMATION = "GetDeviceInformation"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What is known of a message besides its octets.
+
+    ``source`` names the publisher; ``time`` is now; ``fresh_id`` is the id that a message
+    without one gets. ``url_topic`` is the topic that the request's URL names. ``packaging`` is how
+    it came, with what ``attachments``.
+    """
+
+    source: str
+    time: datetime
+    fresh_id: str
+    url_topic: Topic | None = None
+    http_action: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+    packaging: Packaging = Packaging.NONE
 
 
 @dataclass(frozen=True, slots=True)

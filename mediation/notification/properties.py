@@ -1,0 +1,98 @@
+"""The resource properties of subscriptions and of the gateway as a producer, which WS-Notification
+defines and WS-ResourceProperties reads."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from filters import Expression, Topic, dialects
+from mediation import names
+from mediation.filtering import CHANGED_ONLY
+from mediation.model.messages import Subscription
+from mediation.notification.topics import topic_set, written_topic
+from mediation.resources.wsrf import write_time
+from mediation.soap.addressing import write_epr
+from mediation.soap.envelopes import xml_attribute, xml_text
+
+RL, WSNT = names.WSRF_RL, names.WSN_1_3
+
+SUBSCRIPTION_DOCUMENT = f"{{{WSNT}}}SubscriptionManagerRP"
+PRODUCER_DOCUMENT = f"{{{names.WSN_BR_1_3}}}NotificationBrokerRP"
+
+
+def subscription_properties(subscription: Subscription, now: datetime) -> Mapping[str, bytes]:
+    """The resource properties of a subscription, by expanded name, in the schema's order
+    (WS-BaseNotification 1.3, SubscriptionManagerRP; WS-ResourceLifetime 1.2)."""
+    wsnt, rl = f' xmlns:wsnt="{WSNT}"', f' xmlns:rl="{RL}"'
+    consumer = write_epr(subscription.consumer)
+    values = {
+        "ConsumerReference": f"<wsnt:ConsumerReference{wsnt}>{consumer}</wsnt:ConsumerReference>",
+        "Filter": _filter(subscription, wsnt),
+        "SubscriptionPolicy": _policy(subscription, wsnt),
+        "CreationTime": write_time("wsnt:CreationTime", subscription.lease.created, wsnt),
+    }
+    properties = {f"{{{WSNT}}}{name}": text.encode() for name, text in values.items()}
+    properties[f"{{{RL}}}CurrentTime"] = write_time("rl:CurrentTime", now, rl).encode()
+    properties[f"{{{RL}}}TerminationTime"] = write_time(
+        "rl:TerminationTime", subscription.lease.expires, rl
+    ).encode()
+    return properties
+
+
+def _filter(subscription: Subscription, wsnt: str) -> str:
+    filter_ = subscription.filter
+    inner = [_expression("TopicExpression", expression) for expression in filter_.topics]
+    inner += [
+        _expression("MessageContent", expression)
+        for expression in (*filter_.contents, *filter_.others)
+        if expression != CHANGED_ONLY
+    ]
+    return f"<wsnt:Filter{wsnt}>{''.join(inner)}</wsnt:Filter>" if inner else ""
+
+
+def _expression(name: str, expression: Expression) -> str:
+    """An expression with the namespaces that its prefixes mean; ``wsnt`` is written on each, for
+    an expression may bind that prefix to something else."""
+    scope = "".join(
+        f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
+        for prefix, uri in expression.namespaces
+        if prefix not in ("xml", "n-")
+    )
+    return (
+        f'<n-:{name} xmlns:n-="{WSNT}"{scope} Dialect={xml_attribute(expression.dialect)}>'
+        f"{xml_text(expression.text)}</n-:{name}>"
+    )
+
+
+def _policy(subscription: Subscription, wsnt: str) -> str:
+    inner = "<wsnt:UseRaw/>" if subscription.policy.raw else ""
+    if CHANGED_ONLY in subscription.filter.contents:
+        inner += f'<tev:ChangedOnly xmlns:tev="{names.ONVIF_EVENTS}">true</tev:ChangedOnly>'
+    return f"<wsnt:SubscriptionPolicy{wsnt}>{inner}</wsnt:SubscriptionPolicy>" if inner else ""
+
+
+def producer_properties(
+    topics: Collection[Topic], topic_dialects: Collection[str]
+) -> Mapping[str, bytes]:
+    """The resource properties of the gateway as a producer and broker
+    (WS-BrokeredNotification 1.3, NotificationBrokerRP); *topics* are those seen so far."""
+    wsnt = f' xmlns:wsnt="{WSNT}"'
+    expressions = "".join(_topic_element("wsnt:TopicExpression", topic, wsnt) for topic in topics)
+    offered = "".join(
+        f"<wsnt:TopicExpressionDialect{wsnt}>{xml_text(uri)}</wsnt:TopicExpressionDialect>"
+        for uri in topic_dialects
+    )
+    fixed = f"<wsnt:FixedTopicSet{wsnt}>false</wsnt:FixedTopicSet>"
+    br = f' xmlns:br="{names.WSN_BR_1_3}"'
+    registration = f"<br:RequiresRegistration{br}>false</br:RequiresRegistration>"
+    return {
+        f"{{{WSNT}}}TopicExpression": expressions.encode(),
+        f"{{{WSNT}}}FixedTopicSet": fixed.encode(),
+        f"{{{WSNT}}}TopicExpressionDialect": offered.encode(),
+        f"{{{names.WSTOP_1_3}}}TopicSet": topic_set(topics),
+        f"{{{names.WSN_BR_1_3}}}RequiresRegistration": registration.encode(),
+    }
+
+
+def _topic_element(name: str, topic: Topic, declarations: str) -> str:
+    text, scope = written_topic(topic)
+    return f'<{name}{declarations}{scope} Dialect="{dialects.TOPIC_CONCRETE}">{text}</{name}>'

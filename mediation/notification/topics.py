@@ -1,0 +1,82 @@
+"""Topics as elements (WS-Topics 1.3): read from messages, written into them, and as a TopicSet."""
+
+from collections.abc import Collection
+
+from lxml import etree
+
+from filters import (
+    FilterError,
+    Reason,
+    Step,
+    Topic,
+    dialects,
+    parse_topics,
+    topic_text,
+)
+from mediation import names
+from mediation.filtering import dialect_of
+from mediation.soap.envelopes import namespaces_of, text_of, xml_attribute, xml_text
+
+_ONE_LEVEL = frozenset({dialects.TOPIC_SIMPLE, dialects.TOPIC_IBM_SIMPLE})
+_CARRIED = _ONE_LEVEL | {
+    dialects.TOPIC_CONCRETE,
+    dialects.TOPIC_FULL,
+    dialects.TOPIC_CONCRETE_SET,
+}
+
+
+def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
+    """The topics of a notification's ``Topic`` element or header; none, as (None,).
+
+    Bad senders write ``|`` unions: an event on each alternative. A dialect that nobody
+    knows is no reason to lose an event: its text is read as a concrete path.
+    """
+    if element is None or not (text := text_of(element)):
+        return (None,)
+    dialect = dialect_of(element) or dialects.TOPIC_SIMPLE
+    # Only a prefix asks for what is in scope.
+    scope = namespaces_of(element) if ":" in text else ()
+    try:
+        return parse_topics(text, dialect, scope) or (None,)
+    except FilterError as error:
+        if error.reason is not Reason.TOPIC_DIALECT:
+            raise
+        return parse_topics(text, dialects.TOPIC_CONCRETE, scope) or (None,)
+
+
+def written_topic(topic: Topic) -> tuple[str, str]:
+    """A topic as a concrete path, escaped, and the declarations of the prefixes in it."""
+    prefixes: dict[str, str] = {}
+    for step in topic.steps:
+        if step.namespace and step.namespace not in prefixes:
+            preferred = names.PREFERRED_PREFIXES.get(step.namespace)
+            prefixes[step.namespace] = preferred or f"t{len(prefixes)}"
+    scope = "".join(f" xmlns:{prefix}={xml_attribute(uri)}" for uri, prefix in prefixes.items())
+    return xml_text(topic_text(topic, prefixes)), scope
+
+
+def topic_element(name: str, topic: Topic, dialect: str | None, declarations: str = "") -> str:
+    """An element that holds *topic*, in *dialect* where the topic can be expressed in it, else in
+    Simple for one level and in Concrete for more."""
+    if dialect not in _CARRIED or (dialect in _ONE_LEVEL and len(topic.steps) > 1):
+        dialect = dialects.TOPIC_SIMPLE if len(topic.steps) == 1 else dialects.TOPIC_CONCRETE
+    text, scope = written_topic(topic)
+    return f"<{name}{declarations}{scope} Dialect={xml_attribute(dialect)}>{text}</{name}>"
+
+
+def topic_set(topics: Collection[Topic]) -> bytes:
+    """WS-Topics 1.3, TopicSet: elements named after the topics, nested, ``wstop:topic`` on those
+    that are one. A topic whose name is no NCName cannot stand there and is left out. A root of the
+    ad hoc namespace has no namespace here either, for which the schema alone has no place."""
+    root = etree.Element(f"{{{names.WSTOP_1_3}}}TopicSet", nsmap={"wstop": names.WSTOP_1_3})
+    nodes: dict[tuple[Step, ...], etree._Element] = {(): root}
+    for topic in topics:
+        try:
+            for depth, step in enumerate(topic.steps, 1):
+                if topic.steps[:depth] not in nodes:
+                    parent = nodes[topic.steps[: depth - 1]]
+                    nodes[topic.steps[:depth]] = etree.SubElement(parent, str(step))
+        except ValueError:
+            continue
+        nodes[topic.steps].set(f"{{{names.WSTOP_1_3}}}topic", "true")
+    return etree.tostring(root)

@@ -1,0 +1,57 @@
+"""The action of an event whose publisher gave it none, made from the name of its root element."""
+
+import re
+from functools import lru_cache
+from typing import cast
+
+from lxml import etree
+
+_NAME = rb"[^\s:=<>\"'/&]+"
+_START_TAG = re.compile(
+    rb"<(?:(?P<prefix>%b):)?(?P<local>%b)"
+    rb"(?P<attributes>(?:\s+[^\s=<>\"'/&]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*/?>" % (_NAME, _NAME)
+)
+_LONGEST_TAG = 512
+"""Octets of a start tag whose action is remembered."""
+_ATTRIBUTE = re.compile(rb"([^\s=<>\"'/&]+)\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
+
+
+def payload_action(payload: bytes) -> str:
+    """The action of an event that came without one: its root's name as ``namespace/local``."""
+    end = payload.find(b">") + 1
+    action = _tag_action(payload[:end]) if end <= _LONGEST_TAG else _tag_action.__wrapped__(payload)
+    return action or _parsed_action(payload)
+
+
+@lru_cache(maxsize=1024)
+def _tag_action(start: bytes) -> str | None:
+    """The action by the start tag that *start* begins with; None where that takes a parser."""
+    tag = _START_TAG.match(start)
+    if tag is None or b"&" in tag[0]:
+        return None
+    prefix, local = tag["prefix"], tag["local"].decode()
+    declaration = b"xmlns:" + prefix if prefix else b"xmlns"
+    for name, double, single in _ATTRIBUTE.findall(tag["attributes"]):
+        if name == declaration:
+            return _named_action((double or single).decode(), local)
+    return _named_action("", local)
+
+
+def _named_action(namespace: str, local: str) -> str:
+    if namespace:
+        return f"{namespace.rstrip('/')}/{local}"
+    return f"urn:dragoman:event:{local}"
+
+
+def _parsed_action(payload: bytes) -> str:
+    parser = etree.XMLPullParser(("start",), resolve_entities=False, no_network=True)
+    end = 0
+    while end < len(payload):  # Tag by tag: a parser keeps every name that it meets.
+        start, end = end, payload.find(b">", end) + 1 or len(payload)
+        parser.feed(payload[start:end])
+        if end == len(payload):
+            parser.close()
+        for _, element in parser.read_events():
+            name = etree.QName(cast(etree._Element, element))
+            return _named_action(name.namespace or "", name.localname)
+    raise ValueError("a payload is one element")
