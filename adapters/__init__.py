@@ -1,6 +1,17 @@
-"""What stands between Dragoman and a messaging system: the protocol of an adapter, the adapters,
-and the filter adapter that puts subscriptions in front of any of them."""
+"""Messaging systems behind Dragoman: the protocol of an adapter, the adapters themselves, and the
+filter adapter that puts subscriptions in front of any of them.
 
+Public, for authors of adapters: the names here, and what docs/adapters.md lists of `broker`,
+`deduplication`, `interests`, `options` and `testing`.
+"""
+
+from adapters.compatibility import (
+    ReportingAdapter,
+    SelectedDelivery,
+    SharedAdapter,
+    SharedDelivery,
+    capabilities_of,
+)
 from adapters.filtering.adapter import XPathFilterAdapter
 from adapters.filtering.slow_filters import Evaluated, Matched
 from adapters.loading import load, schemes
@@ -14,10 +25,7 @@ from adapters.protocol import (
     Capabilities,
     Delivery,
     Interest,
-    ReportingAdapter,
-    SelectedDelivery,
-    SharedAdapter,
-    SharedDelivery,
+    Sharing,
 )
 
 __all__ = [
@@ -36,7 +44,9 @@ __all__ = [
     "SelectedDelivery",
     "SharedAdapter",
     "SharedDelivery",
+    "Sharing",
     "XPathFilterAdapter",
+    "capabilities_of",
     "load",
     "schemes",
 ]

@@ -1,7 +1,7 @@
-"""What Dragoman asks of a messaging system."""
+"""The protocol between Dragoman and a messaging system: what an adapter has to do, and may do."""
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, Self
@@ -13,7 +13,7 @@ API_VERSION = 1
 
 
 class AdapterError(Refused):
-    """The root of what an adapter raises."""
+    """The root of the errors that an adapter raises."""
 
 
 class AdapterUnavailable(AdapterError):
@@ -29,8 +29,8 @@ class AdapterUnavailable(AdapterError):
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """What the messaging system shall yield: the topics that *expression* covers, or, with
-    expression None, everything. An expression in another dialect is one that the system
+    """One thing that the messaging system shall yield: the topics that *expression* covers, or,
+    with expression None, everything. An expression in another dialect is one that the system
     evaluates itself (``Capabilities.dialects``)."""
 
     expression: Expression | None = None
@@ -40,31 +40,14 @@ EVERYTHING_WANTED = Interest()
 
 
 @dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a messaging system guarantees.
-
-    ``durable``: what it confirmed survives a crash of the process. ``replicas``: several
-    gateways may share it. ``partitions``: how many it is split into. ``dialects``: the filter
-    dialects that it evaluates itself. ``prefetch``: how many messages may be unsettled at a time.
-    """
-
-    durable: bool
-    replicas: bool = False
-    partitions: int = 1
-    dialects: tuple[str, ...] = ()
-    prefetch: int = 256
-    api_version: int = API_VERSION
-
-
-@dataclass(frozen=True, slots=True)
 class AdapterState:
-    """How it stands with the messaging system, for people and monitors to see.
+    """The state of the connection to the messaging system, for people and monitors.
 
     ``connected``: messages are published and consumed, as far as is known. ``blocked``: the system
-    is there, but takes no messages now. ``since`` is when ``connected`` last changed. The
+    is reachable, but takes no messages now. ``since`` is when ``connected`` last changed. The
     ``last_error`` is the latest reason why a connection ended or could not be opened, "" while
-    there was none, and ``last_error_at`` when that was. ``reconnects`` counts connections that were
-    opened again; ``wrapped`` native bodies that were no XML and were made some.
+    there was none, and ``last_error_at`` its time. ``reconnects`` counts connections that were
+    opened again; ``wrapped`` native bodies that were not XML and were wrapped in an element.
     """
 
     connected: bool
@@ -77,7 +60,7 @@ class AdapterState:
 
 
 class Delivery(Protocol):
-    """One message that the system yielded. It comes again unless it is settled."""
+    """One message that the system yielded. It is yielded again unless it is settled."""
 
     @property
     def notification(self) -> Notification: ...
@@ -87,26 +70,78 @@ class Delivery(Protocol):
 
     @property
     def redelivered(self) -> bool:
-        """It may have been yielded before: by an earlier run, or before a connection broke."""
+        """True if the message may have been yielded before: by an earlier run, or before a
+        connection was lost."""
 
     def settle(self) -> None:
-        """The message is dealt with. In any order; a second call does nothing."""
+        """Mark the message as dealt with. Settle in any order; a second call does nothing."""
 
 
-class SelectedDelivery(Delivery, Protocol):
-    """What a system yields that evaluates dialects itself (``Capabilities.dialects``).
+class Sharing(Protocol):
+    """The power to let several gateways share the system (``Capabilities.sharing``).
 
-    A message is yielded once for topics, however many it meets, and once for each interest in such
-    a dialect that it meets; each is settled by itself.
+    The gateways agree elsewhere on which of them consumes which partition; no two of them consume
+    the same one. The system's side is common to all: each gateway adds its interests, and removes
+    none, because another gateway may have the same.
     """
 
-    @property
-    def interest(self) -> Interest | None:
-        """The one in a dialect of the system's that it was yielded for; None: for topics."""
+    def share(self) -> None:
+        """Share the system. Called before ``start``: then only partitions that are taken are
+        consumed."""
+
+    async def adopt(self, interest: Interest) -> None:
+        """Want *interest*, which another gateway has set up in the system already. Never fails."""
+
+    def take(self, partition: int) -> None:
+        """Consume *partition* from now on, as soon as the system allows it: where another gateway
+        still consumes it, when that one has ended."""
+
+    async def release(self, partition: int) -> None:
+        """Stop consuming *partition*. Its unsettled messages are yielded again, to the gateway that
+        takes it."""
+
+    def arrived(self, delivery: Delivery) -> float:
+        """The time at which *delivery* came, by the event loop's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """The guarantees of a messaging system, and the optional powers of its adapter.
+
+    Guarantees. ``durable``: what it confirmed survives a crash of the process. ``partitions``: the
+    number of ordered parts that it is split into. ``prefetch``: how many messages may be unsettled
+    at a time.
+
+    Powers, each None or empty where an adapter does not have it. ``reporting`` returns the state
+    of the connection; called often, it must neither raise nor block. ``sharing`` lets several
+    gateways share the system. ``dialects`` are the filter dialects that the system evaluates
+    itself: a message is yielded once for topics, however many it meets, and once for each interest
+    in such a dialect that it meets, each to be settled by itself. ``selecting`` goes with them: it
+    returns the interest, in one of ``dialects``, that a delivery was yielded for, and None for a
+    delivery that was yielded for topics.
+
+    ``replicas`` is how adapters written before ``sharing`` say that they have its methods
+    (`adapters.compatibility`).
+    """
+
+    durable: bool
+    replicas: bool = False
+    partitions: int = 1
+    dialects: tuple[str, ...] = ()
+    prefetch: int = 256
+    api_version: int = API_VERSION
+    _: KW_ONLY
+    reporting: Callable[[], AdapterState | None] | None = field(
+        default=None, compare=False, repr=False
+    )
+    sharing: Sharing | None = field(default=None, compare=False, repr=False)
+    selecting: Callable[[Delivery], Interest | None] | None = field(
+        default=None, compare=False, repr=False
+    )
 
 
 class Adapter(Protocol):
-    """One messaging system; one adapter a process."""
+    """One messaging system; a process has one adapter."""
 
     capabilities: Capabilities
 
@@ -133,7 +168,7 @@ class Adapter(Protocol):
         """
 
     async def want(self, interest: Interest) -> None:
-        """From the moment this returns, yield what *interest* covers."""
+        """Yield what *interest* covers, from the moment this returns."""
 
     async def unwant(self, interest: Interest) -> None:
         """Stop yielding what only *interest* covered; this may lag."""
@@ -141,48 +176,9 @@ class Adapter(Protocol):
     def deliveries(self) -> AsyncIterator[Delivery]:
         """Yield each message once, in the system's order, however many interests it meets.
 
-        At most ``capabilities.prefetch`` are unsettled at a time. What is not settled comes
+        At most ``capabilities.prefetch`` are unsettled at a time. What is not settled is yielded
         again after a restart.
         """
 
     async def close(self) -> None:
         """Let go of the system. What was settled before is not yielded again."""
-
-
-class ReportingAdapter(Adapter, Protocol):
-    """An adapter that says how it stands with its system; none has to."""
-
-    @property
-    def state(self) -> AdapterState:
-        """Now; asked for often, so it must neither raise nor block."""
-
-
-class SharedDelivery(Delivery, Protocol):
-    """A message of a system that several gateways share."""
-
-    arrived: float
-    """When it came, by the event loop's clock."""
-
-
-class SharedAdapter(Adapter, Protocol):
-    """A messaging system that several gateways may share (``capabilities.replicas``).
-
-    Which gateway consumes which partition is agreed upon elsewhere; never do two of them consume
-    the same one. The system's side is common to all: interests are added by whoever has them, and
-    none is removed, for another gateway may have it too.
-    """
-
-    def share(self) -> None:
-        """Called before ``start``: then nothing is consumed but what is taken."""
-
-    async def adopt(self, interest: Interest) -> None:
-        """Want *interest*, which another gateway has made the system's already. Never fails."""
-
-    def take(self, partition: int) -> None:
-        """Consume *partition* from now on, as soon as the system lets us: where another gateway
-        still does, when it has ended."""
-
-    async def release(self, partition: int) -> None:
-        """Consume *partition* no more. What is unsettled of it comes again, to whoever takes it."""
-
-    def deliveries(self) -> AsyncIterator[SharedDelivery]: ...

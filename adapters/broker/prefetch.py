@@ -38,13 +38,12 @@ class Session(Generic[KeyT]):
 
 
 class Arrival(Generic[KeyT, MessageT]):
-    """A message as it came; when its turn has come, a delivery, as `SharedDelivery` and
-    `SelectedDelivery`.
+    """A message as it came; when its turn has come, an `adapters.Delivery`.
 
     Args:
         message: Let go of when it has been read.
-        arrived: When, by the event loop's clock.
-        interest: The one whose selector it met, as `SelectedDelivery.interest`.
+        arrived: When, by the event loop's clock, for ``Capabilities.sharing``.
+        interest: The interest whose selector it met, for ``Capabilities.selecting``.
     """
 
     __slots__ = (

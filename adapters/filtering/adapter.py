@@ -5,8 +5,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
 
+from adapters.compatibility import capabilities_of
 from adapters.filtering.delegation import divide
 from adapters.filtering.observed import ObservedDelivery
 from adapters.filtering.slow_filters import MOST, Deferral, Evaluated, Matched, Share
@@ -18,8 +18,6 @@ from adapters.protocol import (
     Capabilities,
     Delivery,
     Interest,
-    SelectedDelivery,
-    SharedAdapter,
 )
 from filters import (
     Filter,
@@ -93,13 +91,13 @@ class XPathFilterAdapter:
 
     @property
     def capabilities(self) -> Capabilities:
-        return self._adapter.capabilities
+        return capabilities_of(self._adapter)
 
     @property
     def state(self) -> AdapterState | None:
-        """How it stands with the system; None where its adapter does not say."""
-        state = getattr(self._adapter, "state", None)
-        return state if isinstance(state, AdapterState) else None
+        """The state of the connection to the system; None where its adapter does not report."""
+        reporting = self.capabilities.reporting
+        return None if reporting is None else reporting()
 
     @property
     def interests(self) -> tuple[Interest, ...]:
@@ -163,8 +161,9 @@ class XPathFilterAdapter:
         if pattern not in self._references:
             async with self._asking:
                 if pattern not in self._references:
-                    if adopted:
-                        await cast(SharedAdapter, self._adapter).adopt(interest)
+                    sharing = self.capabilities.sharing
+                    if adopted and sharing is not None:
+                        await sharing.adopt(interest)
                     else:
                         await self._adapter.want(interest)
                     self._references[pattern] = _Reference(interest)
@@ -239,10 +238,11 @@ class XPathFilterAdapter:
                 coming.cancel()
 
     def _interest_of(self, delivery: Delivery) -> Interest | None:
-        """The one in a dialect of the system's own that *delivery* is yielded for."""
-        if not self.capabilities.dialects:
+        """Return the interest, in a dialect of the system's own, that *delivery* is yielded for."""
+        if not self._adapter.capabilities.dialects:  # Asked for each message: the short way first.
             return None
-        return cast(SelectedDelivery, delivery).interest
+        selecting = self.capabilities.selecting
+        return None if selecting is None else selecting(delivery)
 
     def _match(self, notification: Notification, selected: Interest | None) -> Matching[str]:
         """Which filters match. One message must not end the delivery of all others, again and

@@ -9,10 +9,10 @@ from typing import Self
 
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
-from adapters.broker.prefetch import PrefetchedDelivery
+from adapters.broker.prefetch import Arrival, PrefetchedDelivery
 from adapters.broker.reconnecting import Keeper, start_all
 from adapters.deduplication import Repeats
-from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
+from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Delivery, Interest
 from adapters.rabbitmq.address import Setup, read_setup
 from adapters.rabbitmq.connection import Connection
 from adapters.rabbitmq.consuming import Consuming
@@ -41,7 +41,11 @@ class RabbitMQAdapter:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self.capabilities = Capabilities(
-            durable=True, replicas=True, partitions=PARTITIONS, prefetch=setup.prefetch
+            durable=True,
+            partitions=PARTITIONS,
+            prefetch=setup.prefetch,
+            reporting=lambda: self.state,
+            sharing=self,
         )
         self._consuming = Consuming(setup, lambda: self._consumer.retry_after)
         self._publishing = Publishing(
@@ -77,6 +81,7 @@ class RabbitMQAdapter:
 
     @property
     def state(self) -> AdapterState:
+        """The state of both connections."""
         return state_of(
             (self._consumer.link, self._publisher.link),
             blocked=self._publishing.blocked,
@@ -90,7 +95,7 @@ class RabbitMQAdapter:
         await self._consuming.unwant(interest)
 
     def share(self) -> None:
-        """As `SharedAdapter.share`. Consumers are exclusive then, so the order of a partition is
+        """As `Sharing.share`. Consumers are exclusive then, so the order of a partition is
         kept when it changes hands: the broker must soon notice that a gateway is gone."""
         self._consuming.shared = True
         parameters = self._setup.parameters
@@ -104,6 +109,10 @@ class RabbitMQAdapter:
 
     async def release(self, partition: int) -> None:
         await self._consuming.release(partition)
+
+    def arrived(self, delivery: Delivery) -> float:
+        assert isinstance(delivery, Arrival)
+        return delivery.arrived
 
     def deliveries(self) -> AsyncIterator[PrefetchedDelivery]:
         return self._consuming.deliveries()

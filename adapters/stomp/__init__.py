@@ -9,10 +9,10 @@ from typing import Self
 
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
-from adapters.broker.prefetch import PrefetchedDelivery
+from adapters.broker.prefetch import Arrival, PrefetchedDelivery
 from adapters.broker.reconnecting import Keeper, Lost, start_all
 from adapters.deduplication import Repeats
-from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Interest
+from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Delivery, Interest
 from adapters.stomp.address import Setup, read_setup
 from adapters.stomp.connection import Connection
 from adapters.stomp.consuming import Consuming
@@ -42,10 +42,12 @@ class StompAdapter:
         self._setup = setup
         self.capabilities = Capabilities(
             durable=True,
-            replicas=setup.shareable,
             partitions=len(setup.partitions),
             dialects=setup.dialects,
             prefetch=setup.prefetch,
+            reporting=lambda: self.state,
+            sharing=self if setup.shareable else None,
+            selecting=_interest_of,
         )
         self._consuming = Consuming(setup, folder, lambda: self._consumer.retry_after)
         self._publishing = Publishing(
@@ -87,6 +89,7 @@ class StompAdapter:
 
     @property
     def state(self) -> AdapterState:
+        """The state of both connections."""
         return state_of(
             (self._consumer.link, self._publisher.link),
             blocked=self._publishing.stalled,
@@ -94,7 +97,7 @@ class StompAdapter:
         )
 
     def share(self) -> None:
-        """As `SharedAdapter.share`. Selectors need a durable subscription, and that one gateway."""
+        """As `Sharing.share`. Selectors need a durable subscription, and that one gateway."""
         self._consuming.shared = True
         self.capabilities = replace(self.capabilities, dialects=())
 
@@ -112,6 +115,10 @@ class StompAdapter:
 
     async def unwant(self, interest: Interest) -> None:
         await self._consuming.unwant(interest)
+
+    def arrived(self, delivery: Delivery) -> float:
+        assert isinstance(delivery, Arrival)
+        return delivery.arrived
 
     def deliveries(self) -> AsyncIterator[PrefetchedDelivery]:
         return self._consuming.deliveries()
@@ -156,3 +163,8 @@ class StompAdapter:
         there = self._setup.destinations.destination(notification.topic)
         place = system.publishing(there, text=not notification.attachments)
         return Message({**headers, **place}, body)
+
+
+def _interest_of(delivery: Delivery) -> Interest | None:
+    assert isinstance(delivery, Arrival)
+    return delivery.interest

@@ -100,7 +100,7 @@ class Consuming:
         self._interests.add(interest)
 
     def adopt(self, interest: Interest) -> None:
-        """As `SharedAdapter.adopt`."""
+        """As `Sharing.adopt`."""
         self._interests.add(interest)
 
     async def unwant(self, interest: Interest) -> None:

@@ -35,7 +35,7 @@ class Shares:
         self._keepers: dict[int, Keeper[Connection]] = {}
 
     def take(self, partition: int) -> None:
-        """As `SharedAdapter.take`."""
+        """As `Sharing.take`."""
         if partition in self._keepers:
             return
         keeper = self._keepers[partition] = Keeper(
@@ -47,7 +47,7 @@ class Shares:
         keeper.start()
 
     async def release(self, partition: int) -> None:
-        """As `SharedAdapter.release`."""
+        """As `Sharing.release`."""
         keeper = self._keepers.pop(partition, None)
         if keeper is not None:
             await keeper.close()

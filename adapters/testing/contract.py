@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from adapters.compatibility import capabilities_of
 from adapters.protocol import (
     API_VERSION,
     EVERYTHING_WANTED,
@@ -127,6 +128,11 @@ class AdapterContract:
         finally:
             await self.resume()
 
+    def state(self, adapter: Adapter) -> AdapterState | None:
+        """Return the state that *adapter* reports, None where it reports none."""
+        reporting = capabilities_of(adapter).reporting
+        return None if reporting is None else reporting()
+
     async def published(self, adapter: Adapter, notification: Notification) -> None:
         """Publish until it is confirmed, as a publisher does that is refused for a while."""
         async with asyncio.timeout(self.outage):
@@ -145,7 +151,7 @@ class AdapterContract:
         nothing of that, unless it *says* so sooner or later."""
         async with asyncio.timeout(self.outage):
             while True:
-                state = getattr(adapter, "state", None)
+                state = self.state(adapter)
                 if state.connected == up if state is not None else not says:
                     return state
                 await asyncio.sleep(RETRY)
@@ -180,8 +186,8 @@ class AdapterContract:
     async def test_it_says_that_it_is_connected(self, data: Path) -> None:
         """Where it says how it stands with the system, which it need not."""
         async with self.running(data) as adapter:
-            state = getattr(adapter, "state", None)
-            assert state is None or (isinstance(state, AdapterState) and state.connected)
+            state = self.state(adapter)
+            assert state is None or state.connected
 
     async def test_a_message_arrives_as_it_was_published(self, data: Path) -> None:
         sent = replace(
@@ -532,8 +538,8 @@ class AdapterContract:
         """Where it says how it stands with the system, and why."""
         self._needs_outages()
         async with self.running(data) as adapter:
-            if not hasattr(adapter, "state"):
-                pytest.skip("the adapter has no state: it does not say how it stands")
+            if capabilities_of(adapter).reporting is None:
+                pytest.skip("the adapter has no capabilities.reporting: it reports no state")
             inbox = asyncio.ensure_future(self.inbox(adapter).next())
             async with self.interrupted():
                 state = await self.connection(adapter, up=False, says=True)

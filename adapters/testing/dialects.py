@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 
-from adapters.protocol import Delivery, Interest, SelectedDelivery
+from adapters.compatibility import capabilities_of
+from adapters.protocol import Delivery, Interest
 from adapters.testing.contract import AdapterContract
 from filters import Expression, Refused
 from mediation import Notification
@@ -28,8 +28,10 @@ class DialectContract(AdapterContract):
     @pytest.fixture
     def selections(self, data: Path) -> list[Interest]:
         """One interest in each dialect; no other test has its value."""
-        dialects = self.make_adapter(data).capabilities.dialects
+        capabilities = capabilities_of(self.make_adapter(data))
+        dialects = capabilities.dialects
         assert dialects
+        self._selecting = capabilities.selecting
         return [Interest(self.selecting(dialect, self.namespace)) for dialect in dialects]
 
     def graded(self, count: int) -> list[Notification]:
@@ -40,8 +42,9 @@ class DialectContract(AdapterContract):
         ]
 
     def interest_of(self, delivery: Delivery) -> Interest | None:
-        """The one that it was yielded for; None where that are topics."""
-        return cast(SelectedDelivery, delivery).interest
+        """Return the interest that *delivery* was yielded for; None: it was yielded for topics."""
+        assert self._selecting is not None, "capabilities.dialects needs capabilities.selecting"
+        return self._selecting(delivery)
 
     async def test_what_the_system_selects_is_yielded_for_its_interest(
         self, data: Path, selections: list[Interest]

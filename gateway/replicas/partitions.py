@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 import structlog
 from sqlalchemy import Connection
 
-from adapters import SharedAdapter
+from adapters import Sharing
 from filters import Reason, Refused
 from gateway.delivery import Dispatcher, Dispatchers, PartitionShare
 from gateway.store import Store, StoreUnavailable, replicas
@@ -68,7 +68,7 @@ class _Held:
 
 
 class Partitions:
-    """Holds its share of the partitions of *adapter*, and no more.
+    """Holds its share of the *count* partitions, and no more.
 
     Args:
         replica: The name of this gateway, another one for each.
@@ -78,20 +78,21 @@ class Partitions:
     def __init__(
         self,
         store: Store,
-        adapter: SharedAdapter,
+        sharing: Sharing,
         dispatchers: Dispatchers,
         subscriptions: Subscriptions,
         make: Callable[[PartitionShare], Dispatcher],
         *,
+        count: int,
         replica: str,
     ) -> None:
         self._store = store
-        self._adapter = adapter
+        self._sharing = sharing
         self._dispatchers = dispatchers
         self._subscriptions = subscriptions
         self._make = make
         self.replica = replica
-        self._count = adapter.capabilities.partitions
+        self._count = count
         self._loop = asyncio.get_running_loop()
         self._held: dict[int, _Held] = {}
         self._leaving: set[int] = set()
@@ -234,7 +235,7 @@ class Partitions:
                 dispatcher.abandon()
                 return
             self._dispatchers.add(partition, dispatcher)
-            self._adapter.take(partition)
+            self._sharing.take(partition)
         self._held[partition] = held
         _log.info("partition.taken", partition=partition, fence=lease.fence)
 
@@ -254,7 +255,7 @@ class Partitions:
         dispatcher = self._dispatchers.remove(partition)
         if dispatcher is not None:
             dispatcher.abandon()
-            self._spawn(self._adapter.release(partition))
+            self._spawn(self._sharing.release(partition))
 
     async def _let_go(self, partition: int, seconds: float) -> None:
         """What is under way ends or becomes rows, then the partition is anybody's."""
@@ -264,7 +265,7 @@ class Partitions:
             if dispatcher is not None:
                 await dispatcher.stop(seconds)
                 self._dispatchers.remove(partition)
-                await self._adapter.release(partition)
+                await self._sharing.release(partition)
                 await dispatcher.settlement.drained()
                 dispatcher.abandon()
             if self._held.get(partition) is held:

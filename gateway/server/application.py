@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import structlog
@@ -22,16 +22,15 @@ from sqlalchemy import Connection
 from starlette.types import ASGIApp
 
 from adapters import (
+    Adapter,
     AdapterState,
     Delivery,
     Matched,
-    SharedAdapter,
-    SharedDelivery,
     XPathFilterAdapter,
+    capabilities_of,
     load,
 )
-from adapters.loading import without_password
-from adapters.restarting import RestartingAdapter
+from adapters.loading import RestartingAdapter
 from filters import Reason, Refused
 from gateway.delivery import (
     NEVER_AGREED,
@@ -237,20 +236,16 @@ class Gateway:
         if not safe and settings.scheme == "embedded":  # No other adapter flushes by itself.
             options.setdefault("survive-power-loss", "false")
         address = settings.adapter.get_secret_value()
-        make = partial(load, address, data=settings.data, settings=options)
         # Those within the process fail with it: a new process opens them again.
-        adapter = cast(
-            SharedAdapter,  # If its capabilities say so.
-            make()
-            if settings.scheme in WITHIN
-            else RestartingAdapter(make, partial(without_password, url=address)),
-        )
-        shares = adapter.capabilities.replicas and self.store.may_be_shared
-        await self._join(alone=not shares)
+        make = load if settings.scheme in WITHIN else RestartingAdapter.from_url
+        adapter: Adapter = make(address, data=settings.data, settings=options)
+        capabilities = capabilities_of(adapter)
+        self._sharing = capabilities.sharing if self.store.may_be_shared else None
+        await self._join(alone=self._sharing is None)
         self.adapter = XPathFilterAdapter(
             adapter,
             settled=self.archive.offer if self.archive else None,
-            refresh=self._refresh if shares else None,
+            refresh=None if self._sharing is None else self._refresh,
             share_of=self._share_of,
         )
         dialer = _dialer(settings, self.policy)
@@ -301,7 +296,7 @@ class Gateway:
             self.adapter,
             messages=settings.spool_messages if settings.spool else 0,
             octets=settings.spool_octets,
-            shared=shares,
+            shared=self._sharing is not None,
             drains=lambda: self._keeps_house,
         )
         if await spool.start() or settings.spool:  # An earlier run with a spool may have left some.
@@ -341,13 +336,13 @@ class Gateway:
         # Our own system hands out many, which may repeat after a crash.
         window = WINDOW
         if settings.scheme not in WITHIN:
-            window = max(WINDOW, adapter.capabilities.prefetch)
+            window = max(WINDOW, capabilities.prefetch)
 
         def make_dispatcher(share: PartitionShare | None = None) -> Dispatcher:
             return Dispatcher(
                 self.store,
                 self.transport,
-                prefetch=adapter.capabilities.prefetch,
+                prefetch=capabilities.prefetch,
                 window=window,
                 parsing=self.parsing,
                 origins=self.origins,
@@ -362,15 +357,16 @@ class Gateway:
             )
 
         self.dispatcher: Dispatcher | Dispatchers
-        if shares:
-            adapter.share()
+        if self._sharing is not None:
+            self._sharing.share()
             self.dispatcher = Dispatchers(self.store, scheduler)
             self.partitions = Partitions(
                 self.store,
-                adapter,
+                self._sharing,
                 self.dispatcher,
                 self.subscriptions,
                 make_dispatcher,
+                count=capabilities.partitions,
                 replica=self._replica,
             )
             self.subscriptions.ends_expired = lambda: self._keeps_house
@@ -447,8 +443,8 @@ class Gateway:
             self.store.number(self._number)
 
     async def _refresh(self, delivery: Delivery) -> None:
-        if self.partitions is not None:
-            await self.partitions.refresh(cast(SharedDelivery, delivery).arrived)
+        if self.partitions is not None and self._sharing is not None:
+            await self.partitions.refresh(self._sharing.arrived(delivery))
 
     def trusts_owner(self, owner: str) -> bool:
         """Whether a subscription with this owner is a trusted peer's."""

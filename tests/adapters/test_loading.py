@@ -33,6 +33,12 @@ Empty = saying(partitions=0)
 Unsure = saying(durable=None)
 Learned = saying(dialects="urn:jms")
 Lonely = saying(replicas=True)
+Silent = saying(reporting="up")
+
+class Half:
+    share = adopt = print
+
+Stingy = saying(sharing=Half())
 
 class Dumb(MemoryAdapter):
     def __init__(self, **settings):
@@ -73,6 +79,8 @@ empty = pigeons:Empty
 unsure = pigeons:Unsure
 learned = pigeons:Learned
 lonely = pigeons:Lonely
+stingy = pigeons:Stingy
+silent = pigeons:Silent
 dumb = pigeons:Dumb
 mute = pigeons:Mute
 nobody = pigeons:Nobody
@@ -160,6 +168,10 @@ def test_those_of_others(installed: Path) -> None:
         pytest.param("unsure:", "says durable=None of itself, .* True or False", id="no flag"),
         pytest.param("learned:", "says dialects='urn:jms' of itself, .* tuple", id="no tuple"),
         pytest.param("lonely:", "is no adapter: .* has no share, adopt, take,", id="not shared"),
+        pytest.param(
+            "stingy:", "is no adapter: .* has no take, release, arrived", id="half shared"
+        ),
+        pytest.param("silent:", "says reporting='up' of itself, .* called", id="no report"),
         pytest.param(
             "broken://user:secret@host",
             "URL and settings: ValueError: what is broken://user:...@host",

@@ -8,9 +8,9 @@ from typing import Self
 import pytest
 from structlog.testing import capture_logs
 
-from adapters import Adapter, AdapterUnavailable, Interest, restarting
+from adapters import Adapter, AdapterUnavailable, Interest
 from adapters.embedded import EmbeddedAdapter, EmbeddedDelivery
-from adapters.restarting import RestartingAdapter
+from adapters.loading import RestartingAdapter, restarting
 from adapters.testing import AdapterContract, Inbox
 from mediation import Notification
 from tests.rigs.adapters import STORM, storm
@@ -87,9 +87,7 @@ class TestContract(AdapterContract):
     durable = True
 
     def make_adapter(self, data: Path) -> Adapter:
-        return RestartingAdapter(  # type: ignore[return-value]  # It is made by no URL.
-            lambda: Frail.from_url("frail:", data=data, settings={})
-        )
+        return RestartingAdapter(lambda: Frail.from_url("frail:", data=data, settings={}))
 
     async def interrupt(self) -> None:
         Frail.interrupt()
@@ -101,7 +99,7 @@ class TestContract(AdapterContract):
 async def test_what_is_wanted_meanwhile_is_wanted_afterwards(tmp_path: Path) -> None:
     adapter = RestartingAdapter(lambda: Frail.from_url("", data=tmp_path, settings={}))
     await adapter.start([])
-    inbox = Inbox(adapter, SECONDS)  # type: ignore[arg-type]
+    inbox = Inbox(adapter, SECONDS)
     coming = asyncio.create_task(inbox.next())
     await asyncio.sleep(0)
     await adapter.want(STORM)

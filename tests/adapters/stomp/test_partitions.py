@@ -6,11 +6,10 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 
-from adapters import AdapterUnavailable, SharedAdapter, SharedDelivery, load
+from adapters import Adapter, AdapterUnavailable, Sharing, load
 from adapters.testing import Inbox
 from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
 from tests.rigs.adapters import SECONDS, STORM, published, storm
@@ -30,19 +29,24 @@ def settings() -> dict[str, str]:
     return {"name": name, "root": name}
 
 
+def power(adapter: Adapter) -> Sharing:
+    """The power of *adapter* to be shared."""
+    assert adapter.capabilities.sharing is not None
+    return adapter.capabilities.sharing
+
+
 @asynccontextmanager
 async def sharing(
     url: str, data: Path, settings: dict[str, str], *partitions: int
-) -> AsyncIterator[SharedAdapter]:
+) -> AsyncIterator[Adapter]:
     """An adapter that shares the work, and holds *partitions*."""
-    adapter = cast(SharedAdapter, load(url, data=data, settings=settings))
-    assert adapter.capabilities.replicas
-    adapter.share()
+    adapter = load(url, data=data, settings=settings)
+    power(adapter).share()
     assert adapter.capabilities.dialects == ()
     await adapter.start([STORM])
     try:
         for partition in partitions:
-            adapter.take(partition)
+            power(adapter).take(partition)
         yield adapter
     finally:
         await adapter.close()
@@ -61,12 +65,12 @@ async def test_a_partition_changes_hands(
         here, there = Inbox(one, SECONDS), Inbox(other, SECONDS)
         first, *rest = await here.take(5, settle=False)
         assert [each.notification for each in [first, *rest]] == sent[:5]
-        assert cast(SharedDelivery, first).arrived <= asyncio.get_running_loop().time()
+        assert power(one).arrived(first) <= asyncio.get_running_loop().time()
         first.settle()
         rest[1].settle()
-        await one.release(0)
+        await power(one).release(0)
         rest[0].settle()  # It is not ours any more.
-        other.take(0)
+        power(other).take(0)
         taken = await there.take(8)
         assert [each.notification for each in taken] == [sent[1], *sent[3:]]
         await one.publish([last := storm()])
@@ -115,4 +119,4 @@ async def test_a_broker_that_comes_late(
 def test_durable_subscriptions_are_not_shared() -> None:
     rows = {"destinations": '[{"topic": "orders.>"}]'}
     adapter = load("stomp://host", data=Path("nowhere"), settings=rows)
-    assert not adapter.capabilities.replicas
+    assert adapter.capabilities.sharing is None

@@ -12,22 +12,26 @@ promises. Meanwhile publications and new interests are refused with `AdapterUnav
 import asyncio
 import random
 import traceback
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import cast
+from functools import partial
+from pathlib import Path
+from typing import Self
 
 import structlog
 
-from adapters import (
+from adapters.compatibility import capabilities_of
+from adapters.loading.entry_points import load, without_password
+from adapters.protocol import (
     Adapter,
     AdapterState,
     AdapterUnavailable,
     Capabilities,
     Delivery,
     Interest,
-    SharedAdapter,
+    Sharing,
 )
 from filters import Refused
 from mediation import Notification
@@ -45,10 +49,10 @@ _log = structlog.get_logger("dragoman.adapter")
 
 
 class RestartingAdapter:
-    """Whatever adapter *make* gives, one after the other; itself an `Adapter`.
+    """An `Adapter` that is the adapters that *make* returns, one after the other.
 
     Args:
-        make: Makes one, not started; it may raise.
+        make: Makes an adapter, not started; it may raise.
         clean: Takes secrets out of a text for the log.
     """
 
@@ -56,6 +60,9 @@ class RestartingAdapter:
         self._make = make
         self._clean = clean
         self._adapter = make()
+        self._inner = capabilities_of(self._adapter)
+        """Of the adapter that runs: read once, because a filter adapter asks for ours often."""
+        self.capabilities = self._own_capabilities()
         self._interests: dict[Interest, None] = {}
         self._partitions: dict[int, None] = {}
         self._shares = False
@@ -69,16 +76,22 @@ class RestartingAdapter:
         self._recovery: asyncio.TimerHandle | None = None
 
     @property
-    def capabilities(self) -> Capabilities:
-        return self._adapter.capabilities
-
-    @property
     def state(self) -> AdapterState | None:
-        """The adapter's own while it runs; None where it says none and has never failed."""
+        """The adapter's own state while it runs; None if it reports none and has never failed."""
         if self._state is not None and not self._state.connected:
             return self._state
-        state = getattr(self._adapter, "state", None)
-        return state if isinstance(state, AdapterState) else self._state
+        state = None if self._inner.reporting is None else self._inner.reporting()
+        return state or self._state
+
+    @classmethod
+    def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
+        """Wrap the adapter that `load` makes of the same arguments.
+
+        Raises:
+            AdapterError: As `load`.
+        """
+        make = partial(load, url, data=data, settings=settings)
+        return cls(make, partial(without_password, url=url))
 
     async def start(self, interests: Collection[Interest]) -> None:
         """As `Adapter.start`: one that cannot be started for the first time is refused."""
@@ -113,22 +126,26 @@ class RestartingAdapter:
 
     def share(self) -> None:
         self._shares = True
-        self._shared.share()
+        self._sharing.share()
+        self._learn_capabilities()  # A system may have fewer powers while it is shared.
 
     async def adopt(self, interest: Interest) -> None:
         self._interests[interest] = None
         if self._up:
-            await self._shared.adopt(interest)
+            await self._sharing.adopt(interest)
 
     def take(self, partition: int) -> None:
         self._partitions[partition] = None
         if self._up:
-            self._shared.take(partition)
+            self._sharing.take(partition)
 
     async def release(self, partition: int) -> None:
         self._partitions.pop(partition, None)
         if self._up:
-            await self._shared.release(partition)
+            await self._sharing.release(partition)
+
+    def arrived(self, delivery: Delivery) -> float:
+        return self._sharing.arrived(delivery)
 
     async def deliveries(self) -> AsyncIterator[Delivery]:
         """As `Adapter.deliveries`, of one adapter after the other; ends when it is closed."""
@@ -151,8 +168,19 @@ class RestartingAdapter:
         await self._adapter.close()
 
     @property
-    def _shared(self) -> SharedAdapter:
-        return cast(SharedAdapter, self._adapter)
+    def _sharing(self) -> Sharing:
+        if self._inner.sharing is None:
+            raise AdapterUnavailable("the adapter cannot be shared by several gateways")
+        return self._inner.sharing
+
+    def _learn_capabilities(self) -> None:
+        self._inner = capabilities_of(self._adapter)
+        self.capabilities = self._own_capabilities()
+
+    def _own_capabilities(self) -> Capabilities:
+        """Return the adapter's capabilities with the powers that pass through here."""
+        sharing = None if self._inner.sharing is None else self
+        return replace(self._inner, reporting=lambda: self.state, sharing=sharing)
 
     def _running(self) -> Adapter:
         if not self._up and self._failures:
@@ -188,14 +216,16 @@ class RestartingAdapter:
     async def _start_anew(self) -> None:
         """Make and start another, with all that is wanted by now."""
         self._adapter = self._make()
+        self._learn_capabilities()
         if self._shares:
-            self._shared.share()
+            self._sharing.share()
+            self._learn_capabilities()
         started = tuple(self._interests)
         async with asyncio.timeout(STARTING):
             await self._adapter.start(started)
             await self._catch_up(started)
         for partition in self._partitions:
-            self._shared.take(partition)
+            self._sharing.take(partition)
         self._up = True
         if self._state is not None:
             self._state = replace(
@@ -211,7 +241,7 @@ class RestartingAdapter:
         known = dict.fromkeys(started)
         while known.keys() != self._interests.keys():
             for interest in [one for one in self._interests if one not in known]:
-                await (self._shared.adopt if self._shares else self._adapter.want)(interest)
+                await (self._sharing.adopt if self._shares else self._adapter.want)(interest)
                 known[interest] = None
             for interest in [one for one in known if one not in self._interests]:
                 await self._adapter.unwant(interest)

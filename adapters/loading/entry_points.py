@@ -21,16 +21,20 @@ from filters.extras import how_to_install
 ENTRY_POINT_GROUP = "dragoman.adapters"
 
 _METHODS = ("from_url", "start", "publish", "want", "unwant", "deliveries", "close")
-_SHARED_METHODS = ("share", "adopt", "take", "release")
-"""Of `adapters.Adapter`, and of one that several gateways share."""
+"""Of `adapters.Adapter`."""
+_SHARING_METHODS = ("share", "adopt", "take", "release")
+"""Of `adapters.Sharing`, and of an adapter from before it, which says ``replicas``."""
 
 _FLAG, _NUMBER, _DIALECTS = "True or False", "a number of at least 1", "a tuple of texts"
+_FUNCTION = "None or something that can be called"
 _CAPABILITIES = {
     "durable": _FLAG,
     "replicas": _FLAG,
     "partitions": _NUMBER,
     "prefetch": _NUMBER,
     "dialects": _DIALECTS,
+    "reporting": _FUNCTION,
+    "selecting": _FUNCTION,
 }
 """What each of the capabilities must be."""
 
@@ -144,8 +148,10 @@ def _check_capabilities(point: EntryPoint, adapter: Any) -> None:
         value = getattr(found, name)
         if not _is(kind, value):
             raise _wrong(point, f"says {name}={value!r} of itself, which must be {kind}")
-    if found.replicas:
-        _demand(point, adapter, _SHARED_METHODS)
+    if found.sharing is not None:
+        _demand(point, found.sharing, (*_SHARING_METHODS, "arrived"))
+    elif found.replicas:
+        _demand(point, adapter, _SHARING_METHODS)
 
 
 def _is(kind: str, value: object) -> bool:
@@ -153,6 +159,8 @@ def _is(kind: str, value: object) -> bool:
         return isinstance(value, bool)
     if kind == _NUMBER:
         return type(value) is int and value >= 1
+    if kind == _FUNCTION:
+        return value is None or callable(value)
     return isinstance(value, tuple) and all(isinstance(each, str) for each in value)
 
 

@@ -1,0 +1,21 @@
+"""From the URL of a messaging system to an adapter, which is made anew when it fails."""
+
+from adapters.loading.entry_points import (
+    ENTRY_POINT_GROUP,
+    adapter_class,
+    bundled_schemes,
+    load,
+    schemes,
+    without_password,
+)
+from adapters.loading.restarting import RestartingAdapter
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "RestartingAdapter",
+    "adapter_class",
+    "bundled_schemes",
+    "load",
+    "schemes",
+    "without_password",
+]
