@@ -13,7 +13,7 @@ EXTRAS ?=
 # misses its package is skipped and says so. `make test SYSTEM_PACKAGES=` installs none.
 SYSTEM_PACKAGES ?= activemq gsoap libgsoap-dev nats-server postgresql rabbitmq-server strace
 
-# One worker of pytest a core; tests/rigs/workers.py says which test runs where, and in what order.
+# tests/rigs/workers.py says how many workers there are, which test runs where, in what order.
 ON_ALL_CORES := -n auto --dist loadgroup --no-loadscope-reorder
 
 VENV := .venv
@@ -31,8 +31,10 @@ DEV_SETS := $(RUN_SETS) $(KNOWN_EXTRAS) dev
 # What is compiled when Dragoman is installed.
 BUILT_FROM := pyproject.toml hatch_build.py $(wildcard filters/matching/kernel/*)
 
-# Nothing of the caller's Python environment may leak in.
+# Nothing of the caller's Python environment may leak in. Without compiled files each of hundreds of
+# processes that the tests start compiles the whole of Dragoman anew.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV MYPYPATH
+unexport PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX
 unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
 
 # The scripts in an environment hold its path: after a move it is made anew.

@@ -50,6 +50,10 @@ def material(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return folder
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return workers.count()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     workers.mark(items)
 

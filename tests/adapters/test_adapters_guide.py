@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # Each starts a process.
+
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs" / "adapters.md").read_text()
 FILES = dict(re.findall(r"```(?:python|toml)\n# (\S+)\n(.*?)```", GUIDE, re.DOTALL))

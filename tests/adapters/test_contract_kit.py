@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # A process of pytest is started.
+
 ROOT = Path(__file__).parents[2]
 SECONDS = 120.0
 

@@ -317,6 +317,7 @@ class TestEmbedded(AdapterContract):
 # -------------------------------------------------------------------------------------- crashes
 
 
+@pytest.mark.slow
 async def test_kill_loses_nothing_and_repeats_little(tmp_path: Path) -> None:
     """Killed at random times: what was accepted is yielded, at most a window twice a crash."""
     seed = Random().randrange(2**32)

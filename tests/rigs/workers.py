@@ -1,10 +1,11 @@
 """What each test needs from outside Python: which of its servers are started, and on which worker.
 
-`make test` runs on as many workers as there are cores (pytest-xdist). A server takes seconds to
+`make test` runs on one worker more than there are cores (pytest-xdist). A server takes seconds to
 start, so all tests of one server are a group, which one worker runs: each server is started once.
 Every other file is a group of its own, so that a module's fixtures are made once.
 """
 
+import os
 from collections.abc import Iterable, Mapping
 
 import pytest
@@ -43,6 +44,16 @@ LONG = (
     "tests/test_documentation.py",
 )
 """Files and folders that take half a minute by themselves."""
+
+
+def count() -> int:
+    """How many workers run the tests.
+
+    A test of a gateway waits for half of its time: for the disk, a server, a process, a deadline.
+    One worker more than there are cores keeps all cores busy; two more would also be in the way of
+    tests that have deadlines.
+    """
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def mark(items: list[pytest.Item]) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # Each starts a process.
+
 ROOT = Path(__file__).parents[3]
 
 MODULE = """

@@ -14,6 +14,8 @@ from gateway.cli import COMMANDS, app
 from gateway.cli.options import VARIABLES
 from tests.rigs.programs import DRAGOMAN, environment, run
 
+pytestmark = pytest.mark.slow  # Each starts a process.
+
 HEAVY = (
     *("aiohttp", "alembic", "fastapi", "filters", "lxml", "mediation", "pydantic", "pyspark"),
     *("rich", "sqlalchemy", "starlette", "structlog", "uvicorn"),

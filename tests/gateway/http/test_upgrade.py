@@ -197,6 +197,7 @@ public class Publish {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("java") is None, reason="java is not installed")
 async def test_javas_client_as_it_comes(tmp_path: Path) -> None:
     """It prefers HTTP/2, and says so with a request that has a body."""

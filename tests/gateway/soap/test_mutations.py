@@ -163,6 +163,7 @@ class Connection:
         self._reader = self._writer = None
 
 
+@pytest.mark.slow
 async def test_every_input_is_answered(gateway: Running) -> None:
     connection = Connection(gateway)
     loop = asyncio.get_running_loop()

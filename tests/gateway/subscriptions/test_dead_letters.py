@@ -178,6 +178,7 @@ async def test_the_oldest_letters_of_who_has_most_go_first(tmp_path: Path) -> No
         assert (await metrics(run))["dragoman_dead_letters_purged_total"] == gone
 
 
+@pytest.mark.slow
 async def test_a_backlog_that_overflows_is_in_nobodys_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
