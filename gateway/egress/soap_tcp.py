@@ -8,7 +8,7 @@ import asyncio
 import select
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from functools import partial
 from typing import TypeAlias
 
@@ -19,8 +19,10 @@ from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import hops_id
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
+from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
+from gateway.tcp.samples import connection_sample, fault_sample
 from mediation.packaging.dime import DimeMessage, Encoder, encode_plain
 
 _CONNECTIONS = 4
@@ -67,6 +69,11 @@ class SoapTcpTransport:
         self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
         self.faults = 0
         """Faults that consumers sent about what they had taken."""
+
+    def metrics(self) -> Iterator[Sample]:
+        """Connections that we opened, and faults that came back on them."""
+        yield connection_sample({"us": self.connections})
+        yield fault_sample(self.faults)
 
     @property
     def connections(self) -> int:

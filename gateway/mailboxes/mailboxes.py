@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +30,7 @@ from gateway.model.mailboxes import (
     MailboxSize,
     PutResult,
 )
+from gateway.observing.samples import Sample, counter
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
@@ -136,6 +137,14 @@ class Mailboxes:
 
     def __len__(self) -> int:
         return len(self._boxes)
+
+    def metrics(self) -> Iterator[Sample]:
+        """The messages that went to the dead letters."""
+        yield counter(
+            "mailbox_dropped",
+            "Messages of mailboxes that found no room or no reader: they are dead letters.",
+            self.dropped,
+        )
 
     def _know(self, box: Mailbox) -> Mailbox:
         self._boxes[box.key] = box
@@ -289,6 +298,25 @@ class Mailboxes:
             self._forget(box.key)
             raise MailboxUnknown
         return found
+
+    async def listed(self, after: str, limit: int) -> list[tuple[Mailbox, MailboxSize]]:
+        """The *limit* first mailboxes whose ids are greater than *after*.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        return await self._store.submit(partial(rows.listed, after=after, limit=limit))
+
+    async def find_by_id(self, id_: str) -> tuple[Mailbox, MailboxSize] | None:
+        """The mailbox with this id, which is not its key; None where there is none.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        if not (id_.isascii() and id_.isprintable()):  # No database need be asked for others.
+            return None
+        found = await self._store.submit(partial(rows.listed, id_=id_, limit=1))
+        return found[0] if found else None
 
     # What comes in.
 

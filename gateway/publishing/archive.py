@@ -17,7 +17,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import count
@@ -27,6 +27,7 @@ import structlog
 
 from filters import DEFAULT_TOPIC
 from filters.archive import UNFINISHED, FileWriter, Row, best_suffix, directory, recover
+from gateway.observing.samples import Sample, counter
 from mediation import Notification
 
 PERIOD = 60.0
@@ -41,6 +42,12 @@ MAX_FILES = 1024
 """Files that begin in one period: publishers choose topics, and each root has a file."""
 PAUSE = 0.1
 """Seconds in which others join the first in the queue: waking the thread for each costs more."""
+_COUNTED = {
+    "rows": "Notifications in finished files of the archive.",
+    "files": "Files of the archive that are finished.",
+    "octets": "Octets of the finished files of the archive.",
+    "dropped": "Notifications that the archive did not take.",
+}
 _log = structlog.get_logger("dragoman.archive")
 
 
@@ -71,6 +78,11 @@ class Archive:
             "octets": files.octets,
             "dropped": self._losses.rows,
         }
+
+    def metrics(self) -> Iterator[Sample]:
+        """The files that are finished, and what was dropped."""
+        for name, number in self.counts.items():
+            yield counter(f"archive_{name}", _COUNTED[name], number)
 
     def start(self) -> None:
         """Begin. A folder that cannot be written is said, and tried again."""

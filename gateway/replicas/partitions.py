@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import math
 import secrets
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from sqlalchemy import Connection
 from adapters import Sharing
 from filters import Reason, Refused
 from gateway.delivery import Dispatcher, Dispatchers, PartitionShare
+from gateway.observing.samples import Sample, gauges
 from gateway.store import Store, StoreUnavailable, replicas
 from gateway.store import held as rows
 from gateway.store.replicas import HOUSE, Lease, Standing
@@ -58,6 +59,24 @@ class Replicas:
     alive: int
     ages: Mapping[int, float]
     keeps_house: bool
+
+    def metrics(self) -> Iterator[Sample]:
+        """How the work is shared."""
+        names, here = ("replica",), (self.replica,)
+        yield gauges("replicas", "Gateways that share the work.", names, {here: self.alive})
+        yield gauges("partitions", "Partitions that are held.", names, {here: len(self.ages)})
+        yield gauges(
+            "keeps_house",
+            "Whether this gateway does what is done once for all.",
+            names,
+            {here: self.keeps_house},
+        )
+        yield gauges(
+            "lease_age_seconds",
+            "Since the lease of a partition was renewed.",
+            ("replica", "partition"),
+            {(self.replica, str(partition)): age for partition, age in self.ages.items()},
+        )
 
 
 @dataclass(eq=False)
@@ -131,6 +150,15 @@ class Partitions:
             if partition != HOUSE
         }
         return Replicas(self.replica, len(self.alive), ages, self.keeps_house)
+
+    def metrics(self) -> Iterator[Sample]:
+        """How the work is shared, now."""
+        return self.snapshot().metrics()
+
+    def described(self) -> str:
+        """The name of this gateway and the partitions that it holds, for operators."""
+        held = ", ".join(map(str, self.snapshot().ages)) or "none"
+        return f"{self.replica}, for partitions: {held}"
 
     async def run(self) -> None:
         """Take, renew and let go, for ever."""

@@ -8,9 +8,7 @@ import resource
 import socket
 import ssl
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -19,13 +17,10 @@ from urllib.parse import urlsplit
 
 import structlog
 from sqlalchemy import Connection
-from starlette.types import ASGIApp
 
 from adapters import (
     Adapter,
-    AdapterState,
     Delivery,
-    Matched,
     XPathFilterAdapter,
     capabilities_of,
     load,
@@ -35,7 +30,6 @@ from filters import Reason, Refused
 from gateway.delivery import (
     NEVER_AGREED,
     WINDOW,
-    Conservation,
     Dispatcher,
     Dispatchers,
     Entry,
@@ -47,21 +41,23 @@ from gateway.delivery import (
     author,
     resend,
 )
+from gateway.delivery.samples import delivery_samples
 from gateway.egress import AddressPolicy, ConsumerOptions, Dialer, HttpTransport, Proxy, Transports
 from gateway.egress.hosts import Hosts
 from gateway.egress.origins import Origins
 from gateway.egress.soap_tcp import SoapTcpTransport
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport
+from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
 from gateway.publishing.spool import Spool
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
-from gateway.replicas.partitions import Partitions, Replicas, StoreInUse, join, replica_name, stay
+from gateway.replicas.partitions import Partitions, StoreInUse, join, replica_name, stay
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
-from gateway.security.quotas import SubscriptionQuotas
+from gateway.security.quotas import SubscriptionQuotas, TokenBucket
 from gateway.security.tls import client_context
 from gateway.server.data_folder import make_private
 from gateway.server.store_counts import Counting, Counts
@@ -69,19 +65,23 @@ from gateway.settings.settings import WITHIN, Settings, host_and_port, is_loopba
 from gateway.soap.http import SoapEndpoint
 from gateway.soap.operations import Operations
 from gateway.soap.service import SoapService
-from gateway.soap.tcp import SoapTcpServer
-from gateway.store import Store, StoreUnavailable, dead_letters, mailboxes, replicas, totals
+from gateway.soap.tcp import SoapTcpServer, listener_samples
+from gateway.store import Store, dead_letters, mailboxes, replicas, totals
 from gateway.store import spool as spooled
 from gateway.store.disk_reserve import Reserve
-from gateway.store.spool import SpoolSize
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.dead_letters import DeadLetters
+from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.leases import LeaseTerms
+from gateway.subscriptions.matching import Matching
+from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.subscription_end import SubscriptionEnds
-from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.subscriptions import SUBSCRIBES, SUBSCRIBES_AT_ONCE, Subscriptions
 from gateway.tcp import SoapTcpConnection
-from gateway.web.app import make_app
+from gateway.web.metrics import Metrics
+from gateway.web.parts import Web
+from gateway.web.streams import Streams
 from mediation import End
 from mediation.packaging.dime import DimeMessage
 
@@ -89,8 +89,6 @@ LOOPBACK = ("127.0.0.0/8", "::1")
 PURGE_EVERY = 3600.0
 ARCHIVE_CLOSE = 5.0
 """Seconds that the archive gets when the gateway stops."""
-COUNTED = 3.0
-"""Seconds that the store gets to say what it holds, before the metrics do without."""
 LOCK_TAKEN = 75
 """The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""
 _log = structlog.get_logger("dragoman")
@@ -98,59 +96,6 @@ _log = structlog.get_logger("dragoman")
 
 class DataInUse(Refused):
     """Another process has the data folder."""
-
-
-@dataclass(frozen=True, slots=True)
-class MailboxCounts:
-    """All mailboxes, and what waits in them: boxes, messages, octets; None while the store cannot
-    be read. How many messages came, and how many found no room or no reader."""
-
-    waiting: tuple[int, int, int] | None
-    stored: int
-    dropped: int
-
-
-@dataclass(frozen=True, slots=True)
-class TcpCounts:
-    """SOAP.TCP: connections that peers have opened and that we have; messages that came; peers that
-    were sent away, by reason; and faults that nobody could be told, or that consumers sent."""
-
-    inbound: int
-    outbound: int
-    messages: int
-    refused: Mapping[str, int]
-    faults: int
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What the metrics show, read at one moment."""
-
-    conservation: Conservation | None
-    """None while the store cannot be read."""
-    accepted: int
-    subscriptions: int
-    unsettled: int
-    open_breakers: int
-    """Of destinations and of subscriptions."""
-    failing: int
-    """Subscriptions whose last attempt failed, as far as this gateway made it."""
-    store_writable: bool
-    requests: Mapping[str, int]
-    refusals: Mapping[str, int]
-    attempts: Mapping[str, int]
-    filter_over_budget: int
-    attachments_dropped: int
-    archive: Mapping[str, int]
-    """Empty where nothing is archived."""
-    replicas: Replicas | None
-    """None where the work is not shared."""
-    broker: AdapterState | None
-    """None where the adapter does not say."""
-    spool: SpoolSize | None
-    """None where nothing is spooled, or the store cannot be read."""
-    mailboxes: MailboxCounts
-    tcp: TcpCounts
 
 
 class Gateway:
@@ -387,6 +332,8 @@ class Gateway:
         self.operations.exceeded = lambda entry, message: self.budgets.exceeded(
             entry, message, now=time.monotonic()
         )
+        self.matching = Matching(self.adapter, self.subscriptions, self.dispatcher, self.budgets)
+        self.web = self._web()
         matched = await self.subscriptions.start()
         await self._learn_who_agreed(self.subscriptions.entries)
         filters = {key: subscription.filter for key, subscription in matched.items()}
@@ -397,7 +344,7 @@ class Gateway:
         if self.archive is not None:
             self.archive.start()
         works: list[Callable[[], Coroutine[Any, Any, None]]] = [
-            self._deliver,
+            self.matching.run,
             self.subscriptions.run,
             self._keep_house,
             partial(self.mailboxes.run, lambda: self._keeps_house),
@@ -428,6 +375,55 @@ class Gateway:
             )
         _log.info(
             "dragoman.started", subscriptions=len(self.subscriptions), adapter=settings.scheme
+        )
+
+    def _web(self) -> Web:
+        """What the routes of HTTP need."""
+        sources: list[Callable[[], Iterable[Sample]]] = [
+            self.operations.metrics,
+            self.soap.metrics,
+            self.budgets.metrics,
+            self.subscriptions.metrics,
+            self.mailboxes.metrics,
+            self.store.metrics,
+            self.matching.metrics,
+            partial(delivery_samples, self.dispatcher),
+            partial(listener_samples, self.tcp),
+            self.soap_tcp.metrics,
+        ]
+        if self.archive is not None:
+            sources.append(self.archive.metrics)
+        if self.partitions is not None:
+            sources.append(self.partitions.metrics)
+        return Web(
+            http=self.http_settings,
+            identification=self.identification,
+            soap=self.endpoint,
+            readiness=self.readiness,
+            metrics=Metrics(sources, self._counting.metrics),
+            subscriptions=self.subscriptions,
+            reports=SubscriptionReports(self.store, self.subscriptions, self.dispatcher),
+            explainer=Explainer(
+                self.store,
+                self.dispatcher,
+                self.topics,
+                self.policy,
+                proxied=self.settings.egress_proxy is not None,
+                delivered_by=lambda: self.partitions.described() if self.partitions else None,
+            ),
+            dead_letters=self.dead_letters,
+            mailboxes=self.mailboxes,
+            operations=self.operations,
+            parsing=self.parsing,
+            streams=Streams(
+                self.mailboxes,
+                self.parsing,
+                replica=self._replica,
+                draining=lambda: self.draining,
+                visited=self.subscriptions.keep_alive_by_reading,
+            ),
+            making=TokenBucket(SUBSCRIBES, SUBSCRIBES_AT_ONCE),
+            draining=lambda: self.draining,
         )
 
     async def _join(self, *, alone: bool) -> None:
@@ -468,27 +464,6 @@ class Gateway:
             and not is_loopback(host)
             and not (settings.trusted_proxies or settings.trusted is not None)
         )
-
-    async def _deliver(self) -> None:
-        async for matched in self.adapter.deliveries():
-            try:
-                self._accept(matched)
-            except Exception:  # It stays unsettled, and comes again after a restart.
-                _log.exception("delivery.not-accepted")
-            await self.dispatcher.room()
-
-    def _accept(self, matched: Matched) -> None:
-        matching = self.subscriptions.matching
-        if not (matched.over_budget or matched.unevaluated):
-            self.dispatcher.accept(matched.delivery, matching(matched.keys))
-            return
-        offenders, others = matching(matched.over_budget), matching(matched.unevaluated)
-        self.dispatcher.accept(matched.delivery, matching(matched.keys), offenders + others)
-        message = matched.delivery.notification.id
-        for entry in offenders:
-            self.budgets.exceeded(entry, message, now=time.monotonic())
-        for entry in others:
-            self.budgets.unevaluated(entry, message)
 
     def _worker_ended(self, task: asyncio.Task[None]) -> None:
         """They work until the gateway stops: one that ends before that has failed."""
@@ -594,56 +569,11 @@ class Gateway:
             "keeps_house": share.keeps_house,
         }
 
-    async def snapshot(self) -> Snapshot:
-        """What the metrics show, now."""
-        counts = None
-        with contextlib.suppress(StoreUnavailable, TimeoutError):
-            async with asyncio.timeout(COUNTED):
-                counts = await self._counting.counts()
-        scheduler = self.dispatcher.scheduler
-        return Snapshot(
-            counts.conservation if counts else None,
-            self.operations.accepted,
-            len(self.subscriptions),
-            self.dispatcher.unsettled + self.adapter.deferred,
-            scheduler.open_breakers + self.dispatcher.open_breakers,
-            sum(
-                entry.trouble is not None and entry.trouble.failures > 0
-                for entry in self.subscriptions.entries
-            ),
-            self.store.writable,
-            dict(self.soap.requests),
-            dict(self.soap.refusals),
-            {verdict.value: number for verdict, number in scheduler.attempts.items()},
-            self.budgets.over_budget,
-            scheduler.attachments_dropped + self.soap.attachments_dropped,
-            self.archive.counts if self.archive else {},
-            self.partitions.snapshot() if self.partitions else None,
-            self.adapter.state,
-            counts.spool if counts else None,
-            MailboxCounts(
-                counts.mailboxes if counts else None, self.operations.stored, self.mailboxes.dropped
-            ),
-            self._tcp_counts(),
-        )
-
     async def _count(self) -> Counts:
         return Counts(
             await self.dispatcher.conservation(),
             await self.spool.size() if self.spool else None,
             await self.store.submit(mailboxes.overall),
-        )
-
-    def _tcp_counts(self) -> TcpCounts:
-        refused: Counter[str] = Counter()
-        for server in self.tcp:
-            refused.update(server.refused)
-        return TcpCounts(
-            sum(server.connections for server in self.tcp),
-            self.soap_tcp.connections,
-            sum(server.messages for server in self.tcp),
-            refused,
-            self.soap_tcp.faults + sum(server.unrelated_faults for server in self.tcp),
         )
 
     def drain(self) -> None:
@@ -712,17 +642,6 @@ class Gateway:
         proxied = self.settings.egress_proxy is not None
         principal = self.identification.identify(connection.peer, proxied=proxied)
         await server.respond(connection, message, principal, gone)
-
-    def app(self) -> ASGIApp:
-        """The ASGI application of the public listener; the gateway must have started.
-
-        The administration is in it only where it may be: not because nobody listens for it.
-        """
-        return make_app(self, public=True, administration=self.settings.admin is None)
-
-    def admin_app(self) -> ASGIApp:
-        """That of the administration's own listener."""
-        return make_app(self, public=False, administration=True)
 
 
 def _purge_old(connection: Connection) -> None:

@@ -23,6 +23,7 @@ from gateway.security.tls import TlsError, reload, server_context
 from gateway.server.application import Gateway
 from gateway.server.data_folder import UMASK
 from gateway.settings.settings import Settings
+from gateway.web import make_app
 
 GRACE = 10
 """Seconds that requests under way get."""
@@ -157,10 +158,13 @@ async def serve(
     except BaseException:
         await gateway.stop()
         raise
-    servers = [_server(gateway.app(), gateway, gateway.gate, tls)]
+    # The administration is not on the public listener merely because nobody listens for it apart.
+    app = make_app(gateway.web, public=True, administration=settings.admin is None)
+    servers = [_server(app, gateway, gateway.gate, tls)]
     listeners = [listener]
     if admin is not None and settings.admin is not None:
-        servers.append(_server(gateway.admin_app(), gateway, gateway.admin_gate, tls))
+        app = make_app(gateway.web, public=False, administration=True)
+        servers.append(_server(app, gateway, gateway.admin_gate, tls))
         listeners.append(admin)
     serving = [
         asyncio.create_task(server.serve(sockets=[sock]))

@@ -6,14 +6,21 @@ for.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from gateway.delivery import Conservation
+from gateway.delivery.samples import conservation_samples
+from gateway.observing.samples import Sample, gauge
+from gateway.store import StoreUnavailable
 from gateway.store.spool import SpoolSize
 
 FEW = 10_000
 """So many rows are counted whenever somebody asks."""
+WAITED = 3.0
+"""Seconds that the store gets to say what it holds, before the metrics do without."""
 KEPT = 1e-5
 """Seconds that the counts of more are kept, for each row: to count one takes a thirtieth of that,
 or less."""
@@ -28,6 +35,16 @@ class Counts:
     spool: SpoolSize | None
     mailboxes: tuple[int, int, int]
 
+    def metrics(self) -> Iterator[Sample]:
+        """The numbers of the store, as of now."""
+        yield from conservation_samples(self.conservation)
+        if self.spool is not None:
+            yield from self.spool.metrics(now=time.time())
+        number, messages, octets = self.mailboxes
+        yield gauge("mailboxes", "Mailboxes.", number)
+        yield gauge("mailbox_messages", "Messages in mailboxes.", messages)
+        yield gauge("mailbox_octets", "Octets of the messages in mailboxes.", octets)
+
 
 class Counting:
     """Counts with *count*, once for all who ask at a time; *subscriptions* says how many there
@@ -41,6 +58,13 @@ class Counting:
         self._alone = asyncio.Lock()
         self._counts: Counts | None = None
         self._until = 0.0
+
+    async def metrics(self) -> Iterable[Sample]:
+        """The numbers of the store; none while it cannot be read."""
+        with contextlib.suppress(StoreUnavailable, TimeoutError):
+            async with asyncio.timeout(WAITED):
+                return list((await self.counts()).metrics())
+        return ()
 
     async def counts(self) -> Counts:
         """The counts of this moment, or, where there is much, of one not long ago.

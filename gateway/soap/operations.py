@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -16,6 +16,7 @@ from gateway.delivery import HOPS_PROPERTY, Entry
 from gateway.egress.origins import ORIGIN_PROPERTY, Origins
 from gateway.mailboxes.mailboxes import Batch, Mailboxes, MailboxUnknown
 from gateway.model.mailboxes import Mailbox, MailboxKind
+from gateway.observing.samples import Sample, counter
 from gateway.parsing import Parsing
 from gateway.publishing.spool import Publisher
 from gateway.publishing.synchronization import Synchronizing
@@ -29,7 +30,12 @@ from gateway.security.resource_addresses import (
     key_named,
 )
 from gateway.store.disk_reserve import Reserve
-from gateway.subscriptions.subscriptions import Subscriptions, SubscriptionUnknown, key_in
+from gateway.subscriptions.subscriptions import (
+    KEPT_ALIVE,
+    Subscriptions,
+    SubscriptionUnknown,
+    key_in,
+)
 from mediation import (
     PRODUCER_DOCUMENT,
     SUBSCRIPTION_DOCUMENT,
@@ -174,6 +180,11 @@ class Operations:
         """Those that other gateways sent once more, which were not taken again."""
         self.stored = 0
         """Messages that others put into mailboxes."""
+
+    def metrics(self) -> Iterator[Sample]:
+        """Events and messages that were taken in."""
+        yield counter("accepted", "Notifications accepted from publishers.", self.accepted)
+        yield counter("mailbox_stored", "Messages that others put into mailboxes.", self.stored)
 
     async def execute(self, call: Call) -> Outcome:
         """Carry *call* out.
@@ -495,8 +506,6 @@ class Operations:
         )
 
 
-KEPT_ALIVE = 60.0
-"""Seconds that a subscription lives on when its reader asked for messages."""
 _RESOURCES = {
     Version.MESSAGE_BOX_2011: ResourceKind.MESSAGE_BOX_2011,
     Version.MESSAGE_BOX_2004: ResourceKind.MESSAGE_BOX_2004,

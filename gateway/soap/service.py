@@ -4,7 +4,7 @@ an answer in what the peer spoke."""
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -29,6 +29,7 @@ from gateway.egress import (
 )
 from gateway.inbound import Inbound
 from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.observing.samples import Sample, counter, counters
 from gateway.parsing import SMALL, Parsing
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
@@ -619,6 +620,16 @@ class SoapService:
             body=body,
             retry_after=retry_after,
             expected=context.headers.message_id is not None,
+        )
+
+    def metrics(self) -> Iterator[Sample]:
+        """Requests, and what became of them."""
+        yield counters("requests", "SOAP requests, by operation.", "operation", self.requests)
+        yield counters("refusals", "Requests refused, by reason.", "reason", self.refusals)
+        yield counter(
+            "attachments_dropped",
+            "Attachments left out for want of a packaging that the consumer reads.",
+            self.attachments_dropped,
         )
 
     def count_refusal(self, reason: str) -> None:

@@ -5,7 +5,7 @@ import contextlib
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from gateway.egress.hops import hops_of_id
 from gateway.http import ConnectionGate, HttpLimits
 from gateway.http.handshakes import Handshaking
 from gateway.inbound import Inbound
+from gateway.observing.samples import Sample, counter, counters
 from gateway.parsing import SMALL, Parsing
 from gateway.security.identify import Identification
 from gateway.security.principals import Principal
@@ -25,6 +26,7 @@ from gateway.soap.service import Reply
 from gateway.tcp.acknowledging import Fate
 from gateway.tcp.connection import SoapTcpConnection
 from gateway.tcp.limits import TcpLimits
+from gateway.tcp.samples import connection_sample, fault_sample
 from mediation import Context, Packaging, Rejected, Soap
 from mediation.packaging.dime import DimeMessage, Encoder, first_octets
 
@@ -43,6 +45,27 @@ class Service(Protocol):
     async def handle(self, inbound: Inbound) -> Reply: ...
 
     def refuse(self, rejected: Rejected, sender: Principal) -> Reply: ...
+
+
+def listener_samples(servers: Iterable["SoapTcpServer"]) -> Iterator[Sample]:
+    """The numbers of all listeners together; of none, they are 0."""
+    servers = list(servers)
+    refused: Counter[str] = Counter()
+    for server in servers:
+        refused.update(server.refused)
+    yield connection_sample({"peers": sum(server.connections for server in servers)})
+    yield counters(
+        "soap_tcp_refused",
+        "Connections of SOAP.TCP that were ended for what came on them.",
+        "reason",
+        refused,
+    )
+    yield counter(
+        "soap_tcp_messages",
+        "Messages that came by SOAP.TCP.",
+        sum(server.messages for server in servers),
+    )
+    yield fault_sample(sum(server.unrelated_faults for server in servers))
 
 
 class SoapTcpServer:

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -29,6 +29,7 @@ from sqlalchemy.exc import (
 
 from filters import Reason, Refused
 from filters.extras import how_to_install
+from gateway.observing.samples import Sample, gauge
 from gateway.store.migrations import upgrade
 from gateway.store.statements import REPLICA
 
@@ -223,6 +224,10 @@ class Store:
             self._waiting.append((operation, locks, future))
             self._condition.notify()
         return future
+
+    def metrics(self) -> Iterator[Sample]:
+        """Whether the last commit succeeded."""
+        yield gauge("store_writable", "Whether the store takes writes.", self.writable)
 
     @property
     def closed(self) -> bool:

@@ -10,12 +10,13 @@ over all replicas, and numbers are in the order of commits.
 
 import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, func, select, text
 
+from gateway.observing.samples import Sample, gauge
 from gateway.store.schema import spool, spool_size
 from mediation import Notification
 from mediation.packaging.records import Record, decode, encode
@@ -31,6 +32,16 @@ class SpoolSize:
     since: float | None = None
     refused: int = 0
     """How many of the messages are set aside."""
+
+    def metrics(self, *, now: float) -> Iterator[Sample]:
+        """The numbers of the spool at *now*, POSIX seconds."""
+        age = 0.0 if self.since is None else max(0.0, now - self.since)
+        yield gauge("spool_messages", "Notifications in the spool.", self.messages)
+        yield gauge("spool_octets", "Octets in the spool.", self.octets)
+        yield gauge("spool_oldest_seconds", "Since the oldest in the spool came.", age)
+        yield gauge(
+            "spool_refused", "Notifications in the spool that the broker refuses.", self.refused
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,6 +120,16 @@ class DeadLetters:
         self._producer = producer
         self._replica = replica
 
+    async def listed(self, subscription: str | None, *, after: int, limit: int) -> list[DeadLetter]:
+        """The *limit* first dead letters behind number *after*: of *subscription*, or all.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        return await self._store.submit(
+            partial(rows.listed, subscription=subscription, after=after, limit=limit)
+        )
+
     async def show(self, number: int) -> Shown | None:
         """The dead letter with this number; None where there is none."""
         found = await self._store.submit(partial(rows.find, number=number))

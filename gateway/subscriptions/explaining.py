@@ -1,31 +1,29 @@
 """Why a subscription gets its messages or does not, step by step, for operators."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
 
 from lxml import etree
 
 from filters import Event, Filter, Topic, compile, parse_document, parse_topics
 from filters.dialects import TOPIC_CONCRETE
 from filters.explaining.filters import explain as explain_filter
-from gateway.delivery import Entry
+from gateway.delivery import Dispatcher, Dispatchers, Entry
 from gateway.delivery.status import Condition, DeliveryStatus
-from gateway.egress.addresses import AddressRefused, IPAddress
+from gateway.egress import AddressPolicy, AddressRefused, Target
+from gateway.egress.addresses import IPAddress
 from gateway.egress.resolver import SystemResolver
 from gateway.mailboxes.mailboxes import SCHEME
+from gateway.publishing.topics import TopicsSeen
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import shown
+from gateway.store import Store, totals
 from gateway.store import held as rows
-from gateway.store import totals
 from mediation import Notification, event
-
-if TYPE_CHECKING:
-    from gateway.server.application import Gateway
 
 TOPICS = 2000
 """Topics, the latest, that are matched against a topic expression."""
@@ -81,53 +79,110 @@ class Message:
         )
 
 
-async def explain_subscription(
-    gateway: "Gateway", entry: Entry, message: Message | None = None
-) -> list[Step]:
-    """Why *entry* gets what is published, or, with a *message*, whether it would get that.
+class Explainer:
+    """Explains subscriptions of this gateway.
 
-    Raises:
-        Refused: *message* is none that could be published.
+    Args:
+        topics: Those that were published on.
+        policy: Which addresses may be sent to.
+        proxied: Whether a proxy sends what goes out, and resolves names.
+        delivered_by: Says which replica this one is, and the partitions that it holds; None where
+            nothing is shared.
     """
+
+    def __init__(
+        self,
+        store: Store,
+        dispatcher: Dispatcher | Dispatchers,
+        topics: TopicsSeen,
+        policy: AddressPolicy,
+        *,
+        proxied: bool,
+        delivered_by: Callable[[], str | None],
+    ) -> None:
+        self._store = store
+        self._dispatcher = dispatcher
+        self._topics = topics
+        self._policy = policy
+        self._proxied = proxied
+        self._delivered_by = delivered_by
+
+    async def explain(self, entry: Entry, message: Message | None = None) -> list[Step]:
+        """Why *entry* gets what is published, or, with a *message*, whether it would get that.
+
+        Raises:
+            Refused: *message* could not be published.
+        """
+        subscription = entry.subscription
+        notification = message.notification() if message is not None else None
+        steps = [_subscription(entry), _lease(entry, datetime.now(UTC)), _paused(entry)]
+        threads = ThreadPoolExecutor(1, "explaining")
+        try:
+            topics = tuple(self._topics.topics()[-TOPICS:])
+            work = partial(_matched, subscription.filter, notification, topics)
+            steps += await asyncio.get_running_loop().run_in_executor(threads, work)
+        finally:
+            threads.shutdown(wait=False)
+        status = self._dispatcher.status(entry)
+        steps.append(_partitions(self._delivered_by(), status))
+        steps.append(await self._address(entry.target))
+        steps += _deliveries(status)
+        steps.append(await self._counts(entry))
+        return steps
+
+    async def _counts(self, entry: Entry) -> Step:
+        await self._dispatcher.counted()
+        counted = await self._store.submit(partial(totals.read, subscription=entry.id))
+        head = await self._store.submit(partial(rows.head, subscription=entry.id))
+        waiting = counted.matched - counted.settled()
+        text = f"{waiting} wait, {counted.delivered} delivered, {counted.dead} dead"
+        if counted.skipped:
+            text += f", {counted.skipped} passed by while it was paused"
+        if head is not None:
+            text += (
+                f"; the oldest in the store waits since {_wall(head.since)}, was tried "
+                f"{head.attempts} times, and is due {_wall(head.due) if head.due else 'now'}"
+            )
+        return Step("counts", not (waiting and head and head.attempts), text)
+
+    async def _address(self, target: Target) -> Step:
+        """Whether the consumer's address may be sent to, as it is written and as its name
+        resolves."""
+        if target.scheme == SCHEME:
+            return Step("address", True, "a mailbox of this gateway")
+        place = f"{target.host}:{target.port}"
+        try:
+            self._policy.check(target)
+            if target.literal is not None:
+                return Step("address", True, f"{place} may be sent to")
+            if self._proxied:
+                return Step(
+                    "address", True, f"{place} is sent to through the proxy, which resolves it"
+                )
+            addresses = await _resolve(target.host)
+            for address in addresses:
+                self._policy.check_ip(address, target)
+        except AddressRefused:
+            return Step(
+                "address",
+                False,
+                f"{place} is, or resolves to, an inside address or this gateway: nothing is sent "
+                "there unless egress_allow (or deliver_to_self) says so",
+            )
+        except (OSError, TimeoutError):
+            return Step("address", False, f"the name {target.host} has no address")
+        found = ", ".join(map(str, addresses[:5]))
+        return Step("address", True, f"{place} is {found}, and may be sent to")
+
+
+def _subscription(entry: Entry) -> Step:
     subscription = entry.subscription
-    notification = message.notification() if message is not None else None
-    now = datetime.now(UTC)
-    spec = subscription.spec.version.value
-    steps = [
-        Step(
-            "subscription",
-            True,
-            f"{entry.id} of {subscription.owner}, made {_moment(subscription.lease.created)} in "
-            f"{spec}, for {shown(subscription.consumer.address)}",
-        ),
-        _lease(entry, now),
-        _paused(entry),
-    ]
-    threads = ThreadPoolExecutor(1, "explaining")
-    try:
-        topics = tuple(gateway.topics.topics()[-TOPICS:])
-        work = partial(_matched, subscription.filter, notification, topics)
-        steps += await asyncio.get_running_loop().run_in_executor(threads, work)
-    finally:
-        threads.shutdown(wait=False)
-    status = gateway.dispatcher.status(entry)
-    steps.append(_partitions(gateway, status))
-    steps.append(await _address(gateway, entry))
-    steps += _deliveries(status)
-    await gateway.dispatcher.counted()
-    counted = await gateway.store.submit(partial(totals.read, subscription=entry.id))
-    head = await gateway.store.submit(partial(rows.head, subscription=entry.id))
-    waiting = counted.matched - counted.settled()
-    text = f"{waiting} wait, {counted.delivered} delivered, {counted.dead} dead"
-    if counted.skipped:
-        text += f", {counted.skipped} passed by while it was paused"
-    if head is not None:
-        text += (
-            f"; the oldest in the store waits since {_wall(head.since)}, was tried "
-            f"{head.attempts} times, and is due {_wall(head.due) if head.due else 'now'}"
-        )
-    steps.append(Step("counts", not (waiting and head and head.attempts), text))
-    return steps
+    return Step(
+        "subscription",
+        True,
+        f"{entry.id} of {subscription.owner}, made {_moment(subscription.lease.created)} in "
+        f"{subscription.spec.version.value}, for {shown(subscription.consumer.address)}",
+    )
 
 
 def _lease(entry: Entry, now: datetime) -> Step:
@@ -171,11 +226,10 @@ def _topics(filter_: Filter, topics: tuple[Topic, ...]) -> Step:
     return Step("topics", bool(covered), text, details)
 
 
-def _partitions(gateway: "Gateway", status: DeliveryStatus) -> Step:
-    if gateway.partitions is None:
+def _partitions(here: str | None, status: DeliveryStatus) -> Step:
+    if here is None:
         return Step("delivered by", True, "this gateway alone")
-    here = ", ".join(map(str, gateway.partitions.snapshot().ages)) or "none"
-    text = f"this replica, {gateway.partitions.replica}, for partitions: {here}"
+    text = f"this replica, {here}"
     if not status.elsewhere:
         return Step("delivered by", True, text)
     return Step(
@@ -183,34 +237,6 @@ def _partitions(gateway: "Gateway", status: DeliveryStatus) -> Step:
         None,
         f"{text}; also {'; '.join(status.elsewhere)}: what goes wrong there is known there",
     )
-
-
-async def _address(gateway: "Gateway", entry: Entry) -> Step:
-    """Whether the consumer's address may be sent to, as it is written and as its name resolves."""
-    target, policy = entry.target, gateway.policy
-    if target.scheme == SCHEME:
-        return Step("address", True, "a mailbox of this gateway")
-    place = f"{target.host}:{target.port}"
-    try:
-        policy.check(target)
-        if target.literal is not None:
-            return Step("address", True, f"{place} may be sent to")
-        if gateway.settings.egress_proxy is not None:
-            return Step("address", True, f"{place} is sent to through the proxy, which resolves it")
-        addresses = await _resolve(target.host)
-        for address in addresses:
-            policy.check_ip(address, target)
-    except AddressRefused:
-        return Step(
-            "address",
-            False,
-            f"{place} is, or resolves to, an inside address or this gateway: nothing is sent there "
-            "unless egress_allow (or deliver_to_self) says so",
-        )
-    except (OSError, TimeoutError):
-        return Step("address", False, f"the name {target.host} has no address")
-    found = ", ".join(map(str, addresses[:5]))
-    return Step("address", True, f"{place} is {found}, and may be sent to")
 
 
 async def _resolve(host: str) -> Sequence[IPAddress]:

@@ -1,11 +1,12 @@
 """Filters that exceed their budget: counted, told in the log, and in the end cancelled."""
 
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import structlog
 
 from gateway.delivery import Entry
+from gateway.observing.samples import Sample, counter
 
 OFFENCES, WITHIN = 3, 600.0
 """So many messages, within so many seconds, on which its filter exceeds its budget end a
@@ -28,6 +29,14 @@ class FilterBudgets:
         """When, by the id of a subscription; the one with the oldest last one first."""
         self.over_budget = 0
         """Pairs of message and subscription without a verdict."""
+
+    def metrics(self) -> Iterator[Sample]:
+        """Deliveries without a verdict."""
+        yield counter(
+            "filter_over_budget",
+            "Deliveries whose filter had no verdict within its budget.",
+            self.over_budget,
+        )
 
     def exceeded(self, entry: Entry, message: str, *, now: float) -> None:
         """The filter of *entry* exceeded its budget on a message, by its id.

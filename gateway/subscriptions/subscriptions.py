@@ -6,7 +6,7 @@ import heapq
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -23,6 +23,7 @@ from gateway.egress import Target
 from gateway.interning import shared
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, mailbox_target
 from gateway.model.mailboxes import Mailbox, MailboxKind
+from gateway.observing.samples import Sample, gauge
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
@@ -49,6 +50,8 @@ from mediation import (
 
 SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
 """Subscribe requests that a network address may send: a second, and at once."""
+KEPT_ALIVE = 60.0
+"""Seconds that a subscription lives on when its reader asked for messages."""
 EXPIRED_AT_A_TIME = 256
 ELSEWHERE = 5.0
 """Seconds that another replica has to end what has expired, before it is looked at again."""
@@ -131,6 +134,15 @@ class Subscriptions:
         """The owner of the subscription with this key; None where there is none."""
         entry = self._entries.get(key)
         return None if entry is None else entry.subscription.owner
+
+    def metrics(self) -> Iterator[Sample]:
+        """The subscriptions that there are, and those whose last attempt failed."""
+        yield gauge("subscriptions", "Subscriptions.", len(self))
+        yield gauge(
+            "failing_subscriptions",
+            "Subscriptions whose last attempt, by this gateway, failed.",
+            sum(entry.trouble is not None and entry.trouble.failures > 0 for entry in self.entries),
+        )
 
     # Life and death.
 
@@ -372,6 +384,24 @@ class Subscriptions:
         for entry in list(self._filling.get(box.key, ())):
             with contextlib.suppress(Refused):
                 await self.end(entry, why=End.CANCELLING, reason="Its mailbox was destroyed.")
+
+    async def destroy_mailbox(self, box: Mailbox) -> None:
+        """Forget *box* with all that lies in it, and end what fills it."""
+        entry = self.filling(box)
+        if entry is not None:
+            await self.end(entry)
+        else:
+            await self._mailboxes.destroy(box)
+
+    async def keep_alive_by_reading(self, box: Mailbox, seconds: float = 2 * KEPT_ALIVE) -> None:
+        """Let the subscription that *box* was made for go on, whose reader asks for messages and
+        waits for *seconds* (as ONVIF Core, "PullMessages")."""
+        entry = self.filling(box)
+        if entry is None or entry.subscription.lease.expires is None:
+            return
+        left = (entry.subscription.lease.expires - datetime.now(UTC)).total_seconds()
+        if left < seconds:
+            await self.keep_alive(entry, seconds + KEPT_ALIVE)
 
     @property
     def longest_lease(self) -> timedelta:

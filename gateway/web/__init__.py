@@ -1,4 +1,4 @@
-"""What the gateway serves over HTTP: the SOAP endpoint, the administration, health and metrics."""
+"""The HTTP application: the SOAP endpoint, mailboxes, the administration, health and metrics."""
 
 from gateway.web.app import make_app
 

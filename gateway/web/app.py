@@ -10,7 +10,7 @@ on loopback and no other is asked for
 """
 
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -21,14 +21,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from filters import Reason, Refused
 from gateway.http import HostMiddleware
 from gateway.soap.http import describe_soap, soap_routes
-from gateway.web.api import api_routes
-from gateway.web.health import health_routes, metrics_routes
-from gateway.web.mailboxes import mailbox_routes
+from gateway.web import api, health, mailboxes
 from gateway.web.pages import docs_routes
+from gateway.web.parts import Web
 from gateway.web.validation import refuse_invalid
-
-if TYPE_CHECKING:
-    from gateway.server.application import Gateway
 
 _STATUS = {
     Reason.UNAVAILABLE: 503,
@@ -39,7 +35,7 @@ _STATUS = {
     Reason.MAILBOX_UNKNOWN: 404,
 }
 API_BODY = 2**20
-"""Octets that a JSON request may have."""
+"""Bytes that a JSON request may have."""
 ADMINISTRATION = (
     "/api", "/api/{rest:path}", "/docs", "/docs/{rest:path}", "/openapi.json", "/metrics",
     "/console", "/console/{rest:path}",
@@ -50,12 +46,12 @@ ADMINISTRATION_ELSEWHERE = "administration-elsewhere"
 """The reason in an answer to those who look for the administration at the public listener."""
 
 
-def make_app(gateway: "Gateway", *, public: bool, administration: bool) -> ASGIApp:
-    """The application of a listener of *gateway*: for peers, for operators, or for both."""
-    app = _make(gateway, public=public, administration=administration)
+def make_app(web: Web, *, public: bool, administration: bool) -> ASGIApp:
+    """The application of a listener: for peers, for operators, or for both."""
+    app = _make(web, public=public, administration=administration)
     if administration and not public:
         # Operators read there how all of it is asked.
-        app.described = _make(gateway, public=True, administration=True)
+        app.described = _make(web, public=True, administration=True)
     return app
 
 
@@ -76,9 +72,9 @@ class _Application(FastAPI):
         return schema
 
 
-def _make(gateway: "Gateway", *, public: bool, administration: bool) -> _Application:
+def _make(web: Web, *, public: bool, administration: bool) -> _Application:
     # SOAP in front: nearly all that comes is for it.
-    routes = soap_routes(gateway.endpoint) if public else _elsewhere_routes(gateway)
+    routes = soap_routes(web.soap) if public else _elsewhere_routes()
     app = _Application(
         title="Dragoman",
         summary="WS-Eventing and WS-Notification in front of a message system.",
@@ -89,9 +85,10 @@ def _make(gateway: "Gateway", *, public: bool, administration: bool) -> _Applica
         # It asks for its providers on each request, which costs 7 us; ours are in /metrics.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    routers = [health_routes(gateway)]
+    app.state.web = web
+    routers = [health.router]
     if administration:
-        routers += [api_routes(gateway), metrics_routes(gateway)]
+        routers += [api.router, health.metrics_router]
         app.router.routes.extend(docs_routes())
     else:
         elsewhere = _Elsewhere(
@@ -100,7 +97,7 @@ def _make(gateway: "Gateway", *, public: bool, administration: bool) -> _Applica
         )
         app.router.routes.extend(Route(path, elsewhere) for path in ADMINISTRATION)
     if public:
-        routers.append(mailbox_routes(gateway))
+        routers.append(mailboxes.router)
     for router in routers:
         app.include_router(router, max_body_size=API_BODY)
     app.add_exception_handler(RequestValidationError, refuse_invalid)
@@ -110,11 +107,11 @@ def _make(gateway: "Gateway", *, public: bool, administration: bool) -> _Applica
     async def root() -> RedirectResponse:
         return RedirectResponse("/docs" if administration else "/soap?wsdl")
 
-    app.add_middleware(HostMiddleware, settings=gateway.http_settings)
+    app.add_middleware(HostMiddleware, settings=web.http)
     return app
 
 
-def _elsewhere_routes(gateway: "Gateway") -> list[BaseRoute]:
+def _elsewhere_routes() -> list[BaseRoute]:
     """The paths of the public listener, where the administration's is asked for them."""
     elsewhere = _Elsewhere("SOAP and mailboxes are on another listener; see host and port.")
     return [*soap_routes(elsewhere), *(Route(path, elsewhere) for path in PUBLIC)]

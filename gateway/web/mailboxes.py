@@ -1,13 +1,13 @@
 """Mailboxes for programs that speak no SOAP: JSON, and Server-Sent Events.
 
-Who knows the key of a mailbox may do everything with it, whichever door it was made at.
+The key of a mailbox allows everything with it, at whichever address it was made.
 """
 
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Header, HTTPException, Query, Request
 from fastapi.responses import Response
@@ -17,17 +17,16 @@ from starlette.types import Scope
 from adapters import AdapterUnavailable
 from filters import Reason
 from gateway.http import client_address, public_base, was_delivered
-from gateway.mailboxes.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch
+from gateway.mailboxes.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch, Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
-from gateway.replicas.partitions import replica_name
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
-from gateway.security.quotas import QuotaExceeded, TokenBucket
+from gateway.security.quotas import QuotaExceeded
 from gateway.security.resource_addresses import ResourceKind
-from gateway.soap.operations import KEPT_ALIVE, Call
-from gateway.subscriptions.subscriptions import SUBSCRIBES, SUBSCRIBES_AT_ONCE
+from gateway.soap.operations import Call
+from gateway.subscriptions.subscriptions import KEPT_ALIVE
 from gateway.web.messages import MessageView, views
-from gateway.web.streams import Streams
+from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
 from mediation import (
     SPECS,
@@ -44,9 +43,6 @@ from mediation import (
 )
 from mediation.client import write_subscribe
 from mediation.model.expiry import UNSPECIFIED, parse_expiry
-
-if TYPE_CHECKING:
-    from gateway.server.application import Gateway
 
 LONGEST_LEASE = 3600.0
 LATEST = 2**63 - 1
@@ -146,178 +142,168 @@ class Affected(BaseModel):
     number: int
 
 
-def mailbox_routes(gateway: "Gateway") -> APIRouter:
-    """``/mailboxes``."""
-    making = TokenBucket(SUBSCRIBES, SUBSCRIBES_AT_ONCE)
-
-    def serving() -> None:
-        if gateway.draining:
-            raise AdapterUnavailable("The gateway is stopping.")
-
-    router = APIRouter(
-        prefix="/mailboxes",
-        tags=["mailboxes"],
-        dependencies=[Depends(serving)],
-        route_class=JsonRoute,
-    )
-
-    async def found(key: str) -> Mailbox:
-        box = await gateway.mailboxes.find(key.lower())
-        if (
-            box.kind is MailboxKind.SUBSCRIPTION
-        ):  # Which another gateway may just have made, or renewed.
-            await gateway.subscriptions.refresh()
-        return box
-
-    Found = Annotated[Mailbox, Depends(found)]
-
-    async def visited(box: Mailbox, seconds: float = 2 * KEPT_ALIVE) -> None:
-        """A subscription whose mailbox is read goes on (as ONVIF Core, "PullMessages")."""
-        entry = gateway.subscriptions.filling(box)
-        if entry is None or entry.subscription.lease.expires is None:
-            return
-        left = (entry.subscription.lease.expires - datetime.now(UTC)).total_seconds()
-        if left < seconds:
-            await gateway.subscriptions.keep_alive(entry, seconds + KEPT_ALIVE)
-
-    streams = Streams(
-        gateway.mailboxes,
-        gateway.parsing,
-        replica=replica_name(gateway.settings.data) if gateway.store.may_be_shared else "",
-        draining=lambda: gateway.draining,
-        visited=visited,
-    )
-
-    def until(box: Mailbox) -> datetime | None:
-        entry = gateway.subscriptions.filling(box)
-        return entry.subscription.lease.expires if entry else None
-
-    @router.post("", status_code=201)
-    async def make_mailbox(wanted: Wanted, request: Request) -> Made:
-        """Make a mailbox; with a topic or an XPath, subscribed to what passes them."""
-        principal = _principal(gateway, request)
-        base = public_base(request.scope, gateway.http_settings)
-        if wanted.subscribes:
-            incoming = await _pulling(gateway, wanted, principal, base)
-            outcome = await gateway.operations.execute(Call(incoming, principal, base))
-            if not isinstance(outcome.response, Subscribed):  # pragma: no cover
-                raise TypeError(outcome.response)
-            box = await gateway.mailboxes.find(outcome.response.subscription.key)
-        else:
-            if wanted.namespaces or wanted.expires is not None:
-                raise HTTPException(422, "namespaces and expires go with a topic or an xpath.")
-            wait = 0.0 if principal.trusted else making.take(principal.owner, time.monotonic())
-            if wait:
-                raise QuotaExceeded(Reason.RATE, "Too many mailboxes.", retry_after=wait)
-            box = await gateway.mailboxes.make(MailboxKind.MAILBOX, principal)
-        at = ResourceKind.MAILBOX.address(base, box.key)
-        return Made(key=box.key, id=box.id, address=at, events=f"{at}/events", expires=until(box))
-
-    @router.get("/{key}")
-    async def show_mailbox(box: Found) -> Status:
-        """What lies in a mailbox."""
-        size = await gateway.mailboxes.size(box)
-        return Status(
-            id=box.id,
-            messages=size.messages,
-            octets=size.octets,
-            dropped=size.dropped,
-            created=datetime.fromtimestamp(size.created, UTC),
-            used=datetime.fromtimestamp(size.used, UTC),
-            expires=until(box),
-        )
-
-    @router.delete("/{key}", status_code=204)
-    async def delete_mailbox(box: Found) -> None:
-        """Forget a mailbox with all that lies in it, and end what fills it."""
-        await destroy(gateway, box)
-
-    @router.post("/{key}/renew")
-    async def renew_mailbox(box: Found, renewal: Renewal, request: Request) -> Status:
-        """Move the end of the mailbox's subscription."""
-        entry = gateway.subscriptions.filling(box)
-        if entry is None:
-            raise HTTPException(409, "No subscription was made with this mailbox.")
-        text = _expiry(renewal.expires)
-        asked = parse_expiry(text) if text is not None else UNSPECIFIED
-        principal = _principal(gateway, request)
-        await gateway.subscriptions.renew(entry, asked, principal, now=datetime.now(UTC))
-        return await show_mailbox(box)
-
-    @router.post("/{key}/receive")
-    async def receive(
-        box: Found, wanted: Receive, request: Request, background: BackgroundTasks
-    ) -> Leased:
-        """Take the oldest messages; if there are none, wait for one. They come again, to whoever
-        asks next, unless they are acknowledged in time."""
-        await visited(box, wanted.wait + KEPT_ALIVE)
-        batch = await gateway.mailboxes.take(
-            box,
-            most=wanted.max,
-            octets=OCTETS,
-            wait=wanted.wait,
-            lease=wanted.lease,
-            gone=partial(_gone, request),
-        )
-        try:
-            messages = await views(batch.messages, gateway.parsing)
-        except BaseException:
-            await gateway.mailboxes.handed_over(batch, False)
-            raise
-        if messages:
-            background.add_task(_release_if_lost, gateway, batch, request.scope, wanted.lease)
-        return Leased(
-            lease=batch.lease,
-            until=datetime.fromtimestamp(batch.until, UTC),
-            more=batch.more,
-            messages=messages,
-        )
-
-    @router.post("/{key}/acknowledge")
-    async def acknowledge(box: Found, under: Under) -> Affected:
-        """Remove messages: they are dealt with."""
-        number = await gateway.mailboxes.acknowledge(box, under.lease, under.ids)
-        return _affected(number)
-
-    @router.post("/{key}/release")
-    async def release(box: Found, under: Under) -> Affected:
-        """Give messages back: they are the oldest again."""
-        return _affected(await gateway.mailboxes.release(box, under.lease, under.ids))
-
-    @router.post("/{key}/extend")
-    async def extend(box: Found, under: Longer) -> Affected:
-        """Let a lease end so many seconds from now."""
-        number = await gateway.mailboxes.extend(box, under.lease, under.seconds, under.ids)
-        return _affected(number)
-
-    @router.get(
-        "/{key}/events",
-        response_class=Response,
-        responses={200: {"content": {"text/event-stream": {}}}},
-    )
-    async def stream(
-        box: Found,
-        last_event_id: Annotated[str | None, Query()] = None,
-        resumed: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
-    ) -> Response:
-        """The messages as Server-Sent Events: `data` is one message, as `receive` gives it. A
-        stream that begins ends the one before it."""
-        after = _position(resumed)
-        return streams.open(box, _position(last_event_id) if after is None else after)
-
-    return router
+async def _refuse_when_stopping(web: Parts) -> None:
+    if web.draining():
+        raise AdapterUnavailable("The gateway is stopping.")
 
 
-async def destroy(gateway: "Gateway", box: Mailbox) -> None:
-    """Forget *box* with all that lies in it, and end what fills it."""
-    entry = gateway.subscriptions.filling(box)
-    if entry is not None:
-        await gateway.subscriptions.end(entry)
+router = APIRouter(
+    prefix="/mailboxes",
+    tags=["mailboxes"],
+    dependencies=[Depends(_refuse_when_stopping)],
+    route_class=JsonRoute,
+)
+
+
+async def _named(key: str, web: Parts) -> Mailbox:
+    mailbox = await web.mailboxes.find(key.lower())
+    if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
+        await web.subscriptions.refresh()
+    return mailbox
+
+
+Named = Annotated[Mailbox, Depends(_named)]
+"""The mailbox whose key is in the path."""
+
+
+@router.post("", status_code=201)
+async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
+    """Make a mailbox; with a topic or an XPath, subscribed to what passes them."""
+    principal = _principal(web, request)
+    base = public_base(request.scope, web.http)
+    if wanted.subscribes:
+        mailbox = await _make_subscribed(web, wanted, principal, base)
+    elif wanted.namespaces or wanted.expires is not None:
+        raise HTTPException(422, "namespaces and expires go with a topic or an xpath.")
     else:
-        await gateway.mailboxes.destroy(box)
+        wait = 0.0 if principal.trusted else web.making.take(principal.owner, time.monotonic())
+        if wait:
+            raise QuotaExceeded(Reason.RATE, "Too many mailboxes.", retry_after=wait)
+        mailbox = await web.mailboxes.make(MailboxKind.MAILBOX, principal)
+    at = ResourceKind.MAILBOX.address(base, mailbox.key)
+    return Made(
+        key=mailbox.key,
+        id=mailbox.id,
+        address=at,
+        events=f"{at}/events",
+        expires=_end_of_subscription(web, mailbox),
+    )
 
 
-async def _pulling(gateway: "Gateway", wanted: Wanted, principal: Principal, base: str) -> Incoming:
+@router.get("/{key}")
+async def show_mailbox(mailbox: Named, web: Parts) -> Status:
+    """What lies in a mailbox."""
+    size = await web.mailboxes.size(mailbox)
+    return Status(
+        id=mailbox.id,
+        messages=size.messages,
+        octets=size.octets,
+        dropped=size.dropped,
+        created=datetime.fromtimestamp(size.created, UTC),
+        used=datetime.fromtimestamp(size.used, UTC),
+        expires=_end_of_subscription(web, mailbox),
+    )
+
+
+@router.delete("/{key}", status_code=204)
+async def delete_mailbox(mailbox: Named, web: Parts) -> None:
+    """Forget a mailbox with all that lies in it, and end what fills it."""
+    await web.subscriptions.destroy_mailbox(mailbox)
+
+
+@router.post("/{key}/renew")
+async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, web: Parts) -> Status:
+    """Move the end of the mailbox's subscription."""
+    entry = web.subscriptions.filling(mailbox)
+    if entry is None:
+        raise HTTPException(409, "No subscription was made with this mailbox.")
+    text = _expiry(renewal.expires)
+    asked = parse_expiry(text) if text is not None else UNSPECIFIED
+    principal = _principal(web, request)
+    await web.subscriptions.renew(entry, asked, principal, now=datetime.now(UTC))
+    return await show_mailbox(mailbox, web)
+
+
+@router.post("/{key}/receive")
+async def receive(
+    mailbox: Named, wanted: Receive, request: Request, background: BackgroundTasks, web: Parts
+) -> Leased:
+    """Take the oldest messages; if there are none, wait for one. They come again, to whoever
+    asks next, unless they are acknowledged in time."""
+    await web.subscriptions.keep_alive_by_reading(mailbox, wanted.wait + KEPT_ALIVE)
+    batch = await web.mailboxes.take(
+        mailbox,
+        most=wanted.max,
+        octets=OCTETS,
+        wait=wanted.wait,
+        lease=wanted.lease,
+        gone=partial(_gone, request),
+    )
+    try:
+        messages = await views(batch.messages, web.parsing)
+    except BaseException:
+        await web.mailboxes.handed_over(batch, False)
+        raise
+    if messages:
+        background.add_task(_release_if_lost, web.mailboxes, batch, request.scope, wanted.lease)
+    return Leased(
+        lease=batch.lease,
+        until=datetime.fromtimestamp(batch.until, UTC),
+        more=batch.more,
+        messages=messages,
+    )
+
+
+@router.post("/{key}/acknowledge")
+async def acknowledge(mailbox: Named, under: Under, web: Parts) -> Affected:
+    """Remove messages: they are dealt with."""
+    return _affected(await web.mailboxes.acknowledge(mailbox, under.lease, under.ids))
+
+
+@router.post("/{key}/release")
+async def release(mailbox: Named, under: Under, web: Parts) -> Affected:
+    """Give messages back: they are the oldest again."""
+    return _affected(await web.mailboxes.release(mailbox, under.lease, under.ids))
+
+
+@router.post("/{key}/extend")
+async def extend(mailbox: Named, under: Longer, web: Parts) -> Affected:
+    """Let a lease end so many seconds from now."""
+    return _affected(await web.mailboxes.extend(mailbox, under.lease, under.seconds, under.ids))
+
+
+@router.get(
+    "/{key}/events",
+    response_class=Response,
+    responses={200: {"content": {"text/event-stream": {}}}},
+)
+async def stream(
+    mailbox: Named,
+    web: Parts,
+    last_event_id: Annotated[str | None, Query()] = None,
+    resumed: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
+) -> Response:
+    """The messages as Server-Sent Events: `data` is one message, as `receive` gives it. A
+    stream that begins ends the one before it."""
+    after = _position(resumed)
+    return web.streams.open(mailbox, _position(last_event_id) if after is None else after)
+
+
+def _end_of_subscription(web: Web, mailbox: Mailbox) -> datetime | None:
+    entry = web.subscriptions.filling(mailbox)
+    return entry.subscription.lease.expires if entry else None
+
+
+async def _make_subscribed(web: Web, wanted: Wanted, principal: Principal, base: str) -> Mailbox:
+    """A mailbox with the subscription that fills it."""
+    incoming = await _pulling(web, wanted, principal, base)
+    outcome = await web.operations.execute(Call(incoming, principal, base))
+    if not isinstance(outcome.response, Subscribed):  # pragma: no cover
+        raise TypeError(outcome.response)
+    return await web.mailboxes.find(outcome.response.subscription.key)
+
+
+async def _pulling(web: Web, wanted: Wanted, principal: Principal, base: str) -> Incoming:
     """*wanted* as the request of WS-BaseNotification that it stands for: it is read, and refused,
     as that is.
 
@@ -336,7 +322,7 @@ async def _pulling(gateway: "Gateway", wanted: Wanted, principal: Principal, bas
     )
     arrival = Arrival(source=principal.source, time=datetime.now(UTC), fresh_id=message_urn())
     try:
-        incoming = await gateway.parsing.run(
+        incoming = await web.parsing.run(
             len(envelope),
             lambda learnt: read(envelope, arrival, learnt=learnt),
             trusted=principal.trusted,
@@ -354,8 +340,8 @@ def _expiry(said: float | str | None) -> str | None:
     return f"PT{said:.3f}S" if isinstance(said, float) else said
 
 
-def _principal(gateway: "Gateway", request: Request) -> Principal:
-    return gateway.identification.identify(client_address(request.scope, gateway.http_settings))
+def _principal(web: Web, request: Request) -> Principal:
+    return web.identification.identify(client_address(request.scope, web.http))
 
 
 async def _gone(request: Request) -> None:
@@ -364,10 +350,10 @@ async def _gone(request: Request) -> None:
         pass
 
 
-async def _release_if_lost(gateway: "Gateway", batch: Batch, scope: Scope, lease: float) -> None:
+async def _release_if_lost(mailboxes: Mailboxes, batch: Batch, scope: Scope, lease: float) -> None:
     """Give back what was written to somebody who had gone: others need not wait for the lease."""
     if not await was_delivered(scope, min(lease, NOTICED)):
-        await gateway.mailboxes.handed_over(batch, False)
+        await mailboxes.handed_over(batch, False)
 
 
 def _affected(number: int) -> Affected:

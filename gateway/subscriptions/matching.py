@@ -1,0 +1,76 @@
+"""The pump: what the messaging system yields, matched, to the dispatcher.
+
+adapter.deliveries() --> keys that match --> their subscriptions --> dispatcher.accept()
+|                                              |
++-- filters over their budget, counted         +-- no capacity: the
+adapter waits
+"""
+
+import time
+from collections.abc import Iterator
+
+import structlog
+
+from adapters import Matched, XPathFilterAdapter
+from gateway.delivery import Dispatcher, Dispatchers
+from gateway.observing.samples import Sample, counter, gauge
+from gateway.subscriptions.filter_budgets import FilterBudgets
+from gateway.subscriptions.subscriptions import Subscriptions
+
+_log = structlog.get_logger("dragoman")
+
+
+class Matching:
+    """Hands each message of *adapter* to the dispatcher, with the subscriptions that match it."""
+
+    def __init__(
+        self,
+        adapter: XPathFilterAdapter,
+        subscriptions: Subscriptions,
+        dispatcher: Dispatcher | Dispatchers,
+        budgets: FilterBudgets,
+    ) -> None:
+        self._adapter = adapter
+        self._subscriptions = subscriptions
+        self._dispatcher = dispatcher
+        self._budgets = budgets
+
+    async def run(self) -> None:
+        """Pump until the adapter is closed."""
+        async for matched in self._adapter.deliveries():
+            try:
+                self._accept(matched)
+            except Exception:  # It stays unsettled, and comes again after a restart.
+                _log.exception("delivery.not-accepted")
+            await self._dispatcher.room()
+
+    def _accept(self, matched: Matched) -> None:
+        matching = self._subscriptions.matching
+        if not (matched.over_budget or matched.unevaluated):
+            self._dispatcher.accept(matched.delivery, matching(matched.keys))
+            return
+        offenders, others = matching(matched.over_budget), matching(matched.unevaluated)
+        self._dispatcher.accept(matched.delivery, matching(matched.keys), offenders + others)
+        message = matched.delivery.notification.id
+        for entry in offenders:
+            self._budgets.exceeded(entry, message, now=time.monotonic())
+        for entry in others:
+            self._budgets.unevaluated(entry, message)
+
+    def metrics(self) -> Iterator[Sample]:
+        """The messages that wait for their filters, and the connection to the broker, where the
+        adapter says how it is."""
+        yield gauge(
+            "unsettled", "Messages unsettled in the messaging system.", self._adapter.deferred
+        )
+        state = self._adapter.state
+        if state is None:
+            return
+        yield gauge("adapter_up", "Whether the broker is connected to.", state.connected)
+        yield gauge(
+            "adapter_blocked",
+            "Whether the broker is there, but takes no messages.",
+            state.blocked,
+        )
+        yield counter("adapter_reconnects", "Connections opened again.", state.reconnects)
+        yield counter("wrapped", "Native messages that were no XML.", state.wrapped)

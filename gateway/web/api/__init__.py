@@ -1,0 +1,11 @@
+"""The JSON administration, ``/api/v1``: subscriptions, mailboxes and dead letters."""
+
+from fastapi import APIRouter
+
+from gateway.web.api import dead_letters, mailboxes, subscriptions
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/api/v1")
+for _part in (subscriptions, mailboxes, dead_letters):
+    router.include_router(_part.router)

@@ -1,0 +1,214 @@
+"""``/api/v1/deadletters``: which there are, one of them whole, redrive and purge."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Path, Query
+from pydantic import AwareDatetime, BaseModel, Field
+
+from gateway.model.deaths import DeadLetter, DeathReason
+from gateway.security.resource_addresses import shown
+from gateway.store.dead_letters import Selection
+from gateway.subscriptions import dead_letters
+from gateway.subscriptions.dead_letters import covers
+from gateway.web.parts import PAGE, Parts
+from gateway.web.validation import JsonRoute
+
+SHOWN = 16 * 2**10
+"""Bytes of a payload and of an envelope that are shown where nothing else is asked for."""
+LARGEST = 2**63 - 1
+"""The largest number that a store takes."""
+router = APIRouter(prefix="/deadletters", tags=["dead letters"], route_class=JsonRoute)
+
+
+class DeadLetterView(BaseModel, extra="forbid"):
+    number: int
+    subscription: str
+    message_id: str
+    topic: str | None
+    reason: str
+    status: int | None
+    failure: str | None
+    answer: str
+    attempts: int
+    since: datetime
+    died: datetime
+    owner: str
+    consumer: str | None
+    bytes: int
+
+
+class Part(BaseModel, extra="forbid"):
+    """The first bytes of a document, as text; `bytes` is how many it has."""
+
+    text: str
+    bytes: int
+    whole: bool
+
+
+class DeadLetterDetail(DeadLetterView, extra="forbid"):
+    """A dead letter with its message. `envelope` is what was sent, or, of a mailbox, what lay in
+    it; null where the subscription has ended."""
+
+    action: str | None
+    attachments: int
+    payload: Part | None
+    envelope: Part | None
+
+
+class DeadLetterPage(BaseModel, extra="forbid"):
+    dead_letters: list[DeadLetterView]
+    next: int | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+class Chosen(BaseModel, extra="forbid"):
+    """Which dead letters, in one of three ways: `numbers`; or some of `subscription`, `topic`,
+    `reason` and `since`, all of which must hold; or `"all": true`. Nothing said never means all."""
+
+    all: bool = Field(False, strict=True)
+    numbers: (
+        Annotated[
+            list[Annotated[int, Field(ge=0, le=LARGEST)]], Field(min_length=1, max_length=10_000)
+        ]
+        | None
+    ) = None
+    subscription: Annotated[str, Field(pattern="^[ -~]{1,64}$")] | None = None
+    topic: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        None, description="A topic expression of the Full dialect: `storms//.`"
+    )
+    namespaces: dict[str, str] | None = Field(
+        None, max_length=100, description="The prefixes of `topic`."
+    )
+    reason: DeathReason | None = None
+    since: AwareDatetime | None = Field(None, description="Those that died then or later.")
+    dry_run: bool = Field(False, description="Say how many there are, and change nothing.")
+    limit: int | None = Field(
+        None, ge=1, le=LARGEST, description="About how many at most; `next` says where to go on."
+    )
+    after: str | None = Field(None, max_length=64, description="The `next` of an answer.")
+
+    def selection(self) -> Selection:
+        """The letters meant.
+
+        Raises:
+            HTTPException: Nothing is chosen, or in two ways.
+            FilterError: ``topic`` is no topic expression.
+        """
+        chosen = [
+            name
+            for name in ("subscription", "topic", "reason", "since")
+            if getattr(self, name) is not None
+        ]
+        if (self.numbers is not None) + self.all + bool(chosen) > 1:
+            raise HTTPException(
+                422,
+                "Choose dead letters in one way: by `numbers`, by `subscription`, `topic`, "
+                '`reason` and `since`, or with `"all": true`.',
+            )
+        if self.numbers is None and not self.all and not chosen:
+            raise HTTPException(
+                422,
+                "Say which dead letters: `numbers`, or `subscription`, `topic`, `reason` or "
+                '`since`, or `"all": true`.',
+            )
+        if self.namespaces and self.topic is None:
+            raise HTTPException(422, "`namespaces` are those of a `topic`, and there is none.")
+        topic = covers(self.topic, self.namespaces or {}) if self.topic is not None else None
+        numbers = None if self.numbers is None else frozenset(self.numbers)
+        since = None if self.since is None else self.since.timestamp()
+        return Selection(numbers, self.subscription, topic, self.reason, since)
+
+
+class Affected(BaseModel, extra="forbid"):
+    number: int
+    reasons: dict[str, int] = Field(description="How many of each reason.")
+    next: str | None = Field(None, description="Pass it as `after` to go on; null at the end.")
+
+
+@router.get("")
+async def list_dead_letters(
+    web: Parts,
+    subscription: Annotated[str | None, Query(pattern="^[ -~]{1,64}$")] = None,
+    after: Annotated[int, Query(ge=0, le=LARGEST)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> DeadLetterPage:
+    """Dead letters in the order in which they died."""
+    listed = await web.dead_letters.listed(subscription, after=after, limit=limit)
+    more = len(listed) == limit
+    return DeadLetterPage(
+        dead_letters=[_view(letter) for letter in listed],
+        next=listed[-1].number if more else None,
+    )
+
+
+@router.get("/{number}")
+async def show_dead_letter(
+    web: Parts,
+    number: Annotated[int, Path(ge=0, le=LARGEST)],
+    limit: Annotated[int, Query(ge=0, le=2**31 - 1)] = SHOWN,
+) -> DeadLetterDetail:
+    """One dead letter, with the first `limit` bytes of its payload and of its envelope."""
+    letter = await web.dead_letters.show(number)
+    if letter is None:
+        raise HTTPException(404, "There is no such dead letter.")
+    return DeadLetterDetail(
+        **dict(_view(letter.letter)),
+        action=letter.action,
+        attachments=letter.attachments,
+        payload=_part(letter.payload, limit),
+        envelope=_part(letter.envelope, limit),
+    )
+
+
+@router.post("/redrive")
+async def redrive(chosen: Chosen, web: Parts) -> Affected:
+    """Deliver dead letters again, with the same message ids, or put them back into their
+    mailboxes; those of subscriptions and mailboxes that have ended stay where they are."""
+    selection, letters = chosen.selection(), web.dead_letters
+    if chosen.dry_run:
+        work = letters.count(selection, redrivable=True, limit=chosen.limit, after=chosen.after)
+    else:
+        work = letters.redrive(selection, limit=chosen.limit, after=chosen.after)
+    return _affected(await work)
+
+
+@router.post("/purge")
+async def purge(chosen: Chosen, web: Parts) -> Affected:
+    """Forget dead letters; they stay counted."""
+    selection, letters = chosen.selection(), web.dead_letters
+    if chosen.dry_run:
+        work = letters.count(selection, redrivable=False, limit=chosen.limit, after=chosen.after)
+    else:
+        work = letters.purge(selection, limit=chosen.limit, after=chosen.after)
+    return _affected(await work)
+
+
+def _affected(done: dead_letters.Affected) -> Affected:
+    return Affected(number=done.number, reasons=dict(sorted(done.reasons.items())), next=done.next)
+
+
+def _view(letter: DeadLetter) -> DeadLetterView:
+    death = letter.death
+    return DeadLetterView(
+        number=letter.number,
+        subscription=death.subscription,
+        message_id=death.delivery_id,
+        topic=death.topic,
+        reason=death.reason.value,
+        status=death.status,
+        failure=death.failure,
+        answer=death.answer,
+        attempts=death.attempts,
+        since=datetime.fromtimestamp(death.since, UTC),
+        died=datetime.fromtimestamp(death.died, UTC),
+        owner=death.owner,
+        consumer=shown(death.consumer) if death.consumer else None,
+        bytes=letter.octets,
+    )
+
+
+def _part(octets: bytes | None, limit: int) -> Part | None:
+    if octets is None:
+        return None
+    text = octets[:limit].decode("utf-8", "replace")
+    return Part(text=text, bytes=len(octets), whole=len(octets) <= limit)

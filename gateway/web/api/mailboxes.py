@@ -1,0 +1,79 @@
+"""``/api/v1/mailboxes``: which there are, how much lies in them, and their end."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from gateway.model.mailboxes import Mailbox, MailboxSize
+from gateway.web.parts import PAGE, Parts
+from gateway.web.validation import JsonRoute
+
+router = APIRouter(prefix="/mailboxes", tags=["administration of mailboxes"], route_class=JsonRoute)
+
+
+class MailboxView(BaseModel, extra="forbid"):
+    """A mailbox, without its key."""
+
+    id: str
+    owner: str
+    kind: str
+    messages: int
+    octets: int
+    dropped: int
+    created: datetime
+    used: datetime
+
+
+class MailboxPage(BaseModel, extra="forbid"):
+    mailboxes: list[MailboxView]
+    next: str | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+async def _named(id: str, web: Parts) -> tuple[Mailbox, MailboxSize]:
+    found = await web.mailboxes.find_by_id(id)
+    if found is None:
+        raise HTTPException(404, "There is no such mailbox.")
+    return found
+
+
+Named = Annotated[tuple[Mailbox, MailboxSize], Depends(_named)]
+
+
+@router.get("")
+async def list_mailboxes(
+    web: Parts,
+    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> MailboxPage:
+    """Mailboxes in the order of their ids."""
+    listed = await web.mailboxes.listed(after, limit + 1)
+    views = [_view(*one) for one in listed[:limit]]
+    return MailboxPage(mailboxes=views, next=views[-1].id if len(listed) > limit else None)
+
+
+@router.get("/{id}")
+async def show_mailbox(named: Named) -> MailboxView:
+    """One mailbox."""
+    return _view(*named)
+
+
+@router.delete("/{id}", status_code=204)
+async def delete_mailbox(named: Named, web: Parts) -> None:
+    """Forget a mailbox with all that lies in it, and end what fills it."""
+    mailbox, _ = named
+    await web.subscriptions.destroy_mailbox(mailbox)
+
+
+def _view(mailbox: Mailbox, size: MailboxSize) -> MailboxView:
+    return MailboxView(
+        id=mailbox.id,
+        owner=mailbox.owner,
+        kind=mailbox.kind.value,
+        messages=size.messages,
+        octets=size.octets,
+        dropped=size.dropped,
+        created=datetime.fromtimestamp(size.created, UTC),
+        used=datetime.fromtimestamp(size.used, UTC),
+    )

@@ -1,0 +1,207 @@
+"""``/api/v1/subscriptions``: which there are, how they fare, why, and their end."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from gateway.delivery import Entry
+from gateway.delivery.status import DeliveryStatus
+from gateway.http import HttpLimits
+from gateway.security.resource_addresses import shown
+from gateway.store import Totals
+from gateway.subscriptions.explaining import Message
+from gateway.subscriptions.reports import SubscriptionReport
+from gateway.web.parts import PAGE, Parts
+from gateway.web.validation import JsonRoute
+from mediation import End
+
+EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
+"""Bytes of a request with a message that a gateway takes, whose quotes JSON escapes."""
+router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], route_class=JsonRoute)
+
+
+class Counts(BaseModel, extra="forbid"):
+    """What became of a subscription's deliveries."""
+
+    matched: int
+    delivered: int
+    waiting: int
+    dead: int
+    expired: int
+    cancelled: int
+    skipped: int
+
+
+class DeliveryView(BaseModel, extra="forbid"):
+    """How it stands with the deliveries, as far as this gateway makes them. What went wrong is kept
+    in memory: after a restart it is known again from the next attempt on."""
+
+    failures: int = Field(description="Attempts in a row that failed.")
+    last_error: str | None
+    last_error_at: datetime | None
+    last_attempt: datetime | None = Field(description="By this gateway, since it started.")
+    next_attempt: datetime | None = Field(description="Of what waits; null where nothing does.")
+    breaker_until: datetime | None = Field(
+        description="While so much fails that only a probe is sent: when the next one is."
+    )
+    elsewhere: list[str] = Field(
+        description="Other replicas that deliver for it, and their partitions: ask them, too."
+    )
+
+
+class SubscriptionView(BaseModel, extra="forbid"):
+    """A subscription, without its key."""
+
+    id: str
+    owner: str
+    spec: str
+    soap: str
+    consumer: str
+    end_to: str | None
+    topics: list[str]
+    contents: list[str]
+    raw: bool
+    paused: bool
+    created: datetime
+    expires: datetime | None
+    state: str = Field(
+        description="active, paused, expired, failing, waiting for breaker; unknown where other "
+        "replicas deliver for it, too, and nothing is wrong here."
+    )
+    delivery: DeliveryView
+    counts: Counts
+
+
+class Asked(BaseModel, extra="forbid"):
+    """Whether a subscription would get a message; or, with nothing said, how it stands with it."""
+
+    payload: str | None = Field(None, description="An XML document.")
+    topic: Annotated[str, Field(min_length=1, max_length=4096)] | None = Field(
+        None, description="The topic that it would be published on: `storms/coast`."
+    )
+    namespaces: dict[str, str] | None = Field(
+        None, max_length=100, description="The prefixes of `topic`."
+    )
+
+
+class StepView(BaseModel, extra="forbid"):
+    """One thing that must be so for messages to arrive."""
+
+    name: str
+    holds: bool | None = Field(description="null where it is not known.")
+    text: str
+    details: list[str]
+
+
+class Page(BaseModel, extra="forbid"):
+    subscriptions: list[SubscriptionView]
+    next: str | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+def _not_found() -> HTTPException:
+    return HTTPException(404, "There is no such subscription.")
+
+
+async def _named(id: str, web: Parts) -> Entry:
+    entry = web.subscriptions.by_id(id)
+    if entry is None:
+        raise _not_found()
+    return entry
+
+
+Named = Annotated[Entry, Depends(_named)]
+
+
+@router.get("")
+async def list_subscriptions(
+    web: Parts, after: str = "", limit: Annotated[int, Query(ge=1, le=1000)] = PAGE
+) -> Page:
+    """Subscriptions in the order of their ids."""
+    chosen = await web.subscriptions.listed(after, limit + 1)
+    reports = await web.reports.of(chosen[:limit])
+    more = len(chosen) > limit
+    return Page(subscriptions=list(map(_view, reports)), next=chosen[limit - 1] if more else None)
+
+
+@router.get("/{id}")
+async def show_subscription(entry: Named, web: Parts) -> SubscriptionView:
+    """One subscription, with what became of its deliveries."""
+    for report in await web.reports.of([entry.id]):
+        return _view(report)
+    raise _not_found()
+
+
+@router.post("/{id}/explain", max_body_size=EXPLAIN_BODY)
+async def explain(entry: Named, asked: Asked, web: Parts) -> list[StepView]:
+    """Why a subscription gets messages or does not, step by step; with a `payload`, whether it
+    would get that."""
+    if asked.payload is None and asked.topic is not None:
+        raise HTTPException(422, "`topic` is that of a `payload`, and there is none.")
+    message = None
+    if asked.payload is not None:
+        namespaces = tuple(sorted((asked.namespaces or {}).items()))
+        message = Message(asked.payload.encode(), asked.topic, namespaces)
+    return [
+        StepView(name=step.name, holds=step.holds, text=step.text, details=list(step.details))
+        for step in await web.explainer.explain(entry, message)
+    ]
+
+
+@router.delete("/{id}", status_code=204)
+async def delete_subscription(entry: Named, web: Parts) -> None:
+    """End a subscription; its subscriber is told, where it asked for that."""
+    await web.subscriptions.end(
+        entry, why=End.CANCELLING, reason="The subscription was ended by an operator."
+    )
+
+
+def _counts(counted: Totals) -> Counts:
+    return Counts(
+        matched=counted.matched,
+        delivered=counted.delivered,
+        waiting=counted.matched - counted.settled(),
+        dead=counted.dead,
+        expired=counted.expired,
+        cancelled=counted.cancelled,
+        skipped=counted.skipped,
+    )
+
+
+def _delivery(status: DeliveryStatus) -> DeliveryView:
+    return DeliveryView(
+        failures=status.failures,
+        last_error=status.last_error,
+        last_error_at=_at(status.last_error_at),
+        last_attempt=_at(status.last_attempt),
+        next_attempt=_at(status.next_attempt),
+        breaker_until=_at(status.breaker_until),
+        elsewhere=list(status.elsewhere),
+    )
+
+
+def _at(moment: float | None) -> datetime | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC)
+
+
+def _view(report: SubscriptionReport) -> SubscriptionView:
+    subscription, status = report.entry.subscription, report.status
+    filter_ = subscription.filter
+    return SubscriptionView(
+        id=subscription.id,
+        owner=subscription.owner,
+        spec=subscription.spec.version.value,
+        soap="1.1" if subscription.spec.soap.name == "V1_1" else "1.2",
+        consumer=shown(subscription.consumer.address),
+        end_to=shown(subscription.end_to.address) if subscription.end_to else None,
+        topics=[one.text for one in filter_.topics],
+        contents=[one.text for one in (*filter_.contents, *filter_.others)],
+        raw=subscription.policy.raw,
+        paused=subscription.policy.paused,
+        created=subscription.lease.created,
+        expires=subscription.lease.expires,
+        state=status.state.value,
+        delivery=_delivery(status),
+        counts=_counts(report.totals),
+    )

@@ -1,0 +1,59 @@
+"""``/metrics``: the numbers of all parts, as Prometheus reads them."""
+
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+from gateway.observing.samples import MetricType, Sample, add_up
+
+_FAMILIES = {MetricType.COUNTER: CounterMetricFamily, MetricType.GAUGE: GaugeMetricFamily}
+Family = CounterMetricFamily | GaugeMetricFamily
+
+
+class Metrics:
+    """Puts together what the parts say.
+
+    Args:
+        sources: What each part says, at once.
+        counted: The part that has to be counted in the store first.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Callable[[], Iterable[Sample]]],
+        counted: Callable[[], Awaitable[Iterable[Sample]]],
+    ) -> None:
+        self._sources = sources
+        self._counted = counted
+
+    async def samples(self) -> list[Sample]:
+        """All samples of this moment, each name once."""
+        counted = await self._counted()
+        return add_up(itertools.chain(*(source() for source in self._sources), counted))
+
+    async def text(self) -> bytes:
+        """The samples in Prometheus' text format."""
+        registry = CollectorRegistry()
+        registry.register(_Collector(await self.samples()))
+        return generate_latest(registry)
+
+
+class _Collector:
+    """Samples, as Prometheus' library collects them."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._families = [_family(sample) for sample in samples]
+
+    def collect(self) -> list[Family]:
+        return self._families
+
+
+def _family(sample: Sample) -> Family:
+    family: Family = _FAMILIES[sample.type](
+        f"dragoman_{sample.name}", sample.text, labels=sample.labels
+    )
+    for labels, value in sorted(sample.values.items()):
+        family.add_metric(labels, float(value))
+    return family

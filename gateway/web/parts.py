@@ -1,0 +1,60 @@
+"""The parts of the gateway that the routes use, and how a route gets them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, cast
+
+from fastapi import Depends, Request
+from starlette.types import ASGIApp
+
+from gateway.http import HttpSettings
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.parsing import Parsing
+from gateway.security.identify import Identification
+from gateway.security.quotas import TokenBucket
+from gateway.soap.operations import Operations
+from gateway.subscriptions.dead_letters import DeadLetters
+from gateway.subscriptions.explaining import Explainer
+from gateway.subscriptions.reports import SubscriptionReports
+from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.web.metrics import Metrics
+from gateway.web.streams import Streams
+
+PAGE = 100
+"""Entries of a list where no `limit` is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """The parts.
+
+    Attributes:
+        soap: The SOAP endpoint.
+        readiness: The state that ``/readyz`` shows.
+        draining: Whether the gateway stops.
+        making: Limits how many mailboxes a stranger makes.
+    """
+
+    http: HttpSettings
+    identification: Identification
+    soap: ASGIApp
+    readiness: Callable[[], Mapping[str, Any]]
+    metrics: Metrics
+    subscriptions: Subscriptions
+    reports: SubscriptionReports
+    explainer: Explainer
+    dead_letters: DeadLetters
+    mailboxes: Mailboxes
+    operations: Operations
+    parsing: Parsing
+    streams: Streams
+    making: TokenBucket
+    draining: Callable[[], bool]
+
+
+async def _parts(request: Request) -> Web:
+    return cast(Web, request.app.state.web)
+
+
+Parts = Annotated[Web, Depends(_parts)]
+"""A parameter of a route: the parts of the application that it is a route of."""
