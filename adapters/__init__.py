@@ -12,8 +12,7 @@ from adapters.compatibility import (
     SharedDelivery,
     capabilities_of,
 )
-from adapters.filtering.adapter import XPathFilterAdapter
-from adapters.filtering.slow_filters import Evaluated, Matched
+from adapters.filtering import Evaluated, Matched, XPathFilterAdapter
 from adapters.loading import load, schemes
 from adapters.protocol import (
     API_VERSION,

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from filters.filter import Expression
+from filters import Expression
 from filters.matching.engines.choice import NATIVE, REFERENCE, engine_note, make_index
 from filters.workloads import STYLES, Vocabulary, expressions, family_of, messages
 from tests.filters.matching.differential import Disagreement, Tally, check

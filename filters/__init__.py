@@ -1,17 +1,29 @@
 """Topics, topic expressions, XPath content filters, and the set that matches one event against
-all filters. Knows nothing of SOAP, brokers or the gateway."""
+all filters. Knows nothing of SOAP, brokers or the gateway.
 
-from filters.compiling.compiled import CompiledFilter, compile, content_dialects, topic_dialects
-from filters.compiling.topic_expressions import KNOWN_PREFIXES, parse_expression, parse_topics
+The doors for other packages: the names here, and of the rooms `archive`, `compiling`, `dialects`,
+`documents`, `explaining`, `extras`, `spark`, `topics`, `workloads` and `xpath` what their
+``__init__``, or the module itself, has. All other modules are insides (a contract in
+pyproject.toml keeps them so).
+"""
+
+from filters.compiling import (
+    KNOWN_PREFIXES,
+    CompiledFilter,
+    compile,
+    content_dialects,
+    parse_expression,
+    parse_topics,
+    topic_dialects,
+)
 from filters.documents import DocumentLimits, parse_document
 from filters.events import PAYLOAD, Event, View
 from filters.filter import EVERYTHING, Expression, Filter, Namespaces
-from filters.filterset.entries import Deferred, Matching
-from filters.filterset.filterset import FilterSet
+from filters.filterset import Deferred, FilterSet, Matching
 from filters.matching.engines.choice import engine, engine_note
+from filters.matching.fallback.worker import Question, Worker, evaluate_questions
 from filters.reasons import FilterError, Reason, Refused, quoted
-from filters.topics.patterns import TopicPattern
-from filters.topics.topics import DEFAULT_TOPIC, Step, Topic, parse_clark, topic_text
+from filters.topics import DEFAULT_TOPIC, Step, Topic, TopicPattern, parse_clark, topic_text
 from filters.xpath import names_payload_root
 
 __all__ = [
@@ -29,16 +41,19 @@ __all__ = [
     "FilterSet",
     "Matching",
     "Namespaces",
+    "Question",
     "Reason",
     "Refused",
     "Step",
     "Topic",
     "TopicPattern",
     "View",
+    "Worker",
     "compile",
     "content_dialects",
     "engine",
     "engine_note",
+    "evaluate_questions",
     "names_payload_root",
     "parse_clark",
     "parse_document",

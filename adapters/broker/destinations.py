@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from adapters.protocol import AdapterError
 from filters import DEFAULT_TOPIC, Reason, Step, Topic, TopicPattern
-from filters.topics.patterns import PathStep, TopicPath
+from filters.topics import PathStep, TopicPath
 
 MAX_OCTETS = 200
 """Of a destination: brokers end at 255."""

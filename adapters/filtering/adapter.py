@@ -24,12 +24,12 @@ from filters import (
     FilterError,
     FilterSet,
     Matching,
+    Question,
     Reason,
     TopicPattern,
     compile,
     parse_expression,
 )
-from filters.matching.fallback.worker import Question
 from mediation import PAYLOAD_PATHS, Notification, event
 
 logger = logging.getLogger(__name__)

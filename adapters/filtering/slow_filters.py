@@ -27,8 +27,7 @@ from itertools import count
 from time import monotonic, perf_counter
 
 from adapters.protocol import Delivery
-from filters import Deferred, Expression, Matching
-from filters.matching.fallback.worker import Question, Worker, judge
+from filters import Deferred, Expression, Matching, Question, Worker, evaluate_questions
 from mediation import Notification
 
 logger = logging.getLogger(__name__)
@@ -350,7 +349,7 @@ class Deferral:
 
     async def _judge(self, questions: Sequence[Question]) -> list[bool | None]:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, judge, self._worker, questions)
+        return await loop.run_in_executor(self._thread, evaluate_questions, self._worker, questions)
 
     async def _evaluate(self, job: _Job) -> Matched:
         keys, over_budget, unevaluated = list(job.behind), list[str](), list[str]()

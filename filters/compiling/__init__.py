@@ -1,1 +1,21 @@
 """Checks a filter and compiles its expressions, each in its dialect."""
+
+from filters.compiling.compiled import (
+    ENTRY_POINT_GROUP,
+    CompiledFilter,
+    compile,
+    content_dialects,
+    topic_dialects,
+)
+from filters.compiling.topic_expressions import KNOWN_PREFIXES, parse_expression, parse_topics
+
+__all__ = [
+    "ENTRY_POINT_GROUP",
+    "KNOWN_PREFIXES",
+    "CompiledFilter",
+    "compile",
+    "content_dialects",
+    "parse_expression",
+    "parse_topics",
+    "topic_dialects",
+]

@@ -1,1 +1,15 @@
 """Topics, patterns of topics, and the index that finds the patterns a topic matches."""
+
+from filters.topics.patterns import PathStep, TopicPath, TopicPattern
+from filters.topics.topics import DEFAULT_TOPIC, Step, Topic, parse_clark, topic_text
+
+__all__ = [
+    "DEFAULT_TOPIC",
+    "PathStep",
+    "Step",
+    "Topic",
+    "TopicPath",
+    "TopicPattern",
+    "parse_clark",
+    "topic_text",
+]

@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, make_url, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from adapters.embedded.journal import SCHEMA_VERSION
+from adapters.embedded import SCHEMA_VERSION
 from filters.archive import PARQUET, best_suffix
 from filters.extras import how_to_install
 from gateway.checks.findings import Finding, fail, first_line, ok, warn

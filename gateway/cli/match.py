@@ -8,7 +8,7 @@ import typer
 from lxml import etree
 
 from filters import Event, Expression, Filter, FilterError, Refused, compile, parse_document
-from filters.explaining.filters import explain as explain_filter
+from filters.explaining import explain as explain_filter
 from filters.xpath import UndeclaredPrefix
 from gateway.cli.documents import read_document
 from gateway.cli.errors import CommandFailed

@@ -12,7 +12,7 @@ from adapters import API_VERSION
 from adapters.loading import ENTRY_POINT_GROUP as ADAPTERS
 from adapters.loading import adapter_class, bundled_schemes
 from filters import Refused
-from filters.compiling.compiled import ENTRY_POINT_GROUP as FILTERS
+from filters.compiling import ENTRY_POINT_GROUP as FILTERS
 from gateway.cli.options import Form, OutputOption
 from gateway.cli.output import json_line, line, table
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import idna
 
-from filters.reasons import Reason, Refused
+from filters import Reason, Refused
 
 IPAddress: TypeAlias = IPv4Address | IPv6Address
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from filters.reasons import Reason, Refused
+from filters import Reason, Refused
 
 HOPS_HEADER = "Dragoman-Hops"
 ORIGIN_HEADER = "Dragoman-Origin"

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from adapters import Evaluated
-from filters import Deferred, Filter, FilterSet, Reason, Refused
-from filters.matching.fallback.worker import Question
+from filters import Deferred, Filter, FilterSet, Question, Reason, Refused
 from gateway.parsing import OCTETS
 from gateway.security.quotas import QuotaExceeded
 from mediation import PAYLOAD_PATHS, Notification, event

@@ -16,7 +16,7 @@ import structlog
 from adapters import AdapterUnavailable
 from filters import KNOWN_PREFIXES, Reason, Refused, Topic, parse_clark, parse_topics, quoted
 from filters.dialects import TOPIC_IBM_SIMPLE
-from filters.topics.topics import Step
+from filters.topics import Step
 from gateway.egress import (
     AddressPolicy,
     Request,

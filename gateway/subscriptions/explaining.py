@@ -11,7 +11,7 @@ from lxml import etree
 
 from filters import Event, Filter, Topic, compile, parse_document, parse_topics
 from filters.dialects import TOPIC_CONCRETE
-from filters.explaining.filters import explain as explain_filter
+from filters.explaining import explain as explain_filter
 from gateway.delivery import Dispatcher, Dispatchers, Entry
 from gateway.delivery.status import Condition, DeliveryStatus
 from gateway.egress import AddressPolicy, AddressRefused, Target

@@ -17,8 +17,7 @@ from adapters.compatibility import FORMER_MODULES
 from adapters.loading import RestartingAdapter
 from adapters.memory import MemoryAdapter, MemoryDelivery
 from adapters.protocol import Adapter, Capabilities
-from filters import EVERYTHING, Expression, Filter
-from filters.reasons import FilterError, Reason
+from filters import EVERYTHING, Expression, Filter, FilterError, Reason
 from tests.rigs.adapters import SECONDS, STORM, storm
 
 DIALECT = "urn:test:severity"

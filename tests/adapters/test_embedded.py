@@ -18,9 +18,9 @@ from random import Random
 import pytest
 
 from adapters import EVERYTHING_WANTED, Adapter, AdapterError, AdapterUnavailable, load
-from adapters.embedded import EmbeddedAdapter
+from adapters.embedded import SCHEMA_VERSION, EmbeddedAdapter
 from adapters.embedded.adapter import READY_MESSAGES
-from adapters.embedded.journal import SCHEMA_VERSION, Entry, Journal, Stored
+from adapters.embedded.journal import Entry, Journal, Stored
 from adapters.testing import AdapterContract
 from mediation import Notification
 

@@ -25,7 +25,7 @@ from filters import (
 )
 from filters.dialects import ACTION_DPWS_1_1, TOPIC_CONCRETE, TOPIC_FULL, TOPIC_IBM_SIMPLE
 from filters.matching.fallback.verification import Verifier
-from filters.matching.fallback.worker import Question, Worker, judge
+from filters.matching.fallback.worker import Question, Worker, evaluate_questions
 from filters.topics.index import CACHED_TOPICS
 from tests.rigs.corpus import forwarding_filters, messages
 from tests.rigs.pace import pace
@@ -403,9 +403,9 @@ def test_what_is_deferred_is_asked_all_at_once(monkeypatch: pytest.MonkeyPatch) 
 
     def counting(worker: Worker, questions: Sequence[Question]) -> list[bool | None]:
         asked.append(len(questions))
-        return judge(worker, questions)
+        return evaluate_questions(worker, questions)
 
-    monkeypatch.setattr("filters.matching.fallback.verification.judge", counting)
+    monkeypatch.setattr("filters.matching.fallback.verification.evaluate_questions", counting)
     event = Event(b"<a><b>x</b></a>")
     assert sorted(filters.match(event)) == [0, 1]
     assert asked == [200]

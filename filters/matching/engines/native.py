@@ -4,11 +4,12 @@ from lxml import etree
 
 from filters.filter import Expression, Namespaces
 from filters.matching import _kernel
-from filters.matching._kernel import Names
 from filters.matching.engines.index import Found
 from filters.matching.planning.plan import Plan
 from filters.matching.planning.templates import plan_of
 from filters.reasons import FilterError, Reason
+
+Names = _kernel.Names
 
 
 def unfit() -> str | None:

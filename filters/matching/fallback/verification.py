@@ -14,7 +14,7 @@ from lxml import etree
 from filters.filter import Expression
 from filters.matching.fallback.compilation import Kept
 from filters.matching.fallback.cost import DocumentSize
-from filters.matching.fallback.worker import Question, Worker, WorkerUnavailable, judge
+from filters.matching.fallback.worker import Question, Worker, WorkerUnavailable, evaluate_questions
 
 COMPILED = 4096
 """Compiled expressions that are kept."""
@@ -103,6 +103,6 @@ class Verifier:
         if self._worker is None:
             self._worker = Worker()
         try:
-            return judge(self._worker, questions)
+            return evaluate_questions(self._worker, questions)
         except WorkerUnavailable:
             return [None] * len(questions)

@@ -266,7 +266,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def judge(worker: Worker, questions: Sequence[Question]) -> list[bool | None]:
+def evaluate_questions(worker: Worker, questions: Sequence[Question]) -> list[bool | None]:
     """Whether all expressions of each of *questions* are true, all questions of one message under
     one budget; None where that is over budget.
 

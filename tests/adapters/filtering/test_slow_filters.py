@@ -14,8 +14,7 @@ from adapters import Matched, XPathFilterAdapter
 from adapters.filtering import slow_filters
 from adapters.filtering.slow_filters import COOL_DOWN, TURNS, Deferral
 from adapters.memory import MemoryAdapter
-from filters import PAYLOAD, Deferred, Expression, Filter, Matching
-from filters.matching.fallback.worker import Worker, judge
+from filters import PAYLOAD, Deferred, Expression, Filter, Matching, Worker, evaluate_questions
 from mediation import Notification
 from tests.rigs.consumers import until
 
@@ -103,9 +102,9 @@ def judgements(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
 
     def counting(worker: Worker, questions: Sequence[Any]) -> list[bool | None]:
         judged.append(questions)
-        return judge(worker, questions)
+        return evaluate_questions(worker, questions)
 
-    monkeypatch.setattr(slow_filters, "judge", counting)
+    monkeypatch.setattr(slow_filters, "evaluate_questions", counting)
     return lambda: len(judged)
 
 

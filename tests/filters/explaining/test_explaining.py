@@ -4,8 +4,8 @@ from hypothesis import strategies as st
 
 from filters import EVERYTHING, Event, Expression, Filter, FilterError, Step, Topic, View, compile
 from filters.dialects import ACTION_DPWS_1_1, TOPIC_FULL
+from filters.explaining import explain
 from filters.explaining.explanation import Explanation
-from filters.explaining.filters import explain
 from filters.explaining.xpath import MAX_LINES, TOO_EXPENSIVE
 from filters.xpath.syntax import Node
 from filters.xpath.unparse import unparse

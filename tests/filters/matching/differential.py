@@ -9,12 +9,11 @@ from dataclasses import dataclass
 
 from lxml import etree
 
+from filters import Expression, FilterError
 from filters.documents import parse_own
-from filters.filter import Expression
 from filters.matching.engines.index import Index
 from filters.matching.planning.plan import Plan
 from filters.matching.planning.templates import plan_of
-from filters.reasons import FilterError
 from filters.xpath import compile_xpath
 from tests.filters.matching.claims import Slow
 

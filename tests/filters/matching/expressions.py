@@ -5,7 +5,7 @@ They speak of the names and values of `tests.filters.matching.nasty`.
 
 import random
 
-from filters.filter import Expression, Namespaces
+from filters import Expression, Namespaces
 
 NAMESPACES: Namespaces = (("p", "urn:p"), ("q", "urn:q"))
 

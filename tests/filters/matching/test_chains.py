@@ -4,10 +4,9 @@ import random
 
 import pytest
 
-from filters.filter import Expression, Namespaces
+from filters import Expression, FilterError, Namespaces
 from filters.matching.engines.choice import engine_note
 from filters.matching.planning.planner import plan
-from filters.reasons import FilterError
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import parse
 from tests.filters.matching.expressions import NAMESPACES, Grammar

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.fuzz import campaign
-from filters.filter import Expression
+from filters import Expression
 from filters.matching.engines.choice import NATIVE, REFERENCE, engine_note, make_index
 from filters.workloads import STYLES, Vocabulary, expressions, family_of, messages
 from tests.filters.matching.differential import Tally, check

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
+from filters import Expression
 from filters.documents import parse_own
-from filters.filter import Expression
 from filters.matching.engines.choice import NATIVE, engine_note, make_index
 from filters.xpath import compile_xpath
 from tests.filters.matching.differential import check

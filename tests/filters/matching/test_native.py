@@ -12,12 +12,11 @@ from collections.abc import Sequence
 import pytest
 from lxml import etree
 
+from filters import Expression, FilterError, Reason
 from filters.documents import parse_own
-from filters.filter import Expression
 from filters.matching.engines.choice import engine_note
 from filters.matching.planning.plan import Plan
 from filters.matching.planning.templates import plan_of
-from filters.reasons import FilterError, Reason
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import compile_xpath
 from tests.filters.matching.differential import check

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from filters.filter import Expression
+from filters import Expression
 from filters.matching.planning.element_tests import MAX_ALTERNATIVES
 from filters.matching.planning.plan import (
     AND,

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from lxml import etree
 
+from filters import Expression, FilterError
 from filters.documents import parse_own
-from filters.filter import Expression
 from filters.matching.engines import trie
 from filters.matching.engines.reference import ReferenceIndex
-from filters.reasons import FilterError
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from tests.filters.matching.differential import check
 from tests.filters.matching.expressions import NAMESPACES, Grammar

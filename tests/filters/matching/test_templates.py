@@ -6,11 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from filters.filter import Expression
+from filters import Expression, FilterError
 from filters.matching.planning import templates as module
 from filters.matching.planning.planner import plan
 from filters.matching.planning.templates import Shapes
-from filters.reasons import FilterError
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import parse
 from tests.filters.matching.expressions import NAMESPACES, Grammar

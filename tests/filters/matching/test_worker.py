@@ -12,7 +12,7 @@ import pytest
 
 from filters import PAYLOAD, Expression, FilterError, View
 from filters.documents import parse_own
-from filters.matching.fallback.worker import Budget, Worker, WorkerUnavailable, judge
+from filters.matching.fallback.worker import Budget, Worker, WorkerUnavailable, evaluate_questions
 from filters.xpath import compile_xpath, parse
 from tests.filters.matching.costly import SHAPES, Costly, document
 from tests.filters.matching.hostile import CUT_OFF, HARMLESS, REFUSED
@@ -241,7 +241,7 @@ def test_conjunctions_over_several_documents(worker: Worker) -> None:
     large, other = Expression("/a"), Expression("/e", view=envelope)
     hostile, no = Expression(HOSTILE), Expression("/no", view=envelope)
     both = [((large, other), documents), ((large, no), documents)]
-    assert judge(worker, both) == [True, False]
+    assert evaluate_questions(worker, both) == [True, False]
     unknown = [((hostile, other), documents), ((hostile, no), documents), ((large,), documents)]
-    assert judge(worker, unknown) == [None, False, True]
-    assert judge(worker, []) == []
+    assert evaluate_questions(worker, unknown) == [None, False, True]
+    assert evaluate_questions(worker, []) == []

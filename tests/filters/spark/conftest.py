@@ -12,7 +12,7 @@ from lxml import etree
 
 from filters.archive import FileWriter, Row, directory
 from filters.spark.session import session
-from filters.topics.topics import parse_clark
+from filters.topics import parse_clark
 
 START = datetime(2026, 11, 20, 22, 30, tzinfo=UTC)
 SMALL = {

@@ -17,7 +17,7 @@ from filters.spark.backtest_report import html
 from filters.spark.definitions import Definitions, build, builds, filter_set, make_definition
 from filters.spark.following import follow
 from filters.spark.matching import local_path
-from filters.topics.topics import parse_clark
+from filters.topics import parse_clark
 from tests.filters.spark.conftest import check_report, storm, write
 
 FILTERS = Definitions(

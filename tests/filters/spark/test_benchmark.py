@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from lxml import etree
 
-from filters.filter import Expression
+from filters import Expression
 from filters.spark import benchmark, engines, measuring
 from filters.spark.benchmark import FIGURES, Outcome, Plan, write_figures
 from filters.spark.benchmark_report import Scaled, html, scaling, summary, times_as_fast

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from filters import EVERYTHING
 from filters.events import Event
-from filters.filter import EVERYTHING
 from filters.spark.definitions import (
     KEPT,
     DefinitionError,
@@ -17,7 +17,7 @@ from filters.spark.definitions import (
     make_definition,
     read_definitions,
 )
-from filters.topics.topics import Step, parse_clark
+from filters.topics import Step, parse_clark
 
 
 def definitions(*pairs: tuple[str, str | None, str | None]) -> Definitions:

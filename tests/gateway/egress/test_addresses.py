@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from filters.reasons import Reason
+from filters import Reason
 from gateway.egress import (
     AddressPolicy,
     AddressRefused,

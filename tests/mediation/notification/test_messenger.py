@@ -6,7 +6,7 @@ import pytest
 from lxml import etree
 
 from filters import Reason, Topic
-from filters.topics.topics import Step
+from filters.topics import Step
 from mediation import (
     EndpointReference,
     Notification,
