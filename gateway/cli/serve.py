@@ -114,7 +114,7 @@ def serve(
     """
     # Imported when they are wanted, so that other commands start quickly.
     from gateway.observing.logs import set_up_logs
-    from gateway.server.application import LOCK_TAKEN, DataInUse
+    from gateway.server.data_folder import LOCK_TAKEN, DataInUse
     from gateway.server.process import run
     from gateway.settings.settings import read_settings
 

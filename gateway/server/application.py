@@ -2,15 +2,12 @@
 
 import asyncio
 import contextlib
-import fcntl
-import os
 import resource
 import socket
 import ssl
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
@@ -26,7 +23,7 @@ from adapters import (
     load,
 )
 from adapters.loading import RestartingAdapter
-from filters import Reason, Refused
+from filters import Refused
 from gateway.delivery import (
     NEVER_AGREED,
     WINDOW,
@@ -59,7 +56,8 @@ from gateway.security.identify import Identification
 from gateway.security.networks import networks
 from gateway.security.quotas import SubscriptionQuotas, TokenBucket
 from gateway.security.tls import client_context
-from gateway.server.data_folder import make_private
+from gateway.server.addresses import own_addresses
+from gateway.server.data_folder import DataInUse, FolderLock, lock
 from gateway.server.store_counts import Counting, Counts
 from gateway.settings.settings import WITHIN, Settings, host_and_port, is_loopback
 from gateway.soap.http import SoapEndpoint
@@ -89,13 +87,7 @@ LOOPBACK = ("127.0.0.0/8", "::1")
 PURGE_EVERY = 3600.0
 ARCHIVE_CLOSE = 5.0
 """Seconds that the archive gets when the gateway stops."""
-LOCK_TAKEN = 75
-"""The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""
 _log = structlog.get_logger("dragoman")
-
-
-class DataInUse(Refused):
-    """Another process has the data folder."""
 
 
 class Gateway:
@@ -136,17 +128,13 @@ class Gateway:
         self.policy = AddressPolicy(
             allow=settings.egress_allow,
             loopback=settings.on_loopback,
-            own=[
-                *_own_addresses(settings.public_url, own),
-                *(_own_addresses(None, admin) if admin is not None else ()),
-                *(one for port in tcp_ports.values() for one in _at_port(settings, own[0], port)),
-            ],
+            own=own_addresses(settings, own, admin=admin, tcp_ports=tcp_ports.values()),
             deliver_to_self=settings.deliver_to_self,
         )
         base = f"{settings.web_scheme}://{host_and_port(*own)}"
         self._base = (settings.public_url or base).rstrip("/")
         self._tasks: list[asyncio.Task[None]] = []
-        self._lock: int | None = None
+        self._lock: FolderLock | None = None
         self._listens = own
         self.archive = Archive(settings.archive) if settings.archive else None
         self.spool: Spool | None = None
@@ -169,8 +157,8 @@ class Gateway:
         """
         _raise_file_limit()
         settings = self.settings
-        self._lock = _lock_folder(settings.data)
-        _tell(self._lock, f"{settings.web_scheme}://{host_and_port(*self._listens)}")
+        self._lock = lock(settings.data)
+        self._lock.write_address(f"{settings.web_scheme}://{host_and_port(*self._listens)}")
         url = settings.store.get_secret_value() if settings.store else None
         safe = settings.survive_power_loss
         self.store = (
@@ -610,8 +598,7 @@ class Gateway:
         if hasattr(self, "store"):
             await self.store.close()
         if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+            self._lock.release()
         if had_started:
             _log.info("dragoman.stopped")
 
@@ -664,48 +651,6 @@ def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
         options=ConsumerOptions(settings.consumers, ca=settings.egress_ca),
         proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
     )
-
-
-def _at_port(settings: Settings, host: str, port: int) -> list[tuple[str, int]]:
-    """What else the gateway is reached by, at *port*."""
-    names = [settings.soap_tcp_host, urlsplit(settings.public_url or "").hostname]
-    return _own_addresses(None, (host, port)) + [(name, port) for name in names if name]
-
-
-def _own_addresses(public_url: str | None, own: tuple[str, int]) -> list[tuple[str, int]]:
-    addresses = [own]
-    if own[0] in ("127.0.0.1", "::1", "localhost"):
-        addresses += [("127.0.0.1", own[1]), ("::1", own[1]), ("localhost", own[1])]
-    if public_url:
-        parts = urlsplit(public_url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        addresses.append((parts.hostname or "", port))
-    return addresses
-
-
-def _lock_folder(folder: Path) -> int:
-    try:
-        make_private(folder)
-        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise Refused(
-            Reason.UNAVAILABLE, f"Cannot write to the data folder {folder}: {error.strerror}."
-        ) from error
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
-        raise DataInUse(
-            Reason.UNAVAILABLE, f"Another Dragoman uses the data folder {folder}."
-        ) from error
-    return descriptor
-
-
-def _tell(lock: int, address: str) -> None:
-    """Write where this gateway listens into the file that says that it runs, for `doctor`."""
-    with contextlib.suppress(OSError):  # A full disk: the file is no less a lock.
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{address}\n".encode(), 0)
 
 
 def _raise_file_limit() -> None:

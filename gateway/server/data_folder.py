@@ -1,17 +1,77 @@
-"""Who may read what is on disk: keys of subscriptions and mailboxes are capabilities, and messages
-are their senders' and readers' alone."""
+"""The data folder: for one process at a time, and for its user alone.
+
+Keys of subscriptions and mailboxes are capabilities, and messages are their senders' and readers'
+alone, so nobody else on the machine may read what lies there.
+"""
 
 import contextlib
+import fcntl
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+
+from filters import Reason, Refused
 
 UMASK = 0o077
 """Of a process that serves: what it makes is its user's alone."""
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OURS = ("*.db", "*.db-wal", "*.db-shm", "*.db-journal", "lock", "replica")
 """What lies in a data folder."""
+LOCK_TAKEN = 75
+"""The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""
+
+
+class DataInUse(Refused):
+    """Another process has the data folder."""
+
+
+class FolderLock:
+    """The lock of a data folder; whoever has it serves from there.
+
+    Args:
+        descriptor: The file that is locked.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor: int | None = descriptor
+
+    def write_address(self, address: str) -> None:
+        """Write where this gateway listens into the file, for `dragoman doctor`."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):  # A full disk: the file is no less a lock.
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, f"{address}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Let another process have the folder."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def lock(folder: Path) -> FolderLock:
+    """Lock *folder*, which is made where it does not exist.
+
+    Raises:
+        DataInUse: Another process has it.
+        Refused: It cannot be written to.
+    """
+    try:
+        make_private(folder)
+        descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise Refused(
+            Reason.UNAVAILABLE, f"Cannot write to the data folder {folder}: {error.strerror}."
+        ) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise DataInUse(
+            Reason.UNAVAILABLE, f"Another Dragoman uses the data folder {folder}."
+        ) from error
+    return FolderLock(descriptor)
 
 
 def make_private(folder: Path) -> None:
