@@ -12,7 +12,7 @@ def _now() -> datetime:
 
 
 @dataclass(slots=True)
-class Link:
+class ConnectionState:
     """One connection, opened again and again."""
 
     up: bool = False
@@ -35,7 +35,7 @@ class Link:
             self.up, self.since = False, self.erred
 
 
-def state_of(links: Sequence[Link], *, blocked: bool, wrapped: int) -> AdapterState:
+def state_of(links: Sequence[ConnectionState], *, blocked: bool, wrapped: int) -> AdapterState:
     """The state of an adapter that needs all of *links*."""
     down = [link.since for link in links if not link.up]
     latest = max(links, key=lambda link: (link.error != "", link.erred))
@@ -48,3 +48,7 @@ def state_of(links: Sequence[Link], *, blocked: bool, wrapped: int) -> AdapterSt
         reconnects=sum(max(0, link.opened - 1) for link in links),
         wrapped=wrapped,
     )
+
+
+Link = ConnectionState
+"""Its former name."""

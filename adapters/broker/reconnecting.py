@@ -6,7 +6,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from adapters.broker.connection_state import Link
+from adapters.broker.connection_state import ConnectionState
 from adapters.broker.outages import Outages
 
 SHORTEST, LONGEST = 0.25, 10.0
@@ -28,7 +28,7 @@ class Lost(Exception):
     """A connection could not be opened, has ended, or is of no use any more."""
 
 
-class Again(Exception):
+class Reconnect(Exception):
     """What serves a connection has learnt something, and wants another at once."""
 
 
@@ -42,7 +42,7 @@ class Closing(Protocol):
 ConnectionT = TypeVar("ConnectionT", bound=Closing)
 
 
-class Keeper(Generic[ConnectionT]):
+class Reconnector(Generic[ConnectionT]):
     """Serves connections one after the other.
 
     Args:
@@ -50,7 +50,8 @@ class Keeper(Generic[ConnectionT]):
         what: Its name in the log: ``connection=consuming``.
         open: Opens a connection, or raises `Lost`.
         serve: Sets a connection up, calls the function that it is given when all is ready, and
-            returns or raises `Lost` when the connection is of no use any more; or raises `Again`.
+            returns or raises `Lost` when the connection is of no use any more, or raises
+            `Reconnect`.
     """
 
     def __init__(
@@ -68,9 +69,14 @@ class Keeper(Generic[ConnectionT]):
         self._next = 0.0
         self._ready_at: float | None = None
         self._task: asyncio.Task[None] | None = None
-        self.link = Link()
+        self.state = ConnectionState()
         self.tried = asyncio.Event()
         """The first attempt has succeeded or failed."""
+
+    @property
+    def link(self) -> ConnectionState:
+        """The former name of ``state``."""
+        return self.state
 
     @property
     def retry_after(self) -> float:
@@ -97,7 +103,7 @@ class Keeper(Generic[ConnectionT]):
                 why = "the connection was closed"
             except Lost as exc:
                 why = str(exc)
-            except Again:
+            except Reconnect:
                 continue
             except Exception:  # A defect must not end all delivery for good.
                 logger.exception(
@@ -106,7 +112,7 @@ class Keeper(Generic[ConnectionT]):
                 )
                 why = "an error of our own"
             self.tried.set()
-            self.link.is_down(why)
+            self.state.is_down(why)
             if self._ready_at is not None and loop.time() - self._ready_at > min(
                 self._delay, STEADY
             ):
@@ -127,16 +133,21 @@ class Keeper(Generic[ConnectionT]):
 
     def _ready(self) -> None:
         self._outages.up(self._what)
-        self.link.is_up()
+        self.state.is_up()
         self._ready_at = asyncio.get_running_loop().time()
         self.tried.set()
 
 
-async def start_all(keepers: Sequence[Keeper[Any]]) -> None:
-    """Start *keepers*, and wait for the first attempt of each: at most `FIRST_ATTEMPT` seconds."""
-    for keeper in keepers:
-        keeper.start()
-    tried = [asyncio.ensure_future(keeper.tried.wait()) for keeper in keepers]
+async def start_all(reconnectors: Sequence[Reconnector[Any]]) -> None:
+    """Start *reconnectors* and wait for the first attempt of each, at most `FIRST_ATTEMPT`
+    seconds."""
+    for reconnector in reconnectors:
+        reconnector.start()
+    tried = [asyncio.ensure_future(reconnector.tried.wait()) for reconnector in reconnectors]
     _done, late = await asyncio.wait(tried, timeout=FIRST_ATTEMPT)
     for task in late:
         task.cancel()
+
+
+Keeper, Again = Reconnector, Reconnect
+"""Their former names, for adapters that were written with them."""

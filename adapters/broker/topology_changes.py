@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 ThroughT = TypeVar("ThroughT")
 
 
-class Changing(Generic[ThroughT]):
+class TopologyChanges(Generic[ThroughT]):
     """Takes turns at what the broker's side is changed through, while there is a connection.
 
     Args:
@@ -62,3 +62,7 @@ class Changing(Generic[ThroughT]):
         """
         if self.through is not through:
             raise Lost("the connection ended")
+
+
+Changing = TopologyChanges
+"""Its former name."""

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from adapters.compatibility import capabilities_of
-from adapters.filtering.delegation import divide
+from adapters.filtering.delegation import split_delegated
 from adapters.filtering.observed import ObservedDelivery
-from adapters.filtering.slow_filters import MOST, Deferral, Evaluated, Matched, Share
+from adapters.filtering.slow_filters import MOST, Evaluated, Matched, Share, SlowFilters
 from adapters.protocol import (
     EVERYTHING_WANTED,
     Adapter,
@@ -87,7 +87,7 @@ class XPathFilterAdapter:
             self._references[None] = _Reference(EVERYTHING_WANTED, filters=1)
         self._asking = asyncio.Lock()
         waiting = min(MOST, max(1, adapter.capabilities.prefetch // 2))
-        self._deferral = Deferral(self._pattern_of.__contains__, share_of, most=waiting)
+        self._slow_filters = SlowFilters(self._pattern_of.__contains__, share_of, most=waiting)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -107,7 +107,7 @@ class XPathFilterAdapter:
     @property
     def deferred(self) -> int:
         """Messages that wait for the evaluation of some filters."""
-        return len(self._deferral)
+        return len(self._slow_filters)
 
     async def start(self, filters: Mapping[str, Filter]) -> dict[str, FilterError]:
         """Start the system with the interests of *filters*.
@@ -137,7 +137,7 @@ class XPathFilterAdapter:
         Raises:
             FilterError: It cannot; of an unknown dialect with those of the system among the names.
         """
-        _, rest = divide(filter, self.capabilities.dialects)
+        _, rest = split_delegated(filter, self.capabilities.dialects)
         try:
             compile(rest)
         except FilterError as exc:
@@ -190,7 +190,7 @@ class XPathFilterAdapter:
         """Find out whether all expressions of each of *questions*, which are about one message and
         cost too much to be evaluated on the spot, are true; in the turn of whoever pays for *key*.
         None where too much waits for it."""
-        return await self._deferral.evaluate(self._share_of(key), questions)
+        return await self._slow_filters.evaluate(self._share_of(key), questions)
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
         """As `Adapter.publish`."""
@@ -202,19 +202,19 @@ class XPathFilterAdapter:
 
         What matches nobody is settled here.
         """
-        deferral = self._deferral
+        slow_filters = self._slow_filters
         deliveries = self._adapter.deliveries()
         coming: asyncio.Future[Delivery | None] | None = None
         turn = 0
         try:
             while True:
-                while (matched := deferral.take()) is not None:
+                while (matched := slow_filters.take_evaluated()) is not None:
                     yield matched
-                if coming is None and deferral.idle:
+                if coming is None and slow_filters.idle:
                     delivery = await anext(deliveries, None)
                 else:
                     coming = coming or asyncio.ensure_future(anext(deliveries, None))
-                    evaluated = deferral.evaluated()
+                    evaluated = slow_filters.evaluated()
                     await asyncio.wait((coming, evaluated), return_when=asyncio.FIRST_COMPLETED)
                     if evaluated.done() or not coming.done():
                         continue  # What is evaluated first comes first.
@@ -227,7 +227,7 @@ class XPathFilterAdapter:
                 matching = self._match(delivery.notification, selected)
                 if self._settled is not None and selected is None:
                     delivery = ObservedDelivery(delivery, self._settled)
-                matched = deferral.divide(delivery, matching)
+                matched = slow_filters.queue_slow(delivery, matching)
                 if matched is not None:
                     yield matched
                 turn += 1
@@ -258,7 +258,7 @@ class XPathFilterAdapter:
 
     async def close(self) -> None:
         """As `Adapter.close`."""
-        await self._deferral.close()
+        await self._slow_filters.close()
         await self._adapter.close()
 
     def _choose(self, filter: Filter) -> tuple[_Wanted, Interest, Filter]:
@@ -268,7 +268,7 @@ class XPathFilterAdapter:
         All of its expressions must hold, so any of them will do; one that is asked for already
         costs nothing.
         """
-        selected, rest = divide(filter, self.capabilities.dialects)
+        selected, rest = split_delegated(filter, self.capabilities.dialects)
         if selected is not None:
             return selected, selected, rest
         if not filter.topics:

@@ -7,7 +7,7 @@ from adapters.protocol import Interest
 from filters import Expression, Filter, FilterError, Reason
 
 
-def divide(filter: Filter, dialects: Collection[str]) -> tuple[Interest | None, Filter]:
+def split_delegated(filter: Filter, dialects: Collection[str]) -> tuple[Interest | None, Filter]:
     """The interest in the expression of *filter* that is in one of *dialects*, and the rest of it.
 
     Raises:

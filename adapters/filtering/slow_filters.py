@@ -128,7 +128,7 @@ class Evaluated:
 
 
 @dataclass(slots=True, eq=False)
-class _Asked:
+class _Request:
     """What somebody waits to know."""
 
     questions: Sequence[Question]
@@ -136,15 +136,15 @@ class _Asked:
 
 
 @dataclass(slots=True, eq=False)
-class _Line:
+class _ShareQueue:
     """The queue of one share, and how much it has taken: seconds, counted from what the one that
     had taken the least had taken when this one came."""
 
     taken: float
-    queue: deque[_Job | _Asked] = field(default_factory=deque)
+    queue: deque[_Job | _Request] = field(default_factory=deque)
 
 
-class Deferral:
+class SlowFilters:
     """The queues in front of the worker.
 
     Args:
@@ -165,7 +165,7 @@ class Deferral:
         self._most = most
         self._worker = Worker()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="filters")
-        self._lines: dict[Share, _Line] = {}
+        self._queues: dict[Share, _ShareQueue] = {}
         """Of those for whom something waits or is under evaluation."""
         self._next: list[tuple[float, int, Share]] = []
         """The same as a heap: what each has taken, and a number that parts those alike."""
@@ -191,7 +191,7 @@ class Deferral:
         """Nothing is under way, and nothing is to be yielded."""
         return not (self._messages or self._done)
 
-    def divide(self, delivery: Delivery, matching: Matching[str]) -> Matched | None:
+    def queue_slow(self, delivery: Delivery, matching: Matching[str]) -> Matched | None:
         """What of a message goes on at once; the rest is queued. None where nothing does; what
         matches nobody is settled."""
         if not (matching.deferred or self._under_way):
@@ -217,7 +217,9 @@ class Deferral:
         whole = len(shares) == 1 and not (now or over_budget or unevaluated)
         for share in shares:
             part = delivery if whole else _Part(message)
-            self._put(share, _Job(message, part, behind.get(share, []), deferred.get(share, [])))
+            self._queue_job(
+                share, _Job(message, part, behind.get(share, []), deferred.get(share, []))
+            )
         if not (now or over_budget or unevaluated):
             return None
         return Matched(_Part(message), now, over_budget, unevaluated)
@@ -228,11 +230,11 @@ class Deferral:
         evaluated."""
         if self._closed or not self._has_room(share):
             return None
-        asked = _Asked(questions, asyncio.get_running_loop().create_future())
+        asked = _Request(questions, asyncio.get_running_loop().create_future())
         self._enqueue(share, asked)
         return await asked.answer
 
-    def take(self) -> Matched | None:
+    def take_evaluated(self) -> Matched | None:
         """What has been evaluated and goes to somebody, if anything has; in order."""
         while self._done:
             matched = _unless_nobody(self._done.popleft())
@@ -241,7 +243,7 @@ class Deferral:
         return None
 
     def evaluated(self) -> asyncio.Future[None]:
-        """Done when there is something to take again; asked for when `take` gave None."""
+        """Done when there is something to take again; asked for when `take_evaluated` gave None."""
         if self._evaluated is None or self._evaluated.done():
             self._evaluated = asyncio.get_running_loop().create_future()
         return self._evaluated
@@ -251,9 +253,9 @@ class Deferral:
         self._closed = True
         if self._task is not None:
             self._task.cancel()
-        for line in self._lines.values():
-            for job in line.queue:
-                if isinstance(job, _Asked) and not job.answer.done():
+        for share_queue in self._queues.values():
+            for job in share_queue.queue:
+                if isinstance(job, _Request) and not job.answer.done():
                     job.answer.set_result(None)
         await asyncio.to_thread(self._thread.shutdown, cancel_futures=True)
         self._worker.close()
@@ -266,25 +268,25 @@ class Deferral:
 
     def _has_room(self, share: Share) -> bool:
         """Whether one message more may wait for *share*: within its part of all."""
-        line = self._lines.get(share)
-        waiting = len(line.queue) if line is not None else 0
-        shares = len(self._lines) + (line is None)
+        share_queue = self._queues.get(share)
+        waiting = len(share_queue.queue) if share_queue is not None else 0
+        shares = len(self._queues) + (share_queue is None)
         part = self._most if shares == 1 else max(LEAST, self._most // shares)
         return waiting < min(part, self._most) and self._messages < self._most * 3 // 2
 
-    def _put(self, share: Share, job: _Job) -> None:
+    def _queue_job(self, share: Share, job: _Job) -> None:
         self._under_way.update(job.keys)
         job.message.jobs += 1
         self._messages += job.message.jobs == 1
         self._enqueue(share, job)
 
-    def _enqueue(self, share: Share, job: _Job | _Asked) -> None:
-        line = self._lines.get(share)
-        if line is None:
+    def _enqueue(self, share: Share, job: _Job | _Request) -> None:
+        share_queue = self._queues.get(share)
+        if share_queue is None:
             taken = max(self._least, self._ahead.pop(share, 0.0))
-            line = self._lines[share] = _Line(taken)
+            share_queue = self._queues[share] = _ShareQueue(taken)
             heappush(self._next, (taken, next(self._numbers), share))
-        line.queue.append(job)
+        share_queue.queue.append(job)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._work())
 
@@ -293,22 +295,22 @@ class Deferral:
         while self._next:
             # It stays the first while it is evaluated: who comes has taken as much, or more.
             _, number, share = self._next[0]
-            line = self._lines[share]
-            self._least = line.taken
-            job = line.queue[0]
+            share_queue = self._queues[share]
+            self._least = share_queue.taken
+            job = share_queue.queue[0]
             started = perf_counter()
-            if isinstance(job, _Asked):
+            if isinstance(job, _Request):
                 await self._answer(job)
             else:
                 self._done.append(await self._evaluate(job))
-            line.taken += perf_counter() - started
-            line.queue.popleft()
-            if line.queue:
-                heapreplace(self._next, (line.taken, number, share))
+            share_queue.taken += perf_counter() - started
+            share_queue.queue.popleft()
+            if share_queue.queue:
+                heapreplace(self._next, (share_queue.taken, number, share))
             else:
                 heappop(self._next)
-                del self._lines[share]
-                self._leave(share, line.taken)
+                del self._queues[share]
+                self._leave(share, share_queue.taken)
             if isinstance(job, _Job):
                 self._finish(job)
             turns += 1
@@ -317,7 +319,7 @@ class Deferral:
 
     def _leave(self, share: Share, taken: float) -> None:
         """Nothing waits for *share* now; it does not come back as if it had taken nothing."""
-        if not self._lines:
+        if not self._queues:
             self._ahead.clear()
             return
         if len(self._ahead) >= REMEMBERED:
@@ -335,7 +337,7 @@ class Deferral:
         if self._evaluated is not None and not self._evaluated.done():
             self._evaluated.set_result(None)
 
-    async def _answer(self, asked: _Asked) -> None:
+    async def _answer(self, asked: _Request) -> None:
         if asked.answer.done():
             return  # Nobody waits any more.
         started = perf_counter()

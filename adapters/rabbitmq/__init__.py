@@ -10,7 +10,7 @@ from typing import Self
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
 from adapters.broker.prefetch import Arrival, PrefetchedDelivery
-from adapters.broker.reconnecting import Keeper, start_all
+from adapters.broker.reconnecting import Reconnector, start_all
 from adapters.deduplication import Repeats
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Delivery, Interest
 from adapters.rabbitmq.address import Setup, read_setup
@@ -55,8 +55,8 @@ class RabbitMQAdapter:
             retry_after=lambda: self._publisher.retry_after,
         )
         outages = Outages("rabbitmq")
-        self._consumer = Keeper(outages, "consuming", self._connect, self._consuming.serve)
-        self._publisher = Keeper(outages, "publishing", self._connect, self._publishing.serve)
+        self._consumer = Reconnector(outages, "consuming", self._connect, self._consuming.serve)
+        self._publisher = Reconnector(outages, "publishing", self._connect, self._publishing.serve)
         self._repeats = Repeats()
         self._open = False
 
@@ -83,7 +83,7 @@ class RabbitMQAdapter:
     def state(self) -> AdapterState:
         """The state of both connections."""
         return state_of(
-            (self._consumer.link, self._publisher.link),
+            (self._consumer.state, self._publisher.state),
             blocked=self._publishing.blocked,
             wrapped=self._consuming.forced.total,
         )

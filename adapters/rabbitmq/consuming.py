@@ -13,8 +13,8 @@ from pika import spec
 from adapters.broker.destinations import AMQP, Destination, Destinations
 from adapters.broker.native import ForcedCount
 from adapters.broker.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
-from adapters.broker.reconnecting import Again
-from adapters.broker.topology_changes import Changing
+from adapters.broker.reconnecting import Reconnect
+from adapters.broker.topology_changes import TopologyChanges
 from adapters.interests import Interests
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.rabbitmq.address import Setup
@@ -65,7 +65,7 @@ class Consuming:
         self._interests = Interests()
         self._patterns: Counter[Destination] = Counter()
         self._held: dict[Interest, frozenset[Destination]] = {}
-        self._changing: Changing[Topology] = Changing("rabbitmq", retry_after)
+        self._changes: TopologyChanges[Topology] = TopologyChanges("rabbitmq", retry_after)
         self._session: _Session | None = None
         self._prefetch: Prefetch[int, _Message] = Prefetch(setup.prefetch, self._read)
         self._serving: Connection | None = None
@@ -92,11 +92,11 @@ class Consuming:
     async def want(self, interest: Interest) -> None:
         """As `Adapter.want`."""
         patterns = self._patterns_of(interest)
-        async with self._changing.turn() as topology:
+        async with self._changes.turn() as topology:
             if interest in self._held:
                 return
             await topology.bind([one for one in patterns if not self._patterns[one]])
-            self._changing.check(topology)
+            self._changes.check(topology)
             self._interests.add(interest)
             self._held[interest] = patterns
             self._patterns.update(patterns)
@@ -130,7 +130,7 @@ class Consuming:
         patterns = self._held.pop(interest, frozenset())
         self._interests.discard(interest)
         self._patterns -= Counter(patterns)
-        async with self._changing.turn() as topology:
+        async with self._changes.turn() as topology:
             await topology.unbind([one for one in patterns if not self._patterns[one]])
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
@@ -140,11 +140,11 @@ class Consuming:
             await topology.set_up(foreign_exchanges(self._destinations), self._patterns.keys())
         except NoHashing as exc:
             self._do_without_hashing()
-            raise Again from exc
+            raise Reconnect from exc
         channel = await connection.channel()
         session = _Session(channel, asyncio.get_running_loop().create_future())
         try:
-            self._changing.through = topology
+            self._changes.through = topology
             self._session = session
             channel.closed.add_done_callback(lambda closed: session.end(str(closed.result())))
             if self.shared:
@@ -154,7 +154,7 @@ class Consuming:
             ready()
             await asyncio.wait([session.ended, connection.closed], return_when="FIRST_COMPLETED")
         finally:
-            self._changing.through = None
+            self._changes.through = None
             self._session = None
             self._serving = None
             self._prefetch.end(session)

@@ -177,16 +177,16 @@ class Topology:
             raise
 
     async def _replace_interests(self, channel: Channel, wanted: Collection[Destination]) -> None:
-        standing = [
+        existing = [
             slot for slot in SLOTS if await exists(self.connection, self.names.interests(slot))
         ]
-        complete = [slot for slot in standing if _before(slot) not in standing] or standing
+        complete = [slot for slot in existing if _before(slot) not in existing] or existing
         self._slot = slot = _after(complete[0]) if complete else SLOTS[0]
         fresh = self.names.interests(slot)
-        if slot in standing:
+        if slot in existing:
             await channel.ask(channel.raw.exchange_delete, exchange=fresh)
         await self._add_interests(channel, wanted)
-        await self._delete_interests(channel, [former for former in standing if former != slot])
+        await self._delete_interests(channel, [former for former in existing if former != slot])
 
     async def _share_interests(self, channel: Channel, wanted: Collection[Destination]) -> None:
         """What a gateway that was alone has left is needed no more."""

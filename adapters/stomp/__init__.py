@@ -10,14 +10,14 @@ from typing import Self
 from adapters.broker.connection_state import state_of
 from adapters.broker.outages import Outages
 from adapters.broker.prefetch import Arrival, PrefetchedDelivery
-from adapters.broker.reconnecting import Keeper, Lost, start_all
+from adapters.broker.reconnecting import Lost, Reconnector, start_all
 from adapters.deduplication import Repeats
 from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, Delivery, Interest
 from adapters.stomp.address import Setup, read_setup
 from adapters.stomp.connection import Connection
 from adapters.stomp.consuming import Consuming
 from adapters.stomp.messages import write
-from adapters.stomp.partitions import Shares
+from adapters.stomp.partitions import PartitionConsumers
 from adapters.stomp.publishing import Message, Publishing
 from adapters.stomp.systems import reads_java
 from mediation import Notification
@@ -54,11 +54,15 @@ class StompAdapter:
             setup.system.transactional, lambda: self._publisher.retry_after
         )
         outages = Outages("stomp")
-        self._consumer = Keeper(outages, "consuming", self._open_consumer, self._consuming.serve)
-        self._publisher = Keeper(
+        self._consumer = Reconnector(
+            outages, "consuming", self._open_consumer, self._consuming.serve
+        )
+        self._publisher = Reconnector(
             outages, "publishing", self._open_publisher, self._publishing.serve
         )
-        self._shares = Shares(self._consuming, self._open_as, setup.name, outages)
+        self._partition_consumers = PartitionConsumers(
+            self._consuming, self._open_as, setup.name, outages
+        )
         self._repeats = Repeats()
         self._open = False
         self._java = False
@@ -91,7 +95,7 @@ class StompAdapter:
     def state(self) -> AdapterState:
         """The state of both connections."""
         return state_of(
-            (self._consumer.link, self._publisher.link),
+            (self._consumer.state, self._publisher.state),
             blocked=self._publishing.stalled,
             wrapped=self._consuming.forced.total,
         )
@@ -105,10 +109,10 @@ class StompAdapter:
         self._consuming.adopt(interest)
 
     def take(self, partition: int) -> None:
-        self._shares.take(partition)
+        self._partition_consumers.take(partition)
 
     async def release(self, partition: int) -> None:
-        await self._shares.release(partition)
+        await self._partition_consumers.release(partition)
 
     async def want(self, interest: Interest) -> None:
         await self._consuming.want(interest)
@@ -126,7 +130,9 @@ class StompAdapter:
     async def close(self) -> None:
         self._open = False
         self._consuming.close()
-        await asyncio.gather(self._consumer.close(), self._publisher.close(), self._shares.close())
+        await asyncio.gather(
+            self._consumer.close(), self._publisher.close(), self._partition_consumers.close()
+        )
 
     async def _open_consumer(self) -> Connection:
         """The name is the client id: of two gateways that have one, the second is refused, unless

@@ -15,7 +15,7 @@ from pathlib import Path
 from adapters.broker.native import ForcedCount
 from adapters.broker.prefetch import Arrival, Prefetch, PrefetchedDelivery, Session
 from adapters.broker.reconnecting import POLITE, Lost
-from adapters.broker.topology_changes import Changing
+from adapters.broker.topology_changes import TopologyChanges
 from adapters.interests import Interests
 from adapters.protocol import AdapterUnavailable, Interest
 from adapters.stomp.address import Setup
@@ -24,7 +24,7 @@ from adapters.stomp.frames import Frame
 from adapters.stomp.messages import read, sent_at
 from adapters.stomp.selectors import check_selector
 from adapters.stomp.subscribing import Subscription, Subscriptions
-from adapters.stomp.topology import Standing
+from adapters.stomp.topology import TopologyFile
 from filters import DEFAULT_TOPIC, FilterError, Reason, Topic
 from mediation import Notification
 
@@ -62,11 +62,11 @@ class Consuming:
 
     def __init__(self, setup: Setup, folder: Path, retry_after: Callable[[], float]) -> None:
         self._setup = setup
-        self._standing = Standing(folder, f"{setup.source} {setup.name}")
+        self._topology = TopologyFile(folder, f"{setup.source} {setup.name}")
         self._retry_after = retry_after
         self._interests = Interests()
         self._selecting: set[Interest] = set()
-        self._changing: Changing[_Session] = Changing("stomp", retry_after)
+        self._changes: TopologyChanges[_Session] = TopologyChanges("stomp", retry_after)
         self._prefetch: Prefetch[str, _Message] = Prefetch(setup.prefetch, self._read)
         self.shared = False
         """Only partitions that are taken are consumed, by connections of their own."""
@@ -108,7 +108,7 @@ class Consuming:
         self._interests.discard(interest)
         if interest in self._selecting:
             self._selecting.discard(interest)
-            async with self._changing.turn() as session:
+            async with self._changes.turn() as session:
                 await session.subscriptions.unselect(interest)
 
     async def serve(self, connection: Connection, ready: Callable[[], None]) -> None:
@@ -119,7 +119,7 @@ class Consuming:
                 await session.subscriptions.make_queues()
             else:
                 await session.subscriptions.begin(self._selecting)
-            self._changing.through = session
+            self._changes.through = session
             self.established = True
             ready()
             await asyncio.wait([connection.closed])
@@ -156,7 +156,7 @@ class Consuming:
         return True
 
     async def _select(self, interest: Interest) -> None:
-        async with self._changing.turn() as session:
+        async with self._changes.turn() as session:
             if interest in self._selecting:
                 return
             if len(self._selecting) >= MAX_SELECTORS:
@@ -169,7 +169,7 @@ class Consuming:
                 if exc.kind.endswith("InvalidSelectorException"):
                     raise _not_understood() from exc
                 raise
-            self._changing.check(session)
+            self._changes.check(session)
             self._selecting.add(interest)
 
     async def _try_selector(self, interest: Interest) -> None:
@@ -182,7 +182,7 @@ class Consuming:
         """
         connection = await Connection.open(self._setup.address)
         try:
-            await Subscriptions(self._setup, connection, self._standing).try_selector(interest)
+            await Subscriptions(self._setup, connection, self._topology).try_selector(interest)
         except Lost as exc:
             if "selector" in str(exc):
                 raise _not_understood() from exc
@@ -196,7 +196,7 @@ class Consuming:
         setup = self._setup
         session = _Session(
             connection,
-            Subscriptions(setup, connection, self._standing),
+            Subscriptions(setup, connection, self._topology),
             datetime.now(UTC),
             setup.prefetch // 4,
         )
@@ -204,8 +204,8 @@ class Consuming:
         try:
             yield session
         finally:
-            if self._changing.through is session:
-                self._changing.through = None
+            if self._changes.through is session:
+                self._changes.through = None
             self._prefetch.end(session)
 
     def _arrived(self, session: _Session, frame: Frame) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from adapters.broker.outages import Outages
-from adapters.broker.reconnecting import Keeper
+from adapters.broker.reconnecting import Reconnector
 from adapters.stomp.connection import Connection
 from adapters.stomp.consuming import Consuming
 
 
-class Shares:
+class PartitionConsumers:
     """The partitions that are consumed.
 
     Args:
@@ -32,27 +32,27 @@ class Shares:
         self._open = open
         self._name = name
         self._outages = outages
-        self._keepers: dict[int, Keeper[Connection]] = {}
+        self._reconnectors: dict[int, Reconnector[Connection]] = {}
 
     def take(self, partition: int) -> None:
         """As `Sharing.take`."""
-        if partition in self._keepers:
+        if partition in self._reconnectors:
             return
-        keeper = self._keepers[partition] = Keeper(
+        reconnector = self._reconnectors[partition] = Reconnector(
             self._outages,
             f"partition {partition}",
             partial(self._open, f"{self._name}.{partition}"),
             partial(self._consuming.serve_partition, partition),
         )
-        keeper.start()
+        reconnector.start()
 
     async def release(self, partition: int) -> None:
         """As `Sharing.release`."""
-        keeper = self._keepers.pop(partition, None)
-        if keeper is not None:
-            await keeper.close()
+        reconnector = self._reconnectors.pop(partition, None)
+        if reconnector is not None:
+            await reconnector.close()
 
     async def close(self) -> None:
         """Release all."""
-        for partition in list(self._keepers):
+        for partition in list(self._reconnectors):
             await self.release(partition)

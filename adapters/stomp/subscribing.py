@@ -9,7 +9,7 @@ from adapters.protocol import Interest
 from adapters.stomp.address import Setup
 from adapters.stomp.connection import Connection, Declined
 from adapters.stomp.systems import WINDOW, ActiveMQ, Artemis
-from adapters.stomp.topology import Headers, Standing
+from adapters.stomp.topology import Headers, TopologyFile
 
 MINE = ("activemq.prefetchSize", "prefetch-count", WINDOW)
 """Headers that say nothing of what stands in the broker."""
@@ -33,7 +33,7 @@ class Subscription:
     interest: Interest | None = None
 
     @property
-    def standing(self) -> Headers:
+    def identity(self) -> Headers:
         """What identifies it in the broker."""
         return {name: value for name, value in self.headers.items() if name not in MINE}
 
@@ -47,10 +47,10 @@ class Subscription:
 class Subscriptions:
     """Those of one connection, by their ids."""
 
-    def __init__(self, setup: Setup, connection: Connection, standing: Standing) -> None:
+    def __init__(self, setup: Setup, connection: Connection, topology: TopologyFile) -> None:
         self._setup = setup
         self._connection = connection
-        self._standing = standing
+        self._topology = topology
         self.open: dict[str, Subscription] = {}
 
     async def begin(self, selecting: Collection[Interest]) -> None:
@@ -62,15 +62,15 @@ class Subscriptions:
         wanted = [self._partition(number) for number in range(len(self._setup.partitions))]
         for interest in selecting:
             wanted += self._selecting(interest)
-        stand = [one.standing for one in wanted]
-        left = [headers for headers in self._standing.read() if headers not in stand]
+        stand = [one.identity for one in wanted]
+        left = [headers for headers in self._topology.read() if headers not in stand]
         drained: list[Subscription] = []
         for headers in left:
             if any(name in headers for name in DURABLE):
                 await self._remove(headers)
             else:
                 drained.append(Subscription(f"left-{len(drained)}", headers, None))
-        self._standing.write([*stand, *(one.standing for one in drained)])
+        self._topology.write([*stand, *(one.identity for one in drained)])
         for subscription in [*wanted, *drained]:
             try:
                 await self._subscribe(subscription)
@@ -109,7 +109,7 @@ class Subscriptions:
             Lost: The connection has ended.
         """
         fresh = self._selecting(interest)
-        self._standing.write([*self._standing.read(), *(one.standing for one in fresh)])
+        self._topology.write([*self._topology.read(), *(one.identity for one in fresh)])
         try:
             for subscription in fresh:
                 await self._subscribe(subscription)
@@ -136,8 +136,8 @@ class Subscriptions:
             del self.open[one.id]
             await self._connection.ask("UNSUBSCRIBE", {"id": one.id})
             await self._remove(one.headers)
-        stand = [one.standing for one in gone]
-        self._standing.write([one for one in self._standing.read() if one not in stand])
+        stand = [one.identity for one in gone]
+        self._topology.write([one for one in self._topology.read() if one not in stand])
 
     def _partition(self, number: int) -> Subscription:
         setup = self._setup

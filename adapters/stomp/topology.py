@@ -18,7 +18,7 @@ MAX_OCTETS = 2**20
 Headers = dict[str, str]
 
 
-class Standing:
+class TopologyFile:
     """SUBSCRIBE headers of what stands in the broker.
 
     Args:

@@ -131,3 +131,12 @@ def test_an_attribute_of_that_name_is_no_state() -> None:
 @pytest.mark.parametrize(("former", "now"), FORMER_MODULES.items())
 def test_former_modules_are_found(former: str, now: str) -> None:
     assert importlib.import_module(former) is importlib.import_module(now)
+
+
+def test_former_names_in_them_are_found() -> None:
+    from adapters.broker import connection_state, reconnecting, topology_changes
+
+    assert reconnecting.Keeper is reconnecting.Reconnector
+    assert reconnecting.Again is reconnecting.Reconnect
+    assert connection_state.Link is connection_state.ConnectionState
+    assert topology_changes.Changing is topology_changes.TopologyChanges

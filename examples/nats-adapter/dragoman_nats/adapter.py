@@ -27,7 +27,7 @@ from nats.js.errors import NoStreamResponseError, NotFoundError
 
 from adapters import AdapterUnavailable, Capabilities, Interest
 from adapters.broker.destinations import Destination
-from adapters.broker.reconnecting import POLITE, Keeper, Lost, start_all
+from adapters.broker.reconnecting import POLITE, Lost, Reconnector, start_all
 from adapters.interests import Interests
 from dragoman_nats.connection import ANSWER, FAILURES, Connection, why
 from dragoman_nats.messages import read, write
@@ -89,7 +89,7 @@ class NatsAdapter:
         self._wanted: dict[Interest, Patterns] = {}
         self._interests = Interests()
         self._changing = asyncio.Lock()
-        self._keeper = Keeper("nats", "everything", self._connect, self._serve)
+        self._reconnector = Reconnector("nats", "everything", self._connect, self._serve)
         self._connection: Connection | None = None
         self._arrived: deque[tuple[Connection, Msg]] = deque()
         self._changed = asyncio.Event()
@@ -108,7 +108,7 @@ class NatsAdapter:
         self._interests.replace(interests)
         self._wanted = {one: patterns_of(one, self._setup.destinations) for one in interests}
         self._open = True
-        await start_all([self._keeper])
+        await start_all([self._reconnector])
 
     async def publish(self, notifications: Sequence[Notification]) -> None:
         connection = self._connected()
@@ -158,7 +158,7 @@ class NatsAdapter:
             with suppress(Lost, *FAILURES):
                 async with asyncio.timeout(POLITE):
                     await self._connection.finish()
-        await self._keeper.close()
+        await self._reconnector.close()
 
     def _delivery(self, connection: Connection, message: Msg) -> NatsDelivery | None:
         """*message*, if somebody wants it."""
@@ -297,7 +297,7 @@ class NatsAdapter:
     def _connected(self) -> Connection:
         if self._connection is None:
             raise AdapterUnavailable(
-                "there is no connection to the server", retry_after=self._keeper.retry_after
+                "there is no connection to the server", retry_after=self._reconnector.retry_after
             )
         return self._connection
 

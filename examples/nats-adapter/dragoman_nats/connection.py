@@ -17,8 +17,7 @@ FAILURES = (OSError, TimeoutError, nats.errors.Error)
 
 
 class Connection:
-    """A connection until it ends: nats-py opens no other, `adapters.broker.reconnecting.Keeper`
-    does.
+    """A connection until it ends: nats-py opens no other, `Reconnector` does.
 
     ``open``: what is settled can be acknowledged.
     """

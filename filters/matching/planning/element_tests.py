@@ -29,7 +29,7 @@ _COMPLEMENTS = {
 """What an element's string passes if and only if it fails the other."""
 
 
-class Parts:
+class ElementTests:
     """What is asked of one element, sorted."""
 
     __slots__ = (
@@ -58,7 +58,7 @@ class Parts:
         """Likewise, and must not hold."""
         self.unknown = False
 
-    def take(self, condition: Condition) -> bool:
+    def sort_in(self, condition: Condition) -> bool:
         """Sort *condition* in; False where it cannot hold."""
         waiting = [condition]
         while waiting:

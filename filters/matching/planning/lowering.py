@@ -9,10 +9,10 @@ from filters.matching.planning.path_sets import (
     CONTEXT,
     DOCUMENT,
     ROOT_ELEMENT,
-    Route,
+    PathSet,
+    lower_node_set,
     operands,
-    select,
-    some,
+    some_node_passes,
 )
 from filters.matching.planning.plan import (
     AT_LEAST,
@@ -49,21 +49,21 @@ _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _ARITHMETIC = frozenset(["+", "-", "*", "div", "mod"])
 
 
-def truth(node: Node) -> Condition:
+def lower_boolean(node: Node) -> Condition:
     """When ``boolean(node)`` holds, over the context element (XPath 1.0, section 4.3)."""
     kind = type(node)
     if isinstance(node, Operation):
         operator = node.operator
         if operator == "and" or operator == "or":
-            parts = [truth(operand) for operand in operands(node)]
+            parts = [lower_boolean(operand) for operand in operands(node)]
             return both(parts) if operator == "and" else either(parts)
         if operator == "|":
-            return either([some(route) for route in select(node, _predicate)])
+            return either([some_node_passes(each) for each in lower_node_set(node, _predicate)])
         if operator in _ARITHMETIC:
             return UNSURE
         return _comparison(operator, node.left, node.right)
     if kind is Path or kind is Filtered:
-        return either([some(route) for route in select(node, _predicate)])
+        return either([some_node_passes(each) for each in lower_node_set(node, _predicate)])
     if isinstance(node, Call):
         return _call(node)
     if isinstance(node, Literal):
@@ -78,9 +78,9 @@ def _call(node: Call) -> Condition:
     name = node.function
     arguments = node.arguments
     if name == "not":
-        return negation(truth(arguments[0]))
+        return negation(lower_boolean(arguments[0]))
     if name == "boolean":
-        return truth(arguments[0])
+        return lower_boolean(arguments[0])
     if name == "true":
         return YES
     if name == "false":
@@ -95,12 +95,12 @@ def _call(node: Call) -> Condition:
 
 
 def _predicate(node: Node) -> Condition:
-    """As `truth`; but a number is a position."""
+    """As `lower_boolean`; but a number is a position."""
     if isinstance(node, Call):
-        return truth(node) if FUNCTIONS[node.function].gives != "number" else UNSURE
+        return lower_boolean(node) if FUNCTIONS[node.function].gives != "number" else UNSURE
     if isinstance(node, Number | Negative):
         return UNSURE
-    return truth(node)
+    return lower_boolean(node)
 
 
 # ---- comparisons (section 3.4) -------------------------------------------------------------------
@@ -129,12 +129,12 @@ def _comparison(operator: str, left: Node, right: Node) -> Condition:
 def _compared(nodes: Node, operator: str, operand: str | float) -> Condition:
     """Some of *nodes* passes."""
     test = _test(operator, operand)
-    routes = select(nodes, _predicate)
+    path_sets = lower_node_set(nodes, _predicate)
     if test is None:
-        return both([either([some(route) for route in routes]), UNSURE])
+        return both([either([some_node_passes(each) for each in path_sets]), UNSURE])
     if test == NO:
         return NO
-    return either([some(route, *test) for route in routes])
+    return either([some_node_passes(each, *test) for each in path_sets])
 
 
 def _test(operator: str, operand: str | float) -> tuple[Any, ...] | None:
@@ -161,25 +161,25 @@ def _number(node: Node) -> float | None:
 
 def _uncomputed(operator: str, left: Node, right: Node) -> Condition:
     """One side, or both, is more than a literal."""
-    truths = [_boolean(side) for side in (left, right)]
-    for constant, other in (truths, truths[::-1]):
+    lowered = [_boolean(side) for side in (left, right)]
+    for constant, other in (lowered, lowered[::-1]):
         if constant in (YES, NO) and operator in _STRINGS:
-            side = right if constant is truths[0] else left
-            held = other if other is not None else truth(side)
+            side = right if constant is lowered[0] else left
+            held = other if other is not None else lower_boolean(side)
             return held if (constant == YES) == (operator == "=") else negation(held)
-    if any(side is not None for side in truths):
+    if any(side is not None for side in lowered):
         return UNSURE
     # There must be a node on either side that gives a node-set.
-    needed = [truth(side) for side in (left, right) if is_node_set(side)]
+    needed = [lower_boolean(side) for side in (left, right) if is_node_set(side)]
     return both([*needed, UNSURE])
 
 
 def _boolean(node: Node) -> Condition | None:
     """The condition that *node* is, None where its value is no boolean."""
     if isinstance(node, Operation):
-        return None if node.operator == "|" or node.operator in _ARITHMETIC else truth(node)
+        return None if node.operator == "|" or node.operator in _ARITHMETIC else lower_boolean(node)
     if isinstance(node, Call) and FUNCTIONS[node.function].gives == "boolean":
-        return truth(node)
+        return lower_boolean(node)
     return None
 
 
@@ -225,7 +225,7 @@ def _compared_call(call: Call, operator: str, operand: str | float) -> Condition
 
 def _count(call: Call, operator: str, bound: float) -> Condition:
     """How many there are, where that comes to whether there are any."""
-    exists = truth(call.arguments[0])
+    exists = lower_boolean(call.arguments[0])
     none_will_do = _holds(operator, 0.0, bound)
     if isnan(bound) or bound < 1:
         alike = True
@@ -279,31 +279,36 @@ def _first(arguments: tuple[Node, ...], comparison: int, operand: Any) -> Condit
     """The first node is there and passes."""
     if arguments and not is_node_set(arguments[0]):
         return UNSURE
-    routes = select(arguments[0], _predicate) if arguments else [CONTEXT]
-    if len(routes) != 1 or not routes[0].sure or routes[0].own or routes[0].deep:
-        return both([either([some(route, comparison, operand) for route in routes]), UNSURE])
-    route = routes[0]
-    one = route.subject == DOCUMENT or (
-        not route.steps
-        and (route.subject == SELF or (route.subject == ATTRIBUTE and is_one(route)))
+    path_sets = lower_node_set(arguments[0], _predicate) if arguments else [CONTEXT]
+    if len(path_sets) != 1 or not path_sets[0].sure or path_sets[0].own or path_sets[0].deep:
+        return both(
+            [
+                either([some_node_passes(each, comparison, operand) for each in path_sets]),
+                UNSURE,
+            ]
+        )
+    path_set = path_sets[0]
+    one = path_set.subject == DOCUMENT or (
+        not path_set.steps
+        and (path_set.subject == SELF or (path_set.subject == ATTRIBUTE and is_one(path_set)))
     )
-    found = some(route, comparison, operand)
+    found = some_node_passes(path_set, comparison, operand)
     return found if one else (FIRST, *found[1:])
 
 
-def is_one(route: Route) -> bool:
+def is_one(path_set: PathSet) -> bool:
     """Whether an element has at most one attribute of that name."""
-    return route.local is not None and route.namespace is not None
+    return path_set.local is not None and path_set.namespace is not None
 
 
 def _named(call: Call, name: str) -> Condition:
     """The context element, or the root element, has this local name, or is in this namespace."""
     namespace, local = (None, name) if call.function == "local-name" else (name, None)
-    routes = select(call.arguments[0], _predicate) if call.arguments else [CONTEXT]
-    if local == "" and routes in ([CONTEXT], [Route(True, (ROOT_ELEMENT,))]):
+    path_sets = lower_node_set(call.arguments[0], _predicate) if call.arguments else [CONTEXT]
+    if local == "" and path_sets in ([CONTEXT], [PathSet(True, (ROOT_ELEMENT,))]):
         return NO
-    if routes == [CONTEXT]:
+    if path_sets == [CONTEXT]:
         return (SOME, False, ((ITSELF, namespace, local, None),), None)
-    if routes == [Route(True, (ROOT_ELEMENT,))]:
+    if path_sets == [PathSet(True, (ROOT_ELEMENT,))]:
         return (SOME, True, ((HERE, namespace, local, None),), None)
     return UNSURE

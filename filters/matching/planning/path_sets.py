@@ -20,10 +20,10 @@ from filters.matching.planning.plan import (
 from filters.xpath.syntax import Filtered, NameTest, Node, Operation, Path, Step
 
 DOCUMENT = -1
-"""A route's subject beside those of plan.py: the document node."""
+"""A path_set's subject beside those of plan.py: the document node."""
 
 
-class Route(NamedTuple):
+class PathSet(NamedTuple):
     """*deep*: and all nodes below those, of any kind. Unless it is *sure*, the nodes are some of
     those that it reaches, or others that are there only if it reaches one. *own* is a test that
     the predicates of a last step onto text or attributes ask for: comparison and operand."""
@@ -38,26 +38,26 @@ class Route(NamedTuple):
     own: tuple[int, Any] | None = None
 
 
-CONTEXT = Route(False)
-ROOT = Route(True, (), DOCUMENT)
+CONTEXT = PathSet(False)
+ROOT = PathSet(True, (), DOCUMENT)
 ROOT_ELEMENT = (HERE, None, None, None)
 
 Holds: TypeAlias = Callable[[Node], Condition]
 """What a predicate asks of an element."""
 
 
-def some(route: Route, comparison: int = EXISTS, operand: Any = None) -> Condition:
-    """Some node of *route* passes."""
-    absolute, steps, subject, namespace, local, deep, sure, own = route
+def some_node_passes(path_set: PathSet, comparison: int = EXISTS, operand: Any = None) -> Condition:
+    """Some node of *path_set* passes."""
+    absolute, steps, subject, namespace, local, deep, sure, own = path_set
     if deep:
         # Nodes of all kinds: of these, programs know nothing but that there are some.
-        there = some(route._replace(deep=False))
+        there = some_node_passes(path_set._replace(deep=False))
         return there if comparison == EXISTS and sure else both([there, UNSURE])
     if own is not None:
         found: Condition = (SOME, absolute, steps, (subject, namespace, local, *own))
         return found if comparison == EXISTS and sure else both([found, UNSURE])
     if not sure and comparison != EXISTS:
-        return some(route)
+        return some_node_passes(path_set)
     if subject == DOCUMENT:
         if comparison == EXISTS:
             return YES if sure else UNSURE
@@ -69,22 +69,24 @@ def some(route: Route, comparison: int = EXISTS, operand: Any = None) -> Conditi
     return found if sure else both([found, UNSURE])
 
 
-def select(node: Node, holds: Holds) -> list[Route]:
-    """The routes to the nodes of *node*, a node-set (sections 2 and 3.3)."""
+def lower_node_set(node: Node, holds: Holds) -> list[PathSet]:
+    """The path_sets to the nodes of *node*, a node-set (sections 2 and 3.3)."""
     if isinstance(node, Path):
         if node.start is not None:
-            routes = select(node.start, holds)
+            path_sets = lower_node_set(node.start, holds)
         else:
-            routes = [ROOT if node.absolute else CONTEXT]
+            path_sets = [ROOT if node.absolute else CONTEXT]
         for step in node.steps:
-            routes = _advance(routes, step, holds)
-        return routes
+            path_sets = _advance(path_sets, step, holds)
+        return path_sets
     if isinstance(node, Filtered):
-        routes = select(node.primary, holds)
+        path_sets = lower_node_set(node.primary, holds)
         wanted = _predicates(node.predicates, holds)
-        return [found for route in routes for found in _filtered(route, wanted)]
+        return [found for path_set in path_sets for found in _filtered(path_set, wanted)]
     if isinstance(node, Operation):
-        return [route for operand in operands(node) for route in select(operand, holds)]
+        return [
+            path_set for operand in operands(node) for path_set in lower_node_set(operand, holds)
+        ]
     return [CONTEXT._replace(sure=False)]
 
 
@@ -104,108 +106,110 @@ _AXES = {
 """The axis of a program's step from a node, and from it or any below it."""
 
 
-def _advance(routes: list[Route], step: Step, holds: Holds) -> list[Route]:
-    """Where *step* leads from *routes*."""
+def _advance(path_sets: list[PathSet], step: Step, holds: Holds) -> list[PathSet]:
+    """Where *step* leads from *path_sets*."""
     axis, test = step.axis, step.test
     wanted = _predicates(step.predicates, holds) if step.predicates else None
-    found: list[Route] = []
-    for route in routes:
-        if not route.sure:
-            found.append(route)
+    found: list[PathSet] = []
+    for path_set in path_sets:
+        if not path_set.sure:
+            found.append(path_set)
         elif isinstance(test, NameTest) and axis in _AXES:
-            found += _to_elements(route, axis, test, wanted)
+            found += _to_elements(path_set, axis, test, wanted)
         elif axis == "attribute" and isinstance(test, NameTest):
-            found += _to_leaves(route, ATTRIBUTE, test, wanted)
+            found += _to_leaves(path_set, ATTRIBUTE, test, wanted)
         elif not isinstance(test, NameTest) and test.kind == "text" and axis in _AXES:
-            found += _to_texts(route, axis, wanted)
+            found += _to_texts(path_set, axis, wanted)
         elif not isinstance(test, NameTest) and test.kind == "node" and axis == "self":
-            found += _filtered(route, wanted)
+            found += _filtered(path_set, wanted)
         elif (
             not isinstance(test, NameTest)
             and test.kind == "node"
             and axis == "descendant-or-self"
             and wanted is None
         ):
-            leaf = route.subject in (TEXT, ATTRIBUTE)
-            found.append(route if leaf else route._replace(deep=True))
+            leaf = path_set.subject in (TEXT, ATTRIBUTE)
+            found.append(path_set if leaf else path_set._replace(deep=True))
         else:
-            found.append(route._replace(sure=False))
+            found.append(path_set._replace(sure=False))
     return found
 
 
-def _to_elements(route: Route, axis: str, test: NameTest, wanted: Condition | None) -> list[Route]:
-    subject = route.subject
+def _to_elements(
+    path_set: PathSet, axis: str, test: NameTest, wanted: Condition | None
+) -> list[PathSet]:
+    subject = path_set.subject
     if subject in (TEXT, ATTRIBUTE) or wanted == NO:
         return []
-    code = _AXES[axis][route.deep]
+    code = _AXES[axis][path_set.deep]
     if subject == DOCUMENT and code >= BELOW_OR_HERE:
         if code == ITSELF:
             return []
         code = BELOW
     step = (code, test.namespace, test.local, wanted)
-    return [Route(route.absolute, (*route.steps, step))]
+    return [PathSet(path_set.absolute, (*path_set.steps, step))]
 
 
 def _to_leaves(
-    route: Route, subject: int, test: NameTest | None, wanted: Condition | None
-) -> list[Route]:
+    path_set: PathSet, subject: int, test: NameTest | None, wanted: Condition | None
+) -> list[PathSet]:
     """Onto attributes or text nodes."""
-    if route.subject in (TEXT, ATTRIBUTE):
+    if path_set.subject in (TEXT, ATTRIBUTE):
         return []
-    steps = route.steps
-    if route.deep:
-        steps += ((BELOW if route.subject == DOCUMENT else BELOW_OR_HERE, None, None, None),)
-    elif route.subject == DOCUMENT:
+    steps = path_set.steps
+    if path_set.deep:
+        steps += ((BELOW if path_set.subject == DOCUMENT else BELOW_OR_HERE, None, None, None),)
+    elif path_set.subject == DOCUMENT:
         return []
     namespace, local = (None, None) if test is None else (test.namespace, test.local)
-    return _filtered(Route(route.absolute, steps, subject, namespace, local), wanted)
+    return _filtered(PathSet(path_set.absolute, steps, subject, namespace, local), wanted)
 
 
-def _to_texts(route: Route, axis: str, wanted: Condition | None) -> list[Route]:
-    if route.subject == TEXT and axis in ("self", "descendant-or-self"):
-        return _filtered(route, wanted)
-    if axis == "child" or route.deep:
-        return _to_leaves(route, TEXT, None, wanted)
+def _to_texts(path_set: PathSet, axis: str, wanted: Condition | None) -> list[PathSet]:
+    if path_set.subject == TEXT and axis in ("self", "descendant-or-self"):
+        return _filtered(path_set, wanted)
+    if axis == "child" or path_set.deep:
+        return _to_leaves(path_set, TEXT, None, wanted)
     if axis == "self":
         return []
-    return _to_leaves(route._replace(deep=True), TEXT, None, wanted)
+    return _to_leaves(path_set._replace(deep=True), TEXT, None, wanted)
 
 
-def _filtered(route: Route, wanted: Condition | None) -> list[Route]:
-    """*route* with a predicate, by its subject."""
+def _filtered(path_set: PathSet, wanted: Condition | None) -> list[PathSet]:
+    """*path_set* with a predicate, by its subject."""
     if wanted is None:
-        return [route]
+        return [path_set]
     if wanted == NO:
         return []
-    if route.deep or not route.sure or route.subject == DOCUMENT:
-        return [route._replace(sure=False)]
-    if route.subject == SELF:
-        if not route.steps:
-            return [Route(route.absolute, ((ITSELF, None, None, wanted),))]
-        *before, (axis, namespace, local, already) = route.steps
+    if path_set.deep or not path_set.sure or path_set.subject == DOCUMENT:
+        return [path_set._replace(sure=False)]
+    if path_set.subject == SELF:
+        if not path_set.steps:
+            return [PathSet(path_set.absolute, ((ITSELF, None, None, wanted),))]
+        *before, (axis, namespace, local, already) = path_set.steps
         held = wanted if already is None else both([already, wanted])
-        return [route._replace(steps=(*before, (axis, namespace, local, held)))]
+        return [path_set._replace(steps=(*before, (axis, namespace, local, held)))]
     if wanted[0] == AND:
-        routes = [route]
+        path_sets = [path_set]
         for part in wanted[1:]:
-            routes = [found for route in routes for found in _filtered(route, part)]
-        return routes
-    return _filtered_leaf(route, wanted)
+            path_sets = [found for path_set in path_sets for found in _filtered(path_set, part)]
+        return path_sets
+    return _filtered_leaf(path_set, wanted)
 
 
-def _filtered_leaf(route: Route, wanted: Condition) -> list[Route]:
+def _filtered_leaf(path_set: PathSet, wanted: Condition) -> list[PathSet]:
     """Text or an attribute, of which one test on its string can be said, or its local name."""
     alternatives = wanted[1:] if wanted[0] == OR else (wanted,)
-    if route.own is None and all(map(_is_own, alternatives)):
-        return [route._replace(own=wanted[3][3:]) for wanted in alternatives]
-    if wanted[0] == SOME and route.subject == ATTRIBUTE and not wanted[1] and wanted[3] is None:
+    if path_set.own is None and all(map(_is_own, alternatives)):
+        return [path_set._replace(own=wanted[3][3:]) for wanted in alternatives]
+    if wanted[0] == SOME and path_set.subject == ATTRIBUTE and not wanted[1] and wanted[3] is None:
         (_, namespace, local, _), *others = wanted[2]
         # Only local-name() asks for a local name in any namespace: ``self::a`` is an element.
         if wanted[2][0][0] == ITSELF and not others and namespace is None and local is not None:
-            if route.local in (None, local):
-                return [route._replace(local=local)]
+            if path_set.local in (None, local):
+                return [path_set._replace(local=local)]
             return []
-    return [route._replace(sure=False)]
+    return [path_set._replace(sure=False)]
 
 
 def _is_own(wanted: Condition) -> bool:

@@ -14,9 +14,9 @@ each "some element at this path, of which all that holds" becomes a formula over
 from typing import Any
 
 from filters.matching.planning.conditions import UNKNOWN, Condition, both
-from filters.matching.planning.element_tests import Parts, narrow
+from filters.matching.planning.element_tests import ElementTests, narrow
 from filters.matching.planning.formulas import any_of, every, number_atoms, opposite, renumbered
-from filters.matching.planning.lowering import truth
+from filters.matching.planning.lowering import lower_boolean
 from filters.matching.planning.plan import (
     AT_LEAST,
     AT_MOST,
@@ -56,7 +56,7 @@ _CONTEXT: Path = ((CHILD, None, None),)
 
 def plan(node: Node) -> Plan:
     """The plan of the expression whose tree is *node*, the root element its context node."""
-    condition = truth(node)
+    condition = lower_boolean(node)
     lowering = _Lowering()
     try:
         formula = lowering.exists(_CONTEXT, condition, True)
@@ -139,17 +139,17 @@ class _Lowering:
 
     def _all(self, path: Path, condition: Condition, given: bool) -> Formula:
         """Some element at *path* meets all parts of *condition*."""
-        parts = Parts(path)
-        if not parts.take(condition):
+        asked = ElementTests(path)
+        if not asked.sort_in(condition):
             return FALSE
-        if parts.unknown:
+        if asked.unknown:
             self.exact = False
-        if parts.path != path:
-            path = parts.path
+        if asked.path != path:
+            path = asked.path
             given = path == _CONTEXT
-        alternatives, others = parts.multiplied()
+        alternatives, others = asked.multiplied()
         ranges, others = self._ranges(path, others)
-        negatives = parts.negatives
+        negatives = asked.negatives
         tested = alternatives != [()]
         demands = tested + len(ranges) + len(others) + len(negatives)
         if (demands > 1 or negatives) and not _is_root(path):
@@ -167,10 +167,10 @@ class _Lowering:
                 found.append(self._first(path, part))
             else:
                 found.append(self.exists(path, part, given))
-        found += [self._some(path, *part[1:]) for part in parts.elsewhere if part[0] == SOME]
-        found += [self._first(path, part) for part in parts.elsewhere if part[0] == FIRST]
+        found += [self._some(path, *part[1:]) for part in asked.elsewhere if part[0] == SOME]
+        found += [self._first(path, part) for part in asked.elsewhere if part[0] == FIRST]
         found += [self._none(path, part) for part in negatives]
-        found += [self._none(path, part) for part in parts.nowhere]
+        found += [self._none(path, part) for part in asked.nowhere]
         return every(found)
 
     def _none(self, path: Path, part: Condition) -> Formula:

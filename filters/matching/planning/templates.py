@@ -16,7 +16,7 @@ from filters.matching.planning.planner import plan
 from filters.reasons import FilterError
 from filters.xpath.parser import parse_text
 
-MAX_SHAPES = 1024
+MAX_TEMPLATES = 1024
 MAX_LENGTH = 1000
 """Of an expression in characters; longer ones are planned one by one. So is each that might exceed
 a limit of the parser by its literals alone."""
@@ -34,7 +34,7 @@ _Key: TypeAlias = tuple[tuple[str, ...], tuple[bool, ...], Namespaces]
 _Value: TypeAlias = str | float
 
 
-class Shapes:
+class Templates:
     """The templates of some shapes. It answers as if it remembered nothing; for any thread."""
 
     def __init__(self) -> None:
@@ -73,19 +73,19 @@ class Shapes:
             self._once.discard(key)
             self._keep(key, _template(key, values, found))
         elif key not in self._templates:
-            if len(self._once) >= MAX_SHAPES:
+            if len(self._once) >= MAX_TEMPLATES:
                 self._once = set()
             self._once.add(key)
         return found
 
     def _keep(self, key: _Key, template: "_Template | None") -> None:
-        if len(self._templates) >= MAX_SHAPES:
+        if len(self._templates) >= MAX_TEMPLATES:
             # Another thread may be looking at the old ones.
             self._templates = {}
         self._templates[key] = template
 
 
-plan_of = Shapes().plan_of
+plan_of = Templates().plan_of
 """One for all: plans are values, and what is remembered of shapes shows in nothing but time."""
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from adapters import Matched, XPathFilterAdapter
 from adapters.filtering import slow_filters
-from adapters.filtering.slow_filters import COOL_DOWN, TURNS, Deferral
+from adapters.filtering.slow_filters import COOL_DOWN, TURNS, SlowFilters
 from adapters.memory import MemoryAdapter
 from filters import PAYLOAD, Deferred, Expression, Filter, Matching, Worker, evaluate_questions
 from mediation import Notification
@@ -217,23 +217,23 @@ def matching(*keys: str, deferred: dict[str, str]) -> Matching[str]:
     )
 
 
-async def everything(deferral: Deferral) -> list[Matched]:
+async def everything(slow_filters: SlowFilters) -> list[Matched]:
     """All that comes until it is idle."""
     found = []
     async with asyncio.timeout(DEADLINE):
-        while not deferral.idle:
-            while (matched := deferral.take()) is not None:
+        while not slow_filters.idle:
+            while (matched := slow_filters.take_evaluated()) is not None:
                 found.append(matched)
-            if not deferral.idle:
-                await deferral.evaluated()
+            if not slow_filters.idle:
+                await slow_filters.evaluated()
     return found
 
 
 async def test_a_message_is_settled_when_both_parts_are() -> None:
-    deferral = Deferral(lambda _: True)
+    slow_filters = SlowFilters(lambda _: True)
     letter = Letter(notification(MIDDLING))
-    first = deferral.divide(letter, matching("a", deferred={"b": HONEST}))
-    [second] = await everything(deferral)
+    first = slow_filters.queue_slow(letter, matching("a", deferred={"b": HONEST}))
+    [second] = await everything(slow_filters)
     assert first is not None
     for part in (first.delivery, second.delivery):
         assert part.notification is letter.notification
@@ -243,30 +243,30 @@ async def test_a_message_is_settled_when_both_parts_are() -> None:
     assert letter.settled == 0
     first.delivery.settle()
     assert letter.settled == 1
-    await deferral.close()
+    await slow_filters.close()
 
 
 async def test_where_too_many_wait_nobody_is_blamed() -> None:
-    deferral = Deferral(lambda _: True, most=2)
+    slow_filters = SlowFilters(lambda _: True, most=2)
     letters = [Letter(notification(MIDDLING)) for _ in range(4)]
     at_once = [
-        deferral.divide(letter, matching("a", deferred={f"b{n}": HONEST}))
+        slow_filters.queue_slow(letter, matching("a", deferred={f"b{n}": HONEST}))
         for n, letter in enumerate(letters)
     ]
     assert [list(one.unevaluated) for one in at_once if one] == [[], [], ["b2"], ["b3"]]
     assert all(one is not None and one.keys == ["a"] and not one.over_budget for one in at_once)
-    assert [one.keys for one in await everything(deferral)] == [["b0"], ["b1"]]
-    await deferral.close()
+    assert [one.keys for one in await everything(slow_filters)] == [["b0"], ["b1"]]
+    await slow_filters.close()
 
 
 async def test_closing_leaves_the_rest_unsettled() -> None:
-    deferral = Deferral(lambda _: True)
+    slow_filters = SlowFilters(lambda _: True)
     letters = [Letter(notification(MIDDLING)) for _ in range(5)]
     for letter in letters:
-        assert deferral.divide(letter, matching(deferred={"b": HONEST})) is None
+        assert slow_filters.queue_slow(letter, matching(deferred={"b": HONEST})) is None
     await asyncio.sleep(0)
     async with asyncio.timeout(DEADLINE):
-        await deferral.close()
+        await slow_filters.close()
     assert not any(letter.settled for letter in letters)
 
 
@@ -279,25 +279,31 @@ def shared(key: str) -> str:
 
 
 async def test_who_takes_much_waits_behind_who_takes_little() -> None:
-    deferral = Deferral(lambda _: True, shared)
+    slow_filters = SlowFilters(lambda _: True, shared)
     for number in range(10):
         asked = {f"hostile{number}": f"{HOSTILE} and {number}"}
-        assert deferral.divide(Letter(notification(MIDDLING)), matching(deferred=asked)) is None
+        assert (
+            slow_filters.queue_slow(Letter(notification(MIDDLING)), matching(deferred=asked))
+            is None
+        )
     for number in range(5):
         asked = {f"honest{number}": HONEST}
-        assert deferral.divide(Letter(notification(MIDDLING)), matching(deferred=asked)) is None
-    found = await everything(deferral)
+        assert (
+            slow_filters.queue_slow(Letter(notification(MIDDLING)), matching(deferred=asked))
+            is None
+        )
+    found = await everything(slow_filters)
     keys = [*(key for one in found for key in (*one.keys, *one.over_budget))]
     assert len(keys) == 15
     # The first of the hostile ones was under way; all others took more than the honest together.
     assert keys.index("honest4") <= 6
     assert [key for key in keys if key.startswith("hostile")] == [f"hostile{n}" for n in range(10)]
-    await deferral.close()
+    await slow_filters.close()
 
 
 async def test_a_share_has_its_part_of_what_may_wait() -> None:
     """Who asks for much is not evaluated beyond it; who asks for little always is."""
-    deferral = Deferral(lambda _: True, shared, most=16)
+    slow_filters = SlowFilters(lambda _: True, shared, most=16)
     unevaluated: list[str] = []
     honest = 0
     for number in range(60):
@@ -305,78 +311,85 @@ async def test_a_share_has_its_part_of_what_may_wait() -> None:
         if number % 10 == 0:
             asked[f"honest{number}"] = HONEST
             honest += 1
-        matched = deferral.divide(Letter(notification(MIDDLING)), matching("a", deferred=asked))
+        matched = slow_filters.queue_slow(
+            Letter(notification(MIDDLING)), matching("a", deferred=asked)
+        )
         assert matched is not None
         unevaluated += matched.unevaluated
     assert {shared(key) for key in unevaluated} == {"hostile"}
     assert len(unevaluated) >= 60 - 16
-    found = await everything(deferral)
+    found = await everything(slow_filters)
     assert sum(shared(key) == "honest" for one in found for key in one.keys) == honest
     assert not any(one.unevaluated for one in found)
-    await deferral.close()
+    await slow_filters.close()
 
 
 async def test_one_filter_of_two_shares_is_evaluated_for_both() -> None:
-    deferral = Deferral(lambda _: True, shared)
+    slow_filters = SlowFilters(lambda _: True, shared)
     letter = Letter(notification(MIDDLING))
     both = Matching(
         [], [Deferred((Expression(HONEST),), {PAYLOAD: MIDDLING.encode()}, ["x1", "y1", "x2"])]
     )
-    assert deferral.divide(letter, both) is None
-    found = await everything(deferral)
+    assert slow_filters.queue_slow(letter, both) is None
+    found = await everything(slow_filters)
     assert [list(one.keys) for one in found] == [["x1", "x2"], ["y1"]]
     for one in found:
         assert letter.settled == 0
         one.delivery.settle()
     assert letter.settled == 1
-    await deferral.close()
+    await slow_filters.close()
 
 
 async def test_what_stands_behind_a_full_queue_does_not_wait_for_ever() -> None:
     """Else one filter that is dear on some messages would keep all others unsettled."""
-    deferral = Deferral(lambda _: True, shared, most=3)
+    slow_filters = SlowFilters(lambda _: True, shared, most=3)
     for _ in range(3):
         asked = {"hostile1": HOSTILE}
-        assert deferral.divide(Letter(notification(MIDDLING)), matching(deferred=asked)) is None
-    matched = deferral.divide(Letter(notification(SMALL)), matching("a1", "hostile1", deferred={}))
+        assert (
+            slow_filters.queue_slow(Letter(notification(MIDDLING)), matching(deferred=asked))
+            is None
+        )
+    matched = slow_filters.queue_slow(
+        Letter(notification(SMALL)), matching("a1", "hostile1", deferred={})
+    )
     assert matched is not None
     assert (list(matched.keys), list(matched.unevaluated)) == (["a1"], ["hostile1"])
-    await deferral.close()
+    await slow_filters.close()
 
 
 async def test_questions_have_their_turn() -> None:
-    deferral = Deferral(lambda _: True, shared)
+    slow_filters = SlowFilters(lambda _: True, shared)
     documents = {PAYLOAD: MIDDLING.encode()}
     asked = [((Expression(text),), documents) for text in (HONEST, NEVER, HOSTILE)]
-    evaluated = await asyncio.wait_for(deferral.evaluate("somebody", asked), DEADLINE)
+    evaluated = await asyncio.wait_for(slow_filters.evaluate("somebody", asked), DEADLINE)
     assert evaluated is not None
     assert evaluated.verdicts[:2] == [True, False]
     assert evaluated.seconds > 0
-    assert deferral.idle
-    await deferral.close()
+    assert slow_filters.idle
+    await slow_filters.close()
 
 
 async def test_many_shares_of_one_filter_leave_turns_to_others() -> None:
     """What the first share learnt, the others need not wait for: nor may all else wait for them."""
-    deferral = Deferral(lambda _: True, lambda key: key)
+    slow_filters = SlowFilters(lambda _: True, lambda key: key)
     keys = [f"key{number}" for number in range(20 * TURNS)]
     all_of_them = Matching([], [Deferred((Expression(HONEST),), {PAYLOAD: b"<m/>"}, keys)])
-    assert deferral.divide(Letter(notification(SMALL)), all_of_them) is None
+    assert slow_filters.queue_slow(Letter(notification(SMALL)), all_of_them) is None
     seen = set[int]()
     async with asyncio.timeout(DEADLINE):
-        while len(deferral) < len(keys):
-            seen.add(len(deferral))
+        while len(slow_filters) < len(keys):
+            seen.add(len(slow_filters))
             await asyncio.sleep(0)
     assert len(seen) >= 20
-    await deferral.close()
+    await slow_filters.close()
 
 
 async def test_who_asks_while_it_closes_is_told_nothing() -> None:
     """No cancellation in somebody else's task, and no evaluation by what is closed."""
-    deferral = Deferral(lambda _: True, shared)
+    slow_filters = SlowFilters(lambda _: True, shared)
     question = (Expression(HOSTILE),), {PAYLOAD: MIDDLING.encode()}
-    waiting = [asyncio.create_task(deferral.evaluate("x", [question])) for _ in range(3)]
+    waiting = [asyncio.create_task(slow_filters.evaluate("x", [question])) for _ in range(3)]
     await asyncio.sleep(0)
-    await deferral.close()
+    await slow_filters.close()
     assert await asyncio.gather(*waiting) == [None, None, None]
-    assert await deferral.evaluate("x", [question]) is None
+    assert await slow_filters.evaluate("x", [question]) is None

@@ -141,7 +141,7 @@ async def test_adopting_while_there_is_no_connection(broker: RabbitMQ, query: st
         await wire.join()
         other = await sharer(stack, broker.url + query)
         async with asyncio.timeout(SECONDS):
-            while one.adapter._consuming._changing.through is None:  # noqa: ASYNC110
+            while one.adapter._consuming._changes.through is None:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         await other.publish(1)
         assert (await one.next()).notification.id == "urn:1"

@@ -9,7 +9,7 @@ import pytest
 from filters import Expression, FilterError
 from filters.matching.planning import templates as module
 from filters.matching.planning.planner import plan
-from filters.matching.planning.templates import Shapes
+from filters.matching.planning.templates import Templates
 from filters.workloads import Vocabulary, expressions, family_of, messages
 from filters.xpath import parse
 from tests.filters.matching.expressions import NAMESPACES, Grammar
@@ -18,7 +18,7 @@ TEXTS = ["x", "y", "", "'", "a b", "1", "\ue0000.", "é", "x" * 70]
 NUMBERS = ["1", "2", "0", "1.5", ".5", "5.", "710770000", "123456789012345", "1234567890123456"]
 
 
-def same(shapes: Shapes, text: str) -> None:
+def same(shapes: Templates, text: str) -> None:
     """Fail unless *shapes* says of *text* what parser and planner say."""
     expression = Expression(text, namespaces=NAMESPACES)
     try:
@@ -80,7 +80,7 @@ PATTERNS = [
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_pattern(pattern: str) -> None:
     chance = random.Random(pattern)
-    shapes = Shapes()
+    shapes = Templates()
     for _ in range(200):
         text = pattern
         while "{s}" in text:
@@ -93,7 +93,7 @@ def test_pattern(pattern: str) -> None:
 def test_generated() -> None:
     chance = random.Random("shapes")
     grammar = Grammar(chance, 0.1)
-    shapes = Shapes()
+    shapes = Templates()
     texts = [grammar.expression().text for _ in range(1_500)]
     for text in texts * 2:
         same(shapes, text)
@@ -102,20 +102,20 @@ def test_generated() -> None:
 
 
 def test_a_long_literal_is_refused() -> None:
-    shapes = Shapes()
+    shapes = Templates()
     for length in (1, 2, 5_000, 3, 900, 1_100):
         same(shapes, f"a = '{'é' * length}'")
 
 
 def test_no_character() -> None:
-    shapes = Shapes()
+    shapes = Templates()
     for text in ["x", "y", "\x01", "\ud800", "\t", "z", "\ufffe"]:
         same(shapes, f"a = '{text}'")
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_SHAPES", 10)
-    shapes = Shapes()
+    monkeypatch.setattr(module, "MAX_TEMPLATES", 10)
+    shapes = Templates()
     for number in range(100):
         for value in "xyz":
             same(shapes, f"a{number} = '{value}'")
@@ -126,7 +126,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_faster() -> None:
     texts = expressions("ev", 300, 1, Vocabulary(messages(family_of("ev"), 100, 1)))
-    shapes = Shapes()
+    shapes = Templates()
 
     def best(call: Callable[[Expression], object]) -> float:
         times = []
