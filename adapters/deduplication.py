@@ -1,10 +1,10 @@
 """The message ids that publishers used lately, in the journal's database.
 
 A publisher's ids lie in *generations* of about 20,000 ids or three minutes. The newest grows; an
-older one is a sorted array of 64-bit hashes, eight octets an id; one that is no longer needed is
-forgotten whole. On disk a generation is a row for each commit that added to it, so a commit adds
-to the end of a table whatever the ids look like: a tree ordered by random ids cost 4 KiB of
-writing for each message (measured: 22,000 messages a second instead of 80,000).
+older one is a sorted array of 64-bit hashes, eight bytes an id; one that is no longer needed is
+forgotten whole. On disk a generation is a row for each commit that added to it, so a commit appends
+to a table, in whatever order the ids come. A tree ordered by random ids would write 4 KiB for each
+message (measured: 22,000 messages a second instead of 80,000).
 
 That two of a publisher's ids have one hash happens once in 10**14 messages.
 """
@@ -27,7 +27,7 @@ SCHEMA = (
 )
 
 Change = tuple[str, int | str | None, int | str | bytes | None, float | bytes | str | None]
-"""One row to be written: what it is, and up to three values."""
+"""A row to be written: its kind, and up to three values."""
 
 GENERATION = "generation"
 USED = "used"
@@ -39,7 +39,7 @@ TRIGGERS = {
     FORGOTTEN: "DELETE FROM used WHERE generation = new.a;"
     " DELETE FROM generation WHERE number = new.a;",
 }
-"""What each kind of change does."""
+"""The SQL of each kind of change."""
 
 FULL = 5
 """Full generations of a publisher that are kept, beside the one that grows."""
@@ -47,7 +47,7 @@ FULL = 5
 
 @dataclass(frozen=True, slots=True)
 class RepeatLimits:
-    """How long and how many ids are remembered, at least; and how many in all, at most."""
+    """The least time and number of ids that are remembered for a publisher, and the most in all."""
 
     seconds: float = 600.0
     ids: int = 100_000
@@ -56,7 +56,7 @@ class RepeatLimits:
 
 
 def hash_id(source: str, id: str) -> int:
-    """What is kept of one id of one publisher."""
+    """Hash one id of one publisher, as it is kept."""
     digest = blake2b(f"{source}\0{id}".encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest)
 
@@ -66,8 +66,9 @@ _ALL = b"\xff"
 
 @dataclass(slots=True, eq=False)
 class _Generation:
-    """``sieve``: bits, some of which are those of ids that are here; all while it grows. It spares
-    searching five generations for what is in none (3.2 us an id)."""
+    """The ids of one generation. ``sieve``: a bit is set if an id with these low bits may be here;
+    all are set while the generation grows. It spares searching five generations for an id that is
+    in none (3.2 us an id)."""
 
     number: int
     source: str
@@ -76,7 +77,7 @@ class _Generation:
     done: "array[int]" = field(default_factory=lambda: array("Q"))
     sieve: bytes = _ALL
     mask: int = 0
-    """What selects the octet of an id in the sieve."""
+    """The mask that selects the byte of an id in the sieve."""
 
     def __len__(self) -> int:
         return len(self.growing) + len(self.done)
@@ -88,7 +89,7 @@ class _Generation:
         return place < len(self.done) and self.done[place] == id
 
     def finish(self) -> None:
-        """Nothing is added any more: take less room."""
+        """Pack the ids: nothing is added any more."""
         self.done = array("Q", sorted(self.growing))
         self.growing = set()
         sieve = bytearray(1 << len(self.done).bit_length())
@@ -99,8 +100,8 @@ class _Generation:
 
 
 class Repeats:
-    """Which ids were used. When what `add` returned could not be committed, the caller calls
-    `load`."""
+    """The ids that publishers used lately. If the changes that `add` returned cannot be committed,
+    the caller calls `load`."""
 
     def __init__(self, limits: RepeatLimits | None = None) -> None:
         self._limits = limits or RepeatLimits()
@@ -112,7 +113,7 @@ class Repeats:
         self._total = 0
 
     def load(self, connection: sqlite3.Connection) -> None:
-        """Read what is committed."""
+        """Read the committed ids."""
         self._generations.clear()
         self._by_source.clear()
         self._total = 0
@@ -129,7 +130,7 @@ class Repeats:
         self._next = max(self._generations, default=0) + 1
 
     def know(self, source: str, id: int) -> bool:
-        """Whether *source* used *id* lately."""
+        """Return True if *source* used *id* lately."""
         octet, bit = id >> 3, 1 << (id & 7)
         for generation in self._by_source.get(source, ()):
             if generation.sieve[octet & generation.mask] & bit and id in generation:
@@ -137,8 +138,8 @@ class Repeats:
         return False
 
     def unknown(self, notifications: Sequence[Notification]) -> dict[tuple[str, int], Notification]:
-        """Those of *notifications* whose ids are not known, the first of each id, by publisher and
-        hash."""
+        """Return the *notifications* whose ids are not known, the first of each id, by publisher
+        and hash."""
         found: dict[tuple[str, int], Notification] = {}
         for each in notifications:
             used = each.source, hash_id(each.source, each.id)
@@ -147,7 +148,8 @@ class Repeats:
         return found
 
     def remember(self, used: Collection[tuple[str, int]], now: float) -> None:
-        """As `add`, where nothing is written: publishers and hashes, some of which may be known."""
+        """Remember ids as `add` does, but only in memory: publishers and hashes, some of which may
+        be known."""
         unwritten: list[Change] = []
         for source, id in used:
             growing = self._growing(source, now, unwritten).growing
@@ -160,7 +162,7 @@ class Repeats:
         """Remember ids, by source, and forget what is old. *now* is in seconds since 1970.
 
         Returns:
-            What the caller has to write; before it is committed, none of this is true.
+            The changes that the caller has to commit; until then nothing is remembered for good.
         """
         changes: list[Change] = []
         for source, ids in used.items():
@@ -172,7 +174,7 @@ class Repeats:
         return changes
 
     def _forget(self, added: int, now: float, changes: list[Change]) -> None:
-        """Forget what is old: a little more than was added, so that no commit has much to
+        """Forget old generations: a few more than were added, so that no commit has much to
         delete."""
         for _ in range(added + 1):
             oldest = next(iter(self._generations.values()), None)

@@ -1,4 +1,4 @@
-"""Interests, and whether they cover a topic."""
+"""The set of interests of an adapter, which says whether a topic is covered."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -11,7 +11,7 @@ MAX_VERDICTS = 10_000
 
 
 class Interests:
-    """A set of interests, and whether it covers a topic."""
+    """A set of interests that says whether it covers a topic."""
 
     def __init__(self) -> None:
         self._patterns: dict[Interest, TopicPattern | None] = {}
@@ -63,7 +63,7 @@ class Interests:
         self._verdicts.clear()
 
     def cover(self, topic: Topic | None) -> bool:
-        """Whether one of the interests wants what is published on *topic*."""
+        """Return True if one of the interests covers messages on *topic*."""
         if self._everything:
             return True
         topic = topic or DEFAULT_TOPIC

@@ -1,7 +1,7 @@
 """``memory:``, a messaging system inside the process, for trials and tests. It is not durable.
 
-It is also the shortest true reading of the adapter protocol: a queue, a window of what is
-unsettled, and the ids that publishers used lately.
+It is also the shortest complete example of the adapter protocol: a queue, a window of unsettled
+messages, and the ids that publishers used lately.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from mediation import Notification
 PREFETCH = 256
 MAX_MESSAGES = 50_000
 MAX_OCTETS = 64 * 2**20
-"""Of the payloads and attachments that wait or are unsettled. What is beyond is refused."""
+"""Bytes of the payloads and attachments that may wait or be unsettled; more is refused."""
 
 REMEMBERED = 600.0
 """Seconds for which a publisher's id is remembered."""
@@ -113,7 +113,7 @@ class MemoryAdapter:
         self._changed.set()
 
     def _repeats(self, notification: Notification) -> bool:
-        """Whether this publisher used the id lately; from now on it has."""
+        """Return True if this publisher used the id lately, and remember the id."""
         now = time.monotonic()
         ids = self._ids
         while ids and (len(ids) >= MAX_REMEMBERED or next(iter(ids.values())) < now - REMEMBERED):

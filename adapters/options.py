@@ -14,7 +14,8 @@ _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 
 class Options:
-    """Reads settings as what they should be. What nobody reads is a mistake: see `finish`."""
+    """Reads settings as numbers, flags and texts. A setting that is never read is refused by
+    `finish`."""
 
     def __init__(self, url: str, settings: Mapping[str, str]) -> None:
         self._values = {**settings, **dict(parse_qsl(urlsplit(url).query))}
@@ -37,7 +38,7 @@ class Options:
         return _WORDS[text.lower()]
 
     def octets(self, name: str) -> int | None:
-        """A number of octets: ``4096``, ``64MiB``. None when it is not set."""
+        """Read a number of bytes: ``4096``, ``64MiB``. None if it is not set."""
         text = self._take(name)
         if text is None:
             return None
@@ -47,7 +48,7 @@ class Options:
         return int(found[1]) * _UNITS[found[2].lower()]
 
     def text(self, name: str) -> str | None:
-        """A text; None when it is not set, or empty."""
+        """Read a text; None if it is not set, or empty."""
         return self._take(name) or None
 
     def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
@@ -57,12 +58,12 @@ class Options:
         return text or default
 
     def group(self, start: str) -> dict[str, str]:
-        """All settings whose names begin with *start*, by the rest of their names."""
+        """Read all settings whose names begin with *start*, by the rest of their names."""
         names = [name for name in self._values if name.startswith(start)]
         return {name.removeprefix(start): self._take(name) or "" for name in names}
 
     def finish(self) -> None:
-        """Raise AdapterError when a setting is none that was asked for."""
+        """Refuse settings that were never read."""
         for name in self._values.keys() - self._known:
             near = get_close_matches(name, self._known, 1)
             meant = f"; did you mean {near[0]!r}?" if near else ""

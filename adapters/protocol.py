@@ -29,9 +29,9 @@ class AdapterUnavailable(AdapterError):
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """One thing that the messaging system shall yield: the topics that *expression* covers, or,
-    with expression None, everything. An expression in another dialect is one that the system
-    evaluates itself (``Capabilities.dialects``)."""
+    """A wish of the gateway, for messages that the system shall yield: the topics that *expression*
+    covers, or, with expression None, everything. An expression in another dialect is one that the
+    system evaluates itself (``Capabilities.dialects``)."""
 
     expression: Expression | None = None
 
@@ -60,7 +60,7 @@ class AdapterState:
 
 
 class Delivery(Protocol):
-    """One message that the system yielded. It is yielded again unless it is settled."""
+    """A message that the system yielded. It is yielded again unless it is settled."""
 
     @property
     def notification(self) -> Notification: ...
@@ -141,7 +141,7 @@ class Capabilities:
 
 
 class Adapter(Protocol):
-    """One messaging system; a process has one adapter."""
+    """The adapter of one messaging system; a process has one."""
 
     capabilities: Capabilities
 

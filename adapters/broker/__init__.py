@@ -1,2 +1,2 @@
-"""What adapters of brokers share: reconnecting, prefetch, confirms, destinations, and how a
-notification stands in a native message."""
+"""The kit for adapters of brokers: reconnecting, prefetch, confirms, destinations, and reading
+native messages as notifications. docs/adapters.md says what each module is for."""

@@ -7,7 +7,7 @@ from adapters.protocol import AdapterUnavailable
 
 
 class Publication:
-    """What one publisher waits for: *done*, or *deadline* by the event loop's clock."""
+    """The wait of one publisher: until *done*, or *deadline* by the event loop's clock."""
 
     __slots__ = ("deadline", "done")
 
@@ -16,20 +16,20 @@ class Publication:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def confirm(self) -> None:
-        """The broker has all of it."""
+        """End the wait: the broker has all of it."""
         if not self.done.done():
             self.done.set_result(None)
 
     def refuse(self, text: str, retry_after: float) -> None:
-        """The broker has perhaps none of it."""
+        """End the wait with `AdapterUnavailable`: the broker may have none of it."""
         if not self.done.done():
             self.done.set_exception(AdapterUnavailable(text, retry_after=retry_after))
             self.done.exception()  # Its publisher may have given up.
 
 
 class Deadlines:
-    """Refuses what is not confirmed in time. One timer serves all: nearly all are confirmed long
-    before it ends.
+    """Refuses publications that are not confirmed in time. One timer serves all, because nearly all
+    are confirmed long before it ends.
 
     Args:
         waiting: All that are not confirmed, the oldest first.
@@ -42,13 +42,13 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, publication: Publication) -> None:
-        """*publication* waits too, and until later than all others."""
+        """Watch *publication*, whose deadline is later than all others."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_at(publication.deadline, self._on_time)
 
     def close(self) -> None:
-        """Nothing waits any more."""
+        """Stop the timer: no publication waits any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""What became of the connections to a broker, as `AdapterState` says it."""
+"""The state of the connections to a broker, summed up as an `AdapterState`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,30 +13,30 @@ def _now() -> datetime:
 
 @dataclass(slots=True)
 class ConnectionState:
-    """One connection, opened again and again."""
+    """The state of one connection that is opened again whenever it ends."""
 
     up: bool = False
     since: datetime = field(default_factory=_now)
     error: str = ""
     erred: datetime = field(default_factory=_now)
     opened: int = 0
-    """How often it was opened and set up."""
+    """The number of times it was opened and set up."""
 
     def is_up(self) -> None:
-        """It works."""
+        """Note that the connection works."""
         self.opened += 1
         if not self.up:
             self.up, self.since = True, _now()
 
     def is_down(self, why: str) -> None:
-        """It has ended, or could not be opened."""
+        """Note that the connection has ended, or could not be opened."""
         self.error, self.erred = why, _now()
         if self.up:
             self.up, self.since = False, self.erred
 
 
 def state_of(links: Sequence[ConnectionState], *, blocked: bool, wrapped: int) -> AdapterState:
-    """The state of an adapter that needs all of *links*."""
+    """Return the state of an adapter that needs all of the connections *links*."""
     down = [link.since for link in links if not link.up]
     latest = max(links, key=lambda link: (link.error != "", link.erred))
     return AdapterState(

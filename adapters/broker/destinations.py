@@ -29,7 +29,7 @@ from filters import DEFAULT_TOPIC, Reason, Step, Topic, TopicPattern
 from filters.topics import PathStep, TopicPath
 
 MAX_OCTETS = 200
-"""Of a destination: brokers end at 255."""
+"""The longest destination, in octets; brokers end at 255."""
 MAX_REMEMBERED = 10_000
 """Topics, and namespaces, whose mapping is remembered."""
 
@@ -49,7 +49,8 @@ _ESCAPE = re.compile(r"_x([0-9A-F]{4,6})_")
 _EMPTY = "_x_"
 _OF_NAMESPACE = re.compile(r"([A-Za-z0-9-]+)_n_(.*)\Z", re.DOTALL)
 _NO_WORD = re.compile(r"[.*#>\s]")
-"""What no word of a foreign destination may have: it would be read as something else."""
+"""Characters that no word of a foreign destination may have: they would be read as something
+else."""
 
 Words = tuple[str, ...]
 
@@ -73,7 +74,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Wildcards:
-    """How a broker writes patterns. ``inside``: `ANY` may stand anywhere, not only at the end."""
+    """The way a broker writes patterns. ``inside``: `ANY` may stand anywhere, not only at the
+    end."""
 
     any: str
     inside: bool
@@ -116,7 +118,7 @@ class Destinations:
         self._topics: dict[Destination, Topic | None] = {}
 
     def destination(self, topic: Topic | None) -> Destination:
-        """Where messages on *topic* are published; None is the default topic."""
+        """Return the destination of messages on *topic*; None is the default topic."""
         found = self._known.get(topic)
         if found is None:
             if len(self._known) >= MAX_REMEMBERED:
@@ -125,7 +127,7 @@ class Destinations:
         return found
 
     def topic(self, destination: Destination) -> Topic | None:
-        """The topic of *destination*; None where it is none's, or its name is a hash.
+        """Return the topic of *destination*; None if no topic has it, or its name is a hash.
 
         A derived prefix is understood once its namespace occurred in a topic or an expression.
         """
@@ -140,8 +142,8 @@ class Destinations:
     def patterns(
         self, pattern: TopicPattern | None, wildcards: Wildcards
     ) -> frozenset[Destination]:
-        """Patterns that together match the destination of every topic that *pattern* matches;
-        None is every topic. What they match beyond that, the caller has to tell by itself."""
+        """Return patterns that together match the destination of every topic that *pattern*
+        matches; None is every topic. They may match more, so the caller checks what comes."""
         if pattern is None:
             return frozenset(
                 Destination(_join(words, wildcards), exchange)
@@ -284,7 +286,7 @@ class Destinations:
 
 
 def covers(pattern: Words, words: Words) -> bool:
-    """Whether *pattern* matches *words*. If these are a pattern too: whether it surely matches
+    """Return True if *pattern* matches *words*; where these are a pattern too, if it surely matches
     all that they match."""
     end = len(pattern)
     reached = _freely(pattern, {0})
@@ -304,7 +306,7 @@ def covers(pattern: Words, words: Words) -> bool:
 
 
 def overlap(one: Words, other: Words) -> bool:
-    """Whether some name matches both patterns."""
+    """Return True if some name matches both patterns."""
 
     @cache
     def meet(here: int, there: int) -> bool:
@@ -322,7 +324,7 @@ def overlap(one: Words, other: Words) -> bool:
 
 
 def _freely(pattern: Words, reached: set[int]) -> set[int]:
-    """The states to be reached from *reached* without a word."""
+    """Return the states that are reached from *reached* without a word."""
     for state in sorted(reached):
         while state < len(pattern) and pattern[state] == ANY:
             state += 1
@@ -354,7 +356,7 @@ def _without_leading_descent(path: TopicPath) -> Iterator[TopicPath]:
 
 
 def _only_topic(path: TopicPath) -> Topic | None:
-    """The topic that *path* names, if it names one."""
+    """Return the topic that *path* names, None if it does not name exactly one."""
     topics = TopicPattern((path,)).topics
     return None if topics is None else next(iter(topics))
 
@@ -371,7 +373,7 @@ def _words_of(row: Row) -> Words:
 
 
 def _without_repeats(words: Words) -> Words:
-    """*words* with one `ANY` for several in a row."""
+    """Return *words* with one `ANY` for several in a row."""
     return (words[0], *(word for before, word in pairwise(words) if not before == word == ANY))
 
 

@@ -1,5 +1,6 @@
-"""Where a broker is, and who connects to it: ``amqps://user:password@host:5671/vhost``, and the
-settings ``ca``, ``certificate`` and ``key`` of TLS."""
+"""The address of a broker and the credentials of the gateway:
+``amqps://user:password@host:5671/vhost``, and the settings ``ca``, ``certificate`` and ``key`` of
+TLS."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from filters import Reason
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What a URL says of a broker. ``tls``: None where its scheme is not that of TLS.
+    """A broker's URL, read. ``tls``: None if the scheme is not that of TLS.
 
     ``vhost`` is the path without its first slash, and one slash where there is none.
     """
@@ -40,7 +41,7 @@ def read_endpoint(
     Args:
         plain: The scheme without TLS, and its port.
         secure: The scheme with TLS, and its port.
-        form: What a URL looks like, for who wrote another.
+        form: An example of a URL, for the error message.
 
     Raises:
         AdapterError: They do not fit.

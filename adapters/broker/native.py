@@ -1,9 +1,9 @@
-"""What programs that know no Dragoman put into a broker, as notifications.
+"""Messages of programs that know nothing of Dragoman, read as notifications.
 
-A notification's payload is one XML element in UTF-8. Of a native message that is asked, never
-demanded: what is no such element becomes the text of one,
-``<data xmlns="urn:dragoman:data:1" content-type="application/json">``, in base64 where it is no
-text of XML. So there is no message that nobody can take, and that comes again for ever.
+A notification's payload is one XML element in UTF-8. The body of a native message need not be: a
+body that is not such an element becomes the text of one, ``<data xmlns="urn:dragoman:data:1"
+content-type="application/json">``, in base64 if XML cannot hold the text. So no message is refused,
+only to come again for ever.
 """
 
 import logging
@@ -40,7 +40,8 @@ def notification_of(
     time: datetime,
     topic: Topic | None,
 ) -> tuple[Notification, bool]:
-    """The notification in a message, and whether it had to be forced into one: any message is one.
+    """Read any message as a notification. Returns it, and True if the message had to be forced into
+    one.
 
     Args:
         properties: Those of the record, as `mediation.packaging.records` says.
@@ -91,14 +92,14 @@ def _check(notification: Notification, properties: Mapping[str, str]) -> None:
 
 
 class ForcedCount:
-    """How many native messages were no notifications, and were made some."""
+    """Counts native messages that were not notifications and were made into some."""
 
     def __init__(self, adapter: str) -> None:
         self._adapter = adapter
         self.total = 0
 
     def add(self, origin: str | None) -> None:
-        """Count one from the destination *origin*, and say so now and then."""
+        """Count a message from the destination *origin*, and log every doubling of the total."""
         self.total += 1
         if self.total & (self.total - 1) == 0:  # The 1st, 2nd, 4th, 8th …
             logger.warning(
@@ -112,7 +113,7 @@ class ForcedCount:
 
 
 def is_plain(body: bytes) -> bool:
-    """Whether *body* is what a payload must be: one element in UTF-8, and nothing around it."""
+    """Return True if *body* is a valid payload: one element in UTF-8, and nothing around it."""
     if not (body.startswith(b"<") and body[1:2] not in (b"?", b"!") and body.endswith(b">")):
         return False
     try:
@@ -126,14 +127,15 @@ _remembered = lru_cache(maxsize=256)(is_plain)
 
 
 def _is_plain_part(part: bytes) -> bool:
-    """The same of a header block: it recurs from message to message."""
+    """Return `is_plain` of a header block, remembered because header blocks recur from message to
+    message."""
     return _remembered(part) if len(part) <= MAX_REFERENCES else is_plain(part)
 
 
 def payload_of(body: bytes, media_type: str | None) -> tuple[bytes, bool]:
-    """*body* as a payload, and whether it had to be wrapped.
+    """Make a payload of *body*. Returns it, and True if it had to be wrapped.
 
-    A declaration, comments around the root element and another encoding are XML all the same.
+    XML with a declaration, comments around the root element or another encoding is not wrapped.
     """
     if is_plain(body):
         return body, False

@@ -1,4 +1,4 @@
-"""What the log says of a broker that is away: two lines an outage, however many connections it has.
+"""Logging of outages of a broker: two lines an outage, however many connections it has.
 
 adapter.disconnected  adapter=rabbitmq connection=consuming reason="Connection refused"
 adapter.connected     adapter=rabbitmq seconds=12.5
@@ -8,16 +8,16 @@ import logging
 import time
 
 MOST = 32
-"""Reasons that are said of one outage: in a broker's own text may be a new number each time."""
+"""The most reasons logged for one outage: a broker's own text may have a new number each time."""
 
 logger = logging.getLogger(__name__)
 
 
 class Outages:
-    """The connections of one adapter that are down, and what was said of them.
+    """The connections of one adapter that are down, and the reasons that were logged.
 
-    A reason is said once, for the connection that meets it first; that all are there again, when
-    the last one is.
+    A reason is logged once, for the connection that meets it first; that the outage is over is
+    logged when the last connection is back.
 
     Args:
         adapter: Its name in the log.
@@ -26,11 +26,11 @@ class Outages:
     def __init__(self, adapter: str) -> None:
         self.adapter = adapter
         self._reasons: dict[str, set[str]] = {}
-        """The reasons that were said of this outage, and the connections that met each."""
+        """The reasons that were logged for this outage, each with the connections that met it."""
         self._began = 0.0
 
     def down(self, connection: str, reason: str) -> None:
-        """*connection* has ended, or could not be opened."""
+        """Note that *connection* has ended, or could not be opened."""
         if not self._reasons:
             self._began = time.monotonic()
         if reason not in self._reasons and len(self._reasons) >= MOST:
@@ -44,13 +44,14 @@ class Outages:
         self._reasons[reason].add(connection)
 
     def up(self, connection: str) -> None:
-        """*connection* works."""
+        """Note that *connection* works."""
         if self._reasons and not self.forget(connection):
             seconds = round(time.monotonic() - self._began, 1)
             logger.warning("adapter.connected", extra={"adapter": self.adapter, "seconds": seconds})
 
     def forget(self, connection: str) -> bool:
-        """*connection* is not down, or is not wanted any more. Returns whether others are down."""
+        """Drop *connection*: it works, or is not wanted any more. Returns True if others are
+        down."""
         for reason, connections in list(self._reasons.items()):
             connections.discard(connection)
             if not connections:

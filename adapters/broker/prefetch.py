@@ -1,5 +1,5 @@
-"""What a broker pushes ahead: messages wait here until the window has room, and are acknowledged
-once they are settled.
+"""Prefetched messages: a broker pushes them ahead, they wait here until the window has room, and
+are acknowledged once they are settled.
 
     broker ──push──> arrivals that wait ──> deliveries, unsettled ──settle──> acknowledged
                                       └───> wanted by nobody ───────────────>
@@ -20,25 +20,25 @@ HELD = 0.005
 """Seconds that an acknowledgement may wait for others, to go out with them."""
 
 KeyT = TypeVar("KeyT")
-"""What a broker knows a message by, to hear that it is dealt with."""
+"""The key by which a broker knows a message, to acknowledge it."""
 MessageT = TypeVar("MessageT")
 
 
 @dataclass(slots=True, eq=False)
 class Session(Generic[KeyT]):
-    """What is consumed through one connection, or one channel of it. Its messages come again once
-    it has ended."""
+    """The consumption through one connection, or one channel of it. When it has ended, its
+    unsettled messages come again."""
 
     unsettled: int = field(default=0, init=False)
     open: bool = field(default=True, init=False)
 
     def acknowledge(self, key: KeyT) -> None:
-        """Tell the broker that a message is dealt with; must not raise."""
+        """Acknowledge a message to the broker; must not raise."""
         raise NotImplementedError
 
 
 class Arrival(Generic[KeyT, MessageT]):
-    """A message as it came; when its turn has come, an `adapters.Delivery`.
+    """A message as it arrived; an `adapters.Delivery` from the moment it is yielded.
 
     Args:
         message: Let go of when it has been read.
@@ -86,7 +86,8 @@ class Arrival(Generic[KeyT, MessageT]):
         return self._notification
 
     def settle(self) -> None:
-        """Acknowledge it. After its session has ended that is void: it comes again."""
+        """Acknowledge the message. After its session has ended this does nothing: it comes
+        again."""
         if not self._settled:
             self._settled = True
             session = self.session
@@ -97,11 +98,11 @@ class Arrival(Generic[KeyT, MessageT]):
 
 
 PrefetchedDelivery = Arrival[Any, Any]
-"""One whose turn has come."""
+"""An arrival that was yielded."""
 
 
 class Prefetch(Generic[KeyT, MessageT]):
-    """The messages of all sessions, in the order in which they came.
+    """The messages of all sessions, in the order in which they arrived.
 
     Args:
         window: The most that may be unsettled of a session.
@@ -116,21 +117,21 @@ class Prefetch(Generic[KeyT, MessageT]):
         self._waiting: deque[Arrival[KeyT, MessageT]] = deque()
         self._changed = asyncio.Event()
         self.changed: Callable[[], None] = self._changed.set
-        """Called when there may be something to deliver again."""
+        """Wakes `deliveries`: there may be something to yield."""
         self._closed = False
 
     def add(self, arrival: Arrival[KeyT, MessageT]) -> None:
-        """*arrival* has come."""
+        """Add *arrival* to the messages that wait."""
         self._waiting.append(arrival)
         self.changed()
 
     def end(self, session: Session[KeyT]) -> None:
-        """*session* has ended."""
+        """End *session*, and forget its messages that wait."""
         session.open = False
         self._waiting = deque(one for one in self._waiting if one.session is not session)
 
     def clear(self) -> None:
-        """Forget what waits: all sessions are about to end."""
+        """Forget all messages that wait, because all sessions are about to end."""
         self._waiting.clear()
 
     async def deliveries(self) -> AsyncIterator[PrefetchedDelivery]:
@@ -149,7 +150,8 @@ class Prefetch(Generic[KeyT, MessageT]):
         self.changed()
 
     def _next(self) -> Arrival[KeyT, MessageT] | None:
-        """The next message that somebody wants, while the window has room."""
+        """Return the next message that some interest covers, None if there is none or the window is
+        full."""
         waiting = self._waiting
         while waiting and waiting[0].session.unsettled < self._window:
             arrival = waiting.popleft()

@@ -29,11 +29,11 @@ class Lost(Exception):
 
 
 class Reconnect(Exception):
-    """What serves a connection has learnt something, and wants another at once."""
+    """Raised by *serve* when it has learnt something and needs another connection at once."""
 
 
 class Closing(Protocol):
-    """What a connection of any broker can do."""
+    """The part of a connection that all brokers' connections have."""
 
     async def close(self, seconds: float) -> None:
         """Close politely; after *seconds*, at once."""
@@ -43,7 +43,8 @@ ConnectionT = TypeVar("ConnectionT", bound=Closing)
 
 
 class Reconnector(Generic[ConnectionT]):
-    """Serves connections one after the other.
+    """Keeps one connection to a broker: opens it, serves it, and opens it again after it has ended,
+    with pauses that grow.
 
     Args:
         adapter: Its name in the log; its `Outages`, where it has several connections.
@@ -71,7 +72,7 @@ class Reconnector(Generic[ConnectionT]):
         self._task: asyncio.Task[None] | None = None
         self.state = ConnectionState()
         self.tried = asyncio.Event()
-        """The first attempt has succeeded or failed."""
+        """Set when the first attempt has succeeded or failed."""
 
     @property
     def link(self) -> ConnectionState:

@@ -18,7 +18,7 @@ ThroughT = TypeVar("ThroughT")
 
 
 class TopologyChanges(Generic[ThroughT]):
-    """Takes turns at what the broker's side is changed through, while there is a connection.
+    """Serializes the changes of the broker's side while there is a connection.
 
     Args:
         adapter: Its name in the log.
@@ -30,11 +30,12 @@ class TopologyChanges(Generic[ThroughT]):
         self._retry_after = retry_after
         self._turn = asyncio.Lock()
         self.through: ThroughT | None = None
-        """None: there is no connection, or it is not set up."""
+        """The session that changes are made through; None if there is no connection, or it is not
+        set up."""
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[ThroughT]:
-        """What to ask, for one change.
+        """Wait for the turn of one change, and yield the session to make it through.
 
         Raises:
             AdapterUnavailable: There is no connection, or the change failed.
@@ -55,7 +56,7 @@ class TopologyChanges(Generic[ThroughT]):
             raise AdapterUnavailable("the broker did not take an interest in time") from None
 
     def check(self, through: ThroughT) -> None:
-        """See that what was asked of *through* holds.
+        """Check that changes made through *through* hold.
 
         Raises:
             Lost: The next connection has perhaps been told already what to hold.

@@ -1,7 +1,7 @@
 """``embedded:``, a messaging system inside the process, with a durable journal of its own.
 
-The event loop keeps little: what waits for the journal's writer, what is ready to be yielded, and
-which numbers are unsettled. Messages behind ``loaded`` lie in the journal alone:
+The event loop keeps little: publications that wait for the journal's writer, messages ready to be
+yielded, and the numbers of unsettled ones. Messages behind ``loaded`` are in the journal alone:
 
      settled, gone │ yielded, unsettled │ ready, in memory │ in the journal
     ───────────────┴────────────────────┴──────────────────┴────────────────> number
@@ -33,18 +33,18 @@ PREFETCH = 32
 
 READY_MESSAGES = 64
 READY_OCTETS = 8 * 2**20
-"""What waits in memory to be yielded; the rest waits in the journal."""
+"""The most that waits in memory to be yielded; the rest waits in the journal."""
 
 WAITING_MESSAGES = 1000
 WAITING_OCTETS = 64 * 2**20
-"""What may wait for a commit. Publications beyond are refused."""
+"""The most that may wait for a commit; publications beyond are refused."""
 
 CLOSE_SECONDS = 10.0
 
 SWITCH_SECONDS = 0.0001
-"""After which a busy event loop lets the writer run. With Python's 5 ms a loop whose turns are
-shorter can keep the writer waiting for seconds (measured: 17 publications a second, the slowest
-after 11 s; with 0.1 ms 4,500 a second, the slowest after 9 ms)."""
+"""Python's switch interval, after which a busy event loop lets the writer run. With Python's 5 ms a
+loop whose turns are shorter can keep the writer waiting for seconds (measured: 17 publications a
+second, the slowest after 11 s; with 0.1 ms 4,500 a second, the slowest after 9 ms)."""
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class EmbeddedAdapter:
     """The adapter of ``embedded:``.
 
     Settings: ``prefetch``, how many messages may be unsettled; ``survive-power-loss``, false to
-    leave flushing to the operating system; ``reserve``, octets of the disk left free.
+    leave flushing to the operating system; ``reserve``, bytes of the disk left free.
     """
 
     def __init__(self, journal: Journal, *, prefetch: int = PREFETCH) -> None:
@@ -105,7 +105,8 @@ class EmbeddedAdapter:
 
     @property
     def commits(self) -> int:
-        """How many transactions the journal has committed: fewer than messages, under load."""
+        """The number of transactions that the journal has committed: under load, fewer than
+        messages."""
         return self._journal.commits
 
     async def start(self, interests: Collection[Interest]) -> None:
@@ -186,8 +187,8 @@ class EmbeddedAdapter:
             logger.error("journal.not_closed", extra={"seconds": CLOSE_SECONDS})
 
     def _hand(self, work: Work) -> None:
-        """Give *work* to the writer, together with all that this turn of the event loop brings:
-        waking it for each would cost more than the commit that they share."""
+        """Hand *work* to the writer, together with all that this turn of the event loop brings.
+        Waking the writer for each would cost more than the commit that they share."""
         if not self._handing:
             self._loop.call_soon(self._flush)
         self._handing.append(work)
@@ -198,7 +199,8 @@ class EmbeddedAdapter:
             self._handing = []
 
     def _take(self) -> EmbeddedDelivery | None:
-        """The next message that somebody wants, while the window has room."""
+        """Return the next message that some interest covers, None if there is none or the window is
+        full."""
         while self._ready and len(self._unsettled) < self.capabilities.prefetch:
             number, notification, octets = self._ready.popleft()
             self._ready_octets -= octets
@@ -214,7 +216,7 @@ class EmbeddedAdapter:
             self._hand(number)
 
     def _committed(self, outcome: Outcome) -> None:
-        """The writer made one turn."""
+        """Take over what the writer has committed and read in one turn."""
         numbers = iter(outcome.numbers)
         for publication in outcome.publications:
             self._inflight.popleft()
@@ -242,7 +244,8 @@ class EmbeddedAdapter:
         self._changed.set()
 
     def _hand_over(self, number: int, notification: Notification, octets: int) -> None:
-        """Keep a fresh message at hand, unless older ones lie in the journal, or too many wait."""
+        """Keep a fresh message in memory, unless older ones are in the journal only, or too many
+        wait."""
         if (
             self._loaded == self._newest
             and len(self._ready) < READY_MESSAGES
@@ -254,7 +257,7 @@ class EmbeddedAdapter:
         self._newest = number
 
     def _refill(self) -> None:
-        """Ask for what lies in the journal, before the ready messages run out."""
+        """Ask for messages from the journal before the ready ones run out."""
         if (
             self._loaded < self._newest
             and not self._reading
@@ -271,7 +274,7 @@ class EmbeddedAdapter:
             )
 
     def _writer_ended(self, ended: asyncio.Future[None]) -> None:
-        """Nobody may wait for a writer that is gone, whatever ended it."""
+        """Refuse all publications that wait, if the writer ended with an error."""
         if ended.cancelled() or (exc := ended.exception()) is None:
             return
         self._open = False

@@ -4,7 +4,7 @@
     generation   ┐
     used         ┘ see `repeats`                     ids that publishers used lately
 
-Everything here blocks, and belongs to one thread. A commit is on the disk when it returns
+All methods block, and belong to one thread. A commit is on the disk when it returns
 (``synchronous=FULL``; the write-ahead log is flushed), so an error leaves the state before it.
 """
 
@@ -87,7 +87,7 @@ class Entry:
     body: bytes
 
     def __len__(self) -> int:
-        """In octets."""
+        """Return the size in bytes."""
         return len(self.properties) + len(self.body)
 
 
@@ -303,7 +303,8 @@ class Journal:
         return min(MOST_RESERVE, disk.f_blocks * disk.f_frsize // 8)
 
     def _take_room(self, octets: int) -> None:
-        """Refuse what would leave less than the reserve. The disk is asked once a second."""
+        """Refuse a publication that would leave less than the reserve. The disk is asked once a
+        second."""
         now = time.monotonic()
         if now - self._room_asked > ROOM_SECONDS or self._room < octets:
             self._room = self._measure_room()
@@ -313,8 +314,8 @@ class Journal:
         self._room -= octets
 
     def _measure_room(self) -> int:
-        """Octets that publications may take: free on the disk, or inside the file, which keeps
-        what settled messages leave."""
+        """Return the bytes that publications may take: those free on the disk, and those inside the
+        file, which keeps the room that settled messages leave."""
         try:
             disk = os.statvfs(self.path.parent)
             (pages,) = self._connection.execute("PRAGMA freelist_count").fetchone()

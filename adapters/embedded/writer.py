@@ -24,14 +24,14 @@ from mediation import Notification
 from mediation.packaging.records import decode, encode
 
 RETRY_SECONDS = 1.0
-"""After which settlements that the disk did not take are tried again."""
+"""Seconds after which settlements that the disk did not take are tried again."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Publication:
-    """What one call published; *done* is for the event loop alone."""
+    """The notifications of one call of publish; *done* is for the event loop alone."""
 
     notifications: Sequence[Notification]
     entries: Sequence[Entry]
@@ -41,7 +41,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Asks for the messages behind number *after*."""
+    """A request for the messages behind number *after*."""
 
     after: int
     messages: int
@@ -49,11 +49,11 @@ class Read:
 
 
 class Stop:
-    """Asks to commit what came before, and to close the journal."""
+    """A request to commit what came before, and to close the journal."""
 
 
 Work = Publication | Read | Stop | int
-"""What the queue carries; a number is that of a settled message."""
+"""The items of the queue; an int is the number of a settled message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the event loop is told after one commit.
+    """The result of one commit, for the event loop.
 
     *numbers* are those of all entries of *publications*, None for a repeat; with *refused* none
     of them is kept. *loaded* goes with *restored*: up to it there are no other messages.
@@ -83,7 +83,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class _Batch:
-    """What was taken from the queue at once."""
+    """The work that was taken from the queue at once."""
 
     publications: list[Publication] = field(default_factory=list)
     stop: bool = False
@@ -170,7 +170,8 @@ class Writer:
         return Outcome(publications, numbers, refused, settled, restored, loaded)
 
     def _settle_alone(self) -> Sequence[int]:
-        """Settling makes room: a disk that is too full for messages may still take it."""
+        """Commit settlements without messages: they make room, so a disk that is too full for
+        messages may still take them."""
         with suppress(AdapterUnavailable):
             self._journal.commit((), self._settled, now=time.time())
             settled, self._settled = self._settled, []
@@ -206,7 +207,7 @@ class Writer:
 
 
 def keep(notification: Notification) -> Entry:
-    """What the journal keeps of *notification*.
+    """Encode *notification* as the journal keeps it.
 
     Raises:
         MediationError: It cannot be kept.

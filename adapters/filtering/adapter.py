@@ -35,11 +35,12 @@ from mediation import PAYLOAD_PATHS, Notification, event
 logger = logging.getLogger(__name__)
 
 TURN = 32
-"""Messages that are matched before others in the event loop get their turn."""
+"""Messages that are matched in a row before other tasks of the event loop run."""
 
 
 _Wanted = TopicPattern | Interest | None
-"""What filters need: topics, what the system evaluates itself, or everything."""
+"""The need of a filter: topics, an interest that the system evaluates itself, or (None)
+everything."""
 
 
 @dataclass(slots=True)
@@ -51,19 +52,20 @@ class _Reference:
 
 
 class XPathFilterAdapter:
-    """Wraps an adapter; the one place that knows subscriptions, by key.
+    """Wraps an adapter, and is the one place that knows subscriptions, by key.
 
     The system is asked for topics alone, one interest for all filters that mean the same topics.
-    What it yields is matched once against all filters; the verdict is ours. Only what is in a
-    dialect of the system's own it decides itself: it yields the message once more for that, and
-    the rest of such filters is matched then.
+    Each message that it yields is matched once against all filters here. The exception are
+    expressions in a dialect of the system's own: it evaluates these itself, and yields the message
+    once more for each; the rest of such filters is matched then.
 
     Args:
-        settled: Told each notification when it is settled; it must neither raise nor block. With
-            it the system is asked for everything, whatever is subscribed to.
-        refresh: Waited for before a message is matched: what other gateways subscribed to before it
-            was published is added meanwhile.
-        share_of: Who pays for the filter of a key (`adapters.filtering.slow_filters`).
+        settled: Called with each notification when it is settled; must neither raise nor block.
+            With it the system is asked for everything, whatever is subscribed to.
+        refresh: Awaited before a message is matched: it adds subscriptions that other gateways took
+            before the message was published.
+        share_of: Returns the share that a key's filter belongs to
+            (`adapters.filtering.slow_filters`).
     """
 
     def __init__(
@@ -80,7 +82,7 @@ class XPathFilterAdapter:
         self._share_of = share_of
         self._filters = self._filter_set()
         self._selected: dict[Interest, FilterSet[str]] = {}
-        """What is left to match of filters of which the system evaluates a part."""
+        """The rest of the filters of which the system evaluates a part, by that part."""
         self._pattern_of: dict[str, _Wanted] = {}
         self._references: dict[_Wanted, _Reference] = {}
         if settled is not None:
@@ -95,18 +97,18 @@ class XPathFilterAdapter:
 
     @property
     def state(self) -> AdapterState | None:
-        """The state of the connection to the system; None where its adapter does not report."""
+        """The state of the connection to the system; None if its adapter does not report it."""
         reporting = self.capabilities.reporting
         return None if reporting is None else reporting()
 
     @property
     def interests(self) -> tuple[Interest, ...]:
-        """What the system is asked for."""
+        """The interests that the system has."""
         return tuple(reference.interest for reference in self._references.values())
 
     @property
     def deferred(self) -> int:
-        """Messages that wait for the evaluation of some filters."""
+        """The number of messages that wait for the evaluation of slow filters."""
         return len(self._slow_filters)
 
     async def start(self, filters: Mapping[str, Filter]) -> dict[str, FilterError]:
@@ -132,10 +134,11 @@ class XPathFilterAdapter:
         return refused
 
     def check(self, filter: Filter) -> None:
-        """Whether *filter* can be evaluated, as far as that is known without asking the system.
+        """Check that *filter* can be evaluated, as far as is known without asking the system.
 
         Raises:
-            FilterError: It cannot; of an unknown dialect with those of the system among the names.
+            FilterError: It cannot be. For an unknown dialect the names include the system's
+                dialects.
         """
         _, rest = split_delegated(filter, self.capabilities.dialects)
         try:
@@ -147,7 +150,7 @@ class XPathFilterAdapter:
             raise FilterError(exc.reason, exc.text, value=exc.value, names=names) from exc
 
     async def add(self, key: str, filter: Filter, *, adopted: bool = False) -> None:
-        """Match *filter* for *key*, in place of the one it may have had. In force on return.
+        """Match *filter* for *key*, in place of a former filter. In force on return.
 
         With *adopted* another gateway, with which the system is shared, has asked for it already;
         then the system cannot refuse.
@@ -181,7 +184,7 @@ class XPathFilterAdapter:
             await self._let_go(former)
 
     async def remove(self, key: str) -> None:
-        """Match nothing for *key*, at once. That it has no filter is no error."""
+        """Stop matching *key*, at once. A key without a filter is no error."""
         if key in self._pattern_of:
             self._filters_for(self._pattern_of[key]).remove(key)
             await self._let_go(self._pattern_of.pop(key))
@@ -198,9 +201,9 @@ class XPathFilterAdapter:
 
     async def deliveries(self) -> AsyncIterator[Matched]:
         """Yield each message that some filter matches, with the keys of all that do: once, or in
-        two parts if some of the filters take their time (`adapters.filtering.slow_filters`).
+        several parts if some filters are slow (`adapters.filtering.slow_filters`).
 
-        What matches nobody is settled here.
+        A message that matches no filter is settled here.
         """
         slow_filters = self._slow_filters
         deliveries = self._adapter.deliveries()
@@ -245,8 +248,8 @@ class XPathFilterAdapter:
         return None if selecting is None else selecting(delivery)
 
     def _match(self, notification: Notification, selected: Interest | None) -> Matching[str]:
-        """Which filters match. One message must not end the delivery of all others, again and
-        again after each restart: what fails on it matches nobody."""
+        """Match *notification*. A failure counts as no match and is logged: else one message would
+        end the delivery of all others, again after each restart."""
         filters = self._filters if selected is None else self._selected.get(selected)
         if filters is None:  # It is wanted no more.
             return Matching()
@@ -262,10 +265,11 @@ class XPathFilterAdapter:
         await self._adapter.close()
 
     def _choose(self, filter: Filter) -> tuple[_Wanted, Interest, Filter]:
-        """What to ask the system for, and what is left to match: what it evaluates itself,
-        everything, or one topic expression of *filter*.
+        """Choose the interest to ask the system for: an expression that it evaluates itself,
+        everything, or one topic expression of *filter*. Returns its key, the interest, and the
+        filter that is left to match.
 
-        All of its expressions must hold, so any of them will do; one that is asked for already
+        All topic expressions must hold, so any of them will do; one that the system has already
         costs nothing.
         """
         selected, rest = split_delegated(filter, self.capabilities.dialects)
@@ -288,7 +292,7 @@ class XPathFilterAdapter:
         return self._selected[wanted]
 
     async def _let_go(self, pattern: _Wanted) -> None:
-        """One filter less needs *pattern*."""
+        """Count one filter less that needs *pattern*, and drop the interest with the last."""
         self._references[pattern].filters -= 1
         if self._is_needless(pattern):
             async with self._asking:

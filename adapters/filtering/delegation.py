@@ -8,7 +8,8 @@ from filters import Expression, Filter, FilterError, Reason
 
 
 def split_delegated(filter: Filter, dialects: Collection[str]) -> tuple[Interest | None, Filter]:
-    """The interest in the expression of *filter* that is in one of *dialects*, and the rest of it.
+    """Split *filter* into the interest in its expression that is in one of *dialects*, and the
+    rest.
 
     Raises:
         FilterError: ``FILTER_COSTLY``: it has several such expressions.

@@ -7,7 +7,8 @@ from mediation import Notification
 
 
 class ObservedDelivery:
-    """A delivery of any system; *settled* is told its notification once, when it is settled."""
+    """Wraps a delivery of any system; *settled* is called with its notification once, when it is
+    settled."""
 
     __slots__ = ("_delivery", "_settled")
 

@@ -1,19 +1,19 @@
-"""Filters that may be expensive: evaluated beside delivery, while everybody else gets the message.
+"""Slow filters: evaluated beside delivery, while all other subscribers get the message.
 
     message -- decided at once --------------------------------> yielded
                  |
                  +-- deferred, or behind one that is:
                        one queue a share -- in turn --> worker --> yielded, another part
 
-Those who pay together for their filters are a *share*. One message is evaluated for one share at a
-time, each share's messages in the order of arrival; next is the share that has taken the least
-time. A subscription whose filter waits here gets all its messages through here until the queue has
-none of it, so their order holds. The message is settled when all of its parts are.
+Subscriptions whose filters are accounted together are a *share*. One message is evaluated for one
+share at a time, and each share's messages in the order of arrival; next is the share that has taken
+the least time. While a filter of a subscription waits here, all messages of the subscription come
+through here, so their order holds. The message is settled when all of its parts are.
 
-What keeps up with anything that strangers ask: a message takes its budget at most for one share; a
-filter that exceeded its own is over budget, for `COOL_DOWN` seconds, wherever it would be deferred
-again; and a share has its part of `MOST` messages that may wait: what comes for it beyond that is
-not evaluated, however many messages of others wait.
+Three limits bound what strangers can cost: a message takes at most its budget for one share; a
+filter that exceeded its own budget counts as over budget for `COOL_DOWN` seconds instead of being
+deferred again; and a share has its part of the `MOST` messages that may wait: messages beyond that
+are not evaluated for it, however many messages of others wait.
 """
 
 import asyncio
@@ -33,40 +33,43 @@ from mediation import Notification
 logger = logging.getLogger(__name__)
 
 MOST = 256
-"""Messages that wait for evaluation; and never more than half of what may be unsettled, but for
-the few that `LEAST` grants each share."""
+"""The most messages that wait for evaluation; never more than half of what may be unsettled, except
+for the few that `LEAST` grants each share."""
 LEAST = 4
-"""Messages that may wait for one share, however many shares there are, while all that wait are not
-half as many again as `MOST`."""
+"""Messages that may always wait for one share, however many shares there are, while fewer than one
+and a half times `MOST` wait in all."""
 COOL_DOWN = 1.0
 TURNS = 64
-"""Jobs that are done in a row before the event loop has its turn, should none of them wait."""
+"""Jobs that are done in a row before other tasks of the event loop run, should none of them
+wait."""
 REMEMBERED = 1024
-"""Shares of which is known what they have taken, beside those for whom something waits."""
+"""Shares whose time taken is remembered, beside those for which something waits."""
 
 Share = Hashable
-"""Whose filters: None for those who pay for nothing by themselves."""
+"""The subscriptions whose filters are accounted together; None is common to all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """A message, or one of several parts of it, with those that it goes to. No key is in two parts.
+    """A message, or one of several parts of it, with the keys that it goes to. No key is in two
+    parts.
 
-    *delivery* is the part's own: the message is settled when all parts are.
+    Each part has a *delivery* of its own; the message is settled when all parts are.
     """
 
     delivery: Delivery
     keys: Sequence[str]
     over_budget: Sequence[str] = ()
-    """Their filters exceeded their budget: nobody knows whether they match."""
+    """Keys whose filters exceeded their budget, so that it is unknown whether they match."""
     unevaluated: Sequence[str] = ()
-    """Their filters had no turn, by no fault of theirs."""
+    """Keys whose filters were not evaluated because the queue was full; not counted against the
+    subscriber."""
 
 
 @dataclass(slots=True, eq=False)
 class _Message:
-    """A message that is evaluated: how many of its parts are unsettled, how many jobs it has in
-    queues, and what is known of it."""
+    """A message under evaluation: its unsettled parts, its jobs in queues, and the verdicts so
+    far."""
 
     delivery: Delivery
     parts: int = 0
@@ -75,7 +78,7 @@ class _Message:
 
 
 class _Part:
-    """One of several deliveries of one message."""
+    """A part's delivery: one of several deliveries of one message."""
 
     __slots__ = ("_message", "_settled")
 
@@ -106,12 +109,13 @@ class _Part:
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """What is evaluated of one message for one share, and who of the share waits behind."""
+    """The evaluation of one message for one share, and the keys of the share that wait behind
+    it."""
 
     message: _Message
     delivery: Delivery
     behind: list[str] = field(default_factory=list)
-    """Decided at once, but an earlier message of theirs is under evaluation."""
+    """Keys that match already, but of which an earlier message is under evaluation."""
     deferred: list[Deferred[str]] = field(default_factory=list)
 
     @property
@@ -129,7 +133,7 @@ class Evaluated:
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """What somebody waits to know."""
+    """Questions, and the future of whoever waits for the answer."""
 
     questions: Sequence[Question]
     answer: asyncio.Future["Evaluated | None"]
@@ -137,18 +141,18 @@ class _Request:
 
 @dataclass(slots=True, eq=False)
 class _ShareQueue:
-    """The queue of one share, and how much it has taken: seconds, counted from what the one that
-    had taken the least had taken when this one came."""
+    """The queue of one share, and the seconds that it has taken. A new share starts with the
+    seconds of the share that had taken the least, so that it does not go before all others."""
 
     taken: float
     queue: deque[_Job | _Request] = field(default_factory=deque)
 
 
 class SlowFilters:
-    """The queues in front of the worker.
+    """The queues of deferred messages in front of the worker process.
 
     Args:
-        is_wanted: Whether a key still has a filter: those of others are not evaluated.
+        is_wanted: Returns True if a key still has a filter; other keys are not evaluated.
         share_of: The share of a key.
         most: Messages that wait.
     """
@@ -166,14 +170,15 @@ class SlowFilters:
         self._worker = Worker()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="filters")
         self._queues: dict[Share, _ShareQueue] = {}
-        """Of those for whom something waits or is under evaluation."""
+        """The shares for which something waits or is under evaluation."""
         self._next: list[tuple[float, int, Share]] = []
-        """The same as a heap: what each has taken, and a number that parts those alike."""
+        """A heap of these shares: seconds taken, and a number to break ties."""
         self._numbers = count()
         self._least = 0.0
-        """What the share that was served last had taken then."""
+        """The seconds that the share that was served last had taken then."""
         self._ahead: dict[Share, float] = {}
-        """What others had taken who were served last, where it is more: while anybody waits."""
+        """The seconds taken by shares without a queue, if more than `_least`; kept while any share
+        waits."""
         self._messages = 0
         self._done: deque[Matched] = deque()
         self._evaluated: asyncio.Future[None] | None = None
@@ -183,17 +188,17 @@ class SlowFilters:
         self._closed = False
 
     def __len__(self) -> int:
-        """How many messages are under way, and parts of messages are to be yielded."""
+        """Return the number of messages under evaluation and of parts to be yielded."""
         return self._messages + len(self._done)
 
     @property
     def idle(self) -> bool:
-        """Nothing is under way, and nothing is to be yielded."""
+        """True if nothing is under evaluation, and nothing is to be yielded."""
         return not (self._messages or self._done)
 
     def queue_slow(self, delivery: Delivery, matching: Matching[str]) -> Matched | None:
-        """What of a message goes on at once; the rest is queued. None where nothing does; what
-        matches nobody is settled."""
+        """Queue the part of a message that has to wait, and return the part that goes on at once,
+        None if there is none. A message that matches no key is settled."""
         if not (matching.deferred or self._under_way):
             return _unless_nobody(Matched(delivery, matching.keys))
         over_budget: list[str] = []
@@ -226,7 +231,7 @@ class SlowFilters:
 
     async def evaluate(self, share: Share, questions: Sequence[Question]) -> Evaluated | None:
         """Find out whether all expressions of each of *questions*, which are about one message, are
-        true, in the turn of *share*; None where too much waits for the share, or nothing can be
+        true, in the turn of *share*; None if too much waits for the share, or nothing can be
         evaluated."""
         if self._closed or not self._has_room(share):
             return None
@@ -235,7 +240,8 @@ class SlowFilters:
         return await asked.answer
 
     def take_evaluated(self) -> Matched | None:
-        """What has been evaluated and goes to somebody, if anything has; in order."""
+        """Return the next part that has been evaluated and matches some key, None if there is
+        none."""
         while self._done:
             matched = _unless_nobody(self._done.popleft())
             if matched is not None:
@@ -243,13 +249,14 @@ class SlowFilters:
         return None
 
     def evaluated(self) -> asyncio.Future[None]:
-        """Done when there is something to take again; asked for when `take_evaluated` gave None."""
+        """Return a future that is done when there is something to take again; for use after
+        `take_evaluated` returned None."""
         if self._evaluated is None or self._evaluated.done():
             self._evaluated = asyncio.get_running_loop().create_future()
         return self._evaluated
 
     async def close(self) -> None:
-        """Let go of the process. What waits stays unsettled, and comes again."""
+        """End the worker process. Messages that wait stay unsettled, and come again."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -267,7 +274,7 @@ class SlowFilters:
         return found
 
     def _has_room(self, share: Share) -> bool:
-        """Whether one message more may wait for *share*: within its part of all."""
+        """Return True if one message more may wait for *share*, within its part of all."""
         share_queue = self._queues.get(share)
         waiting = len(share_queue.queue) if share_queue is not None else 0
         shares = len(self._queues) + (share_queue is None)
@@ -318,7 +325,8 @@ class SlowFilters:
                 await asyncio.sleep(0)
 
     def _leave(self, share: Share, taken: float) -> None:
-        """Nothing waits for *share* now; it does not come back as if it had taken nothing."""
+        """Note that nothing waits for *share* now, and remember what it has taken, so that it does
+        not come back as if it had taken nothing."""
         if not self._queues:
             self._ahead.clear()
             return
@@ -389,7 +397,8 @@ class SlowFilters:
     def _uncooled(
         self, deferred: Sequence[Deferred[str]], over_budget: list[str]
     ) -> list[Deferred[str]]:
-        """*deferred* without those who are over budget for now: they become *over_budget*."""
+        """Return *deferred* without the keys that are over budget for now, which are added to
+        *over_budget*."""
         now = monotonic()
         while self._cooling and self._cooling[first := next(iter(self._cooling))] <= now:
             del self._cooling[first]

@@ -1,4 +1,4 @@
-"""From the URL of a messaging system to an adapter, which is made anew when it fails."""
+"""Loads the adapter of a messaging system's URL, and makes it anew when it fails."""
 
 from adapters.loading.entry_points import (
     ENTRY_POINT_GROUP,

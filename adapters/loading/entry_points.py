@@ -1,4 +1,4 @@
-"""From the URL of a messaging system to its adapter.
+"""Finds, checks and makes the adapter of a messaging system's URL.
 
 Ours are loaded when asked for, so that no broker's library is needed for another's sake. Third
 parties add a scheme with an entry point::
@@ -21,9 +21,9 @@ from filters.extras import how_to_install
 ENTRY_POINT_GROUP = "dragoman.adapters"
 
 _METHODS = ("from_url", "start", "publish", "want", "unwant", "deliveries", "close")
-"""Of `adapters.Adapter`."""
+"""The methods of `adapters.Adapter`."""
 _SHARING_METHODS = ("share", "adopt", "take", "release")
-"""Of `adapters.Sharing`, and of an adapter from before it, which says ``replicas``."""
+"""The methods of `adapters.Sharing`, and of an older adapter that says ``replicas``."""
 
 _FLAG, _NUMBER, _DIALECTS = "True or False", "a number of at least 1", "a tuple of texts"
 _FUNCTION = "None or something that can be called"
@@ -36,7 +36,7 @@ _CAPABILITIES = {
     "reporting": _FUNCTION,
     "selecting": _FUNCTION,
 }
-"""What each of the capabilities must be."""
+"""The type of each capability, in words for an error message."""
 
 _OURS = {
     "amqp": EntryPoint("amqp", "adapters.rabbitmq:RabbitMQAdapter [rabbitmq]", ENTRY_POINT_GROUP),
@@ -46,11 +46,12 @@ _OURS = {
     "stomp": EntryPoint("stomp", "adapters.stomp:StompAdapter [stomp]", ENTRY_POINT_GROUP),
     "stomp+ssl": EntryPoint("stomp+ssl", "adapters.stomp:StompAdapter [stomp]", ENTRY_POINT_GROUP),
 }
-"""Those with a library of their own name the extra that brings it: ``module:Class [extra]``."""
+"""Dragoman's own adapters. One with a library of its own names the extra that brings it:
+``module:Class [extra]``."""
 
 
 def schemes() -> list[str]:
-    """The schemes of all adapters that are installed, sorted."""
+    """Return the schemes of all adapters that are installed, sorted."""
     return sorted({*_OURS, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
 
 
@@ -76,12 +77,12 @@ def load(url: str, *, data: Path, settings: Mapping[str, str]) -> Adapter:
 
 
 def bundled_schemes() -> list[str]:
-    """The schemes of Dragoman's own adapters, sorted."""
+    """Return the schemes of Dragoman's own adapters, sorted."""
     return sorted(_OURS)
 
 
 def adapter_class(scheme: str) -> Any:
-    """The class of the adapter with *scheme*. Its version is known once it is made.
+    """Return the class of the adapter with *scheme*. Its version is known once it is made.
 
     Raises:
         AdapterError: There is none, or it cannot be loaded, or is no adapter.
@@ -99,7 +100,7 @@ def _find_class(scheme: str) -> tuple[EntryPoint, Any]:
 
 
 def _find(scheme: str) -> EntryPoint | None:
-    """The entry point of *scheme*; ours cannot be replaced.
+    """Find the entry point of *scheme*; Dragoman's own cannot be replaced.
 
     Raises:
         AdapterError: Several packages bring one.
@@ -125,7 +126,7 @@ def _load_class(point: EntryPoint) -> Any:
 
 
 def _how_to_install(point: EntryPoint) -> str:
-    """How to get the library that the adapter of *point* misses."""
+    """Say how to install the library that the adapter of *point* misses."""
     if point.dist is None:
         return how_to_install(",".join(point.extras))
     extras = f"[{','.join(point.extras)}]" if point.extras else ""
@@ -133,7 +134,7 @@ def _how_to_install(point: EntryPoint) -> str:
 
 
 def _check_capabilities(point: EntryPoint, adapter: Any) -> None:
-    """See that what *adapter* says of itself is what the gateway relies on."""
+    """Check the capabilities of *adapter*, which the gateway relies on."""
     found = getattr(adapter, "capabilities", None)
     version = getattr(found, "api_version", None)
     if isinstance(version, int) and version != API_VERSION:
@@ -175,7 +176,7 @@ def _package(point: EntryPoint) -> str:
 
 
 def without_password(text: str, url: str) -> str:
-    """*text* without the password of *url*, as it stands there and as it is meant."""
+    """Return *text* without the password of *url*, both percent-encoded and decoded."""
     try:
         password = urlsplit(url).password
     except ValueError:

@@ -5,8 +5,8 @@
                      ^                                              |
                      +--- made of the same URL, started anew <------+  after a pause that grows
 
-What was not settled comes again, as after a restart of the gateway: that is what every adapter
-promises. Meanwhile publications and new interests are refused with `AdapterUnavailable`.
+Unsettled messages come again, as after a restart of the gateway: every adapter promises that.
+Meanwhile publications and new interests are refused with `AdapterUnavailable`.
 """
 
 import asyncio
@@ -61,7 +61,8 @@ class RestartingAdapter:
         self._clean = clean
         self._adapter = make()
         self._inner = capabilities_of(self._adapter)
-        """Of the adapter that runs: read once, because a filter adapter asks for ours often."""
+        """The capabilities of the adapter that runs; kept because ours are asked for with every
+        message."""
         self.capabilities = self._own_capabilities()
         self._interests: dict[Interest, None] = {}
         self._partitions: dict[int, None] = {}
@@ -70,9 +71,9 @@ class RestartingAdapter:
         self._closed = asyncio.Event()
         self._delay = SHORTEST
         self._failures = 0
-        """Since it last ran for `STEADY` seconds."""
+        """Failures since it last ran for `STEADY` seconds."""
         self._state: AdapterState | None = None
-        """Ours, since the first failure."""
+        """Our own state, None before the first failure."""
         self._recovery: asyncio.TimerHandle | None = None
 
     @property
@@ -190,7 +191,7 @@ class RestartingAdapter:
         return self._adapter
 
     async def _fail(self, failure: Exception) -> None:
-        """Say it, let go of the adapter, and wait."""
+        """Log *failure*, close the adapter, and wait before the next attempt."""
         self._up = False
         self._forget_recovery()
         text = self._text(failure)
@@ -214,7 +215,7 @@ class RestartingAdapter:
                 await self._closed.wait()
 
     async def _start_anew(self) -> None:
-        """Make and start another, with all that is wanted by now."""
+        """Make and start another adapter, with all that is wanted by now."""
         self._adapter = self._make()
         self._learn_capabilities()
         if self._shares:
@@ -237,7 +238,7 @@ class RestartingAdapter:
         self._recovery = asyncio.get_running_loop().call_later(STEADY, self._recovered)
 
     async def _catch_up(self, started: tuple[Interest, ...]) -> None:
-        """Ask for what was wanted, and let go of what no longer is, while it started."""
+        """Want and unwant what has changed since *started*, while the adapter started."""
         known = dict.fromkeys(started)
         while known.keys() != self._interests.keys():
             for interest in [one for one in self._interests if one not in known]:
@@ -264,6 +265,6 @@ class RestartingAdapter:
 
 
 def _place(failure: Exception) -> str:
-    """Where *failure* was raised: the innermost line of its traceback."""
+    """Return where *failure* was raised: the innermost line of its traceback."""
     frames = traceback.extract_tb(failure.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

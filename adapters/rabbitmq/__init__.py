@@ -31,8 +31,8 @@ __all__ = ["RabbitMQAdapter"]
 class RabbitMQAdapter:
     """The adapter of RabbitMQ. `docs/rabbitmq.md` has the settings.
 
-    A broker that cannot be reached is no reason not to start, or to end: publishers are refused
-    for a while, and the connections are opened again and again.
+    The adapter starts and goes on when the broker cannot be reached: publishers are refused
+    meanwhile, and the connections are opened again until they hold.
 
     The ids of publishers are remembered once the broker has confirmed them, as long as the
     process lives.
@@ -65,7 +65,7 @@ class RabbitMQAdapter:
         return cls(read_setup(url, settings))
 
     async def start(self, interests: Collection[Interest]) -> None:
-        """As `Adapter.start`, but a broker that is not there is none to fail for."""
+        """As `Adapter.start`, but does not fail when the broker cannot be reached."""
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # What matters is told by us.
         self._consuming.begin(interests)
         self._open = True

@@ -25,9 +25,9 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """All that can be configured.
+    """The settings of the adapter.
 
-    ``hashing``: messages are dealt to several partitions, by topic; else all keep one order.
+    ``hashing``: messages are spread over several partitions, by topic; else all keep one order.
     ``source`` is the broker's URL without credentials: the source of native messages.
     """
 

@@ -1,7 +1,7 @@
 """pika's callbacks as awaitables: a connection, its channels, and what ends them.
 
-It runs in the event loop of the gateway; there is no thread. All of AMQP is pika's, through its
-public interface. What is ours is when acknowledgements go out: they wait a moment for others, since
+It runs in the event loop of the gateway, without a thread. All of AMQP is pika's, through its
+public interface. Only the time of acknowledgements is ours: they wait a moment for others, since
 one frame for sixteen messages costs both sides less than sixteen frames.
 """
 
@@ -66,7 +66,7 @@ class Channel:
         self._asked: set[asyncio.Future[Any]] = set()
         self._tags = Tags()
         self._flush: asyncio.Handle | None = None
-        """Acknowledges what waits, at the end of this turn or within `HELD`."""
+        """The call that acknowledges settled messages, at the end of this turn or within `HELD`."""
         self._flushes_soon = False
         raw.add_on_close_callback(lambda _channel, reason: self.end(_lost(reason)))
 
@@ -154,7 +154,8 @@ class Channel:
         )
 
     def acknowledge(self, tag: int) -> None:
-        """Acknowledge what was delivered with *tag*, in a moment: with others, in one frame.
+        """Acknowledge the message with *tag* within `HELD` seconds, together with others in one
+        frame.
 
         Raises:
             Lost: The channel is closed.
@@ -193,7 +194,7 @@ class Channel:
             self.raw.close()
 
     def end(self, lost: Lost) -> None:
-        """It is of no use any more."""
+        """End the channel: it is of no use any more."""
         if self._flush is not None:
             self._flush.cancel()
         _settle(self.closed, lost)
@@ -202,7 +203,7 @@ class Channel:
                 answer.set_exception(Lost(str(lost), lost.code))
 
     def _flush_soon(self) -> None:
-        """At the end of this turn of the event loop."""
+        """Flush at the end of this turn of the event loop."""
         if self._flushes_soon:
             return
         if self._flush is not None:
@@ -301,7 +302,7 @@ def _settle(future: asyncio.Future[Any], value: Any) -> None:
 
 
 def _lost(reason: BaseException) -> Lost:
-    """What pika says, in one line."""
+    """Turn an error of pika into a `Lost` of one line."""
     while (inner := _inner(reason)) is not None:
         reason = inner
     if isinstance(reason, Lost):

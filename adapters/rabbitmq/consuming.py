@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Session(Session[int]):
-    """What is consumed through one channel."""
+    """The consumption through one channel."""
 
     channel: Channel
     ended: asyncio.Future[Lost]
@@ -102,7 +102,7 @@ class Consuming:
             self._patterns.update(patterns)
 
     async def adopt(self, interest: Interest) -> None:
-        """As `SharedAdapter.adopt`. Where it cannot be asked for now, the next connection does."""
+        """As `Sharing.adopt`. If the broker cannot be asked now, the next connection does it."""
         try:
             await self.want(interest)
         except AdapterUnavailable:
@@ -114,19 +114,19 @@ class Consuming:
             self.renew()
 
     def take(self, partition: int) -> None:
-        """As `SharedAdapter.take`."""
+        """As `Sharing.take`."""
         if partition not in self._taken:
             self._taken[partition] = asyncio.get_running_loop().create_task(self._keep(partition))
 
     async def release(self, partition: int) -> None:
-        """As `SharedAdapter.release`."""
+        """As `Sharing.release`."""
         task = self._taken.pop(partition, None)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
 
     async def unwant(self, interest: Interest) -> None:
-        """As `Adapter.unwant`. Where it fails, the next connection binds what is held then."""
+        """As `Adapter.unwant`. If it fails, the next connection binds what is wanted then."""
         patterns = self._held.pop(interest, frozenset())
         self._interests.discard(interest)
         self._patterns -= Counter(patterns)
@@ -194,7 +194,7 @@ class Consuming:
         )
 
     def _serve_to_partitions(self, connection: Connection) -> None:
-        """Let what waits in `_keep` begin."""
+        """Start consuming the partitions that were taken, through *connection*."""
         self._serving = connection
         for partition, task in list(self._taken.items()):
             if task.done():
@@ -202,7 +202,7 @@ class Consuming:
                 self.take(partition)
 
     async def _keep(self, partition: int) -> None:
-        """Consume *partition* through the connection that there is, until it ends."""
+        """Consume *partition* through the present connection, until it ends."""
         said = False
         while (connection := self._serving) is not None:
             session: _Session | None = None
@@ -251,8 +251,8 @@ class Consuming:
             await channel.consume(self._names.queues[partition], arrived, exclusive=exclusive)
 
     def _read(self, arrival: Arrival[int, _Message]) -> Notification | None:
-        """The notification of *arrival*; None where it came from none of our destinations, or
-        nobody wants it."""
+        """Read the notification of *arrival*; None if it came from none of our destinations, or no
+        interest covers it."""
         exchange, key, properties, body = arrival.message
         own = exchange == self._names.exchange
         topic = self._destinations.topic(Destination(key, None if own else exchange))

@@ -1,4 +1,5 @@
-"""A notification as a message of AMQP 0-9-1: what `mediation.packaging.records` says, in headers.
+"""A notification as a message of AMQP 0-9-1: the record of `mediation.packaging.records`, in
+headers.
 
 property        carries
 content_type    application/xml, or multipart/related with attachments
@@ -36,7 +37,7 @@ _SENDER_SELECTED = ("CC", "BCC")
 
 
 def write(notification: Notification) -> tuple[pika.BasicProperties, bytes]:
-    """*notification* as properties and body.
+    """Write *notification* as properties and body.
 
     Raises:
         Refused: Its properties are too large for a message.
@@ -63,14 +64,15 @@ def write(notification: Notification) -> tuple[pika.BasicProperties, bytes]:
 
 
 def _size(headers: Mapping[str, str]) -> int:
-    """Octets of *headers* as a table of long strings (4.2.5.5): six around each."""
+    """Return the octets of *headers* as a table of long strings (4.2.5.5): six around each."""
     return sum(6 + len(name.encode()) + len(value.encode()) for name, value in headers.items())
 
 
 def read(
     body: bytes, properties: pika.BasicProperties, *, source: str, topic: Topic | None
 ) -> tuple[Notification, bool]:
-    """The notification in a message, and whether it had to be forced into one.
+    """Read the notification in a message. Returns it, and True if the message had to be forced into
+    one.
 
     Args:
         source: Of a message that names none.
@@ -89,7 +91,7 @@ def read(
 
 
 def string(value: str | bytes) -> str:
-    """A short string of AMQP: pika gives bytes where it is no UTF-8."""
+    """Decode a short string of AMQP: pika returns bytes if it is not UTF-8."""
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 
@@ -101,7 +103,7 @@ def _time(stamp: int | None) -> datetime:
 
 
 def _texts(headers: Mapping[str | bytes, Any]) -> dict[str, str]:
-    """The headers as texts, without those that brokers add."""
+    """Return the headers as texts, without those that brokers add."""
     return {
         string(name): value if type(value) is str else _text(value)
         for name, value in headers.items()
@@ -126,7 +128,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """*value* with texts for bytes, in lists and tables too."""
+    """Return *value* with texts for bytes, in lists and tables too."""
     if isinstance(value, bytes):
         return string(value)
     if isinstance(value, list):

@@ -1,7 +1,8 @@
-"""Publishing: many messages under way, each publisher answered when its own are confirmed.
+"""Publishing: many messages are in flight, and each publisher is answered when its own are
+confirmed.
 
-It has a connection of its own, for a broker in an alarm stops reading from connections that
-publish, and what is settled must still come through.
+It has a connection of its own: a broker in an alarm stops reading from connections that publish,
+and acknowledgements must still come through.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ BLOCKED = 5.0
 
 WAITING_MESSAGES = 2000
 WAITING_OCTETS = 64 * 2**20
-"""What may wait for a confirmation. Publications beyond are refused."""
+"""The most that may wait for a confirmation; publications beyond are refused."""
 
 
 class Message:
@@ -47,7 +48,7 @@ class Message:
 
 
 class _Publication(Publication):
-    """What one publisher waits for."""
+    """The wait of one publisher for all of its messages."""
 
     __slots__ = ("failure", "remaining")
 
@@ -58,11 +59,11 @@ class _Publication(Publication):
 
 
 class Publishing:
-    """Publishes through whatever connection there is.
+    """Publishes through the present connection.
 
     Args:
-        unroutable: Called when the broker had no queue for a message that was wanted: what stands
-            in the broker is not what should.
+        unroutable: Called when the broker had no queue for a message that some interest covers: its
+            topology is not what it should be.
     """
 
     def __init__(
@@ -77,11 +78,12 @@ class Publishing:
         self._unroutable = unroutable
         self._retry_after = retry_after
         self.blocked = False
-        """The broker has an alarm: it takes no messages."""
+        """True while the broker has an alarm, and takes no messages."""
         self._channel: Channel | None = None
         self._tag = 0
         self._waiting: dict[int, tuple[_Publication, str, int]] = {}
-        """By tag, and in their order: who waits, the message's id, its octets."""
+        """Unconfirmed messages by tag, in their order: the publication, the message's id, the bytes
+        of its body."""
         self._octets = 0
         self._deadlines = Deadlines(
             lambda: [publication for publication, _id, _octets in self._waiting.values()],
@@ -148,7 +150,7 @@ class Publishing:
         return publication.done
 
     def _on_answer(self, tag: int, multiple: bool, refused: bool) -> None:
-        """The broker has confirmed or refused one message, or all up to it."""
+        """Take the broker's answer: one message, or all up to it, confirmed or refused."""
         waiting = self._waiting
         if not multiple:
             self._answered(tag, refused)
@@ -178,7 +180,7 @@ class Publishing:
             publication.confirm()
 
     def _on_return(self, properties: pika.BasicProperties) -> None:
-        """A message that is wanted reached no queue; its basic.ack follows."""
+        """Note that a mandatory message reached no queue; its basic.ack follows."""
         returned = str((properties.headers or {}).get("cloudEvents_id", ""))
         for publication, id, _octets in self._waiting.values():
             if id == returned:

@@ -1,4 +1,4 @@
-"""Which deliveries of one channel are to be acknowledged: one frame for many, where that can be.
+"""The delivery tags of one channel that are to be acknowledged: one frame for many, where possible.
 
 delivered     1 2 3 4 5 6 7
 settled       1 2 3   5   7      3 with all before it, 5, 7
@@ -6,29 +6,30 @@ settled       1 2 3   5   7      3 with all before it, 5, 7
 
 
 class Tags:
-    """The tags of what was delivered and is not acknowledged. They grow."""
+    """The tags of messages that were delivered and are not acknowledged. Tags grow."""
 
     def __init__(self) -> None:
         self._unsettled: dict[int, None] = {}
         self._settled: list[int] = []
 
     def deliver(self, tag: int) -> None:
-        """A message has come."""
+        """Add the tag of a message that has come."""
         self._unsettled[tag] = None
 
     def settle(self, tag: int) -> None:
-        """It is dealt with."""
+        """Note that the message with *tag* is settled."""
         self._settled.append(tag)
 
     @property
     def are_many(self) -> bool:
-        """Whether a quarter of what was delivered is dealt with: the broker should send more."""
+        """True if a quarter of the delivered messages is settled, so that the broker should send
+        more."""
         return 4 * len(self._settled) >= len(self._unsettled)
 
     def take(self) -> tuple[int | None, list[int]]:
-        """What is to be acknowledged now: a tag that stands for all up to it, and those that stand
-        for themselves. None of them has been acknowledged before, for the broker would close the
-        channel (``PRECONDITION_FAILED - unknown delivery tag``)."""
+        """Return the tags to acknowledge now: one that stands for all up to it, and those that
+        stand for themselves. None of them has been acknowledged before, because the broker would
+        close the channel (``PRECONDITION_FAILED - unknown delivery tag``)."""
         settled, self._settled = self._settled, []
         unsettled = self._unsettled
         settled = [tag for tag in settled if unsettled.pop(tag, 0) is None]

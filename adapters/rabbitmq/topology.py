@@ -1,4 +1,5 @@
-"""What stands in the broker, and how it is brought up to date without a gap.
+"""The exchanges, queues and bindings in the broker, and how they are brought up to date without a
+gap.
 
     dragoman ──┐ bindings: the interests                          ┌─> dragoman.00 ─┐
      (topic)   ├───> dragoman.interests.a ──> dragoman.partitions ┼─> dragoman.01  ├─> gateway
@@ -7,11 +8,11 @@
 AMQP cannot list bindings, so those of an earlier run cannot be removed one by one. The exchange
 that carries them is replaced instead: the next of three names (a, b, c, a …) is declared, bound to
 what is wanted now, joined to the partitions, and only then is its predecessor deleted. A message
-that goes through both is one message in its queue, so nothing is lost and nothing is doubled.
-Whatever a crash leaves can be told: of two that exist, the later is the unfinished one.
+that goes through both is one message in its queue, so no message is lost or doubled. After a crash
+the leftover is known: of two that exist, the later is the unfinished one.
 
 Gateways that share the queues share the exchange of interests, too (``interests.shared``). They
-only add to it: what one has no use for, another may want.
+only add to it: a binding that one gateway does not need, another may.
 
 The exclusive queue ``dragoman.lock`` lives as long as the connection: a second gateway of the same
 name is refused before it touches anything.
@@ -44,7 +45,7 @@ class NoHashing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What the things of one gateway are called."""
+    """The names of one gateway's exchanges and queues."""
 
     exchange: str
     name: str
@@ -67,7 +68,7 @@ class Names:
 
 @dataclass(slots=True)
 class Topology:
-    """What is set up through one connection."""
+    """The topology as it is set up through one connection."""
 
     connection: Connection
     names: Names
@@ -107,7 +108,7 @@ class Topology:
             await self._replace_interests(channel, wanted)
 
     async def bind(self, patterns: Collection[Destination]) -> None:
-        """Want *patterns* too; they are in force on return."""
+        """Bind *patterns* too; they are in force on return."""
         channel = await self._open_channel()
         for pattern in patterns:
             await channel.ask(channel.raw.exchange_bind, **self._binding(pattern))
@@ -120,13 +121,14 @@ class Topology:
             await channel.ask(channel.raw.exchange_unbind, **self._binding(pattern))
 
     async def _open_channel(self) -> Channel:
-        """A refused request closes its channel; the next one gets another."""
+        """Return an open channel: a refused request closes its channel, so the next one needs
+        another."""
         if self._channel is None or self._channel.closed.done():
             self._channel = await self.connection.channel()
         return self._channel
 
     async def _check_lock(self) -> None:
-        """Nobody must consume all queues."""
+        """Check that no gateway consumes all queues alone."""
         channel = await self.connection.channel()
         try:
             await self._lock(channel, passive=True)
@@ -189,7 +191,7 @@ class Topology:
         await self._delete_interests(channel, [former for former in existing if former != slot])
 
     async def _share_interests(self, channel: Channel, wanted: Collection[Destination]) -> None:
-        """What a gateway that was alone has left is needed no more."""
+        """Set up the shared exchange of interests, and delete those of gateways that were alone."""
         self._slot = SHARED
         await self._add_interests(channel, wanted)
         await self._delete_interests(channel, SLOTS)
@@ -216,7 +218,7 @@ class Topology:
             await channel.ask(channel.raw.queue_bind, queue=self.names.queues[0], exchange=fresh)
 
     async def _delete_interests(self, channel: Channel, slots: Iterable[str]) -> None:
-        """That there are none is no error."""
+        """Delete the exchanges of *slots*; one that does not exist is no error."""
         for slot in slots:
             await channel.ask(channel.raw.exchange_delete, exchange=self.names.interests(slot))
 
@@ -244,7 +246,8 @@ async def declare_exchanges(connection: Connection, own: str, others: Collection
 
 
 async def exists(connection: Connection, exchange: str) -> bool:
-    """Whether there is such an exchange. That there is none costs a channel."""
+    """Return True if the exchange exists. If it does not, the broker closes the channel of the
+    question."""
     channel = await connection.channel()
     try:
         await channel.ask(channel.raw.exchange_declare, exchange=exchange, passive=True)
@@ -265,5 +268,5 @@ def _before(slot: str) -> str:
 
 
 def foreign_exchanges(destinations: Destinations) -> list[str]:
-    """The exchanges that are not our own, once each."""
+    """Return the exchanges that are not our own, once each."""
     return list(dict.fromkeys(row.exchange for row in destinations.rows if row.exchange))

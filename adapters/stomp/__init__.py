@@ -28,14 +28,14 @@ __all__ = ["StompAdapter"]
 class StompAdapter:
     """The adapter of STOMP. `docs/activemq.md` has the settings.
 
-    A broker that cannot be reached is no reason not to start, or to end: publishers are refused
-    for a while, and the connections are opened again and again.
+    The adapter starts and goes on when the broker cannot be reached: publishers are refused
+    meanwhile, and the connections are opened again until they hold.
 
     The ids of publishers are remembered once the broker has confirmed them, as long as the
     process lives.
 
     Args:
-        folder: May be written to.
+        folder: Keeps the file of `adapters.stomp.topology`.
     """
 
     def __init__(self, setup: Setup, folder: Path) -> None:
@@ -66,14 +66,14 @@ class StompAdapter:
         self._repeats = Repeats()
         self._open = False
         self._java = False
-        """The broker wants the text of text messages as Java's."""
+        """True if the broker needs the text of text messages in Java's UTF-8."""
 
     @classmethod
     def from_url(cls, url: str, *, data: Path, settings: Mapping[str, str]) -> Self:
         return cls(read_setup(url, settings), data)
 
     async def start(self, interests: Collection[Interest]) -> None:
-        """As `Adapter.start`, but a broker that is not there is none to fail for."""
+        """As `Adapter.start`, but does not fail when the broker cannot be reached."""
         self._consuming.begin(interests)
         self._open = True
         await start_all((self._consumer, self._publisher))
@@ -101,7 +101,8 @@ class StompAdapter:
         )
 
     def share(self) -> None:
-        """As `Sharing.share`. Selectors need a durable subscription, and that one gateway."""
+        """As `Sharing.share`. Selectors are not offered then: each needs a durable subscription,
+        which only one gateway can have."""
         self._consuming.shared = True
         self.capabilities = replace(self.capabilities, dialects=())
 
@@ -135,8 +136,8 @@ class StompAdapter:
         )
 
     async def _open_consumer(self) -> Connection:
-        """The name is the client id: of two gateways that have one, the second is refused, unless
-        they share the work."""
+        """Connect with the gateway's name as client id, so that a second gateway of that name is
+        refused; without one if gateways share the work."""
         return await self._open_as(None if self._consuming.shared else self._setup.name)
 
     async def _open_as(self, client_id: str | None) -> Connection:
@@ -156,7 +157,7 @@ class StompAdapter:
         return connection
 
     async def _checked(self, connection: Connection) -> Connection:
-        """*connection*, if it leads to a broker of the kind that is configured."""
+        """Return *connection* if it leads to a broker of the kind that is configured."""
         server = connection.server
         if server and not server.startswith(self._setup.system.server):
             await connection.close(0)

@@ -27,7 +27,7 @@ _WORDS = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\Z")
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """All that can be configured.
+    """The settings of the adapter.
 
     ``partitions`` are the patterns that are consumed; no two match the same destination.
     ``dialects`` are those that the broker evaluates.
@@ -45,7 +45,7 @@ class Setup:
 
     @property
     def shareable(self) -> bool:
-        """Whether several gateways may share the work: all of it comes from queues."""
+        """True if several gateways may share the work, because all of it comes from queues."""
         system = self.system
         return isinstance(system, ActiveMQ) and not any(map(system.subscription, self.partitions))
 
@@ -103,8 +103,8 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
 
 
 def _partitions(destinations: Destinations) -> tuple[Destination, ...]:
-    """Our own destinations, then those of the rows; a message that two of them match would come
-    twice."""
+    """Return the patterns of our own destinations, then those of the rows. They must not overlap: a
+    message that two of them match would come twice."""
     patterns = destinations.patterns(None, JMS)
     own = Destination(f"{destinations.root}.{JMS.any}")
     for one, other in combinations(patterns, 2):

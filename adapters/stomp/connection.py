@@ -1,8 +1,8 @@
 """A connection to a STOMP broker: opening, heart-beats, receipts, errors.
 
 stomp.py's protocol makes, escapes and reads all frames. Their bytes go through the event loop of
-the gateway: stomp.py's own connections have two threads each, and writing to a broker that takes
-no more blocks whoever writes.
+the gateway, because stomp.py's own connections have two threads each, and block the writer when the
+broker does not read.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ MAX_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the broker is, and who we are there. ``heartbeat`` in seconds."""
+    """The broker's host and port, and our credentials. ``heartbeat`` is in seconds."""
 
     host: str
     port: int
@@ -54,8 +54,9 @@ class Declined(Lost):
 
 
 class Connection(asyncio.Protocol):
-    """``closed`` is done with the reason when it has ended; ``server`` is what the broker calls
-    itself; ``on_message`` gets each MESSAGE; ``time`` is the event loop's clock."""
+    """An open connection. ``closed`` is done with the reason when it has ended; ``server`` is the
+    name and version that the broker sends; ``on_message`` is called with each MESSAGE; ``time`` is
+    the event loop's clock."""
 
     def __init__(self, heartbeat: float, vhost: str) -> None:
         self._loop = asyncio.get_running_loop()
@@ -73,7 +74,7 @@ class Connection(asyncio.Protocol):
         self._gathering: asyncio.TimerHandle | None = None
         self._flushing = False
         self._held = 0
-        """Frames that may wait, since the last that went out."""
+        """Frames that wait to be sent together."""
         self._holding: asyncio.TimerHandle | None = None
         self._asked: dict[str, asyncio.Future[None]] = {}
         self._number = 0
@@ -103,7 +104,7 @@ class Connection(asyncio.Protocol):
         return connection
 
     def send(self, command: str, headers: Mapping[str, str], body: bytes = b"") -> None:
-        """Send a frame. All of one turn of the event loop go out together."""
+        """Send a frame. All frames of one turn of the event loop are written together."""
         self._stomp.send_frame(command, dict(headers), body)  # It escapes in place.
         self._flush_soon()
 
@@ -118,7 +119,8 @@ class Connection(asyncio.Protocol):
             self._holding = self._loop.call_later(HELD, self._flush_held)
 
     def expect(self) -> tuple[str, asyncio.Future[None]]:
-        """A receipt to ask for, and what is done when it comes; else it raises `Lost`."""
+        """Return a receipt to ask for, and a future that is done when it comes, or raises
+        `Lost`."""
         self._number += 1
         receipt = f"r{self._number}"
         answer: asyncio.Future[None] = self._loop.create_future()
@@ -248,8 +250,8 @@ class Connection(asyncio.Protocol):
             self._timer = self._loop.call_later(tick, self._beat, tick, bool(beat), allowed)
 
     def _beat(self, tick: float, send: bool, allowed: float) -> None:
-        """What is counted are turns of the event loop without an octet, not seconds: after a
-        pause of our own, what came in the meantime is read first."""
+        """Send a heart-beat, and end a connection that is silent. Ticks without a byte are counted,
+        not seconds: after a pause of our own process, bytes that came meanwhile are read first."""
         self._silence = 0 if self._heard else self._silence + 1
         self._heard = False
         if self._silence > allowed:
@@ -278,7 +280,8 @@ class Connection(asyncio.Protocol):
 
 
 def _lost(reason: BaseException) -> BaseException:
-    """What went wrong, in one line; what is no failure of the connection stays what it is."""
+    """Turn a failure of the connection into a `Lost` of one line; other exceptions are returned as
+    they are."""
     if isinstance(reason, Lost) or not isinstance(reason, Exception):
         return reason
     if isinstance(reason, TimeoutError) and not reason.strerror:

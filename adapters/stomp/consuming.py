@@ -1,8 +1,9 @@
 """Consuming: interests, messages out of the gateway's queues, settlements back.
 
-The queues are fixed by the configuration, one a partition, whatever is subscribed to: what nobody
-wants is settled as it comes. Queues that follow the interests would overlap while they change, so
-that messages come twice; and STOMP cannot delete a queue, which then fills for ever.
+The queues are fixed by the configuration, one a partition, whatever is subscribed to; messages that
+no interest covers are settled as they come. Queues that follow the interests would overlap while
+they change, so that messages come twice; and STOMP cannot delete a queue, which would then fill for
+ever.
 """
 
 import asyncio
@@ -34,14 +35,15 @@ MAX_SELECTORS = 64
 
 @dataclass(slots=True, eq=False)
 class _Session(Session[str]):
-    """What is consumed through one connection."""
+    """The consumption through one connection."""
 
     connection: Connection
     subscriptions: Subscriptions
     since: datetime
-    """When it was opened."""
+    """The time at which it was opened."""
     many: int
-    """Acknowledgements that may wait for each other: the broker sends as many messages for them."""
+    """Acknowledgements that may wait to be sent together; a quarter of the window, so that the
+    broker goes on sending."""
 
     def acknowledge(self, key: str) -> None:
         """ACK, never NACK: that would put the message into the dead-letter queue for good."""
@@ -49,14 +51,14 @@ class _Session(Session[str]):
 
 
 _Message = tuple[Subscription, Frame]
-"""A MESSAGE, and where it came from."""
+"""A MESSAGE, and the subscription that it came from."""
 
 
 class Consuming:
-    """The gateway's queues, through whatever connection there is.
+    """Consumes the gateway's queues through the present connection.
 
     Args:
-        folder: Where it is on file what stands in the broker.
+        folder: Keeps the file of `adapters.stomp.topology`.
         retry_after: Seconds until there may be a connection again.
     """
 
@@ -69,9 +71,9 @@ class Consuming:
         self._changes: TopologyChanges[_Session] = TopologyChanges("stomp", retry_after)
         self._prefetch: Prefetch[str, _Message] = Prefetch(setup.prefetch, self._read)
         self.shared = False
-        """Only partitions that are taken are consumed, by connections of their own."""
+        """True if only partitions that are taken are consumed, by connections of their own."""
         self.established = False
-        """The queues are there, and keep what comes, with or without a connection."""
+        """True once the queues exist, and keep what comes, with or without a connection."""
         self.forced = ForcedCount("stomp")
 
     def cover(self, notification: Notification) -> bool:
@@ -89,7 +91,7 @@ class Consuming:
         self._selecting = selecting
 
     async def want(self, interest: Interest) -> None:
-        """As `Adapter.want`. Topics cost the broker nothing: its queue has them already."""
+        """As `Adapter.want`. Topics cost the broker nothing, because its queue has them already."""
         if self._is_selector(interest):
             await self._select(interest)
             return
@@ -104,7 +106,7 @@ class Consuming:
         self._interests.add(interest)
 
     async def unwant(self, interest: Interest) -> None:
-        """As `Adapter.unwant`. Where it fails, the next connection removes what is left."""
+        """As `Adapter.unwant`. If it fails, the next connection removes what is left."""
         self._interests.discard(interest)
         if interest in self._selecting:
             self._selecting.discard(interest)
@@ -144,10 +146,10 @@ class Consuming:
         self._prefetch.close()
 
     def _is_selector(self, interest: Interest) -> bool:
-        """Whether *interest* is one in what a selector selects.
+        """Return True if *interest* is a selector.
 
         Raises:
-            FilterError: It is, and the selector is none that we let through.
+            FilterError: The selector must not go to the broker.
         """
         expression = interest.expression
         if expression is None or expression.dialect not in self._setup.dialects:
@@ -173,8 +175,8 @@ class Consuming:
             self._selecting.add(interest)
 
     async def _try_selector(self, interest: Interest) -> None:
-        """Try it through a connection of its own, for one that the broker cannot read would end
-        the connection that all is consumed through.
+        """Try a selector through a connection of its own, because one that the broker cannot read
+        would end the connection that everything is consumed through.
 
         Raises:
             FilterError: The broker does not understand it.
@@ -192,7 +194,7 @@ class Consuming:
 
     @asynccontextmanager
     async def _consumed(self, connection: Connection) -> AsyncIterator[_Session]:
-        """A session of *connection*, which is over in the end."""
+        """Yield a session of *connection*, and end it."""
         setup = self._setup
         session = _Session(
             connection,
@@ -236,7 +238,7 @@ class Consuming:
         return sent is None or sent < session.since
 
     def _read(self, arrival: Arrival[str, _Message]) -> Notification | None:
-        """The notification of *arrival*; None where nobody wants it."""
+        """Read the notification of *arrival*; None if no interest covers it."""
         subscription, frame = arrival.message
         queue = subscription.queue
         # A wildcard consumes from narrower queues too, whose messages are copies of ours.

@@ -1,16 +1,16 @@
 """stomp.py's reader and writer of frames over bytes that the event loop moves, without a thread.
 
-stomp.py reads in a loop that it means to run in a thread, around a socket that blocks. Who
-subclasses its `BaseTransport` says how bytes are read (``receive``), what becomes of a frame
+stomp.py reads in a loop that it means to run in a thread, around a blocking socket. A subclass of
+its `BaseTransport` decides how bytes are read (``receive``), what becomes of a frame
 (``process_frame``), and who runs the loop (``override_threading``). Here the loop runs whenever
-bytes have come and ends when it has read them, as it would read TLS (``blocking`` is False): to
-find nothing is not the end of the connection. A message consumed and acknowledged takes 59 us of
+bytes have come and ends when it has read them, as it would read TLS (``blocking`` is False): a read
+without bytes is not the end of the connection. A message consumed and acknowledged takes 59 us of
 processor time this way, and 86 with stomp.py's thread that reads and one that writes, handed over
 in batches (1 KiB, ActiveMQ 5.17, two busy cores).
 
-What frames are, how they are cut, escaped and written is stomp.py's; the bounds are ours, for it
-has none. That the loop may run again and again is no promise of stomp.py: `pyproject.toml` names
-the version, and `tests/adapters/stomp/test_frames.py` would notice.
+stomp.py parses, escapes and writes frames; the bounds are ours, because it has none. stomp.py does
+not promise that its loop may run again and again: `pyproject.toml` pins the version, and
+`tests/adapters/stomp/test_frames.py` would notice a change.
 """
 
 import os
@@ -46,7 +46,7 @@ __all__ = ["Frame", "FrameError", "FrameTransport", "Protocol12", "calculate_hea
 
 
 class FrameError(Exception):
-    """The bytes are no frames, or exceed a bound."""
+    """The bytes are not frames, or exceed a bound."""
 
 
 class FrameTransport(BaseTransport):  # type: ignore[misc]  # stomp.py has no types
@@ -74,11 +74,12 @@ class FrameTransport(BaseTransport):  # type: ignore[misc]  # stomp.py has no ty
         self._max_frame = max_head + max_body
         self._gathered: list[bytes] = []
         self._coming: list[bytes] = []
-        """What the loop has yet to receive, the last first."""
+        """Bytes that the loop has yet to receive, the last piece first."""
         self._octets = b""
-        """What it receives in this run."""
+        """Bytes that the loop receives in this run."""
         self._start = 0
-        """Where in that the unfinished frame starts; less than 0: in an earlier run."""
+        """The start of the unfinished frame in ``_octets``; less than 0: it started in an earlier
+        run."""
         self._unfinished = 0
         """Bytes of the unfinished frame that have come."""
         self._head: bytes | None = b""
@@ -95,8 +96,8 @@ class FrameTransport(BaseTransport):  # type: ignore[misc]  # stomp.py has no ty
         """Take *octets*, and hand on the frames that end in them; without, in what is gathered.
 
         Returns:
-            Whether it has to be called without octets within moments: some of a large frame is
-            gathered.
+            True if it has to be called without octets within moments, because part of a large frame
+            is gathered.
 
         Raises:
             FrameError: Nothing can be read from here on.
@@ -143,12 +144,12 @@ class FrameTransport(BaseTransport):  # type: ignore[misc]  # stomp.py has no ty
         return self._coming.pop() if self._coming else None
 
     def select(self) -> tuple[()]:
-        """Called when the loop has read what there was: it ends, unless there is more."""
+        """End the loop when it has read all there was."""
         self.running = bool(self._coming)
         return ()
 
     def cleanup(self) -> None:
-        """Called when the loop ends, or has failed."""
+        """Note a failure of the loop, which calls this when it ends, too."""
         if self.running:
             self.running = False
             self._failure = self._failure or FrameError("a frame cannot be read")
@@ -177,7 +178,7 @@ class FrameTransport(BaseTransport):  # type: ignore[misc]  # stomp.py has no ty
     # ------------------------------------------------------------------------------------ bounds
 
     def _grow(self, octets: bytes) -> None:
-        """Judge the unfinished frame, to which *octets* have come."""
+        """Check the bounds of the unfinished frame, to which *octets* have come."""
         self._unfinished += len(octets)
         if self._head is not None:
             head = self._head + octets
@@ -189,5 +190,5 @@ class FrameTransport(BaseTransport):  # type: ignore[misc]  # stomp.py has no ty
 
 
 def _is_line_ends(octets: bytes) -> bool:
-    """Whether *octets* are a heart-beat, or several."""
+    """Return True if *octets* are a heart-beat, or several."""
     return bool(octets) and not octets.strip(_LINE_ENDS)

@@ -1,4 +1,4 @@
-"""The UTF-8 of Java, in which ActiveMQ hands the text messages of JMS programs on as they are.
+"""Java's own UTF-8, in which ActiveMQ hands on the text messages of JMS programs.
 
 A character beyond U+FFFF is two surrogates of three octets each, and U+0000 is two octets
 ("Modified UTF-8", java.io.DataInput). A text message in plain UTF-8 that has one of these makes
@@ -13,19 +13,19 @@ _THEIRS = re.compile(rb"\xed[\xa0-\xbf]|\xc0\x80")
 
 
 def has_beyond(text: str) -> bool:
-    """Whether Java's UTF-8 of it is another."""
+    """Return True if Java's UTF-8 of *text* differs: it has characters beyond U+FFFF."""
     return not text.isascii() and _BEYOND.search(text) is not None
 
 
 def to_java(text: bytes) -> bytes:
-    """UTF-8 as Java's."""
+    """Turn UTF-8 into Java's."""
     if text.isascii() or not _FOUR_OCTETS.search(text):
         return text
     return _BEYOND.sub(_surrogates, text.decode()).encode(errors="surrogatepass")
 
 
 def from_java(text: bytes) -> bytes:
-    """Java's as UTF-8; what is neither stays as it is."""
+    """Turn Java's UTF-8 into UTF-8; bytes that are neither stay as they are."""
     if text.isascii() or not _THEIRS.search(text):
         return text
     try:

@@ -1,4 +1,4 @@
-"""A notification as a message of STOMP: what `mediation.packaging.records` says, in headers.
+"""A notification as a message of STOMP: the record of `mediation.packaging.records`, in headers.
 
 header          carries
 content-type    application/xml, or multipart/related with attachments
@@ -31,7 +31,7 @@ MAX_HEADER = 10 * 2**10
 """Bytes of one header as it is written: ActiveMQ takes no longer ones."""
 
 MOST_BYTES = 4
-"""Of one character in a header: one beyond U+FFFF. An escape has two."""
+"""The most bytes of one character in a header: of one beyond U+FFFF. An escape has two."""
 
 _ESCAPED = "\\\r\n:"
 """Characters that stomp.py writes as two."""
@@ -62,7 +62,7 @@ _MILLISECONDS = 10**11
 def write(
     notification: Notification, *, java: bool, sized: bool, lossy: bool
 ) -> tuple[dict[str, str], bytes]:
-    """*notification* as the headers, without a destination, and the body of a SEND.
+    """Write *notification* as the headers, without a destination, and the body of a SEND.
 
     Args:
         java: The text of text messages is Java's.
@@ -97,7 +97,8 @@ def write(
 def read(
     frame: Frame, *, id_header: str, java: bool, source: str, topic: Topic | None
 ) -> tuple[Notification, bool]:
-    """The notification in a MESSAGE, and whether it had to be forced into one.
+    """Read the notification in a MESSAGE. Returns it, and True if the message had to be forced into
+    one.
 
     Args:
         id_header: The id of a message that names none.
@@ -126,12 +127,12 @@ def read(
 
 @lru_cache(maxsize=1024)
 def _is_carried(name: str) -> bool:
-    """Whether a header of that name says something of the notification."""
+    """Return True if a header of that name belongs to the notification."""
     return name not in OF_STOMP and not name.startswith(_OF_BROKERS)
 
 
 def sent_at(headers: Mapping[str, str]) -> datetime | None:
-    """When the broker got the message; None where it does not say."""
+    """Return the time at which the broker got the message; None if it does not say."""
     try:
         number = int(headers.get("timestamp", ""))
         return datetime.fromtimestamp(number / 1000 if number > _MILLISECONDS else number, UTC)

@@ -1,4 +1,5 @@
-"""Partitions that this gateway holds, where several share the work: a connection each.
+"""The partitions that this gateway holds, where several gateways share the work: one connection
+each.
 
 The client id of the connection is the partition's: while one gateway consumes it, the broker
 refuses another. What is unsettled when the connection ends goes back into the queue, in order.
@@ -14,7 +15,7 @@ from adapters.stomp.consuming import Consuming
 
 
 class PartitionConsumers:
-    """The partitions that are consumed.
+    """Consumes the partitions that were taken.
 
     Args:
         open: Opens a connection with a client id, or raises `Lost`.

@@ -28,7 +28,7 @@ BATCH_MESSAGES = 500
 BATCH_OCTETS = 4 * 2**20
 WAITING_MESSAGES = 2000
 WAITING_OCTETS = 64 * 2**20
-"""What may wait for a confirmation. Publications beyond are refused."""
+"""The most that may wait for a confirmation; publications beyond are refused."""
 
 
 class Message(NamedTuple):
@@ -39,7 +39,7 @@ class Message(NamedTuple):
 
 
 class _Publication(Publication):
-    """What one publisher waits for. It goes out whole, in one batch."""
+    """The wait of one publisher. Its messages are sent in one batch."""
 
     __slots__ = ("messages", "octets")
 
@@ -93,7 +93,7 @@ class Publishing:
 
     @property
     def stalled(self) -> bool:
-        """Whether the broker is there, but has confirmed nothing for a while."""
+        """True if the broker is connected, but has confirmed nothing for a while."""
         now = asyncio.get_running_loop().time()
         return bool(self._under_way) and now - self._since > STALLED
 

@@ -1,6 +1,6 @@
 """Message selectors of JMS, which ActiveMQ evaluates.
 
-They come from strangers, and the broker evaluates them for every message. So only what JMS has is
+Strangers write them, and the broker evaluates them for every message. So only the syntax of JMS is
 let through: no XPATH or XQUERY, which parse the body, no functions (REGEX, SPLIT), and no comments,
 which could hide them.
 """
@@ -24,11 +24,12 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII,
 )
 _WORDS = frozenset({"AND", "BETWEEN", "ESCAPE", "IN", "IS", "LIKE", "NOT", "NULL", "OR"})
-"""After these a string or a parenthesis may stand; after the name of a property neither."""
+"""Words after which a string or a parenthesis may stand; neither may stand after the name of a
+property."""
 
 
 def check_selector(text: str) -> str:
-    """*text* without white space around it, if it may go to the broker.
+    """Return *text* without white space around it, if it may go to the broker.
 
     All properties of a message are texts; over STOMP ActiveMQ compares one with a number by its
     value.

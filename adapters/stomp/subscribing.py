@@ -1,4 +1,4 @@
-"""What the gateway consumes through one connection: SUBSCRIBE, UNSUBSCRIBE, and leftovers."""
+"""The subscriptions of one connection: SUBSCRIBE, UNSUBSCRIBE, and leftovers of earlier runs."""
 
 import hashlib
 import logging
@@ -15,14 +15,14 @@ MINE = ("activemq.prefetchSize", "prefetch-count", WINDOW)
 """Headers that say nothing of what stands in the broker."""
 DURABLE = ("activemq.subscriptionName", "durable-subscription-name")
 NOTHING = "TRUE = FALSE"
-"""What no message meets."""
+"""A selector that no message meets."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One subscription. ``partition`` None: an earlier run left it, and it is emptied.
+    """One subscription. ``partition`` None: an earlier run left it, and its queue is emptied.
 
     ``interest`` is the one that the broker evaluates by a selector.
     """
@@ -34,7 +34,7 @@ class Subscription:
 
     @property
     def identity(self) -> Headers:
-        """What identifies it in the broker."""
+        """The headers that identify it in the broker."""
         return {name: value for name, value in self.headers.items() if name not in MINE}
 
     @property
@@ -45,7 +45,7 @@ class Subscription:
 
 
 class Subscriptions:
-    """Those of one connection, by their ids."""
+    """The subscriptions of one connection, by id."""
 
     def __init__(self, setup: Setup, connection: Connection, topology: TopologyFile) -> None:
         self._setup = setup

@@ -1,4 +1,4 @@
-"""What the brokers that speak STOMP have of their own: where to publish and consume, in headers.
+"""The differences between brokers that speak STOMP: where to publish and consume, in headers.
 
                 publish to                consume from
     activemq    /topic/VirtualTopic.a.b   /queue/Consumer.dragoman.VirtualTopic.a.>
@@ -21,7 +21,7 @@ PLAIN = "/topic/"
 """The exchange of destinations that are no virtual topics."""
 
 MESSAGE_TYPE, TEXT = "amq-msg-type", "text"
-"""What ActiveMQ makes of a message, and of what it was made."""
+"""The header that says which kind of message ActiveMQ makes or has made, and its value for text."""
 
 WINDOW = "consumer-window-size"
 """Bytes that Artemis sends ahead of acknowledgements; by default 10 KiB, a handful of messages."""
@@ -41,40 +41,42 @@ class System(Protocol):
     """One kind of broker."""
 
     server: str
-    """How it begins to call itself (CONNECTED, ``server``)."""
+    """The beginning of its name (CONNECTED, ``server``)."""
 
     dialects: tuple[str, ...]
     """The filter dialects that it evaluates."""
 
     sized: bool
-    """A text message has a ``content-length``, too."""
+    """True if a text message has a ``content-length``, too."""
 
     tells_repeats: bool
-    """``redelivered`` is true of all that was sent before; else the time of a message tells."""
+    """True if ``redelivered`` is set on all messages that were sent before; else the time of a
+    message tells."""
 
     forgives: bool
-    """A selector that it cannot read does not make it end the connection."""
+    """True if a selector that it cannot read does not make it end the connection."""
 
     transactional: bool
-    """It writes a transaction to its disk as one. Else every message has a receipt."""
+    """True if it writes a transaction to its disk as one; else every message has a receipt."""
 
     id: str
     """The header of a message that is the same when the message comes again."""
 
     java: bool
-    """The text of text messages may be Java's, and properties lose characters beyond U+FFFF."""
+    """True if the text of text messages may be Java's, and properties lose characters beyond
+    U+FFFF."""
 
     def publishing(self, destination: Destination, *, text: bool) -> Headers:
-        """What a SEND to *destination* has, beside what the message says."""
+        """Return the headers of a SEND to *destination*, beside those of the message."""
 
     def consuming(self, pattern: Destination, prefetch: int) -> Headers:
-        """What a SUBSCRIBE has that keeps messages while we are away."""
+        """Return the headers of a SUBSCRIBE that keeps messages while the gateway is away."""
 
     def subscription(self, pattern: Destination) -> str | None:
-        """The name of its durable subscription, where it is one."""
+        """Return the name of its durable subscription, None if it is a queue."""
 
     def origins(self, headers: Mapping[str, str]) -> tuple[Destination, ...]:
-        """Where a message was published: one of these."""
+        """Return the destinations that a message may have been published to: one of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,7 @@ class ActiveMQ:
         return {**headers, "destination": queue, "activemq.exclusive": "true"}
 
     def selecting(self, pattern: Destination, name: str, selector: str, prefetch: int) -> Headers:
-        """What a SUBSCRIBE has for the messages that *selector* selects."""
+        """Return the headers of a SUBSCRIBE for the messages that *selector* selects."""
         return {
             "destination": self._topic(pattern),
             "activemq.subscriptionName": name,
@@ -206,7 +208,7 @@ class RabbitMQ:
 
 
 def reads_java(server: str) -> bool:
-    """Whether the text of a text message has to be Java's for the broker that calls itself
+    """Return True if the text of a text message has to be Java's for the broker with the name
     *server*: ActiveMQ Classic before 5.18 hands its bytes on to JMS programs, later ones read
     UTF-8."""
     found = _VERSION.match(server)

@@ -1,7 +1,7 @@
-"""What stands in the broker under the gateway's name, on file: STOMP cannot list it.
+"""The file of what the gateway has set up in the broker, because STOMP cannot list it.
 
 A queue of a virtual topic gets a copy of every message for as long as it exists, and a durable
-subscription keeps what nobody takes. So what an earlier run left has to be known, to be removed
+subscription keeps what nobody takes. So leftovers of an earlier run have to be known, to be removed
 or at least emptied.
 """
 
@@ -19,7 +19,7 @@ Headers = dict[str, str]
 
 
 class TopologyFile:
-    """SUBSCRIBE headers of what stands in the broker.
+    """The SUBSCRIBE headers of all queues and durable subscriptions in the broker.
 
     Args:
         broker: Its URL, and the gateway's name there. What the file says of another is forgotten.
@@ -31,7 +31,7 @@ class TopologyFile:
         self._known: list[Headers] | None = None
 
     def read(self) -> list[Headers]:
-        """What was written last.
+        """Read the headers that were written last.
 
         Raises:
             Lost: The file cannot be read.

@@ -34,14 +34,14 @@ TOO_SOON = 0.2
 
 
 class AdapterContract:
-    """What any adapter has to do. Override `make_adapter`, and say what the system is like."""
+    """The tests of any adapter. Override `make_adapter`, and say what the system is like."""
 
     durable = False
-    """What was published comes again after a restart until it is settled."""
+    """True if published messages come again after a restart until they are settled."""
 
     topics_in_order = True
-    """Messages keep their order across topics. False where a system of several partitions keeps
-    that of each topic alone."""
+    """True if messages keep their order across topics. False if a system of several partitions
+    keeps only that of each topic."""
 
     deadline = 10.0
     """Seconds that a test waits for one message."""
@@ -51,16 +51,16 @@ class AdapterContract:
     which it is back after one."""
 
     namespace: str
-    """Of this test's topics."""
+    """The namespace of this test's topics."""
 
     def make_adapter(self, data: Path) -> Adapter:
-        """An adapter that is not started. With the same *data* it is the same system again."""
+        """Make an adapter that is not started. With the same *data* it is the same system again."""
         raise NotImplementedError
 
     async def interrupt(self) -> None:
-        """Make the system unreachable to the adapters that run: what they have open is cut, and
-        what they open is refused. Override it together with `resume`, for a system that can go
-        away; without both, the tests of outages are skipped."""
+        """Make the system unreachable to the adapters that run: cut their connections, and refuse
+        new ones. Override it together with `resume`, for a system that can go away; without both,
+        the tests of outages are skipped."""
         raise NotImplementedError
 
     async def resume(self) -> None:
@@ -73,14 +73,14 @@ class AdapterContract:
 
     @pytest.fixture
     def data(self, tmp_path: Path) -> Iterator[Path]:
-        """Where the adapters of one test may write."""
+        """Give the folder that the adapters of one test may write to."""
         yield tmp_path / "data"
 
     # ------------------------------------------------------------------- what tests are made of
 
     @asynccontextmanager
     async def running(self, data: Path, *interests: Interest) -> AsyncIterator[Adapter]:
-        """An adapter, started with *interests* and closed at the end."""
+        """Run an adapter, started with *interests* and closed at the end."""
         adapter = self.make_adapter(data)
         await adapter.start(interests)
         try:
@@ -92,16 +92,16 @@ class AdapterContract:
         return Inbox(adapter, self.deadline)
 
     def topic(self, path: str) -> Topic:
-        """The topic with the names of *path* in this test's namespace."""
+        """Make the topic with the names of *path* in this test's namespace."""
         root, *children = path.split("/")
         return Topic((Step(self.namespace, root), *(Step(None, name) for name in children)))
 
     def interest(self, path: str) -> Interest:
-        """An interest in the Full dialect: ``storm``, ``storm//.``, ``storm/*``."""
+        """Make an interest in the Full dialect: ``storm``, ``storm//.``, ``storm/*``."""
         return Interest(Expression(f"t:{path}", TOPIC_FULL, (("t", self.namespace),)))
 
     def notification(self, path: str = "storm", payload: str = "<storm>9</storm>") -> Notification:
-        """A message on a topic, with an id of its own."""
+        """Make a message on a topic, with an id of its own."""
         return Notification(
             id=f"urn:uuid:{uuid.uuid4()}",
             source="http://publisher.example/",
@@ -114,14 +114,14 @@ class AdapterContract:
         return [self.notification(path, f"<storm>{n}</storm>") for n in range(count)]
 
     def assert_yielded(self, yielded: list[str], expected: list[str]) -> None:
-        """The ids of messages on several topics are those, in that order if topics keep it."""
+        """Check the ids of messages on several topics, and their order if topics keep it."""
         if not self.topics_in_order:
             yielded, expected = sorted(yielded), sorted(expected)
         assert yielded == expected
 
     @asynccontextmanager
     async def interrupted(self) -> AsyncIterator[None]:
-        """The system is unreachable meanwhile."""
+        """Make the system unreachable within the block."""
         await self.interrupt()
         try:
             yield
@@ -134,7 +134,7 @@ class AdapterContract:
         return None if reporting is None else reporting()
 
     async def published(self, adapter: Adapter, notification: Notification) -> None:
-        """Publish until it is confirmed, as a publisher does that is refused for a while."""
+        """Publish until confirmed, as a publisher does that is refused for a while."""
         async with asyncio.timeout(self.outage):
             while True:
                 try:
@@ -147,8 +147,8 @@ class AdapterContract:
     async def connection(
         self, adapter: Adapter, *, up: bool, says: bool = False
     ) -> AdapterState | None:
-        """Wait until *adapter* says that it is connected, or that it is not; None where it says
-        nothing of that, unless it *says* so sooner or later."""
+        """Wait until *adapter* reports that it is connected (*up*) or not. None if it reports
+        nothing, unless it *says* so sooner or later."""
         async with asyncio.timeout(self.outage):
             while True:
                 state = self.state(adapter)
@@ -157,7 +157,7 @@ class AdapterContract:
                 await asyncio.sleep(RETRY)
 
     async def assert_bounded(self, adapter: Adapter, inbox: Inbox) -> None:
-        """No more than the prefetch is unsettled, and what is settled makes room."""
+        """Check that no more than the prefetch is unsettled, and that settling makes room."""
         window = adapter.capabilities.prefetch
         sent = self.notifications(window + 1)
         for start in range(0, len(sent), 200):
@@ -184,7 +184,7 @@ class AdapterContract:
         assert capabilities.prefetch >= 1
 
     async def test_it_says_that_it_is_connected(self, data: Path) -> None:
-        """Where it says how it stands with the system, which it need not."""
+        """Checked only if it reports its state, which it need not."""
         async with self.running(data) as adapter:
             state = self.state(adapter)
             assert state is None or state.connected
@@ -535,7 +535,7 @@ class AdapterContract:
             assert refused.value.retry_after > 0
 
     async def test_it_says_that_it_is_not_connected(self, data: Path) -> None:
-        """Where it says how it stands with the system, and why."""
+        """Checked only if it reports its state: not connected, and why."""
         self._needs_outages()
         async with self.running(data) as adapter:
             if capabilities_of(adapter).reporting is None:
@@ -551,7 +551,7 @@ class AdapterContract:
             inbox.cancel()
 
     async def test_deliveries_go_on_after_an_outage(self, data: Path) -> None:
-        """What was published before and after it arrives, through the same `deliveries`."""
+        """Messages published before and after it arrive, through the same `deliveries`."""
         self._needs_outages()
         before, after = self.notifications(2)
         async with self.running(data, self.interest("storm")) as adapter:
@@ -572,7 +572,7 @@ class AdapterContract:
             delivery.settle()
 
     async def test_what_is_wanted_after_an_outage(self, data: Path) -> None:
-        """What was wanted before is still wanted, and more may be."""
+        """Former interests still hold, and more can be added."""
         self._needs_outages()
         async with self.running(data, self.interest("storm")) as adapter:
             inbox = Inbox(adapter, self.outage)
@@ -589,7 +589,7 @@ class AdapterContract:
             assert await inbox.until(calm.id, last.id) == []
 
     async def test_what_is_unsettled_comes_again_after_an_outage(self, data: Path) -> None:
-        """In order, and before what is newer; what is settled afterwards is dealt with."""
+        """Unsettled messages come in order, before newer ones; settling afterwards works."""
         self._needs_durability()
         self._needs_outages()
         async with self.running(data, self.interest("storm")) as adapter:

@@ -13,21 +13,21 @@ from mediation import Notification
 
 
 class DialectContract(AdapterContract):
-    """What an adapter has to do whose ``capabilities.dialects`` has any: all that any adapter
-    does, and this. Override `selecting` and `broken` too."""
+    """The tests of an adapter whose ``capabilities.dialects`` has any: all of `AdapterContract`,
+    and these. Override `selecting` and `broken` too."""
 
     def selecting(self, dialect: str, value: str) -> Expression:
-        """An expression in *dialect* that selects the messages whose property ``severity`` is
+        """Make an expression in *dialect* that selects the messages whose property ``severity`` is
         *value*."""
         raise NotImplementedError
 
     def broken(self, dialect: str) -> Expression:
-        """An expression in *dialect* that the system refuses."""
+        """Make an expression in *dialect* that the system refuses."""
         raise NotImplementedError
 
     @pytest.fixture
     def selections(self, data: Path) -> list[Interest]:
-        """One interest in each dialect; no other test has its value."""
+        """Give one interest in each dialect; no other test has its value."""
         capabilities = capabilities_of(self.make_adapter(data))
         dialects = capabilities.dialects
         assert dialects
@@ -35,7 +35,7 @@ class DialectContract(AdapterContract):
         return [Interest(self.selecting(dialect, self.namespace)) for dialect in dialects]
 
     def graded(self, count: int) -> list[Notification]:
-        """Messages of which every other one is selected, the first too."""
+        """Make messages of which every other one is selected, the first too."""
         return [
             replace(one, properties={"severity": self.namespace if n % 2 == 0 else "calm"})
             for n, one in enumerate(self.notifications(count))

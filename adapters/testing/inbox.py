@@ -1,4 +1,4 @@
-"""What an adapter yields, taken under a deadline."""
+"""Takes what an adapter yields, under a deadline."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ class Inbox:
             return await anext(self._deliveries)
 
     async def take(self, count: int, *, settle: bool = True) -> list[Delivery]:
-        """The next *count* messages."""
+        """Take the next *count* messages."""
         taken = []
         for _ in range(count):
             delivery = await self.next()
