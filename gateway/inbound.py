@@ -9,11 +9,12 @@
 `Inbound` is here, below the rooms that carry requests out: a handler gets it beside the `Incoming`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from gateway.security.principals import Principal
-from mediation import Attachment, Packaging, Soap
+from mediation import Attachment, Incoming, Packaging, Request, Response, Soap
 
 
 @dataclass(slots=True, kw_only=True)  # Frozen, it would cost 1.3 us more to make, of about 200.
@@ -47,3 +48,25 @@ class Inbound:
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
     gone: Callable[[], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """A response with messages of a mailbox.
+
+    Attributes:
+        settle: To be awaited once, with whether the peer has taken the response in: then they leave
+            the mailbox, else they are its oldest again.
+    """
+
+    response: Response
+    settle: Callable[[bool], Awaitable[None]]
+
+
+Result: TypeAlias = Response | Handover | None
+"""What a request came to; None where the specification answers nothing."""
+Handler: TypeAlias = Callable[[Any, Incoming, Inbound], Awaitable[Result]]
+"""Carries a request out: the request itself, what was read with it, and how it came. It raises
+`Refused` with nothing changed."""
+Handlers: TypeAlias = Mapping[type[Request], Handler]
+"""What a room of the gateway offers: the handler of each type of request."""

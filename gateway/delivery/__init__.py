@@ -1,6 +1,6 @@
 """Delivery: one ordered, bounded outbox a subscription; what waits lies in the store."""
 
-from gateway.delivery.dispatcher import HOPS_PROPERTY, NEVER_AGREED, Dispatcher
+from gateway.delivery.dispatcher import NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.outbox import WINDOW, Entry
 from gateway.delivery.partition_share import AUTHORS, PartitionShare, author, next_position
@@ -12,7 +12,6 @@ from gateway.delivery.settlement import Conservation
 
 __all__ = [
     "AUTHORS",
-    "HOPS_PROPERTY",
     "NEVER_AGREED",
     "WINDOW",
     "Conservation",

@@ -37,6 +37,7 @@ from gateway.egress import (
     hops_kept,
     with_hops,
 )
+from gateway.egress.hops import HOPS_PROPERTY
 from gateway.egress.origins import Origins
 from gateway.model.deaths import DeathReason
 from gateway.parsing import Parsing
@@ -59,7 +60,6 @@ HOPELESS_ATTEMPTS = 20
 
 NEVER_AGREED = "The consumer's host never accepted a message."
 FORMER = "what went wrong was known to an earlier run alone"
-HOPS_PROPERTY = "dragoman_hops"
 
 _log = structlog.get_logger("dragoman.delivery")
 

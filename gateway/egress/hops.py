@@ -13,6 +13,10 @@ from filters import Reason, Refused
 
 HOPS_HEADER = "Dragoman-Hops"
 ORIGIN_HEADER = "Dragoman-Origin"
+HOPS_PROPERTY = "dragoman_hops"
+"""Of a notification that came from another gateway: how many it has passed."""
+ORIGIN_PROPERTY = "dragoman_origin"
+"""The same: which event it is a copy of."""
 _ORIGIN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _URN = b"urn:dragoman:hops:"
 """What begins the id of DIME's first record, where a message goes by SOAP.TCP: there is no header,

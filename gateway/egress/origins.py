@@ -15,11 +15,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from hashlib import blake2b
 
-from gateway.egress import read_origin
+from gateway.egress.hops import ORIGIN_PROPERTY, read_origin
 from mediation import Notification
 
-ORIGIN_PROPERTY = "dragoman_origin"
-"""Of a notification that came from another gateway."""
 SECONDS = 600.0
 MOST = 100_000
 """How long what came is remembered, and how much of it."""

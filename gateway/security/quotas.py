@@ -1,9 +1,11 @@
 """How much one stranger may ask for."""
 
+import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
 from filters import Reason, Refused
+from gateway.security.principals import Principal
 
 REMEMBERED = 10_000
 """Strangers whose rate is remembered; the one unseen the longest goes."""
@@ -43,3 +45,27 @@ class TokenBucket:
         if len(self._levels) > REMEMBERED:
             self._levels.popitem(last=False)
         return 0.0 if granted else (number - level) / self._rate
+
+
+class PrincipalRate:
+    """A rate that binds each stranger by itself, and no trusted principal.
+
+    Args:
+        text: What a stranger is told that exceeds it.
+    """
+
+    def __init__(self, rate: float, burst: float, text: str) -> None:
+        self._bucket = TokenBucket(rate, burst)
+        self._text = text
+
+    def take(self, principal: Principal, number: float = 1.0) -> None:
+        """Count *number* for *principal*.
+
+        Raises:
+            QuotaExceeded: It is more than the rate allows; nothing is counted.
+        """
+        if principal.trusted:
+            return
+        wait = self._bucket.take(principal.owner, time.monotonic(), number=number)
+        if wait:
+            raise QuotaExceeded(Reason.RATE, self._text, retry_after=wait)

@@ -7,7 +7,7 @@
     /msgbox[/clientid/KEY]                           the same, shorter
     /MsgBox[/KEY]                                    XSUL's message box
 
-Beside them the SOAP endpoint has addresses that open none of them (`ENDPOINTS`): everything can be
+Beside them the SOAP endpoint has addresses that name none of them (`ENDPOINTS`): everything can be
 asked and published at each, for clients that build their addresses themselves.
 
 One mailbox has several addresses: whoever knows its key may use any of them. Behind a proxy a path
@@ -65,7 +65,7 @@ class ResourceAddress:
 
 
 MESSAGE_BOXES = frozenset({ResourceKind.MESSAGE_BOX_2011, ResourceKind.MESSAGE_BOX_2004})
-"""Doors that also stand open without a key; whatever else comes through them is stored."""
+"""Kinds whose addresses also exist without a key; whatever else is sent to them is stored."""
 
 _KEY = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _ANY = r"([^/]{1,100})"
@@ -82,6 +82,7 @@ _RESOURCES = (
 )
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 _BARE_KEY = re.compile(rf"(?:urn:uuid:|uuid:)?({_KEY})")
+_KEY_IN_TEXT = re.compile(rf"(?:^|/subscriptions/|urn:uuid:|uuid:)({_KEY})(?=$|[/?#])", re.I)
 
 
 KEPT = 256
@@ -94,10 +95,10 @@ def resource_at(address: str | None) -> ResourceAddress | None:
     """The resource that an address, of any scheme, or a path names; None where it names none."""
     if not address:
         return None
-    return _kept(address) if len(address) <= KEPT_CHARACTERS else _door_at(address)
+    return _kept(address) if len(address) <= KEPT_CHARACTERS else _find_resource(address)
 
 
-def _door_at(address: str) -> ResourceAddress | None:
+def _find_resource(address: str) -> ResourceAddress | None:
     path = _AUTHORITY.sub("", re.split(r"[?#]", address.strip(), maxsplit=1)[0])
     if not path or "/topic/" in path:
         return None
@@ -109,7 +110,15 @@ def _door_at(address: str) -> ResourceAddress | None:
     return None
 
 
-_kept = lru_cache(KEPT)(_door_at)
+_kept = lru_cache(KEPT)(_find_resource)
+
+
+def addressed(path: str, to: str | None) -> ResourceAddress | None:
+    """The resource that a message was sent to: that of the request's *path*, else of ``wsa:To``."""
+    resource = resource_at(path)
+    if resource is None and (path in ("", "/") or is_endpoint(path)):
+        resource = resource_at(to)
+    return resource
 
 
 def shown(address: str) -> str:
@@ -121,6 +130,12 @@ def shown(address: str) -> str:
     if resource is None or resource.key is None or not _BARE_KEY.fullmatch(resource.key):
         return address
     return re.sub(resource.key, public_id(resource.key), address, flags=re.IGNORECASE)
+
+
+def key_in(text: str | None) -> str | None:
+    """The key of a subscription in a URL, a path or an identifier; None where there is none."""
+    found = _KEY_IN_TEXT.search(text.strip()) if text else None
+    return found[1].lower() if found else None
 
 
 def key_named(text: str | None) -> str | None:

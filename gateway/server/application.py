@@ -44,24 +44,29 @@ from gateway.egress.hosts import Hosts
 from gateway.egress.origins import Origins
 from gateway.egress.soap_tcp import SoapTcpTransport
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings
+from gateway.mailboxes.deposits import Deposits
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport
+from gateway.mailboxes.operations import MailboxOperations
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
+from gateway.publishing.operations import PublishingOperations, look_rate
 from gateway.publishing.spool import Spool
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.replicas.partitions import Partitions, StoreInUse, join, replica_name, stay
 from gateway.security.identify import Identification
+from gateway.security.intake import Intake
 from gateway.security.networks import networks
-from gateway.security.quotas import SubscriptionQuotas, TokenBucket
+from gateway.security.quotas import PrincipalRate, SubscriptionQuotas
 from gateway.security.tls import client_context
 from gateway.server.addresses import own_addresses
 from gateway.server.data_folder import DataInUse, FolderLock, lock
 from gateway.server.store_counts import Counting, Counts
 from gateway.settings.settings import WITHIN, Settings, host_and_port, is_loopback
 from gateway.soap.http import SoapEndpoint
-from gateway.soap.operations import Operations
+from gateway.soap.registry import Registry
+from gateway.soap.replies import Replies
 from gateway.soap.service import SoapService
 from gateway.soap.tcp import SoapTcpServer, listener_samples
 from gateway.store import Store, dead_letters, mailboxes, replicas, totals
@@ -73,6 +78,7 @@ from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.leases import LeaseTerms
 from gateway.subscriptions.matching import Matching
+from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperations
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.subscriptions import SUBSCRIBES, SUBSCRIBES_AT_ONCE, Subscriptions
@@ -234,32 +240,6 @@ class Gateway:
         )
         if await spool.start() or settings.spool:  # An earlier run with a spool may have left some.
             self.spool = spool
-        self.operations = Operations(
-            self.subscriptions,
-            self.spool or self.adapter,
-            self.topics,
-            self.mailboxes,
-            parsing=self.parsing,
-            synchronizing=Synchronizing(self.adapter.evaluate),
-            trusts=self.trusts_owner,
-            origins=self.origins,
-            reserve=self.reserve,
-            mailboxes_only=settings.mailboxes_only,
-        )
-        self.soap = SoapService(
-            self.operations,
-            self.parsing,
-            self.mailboxes,
-            self.transport,
-            self.policy,
-            has_agreed=lambda target: self.probations.has_agreed(target.destination),
-        )
-        self.endpoint = SoapEndpoint(
-            self.soap,
-            limits=self.limits,
-            settings=self.http_settings,
-            identification=self.identification,
-        )
         schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
         scheduler = SendScheduler(
             slots=settings.slots, probe=schedule.probe, probations=self.probations
@@ -315,11 +295,8 @@ class Gateway:
             producer=f"{self._base}/soap",
             replica=self._number,
         )
-        self.operations.again = partial(resend, self.dispatcher)
         self.budgets = FilterBudgets(self._cancel)
-        self.operations.exceeded = lambda entry, message: self.budgets.exceeded(
-            entry, message, now=time.monotonic()
-        )
+        self._make_soap()
         self.matching = Matching(self.adapter, self.subscriptions, self.dispatcher, self.budgets)
         self.web = self._web()
         matched = await self.subscriptions.start()
@@ -368,7 +345,8 @@ class Gateway:
     def _web(self) -> Web:
         """What the routes of HTTP need."""
         sources: list[Callable[[], Iterable[Sample]]] = [
-            self.operations.metrics,
+            self.publishing.metrics,
+            self.deposits.metrics,
             self.soap.metrics,
             self.budgets.metrics,
             self.subscriptions.metrics,
@@ -401,7 +379,7 @@ class Gateway:
             ),
             dead_letters=self.dead_letters,
             mailboxes=self.mailboxes,
-            operations=self.operations,
+            service=self.soap,
             parsing=self.parsing,
             streams=Streams(
                 self.mailboxes,
@@ -410,8 +388,55 @@ class Gateway:
                 draining=lambda: self.draining,
                 visited=self.subscriptions.keep_alive_by_reading,
             ),
-            making=TokenBucket(SUBSCRIBES, SUBSCRIBES_AT_ONCE),
+            making=PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many mailboxes."),
             draining=lambda: self.draining,
+        )
+
+    def _make_soap(self) -> None:
+        """Make what answers SOAP, and the operations of the rooms behind it."""
+        settings, looks = self.settings, look_rate()
+        self.intake = Intake(self.reserve.take)
+        self.deposits = Deposits(self.mailboxes, self.parsing, self.intake)
+        self.publishing = PublishingOperations(
+            self.spool or self.adapter,
+            self.topics,
+            intake=self.intake,
+            origins=self.origins,
+            looks=looks,
+            parsing=self.parsing,
+            mailboxes_each=self.mailboxes.most,
+            longest_lease=self.subscriptions.longest_lease,
+        )
+        self.synchronizing = Synchronizing(self.adapter.evaluate)
+        subscribing = SubscriptionOperations(
+            self.subscriptions,
+            self.topics,
+            publishing=self.publishing,
+            synchronizing=self.synchronizing,
+            looks=looks,
+            trusts=self.trusts_owner,
+            resend=partial(resend, self.dispatcher),
+            exceeded=lambda entry, message: self.budgets.exceeded(
+                entry, message, now=time.monotonic()
+            ),
+        )
+        feeds = MailboxFeeds(self.subscriptions)
+        rooms = [MailboxOperations(self.mailboxes, feeds, self.intake).handlers()]
+        if settings.mailboxes_only:
+            registry = Registry(*rooms, otherwise="Only mailboxes are offered here.")
+        else:
+            registry = Registry(*rooms, self.publishing.handlers(), subscribing.handlers())
+        replies = Replies(
+            self.transport,
+            self.policy,
+            has_agreed=lambda target: self.probations.has_agreed(target.destination),
+        )
+        self.soap = SoapService(registry, self.parsing, self.deposits, replies)
+        self.endpoint = SoapEndpoint(
+            self.soap,
+            limits=self.limits,
+            settings=self.http_settings,
+            identification=self.identification,
         )
 
     async def _join(self, *, alone: bool) -> None:

@@ -32,7 +32,8 @@ from gateway.security.resource_addresses import (
     resource_at,
 )
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
-from gateway.soap.service import Reply, SoapService
+from gateway.soap.replies import Reply
+from gateway.soap.service import SoapService
 from mediation import Context, Packaging, Rejected, Soap, http_headers
 from mediation.wsdl import schema_named, services_named, write_wsdl
 

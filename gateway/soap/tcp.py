@@ -22,7 +22,7 @@ from gateway.parsing import SMALL, Parsing
 from gateway.security.identify import Identification
 from gateway.security.principals import Principal
 from gateway.soap.packaging import Unpacked, unpack_dime
-from gateway.soap.service import Reply
+from gateway.soap.replies import Reply
 from gateway.tcp.acknowledging import Fate
 from gateway.tcp.connection import SoapTcpConnection
 from gateway.tcp.limits import TcpLimits

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import heapq
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
@@ -27,7 +26,7 @@ from gateway.observing.samples import Sample, gauge
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
-from gateway.security.resource_addresses import shown
+from gateway.security.resource_addresses import key_in, shown
 from gateway.store import Store, StoreUnavailable, held, mailboxes
 from gateway.store import subscriptions as rows
 from gateway.store.subscriptions import Deleted
@@ -57,8 +56,6 @@ ELSEWHERE = 5.0
 """Seconds that another replica has to end what has expired, before it is looked at again."""
 RETRY = 1.0
 """Seconds after which it is tried again to remove what waited for a subscription that has ended."""
-_KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_IN_TEXT = re.compile(rf"(?:^|/subscriptions/|urn:uuid:|uuid:)({_KEY.pattern})(?=$|[/?#])", re.I)
 T = TypeVar("T")
 _log = structlog.get_logger("dragoman.subscriptions")
 
@@ -68,12 +65,6 @@ class SubscriptionUnknown(Refused):
 
     def __init__(self) -> None:
         super().__init__(Reason.SUBSCRIPTION_UNKNOWN, "There is no such subscription.")
-
-
-def key_in(text: str | None) -> str | None:
-    """The key in a URL, a path or an identifier; None where there is none."""
-    found = _IN_TEXT.search(text.strip()) if text else None
-    return found[1].lower() if found else None
 
 
 class Subscriptions:

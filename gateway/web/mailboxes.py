@@ -3,7 +3,6 @@
 The key of a mailbox allows everything with it, at whichever address it was made.
 """
 
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,31 +14,28 @@ from pydantic import BaseModel, Field
 from starlette.types import Scope
 
 from adapters import AdapterUnavailable
-from filters import Reason
 from gateway.http import client_address, public_base, was_delivered
+from gateway.inbound import Inbound
 from gateway.mailboxes.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch, Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
+from gateway.security.authorise import authorise
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
-from gateway.security.quotas import QuotaExceeded
-from gateway.security.resource_addresses import ResourceKind
-from gateway.soap.operations import Call
+from gateway.security.resource_addresses import ResourceAddress, ResourceKind
+from gateway.soap.read import read_inbound
 from gateway.subscriptions.subscriptions import KEPT_ALIVE
 from gateway.web.messages import MessageView, views
 from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
 from mediation import (
     SPECS,
-    Arrival,
     EndpointReference,
-    Incoming,
     Rejected,
     Subscribe,
     Subscribed,
     SubscribePulling,
     Version,
     Wsa,
-    read,
 )
 from mediation.client import write_subscribe
 from mediation.model.expiry import UNSPECIFIED, parse_expiry
@@ -155,7 +151,9 @@ router = APIRouter(
 )
 
 
-async def _named(key: str, web: Parts) -> Mailbox:
+async def _named(key: str, request: Request, web: Parts) -> Mailbox:
+    resource = ResourceAddress(ResourceKind.MAILBOX, key.lower())
+    authorise(_principal(web, request), None, resource)
     mailbox = await web.mailboxes.find(key.lower())
     if mailbox.kind is MailboxKind.SUBSCRIPTION:  # Another gateway may have made it.
         await web.subscriptions.refresh()
@@ -176,9 +174,8 @@ async def make_mailbox(wanted: Wanted, request: Request, web: Parts) -> Made:
     elif wanted.namespaces or wanted.expires is not None:
         raise HTTPException(422, "namespaces and expires go with a topic or an xpath.")
     else:
-        wait = 0.0 if principal.trusted else web.making.take(principal.owner, time.monotonic())
-        if wait:
-            raise QuotaExceeded(Reason.RATE, "Too many mailboxes.", retry_after=wait)
+        authorise(principal, None, None)
+        web.making.take(principal)
         mailbox = await web.mailboxes.make(MailboxKind.MAILBOX, principal)
     at = ResourceKind.MAILBOX.address(base, mailbox.key)
     return Made(
@@ -295,20 +292,11 @@ def _end_of_subscription(web: Web, mailbox: Mailbox) -> datetime | None:
 
 
 async def _make_subscribed(web: Web, wanted: Wanted, principal: Principal, base: str) -> Mailbox:
-    """A mailbox with the subscription that fills it."""
-    incoming = await _pulling(web, wanted, principal, base)
-    outcome = await web.operations.execute(Call(incoming, principal, base))
-    if not isinstance(outcome.response, Subscribed):  # pragma: no cover
-        raise TypeError(outcome.response)
-    return await web.mailboxes.find(outcome.response.subscription.key)
-
-
-async def _pulling(web: Web, wanted: Wanted, principal: Principal, base: str) -> Incoming:
-    """*wanted* as the request of WS-BaseNotification that it stands for: it is read, and refused,
-    as that is.
+    """Make a mailbox with the subscription that fills it: the Subscribe of WS-BaseNotification that
+    *wanted* stands for is read, and refused, as if it had been sent.
 
     Raises:
-        Refused: It cannot be read.
+        Refused: It cannot be read, or not be granted.
     """
     _, envelope = write_subscribe(
         SPECS[Version.WSN_1_3],
@@ -320,19 +308,19 @@ async def _pulling(web: Web, wanted: Wanted, principal: Principal, base: str) ->
         namespaces=wanted.namespaces,
         expires=_expiry(wanted.expires),
     )
-    arrival = Arrival(source=principal.source, time=datetime.now(UTC), fresh_id=message_urn())
+    inbound = Inbound(octets=envelope, principal=principal, base=base)
     try:
-        incoming = await web.parsing.run(
-            len(envelope),
-            lambda learnt: read(envelope, arrival, learnt=learnt),
-            trusted=principal.trusted,
-        )
+        incoming = await read_inbound(inbound, web.parsing)
     except Rejected as rejected:
         raise rejected.refused from rejected
     request = incoming.request
     if not isinstance(request, Subscribe):  # pragma: no cover
         raise TypeError(request)
-    return replace(incoming, request=SubscribePulling(request.filter, request.expires))
+    pulling = SubscribePulling(request.filter, request.expires)
+    subscribed = await web.service.execute(inbound, replace(incoming, request=pulling))
+    if not isinstance(subscribed, Subscribed):  # pragma: no cover
+        raise TypeError(subscribed)
+    return await web.mailboxes.find(subscribed.subscription.key)
 
 
 def _expiry(said: float | str | None) -> str | None:

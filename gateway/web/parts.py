@@ -11,8 +11,8 @@ from gateway.http import HttpSettings
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
 from gateway.security.identify import Identification
-from gateway.security.quotas import TokenBucket
-from gateway.soap.operations import Operations
+from gateway.security.quotas import PrincipalRate
+from gateway.soap.service import SoapService
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.reports import SubscriptionReports
@@ -30,6 +30,7 @@ class Web:
 
     Attributes:
         soap: The SOAP endpoint.
+        service: Carries out what stands for a request in SOAP.
         readiness: The state that ``/readyz`` shows.
         draining: Whether the gateway stops.
         making: Limits how many mailboxes a stranger makes.
@@ -45,10 +46,10 @@ class Web:
     explainer: Explainer
     dead_letters: DeadLetters
     mailboxes: Mailboxes
-    operations: Operations
+    service: SoapService
     parsing: Parsing
     streams: Streams
-    making: TokenBucket
+    making: PrincipalRate
     draining: Callable[[], bool]
 
 

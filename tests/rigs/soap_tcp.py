@@ -14,7 +14,7 @@ from gateway.inbound import Inbound
 from gateway.parsing import Parsing
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
-from gateway.soap.service import Reply
+from gateway.soap.replies import Reply
 from gateway.soap.tcp import SoapTcpServer
 from gateway.tcp import TcpLimits
 from mediation import Rejected, Soap

@@ -8,8 +8,8 @@ import pytest
 
 from adapters import AdapterUnavailable
 from filters import Topic, parse_clark
-from gateway.egress.hops import hops_header, hops_id, hops_of_id, read_origin
-from gateway.egress.origins import ORIGIN_PROPERTY, Origins
+from gateway.egress.hops import ORIGIN_PROPERTY, hops_header, hops_id, hops_of_id, read_origin
+from gateway.egress.origins import Origins
 from mediation import Notification
 from tests.rigs.dispatching import notification
 from tests.rigs.envelopes import Speaker, fresh_id
@@ -133,7 +133,7 @@ async def test_two_gateways_that_subscribe_to_each_other(
         await subscribe_to_each_other(first, second, times, tcp)
         await first.publish(EVENT)
         await second.publish(EVENT)
-        operations = [one.gateway.operations for one in (first, second)]
+        operations = [one.gateway.publishing for one in (first, second)]
         # Each copy of both events comes, to and fro, and is not taken again.
         await first.until(lambda: [one.repeated for one in operations] == [2 * times - 1] * 2)
         for one in (first, second):
@@ -156,7 +156,7 @@ async def test_a_stranger_cannot_suppress_an_event(tmp_path: Path) -> None:
                 "POST", "/soap", octets, source=source, content_type=SPEAKER.type, **headers
             )
             assert answer.status == 202
-        assert run.gateway.operations.accepted == 2
+        assert run.gateway.publishing.accepted == 2
         for _ in range(2):
             received = await consumer.next(there)
             assert received.headers["dragoman-origin"] == "abc.def"

@@ -81,7 +81,7 @@ async def test_octet_by_octet(tmp_path: Path) -> None:
         peer = await Peer.of(run.port)
         offered = post(event(1), H2C)
         assert await peer.ask(*(offered[n : n + 1] for n in range(len(offered)))) == 202
-        assert run.gateway.operations.accepted == 1
+        assert run.gateway.publishing.accepted == 1
         peer.writer.close()
 
 
@@ -91,7 +91,7 @@ async def test_one_behind_the_other(tmp_path: Path) -> None:
         peer = await Peer.of(run.port)
         peer.writer.write(b"".join(post(event(n), *([H2C] if n % 3 else [])) for n in range(9)))
         assert [await peer.status() for _ in range(9)] == [202] * 9
-        assert run.gateway.operations.accepted == 9
+        assert run.gateway.publishing.accepted == 9
         peer.writer.close()
 
 
@@ -102,7 +102,7 @@ async def test_chunks(tmp_path: Path) -> None:
         chunked += b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
         peer = await Peer.of(run.port)
         assert [await peer.ask(chunked) for _ in range(2)] == [202, 202]
-        assert run.gateway.operations.accepted == 2
+        assert run.gateway.publishing.accepted == 2
         peer.writer.close()
 
 
@@ -121,7 +121,7 @@ async def test_other_offers(tmp_path: Path, fields: bytes) -> None:
     async with running(tmp_path) as run:
         peer = await Peer.of(run.port)
         assert await peer.ask(post(event(1), fields)) == 202
-        assert run.gateway.operations.accepted == 1
+        assert run.gateway.publishing.accepted == 1
         get = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n" + fields + b"\r\n"
         if b"close" not in fields:
             assert await peer.ask(get) == 200
@@ -133,7 +133,7 @@ async def test_http_1_0(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
         peer = await Peer.of(run.port)
         assert await peer.ask(post(event(1), H2C, version=b"1.0")) == 202
-        assert run.gateway.operations.accepted == 1
+        assert run.gateway.publishing.accepted == 1
         peer.writer.close()
 
 
@@ -161,7 +161,7 @@ async def test_what_is_refused_without_an_offer_is_refused_with_one(
         peer = await Peer.of(run.port)
         assert await peer.ask(wire) == status
         assert await asyncio.wait_for(peer.reader.read(), DEADLINE) == b""
-        assert run.gateway.operations.accepted == 0
+        assert run.gateway.publishing.accepted == 0
         peer.writer.close()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.soap import operations
+from gateway.security import intake
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import exchange, http_request, running
@@ -53,7 +53,7 @@ async def test_events_in_one_envelope_are_as_many_as_may_be_published(tmp_path: 
 async def test_each_event_in_an_envelope_counts_for_its_sender(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "EVENTS", 1e-6)  # None comes back while this runs.
+    monkeypatch.setattr(intake, "EVENTS", 1e-6)  # None comes back while this runs.
     trusted = {"trusted": ["127.0.0.1/32"]}
     async with running(tmp_path, **trusted) as run:
         box = await Box.make(run)
@@ -61,7 +61,7 @@ async def test_each_event_in_an_envelope_counts_for_its_sender(
         request = http_request(run.port, "POST", box.path, body, {"Content-Type": SPEAKER.type})
         answers = [await exchange(run.port, request, STRANGER) for _ in range(8)]
         assert [one.status for one in answers] == [202] * 4 + [429] * 4
-        assert (await box.size())["messages"] == operations.EVENTS_AT_ONCE == 4 * 250
+        assert (await box.size())["messages"] == intake.EVENTS_AT_ONCE == 4 * 250
 
 
 async def test_a_lease_that_no_database_takes(tmp_path: Path, postgresql_url: str) -> None:

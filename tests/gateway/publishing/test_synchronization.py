@@ -9,9 +9,9 @@ import pytest
 
 from adapters import Evaluated
 from filters import Expression, Filter, Refused
+from gateway.publishing.operations import LOOKS_AT_ONCE
 from gateway.publishing.synchronization import MOST, MOST_OCTETS, Synchronizing
 from gateway.security.quotas import QuotaExceeded
-from gateway.soap.operations import LOOKS_AT_ONCE
 from gateway.subscriptions.filter_budgets import OFFENCES
 from mediation import Notification
 from tests.gateway.soap.test_onvif import PULLS, SECURITY, tev
@@ -52,7 +52,7 @@ async def test_a_hostile_filter_holds_nobody_up(tmp_path: Path) -> None:
             evaluated += 1
             return await judge(key, questions)  # type: ignore[arg-type]
 
-        run.gateway.operations._synchronizing._evaluate = counting
+        run.gateway.synchronizing._evaluate = counting
         for offences in range(1, OFFENCES + 1):
             asked = asyncio.create_task(synchronize(run, manager))
             turns = 0

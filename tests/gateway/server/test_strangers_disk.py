@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.security.quotas import TokenBucket
+from gateway.security.quotas import PrincipalRate
 from gateway.store import StoreUnavailable
 from gateway.store.disk_reserve import Reserve
 from tests.gateway.web.test_api import SPEAKER, metrics
@@ -37,13 +37,13 @@ async def test_a_full_mailbox_of_a_stranger_refuses(
 
 async def test_bytes_of_a_stranger_have_a_rate(tmp_path: Path) -> None:
     async with running(tmp_path, trusted=(), adapter="embedded:") as run:
-        run.gateway.operations._bytes = TokenBucket(1.0, 1_000_000.0)
+        run.gateway.intake.bytes = PrincipalRate(1.0, 1_000_000.0, "Too many bytes.")
         assert await statuses(run, "/soap", 400_000, 4) == [202, 202, 429, 429]
         assert await statuses(run, "/soap", 1000, 1) == [202]
         box = await Box.make(run)
         assert await statuses(run, box.path, 400_000, 1) == [429]
     async with running(tmp_path, adapter="embedded:") as run:
-        run.gateway.operations._bytes = TokenBucket(1.0, 1_000_000.0)
+        run.gateway.intake.bytes = PrincipalRate(1.0, 1_000_000.0, "Too many bytes.")
         assert await statuses(run, "/soap", 400_000, 4) == [202] * 4
 
 

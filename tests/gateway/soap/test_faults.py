@@ -141,7 +141,7 @@ async def nothing_happened(gateway: Running) -> None:
     """No subscription is there, and a good request still works."""
     listed = await gateway.api("GET", "/subscriptions")
     assert b'"subscriptions":[]' in listed.body
-    assert len(gateway.gateway.subscriptions) == gateway.gateway.operations.accepted == 0
+    assert len(gateway.gateway.subscriptions) == gateway.gateway.publishing.accepted == 0
 
 
 def policy(name: str) -> str:
@@ -490,7 +490,7 @@ async def test_while_stopping(tmp_path: Path) -> None:
                     assert answer.fault.subcode == f"{{{WSA10}}}EndpointUnavailable"
         assert (await run.request("GET", "/readyz")).status == 503
         assert (await run.request("GET", "/healthz")).status == 200
-        assert run.gateway.operations.accepted == 0
+        assert run.gateway.publishing.accepted == 0
 
 
 async def test_actions_are_those_of_the_port_types(gateway: Running) -> None:

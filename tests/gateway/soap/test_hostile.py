@@ -44,7 +44,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 @pytest_asyncio.fixture(autouse=True, loop_scope="module")
 async def nothing_happens(gateway: Running) -> AsyncIterator[None]:
     def counts() -> tuple[int, int]:
-        return len(gateway.gateway.subscriptions), gateway.gateway.operations.accepted
+        return len(gateway.gateway.subscriptions), gateway.gateway.publishing.accepted
 
     before = counts()
     yield

@@ -25,7 +25,8 @@ from gateway.inbound import Inbound
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
 from gateway.soap.http import SoapEndpoint, soap_routes
-from gateway.soap.service import Reply, SoapService
+from gateway.soap.replies import Reply
+from gateway.soap.service import SoapService
 from mediation import Rejected
 from tests.rigs.certificates import server_context
 

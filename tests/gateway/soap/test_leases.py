@@ -277,7 +277,7 @@ async def test_the_rate_of_a_publisher(tmp_path: Path) -> None:
         assert statuses[:5] == [202] * 5 and 429 in statuses
         refused = answers[statuses.index(429)]
         assert int(refused.headers["retry-after"]) >= 1
-        assert run.gateway.operations.accepted == 200 * statuses.count(202)
+        assert run.gateway.publishing.accepted == 200 * statuses.count(202)
         assert (await run.ask(SPEAKER, body, source="127.0.0.2")).status == 202
     async with running(tmp_path) as run:
         assert {(await run.ask(SPEAKER, body)).status for _ in range(20)} == {202}

@@ -267,14 +267,14 @@ async def test_a_loop_of_gateways_ends(tmp_path: Path) -> None:
     ):
         await client.subscribe(f"soap.tcp://127.0.0.1:{run.soap_tcp_port}/", topic="storms")
         await client.publish(b"<storm/>", topic="storms")
-        await until(lambda: run.gateway.operations.repeated == 1)
+        await until(lambda: run.gateway.publishing.repeated == 1)
         assert run.gateway.dispatcher.scheduler.attempts[Verdict.DELIVERED] == 1
         # Without an origin the hop count ends it.
         target = parse_target(f"soap.tcp://127.0.0.1:{run.soap_tcp_port}/")
         envelope = Speaker().envelope("<storm/>")
         for hops in (MAX_HOPS - 1, MAX_HOPS - 2):
             await transport.send(Request(target, envelope, (hops_header(hops),), soap=Soap.V1_2))
-        await until(lambda: run.gateway.operations.accepted == 2)
+        await until(lambda: run.gateway.publishing.accepted == 2)
         assert run.gateway.soap.refusals["loop"] == 1
 
 

@@ -1,0 +1,168 @@
+"""The requests about mailboxes, in any specification: to make one, to take messages, to destroy."""
+
+import contextlib
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Protocol
+
+from filters import Reason, Refused
+from gateway.inbound import Handlers, Handover, Inbound
+from gateway.mailboxes.mailboxes import Batch, Mailboxes, MailboxUnknown
+from gateway.model.mailboxes import Mailbox, MailboxKind
+from gateway.security.intake import Intake
+from gateway.security.resource_addresses import (
+    MESSAGE_BOXES,
+    ResourceKind,
+    addressed,
+    key_in,
+    key_named,
+)
+from mediation import (
+    CreateMailbox,
+    DestroyMailbox,
+    Done,
+    Incoming,
+    MailboxMade,
+    Operation,
+    Response,
+    Subscription,
+    Take,
+    TakeFor,
+    Taken,
+    Version,
+)
+
+_RESOURCES = {
+    Version.MESSAGE_BOX_2011: ResourceKind.MESSAGE_BOX_2011,
+    Version.MESSAGE_BOX_2004: ResourceKind.MESSAGE_BOX_2004,
+}
+
+
+class Feed(Protocol):
+    """A subscription that a mailbox was made for, as it now is."""
+
+    @property
+    def subscription(self) -> Subscription: ...
+
+
+class Feeds(Protocol):
+    """The subscriptions that mailboxes were made for."""
+
+    async def keep_alive(self, box: Mailbox, seconds: float) -> Feed | None:
+        """Let the subscription of *box* live on, whose reader waits for *seconds*. Returns None
+        where it has none."""
+
+    async def end(self, box: Mailbox) -> bool:
+        """End the subscription of *box*, and *box* with it. Returns False where it has none."""
+
+
+class MailboxOperations:
+    """Makes, reads and destroys mailboxes for those who speak SOAP."""
+
+    def __init__(self, mailboxes: Mailboxes, feeds: Feeds, intake: Intake) -> None:
+        self._mailboxes = mailboxes
+        self._feeds = feeds
+        self._intake = intake
+
+    def handlers(self) -> Handlers:
+        return {
+            CreateMailbox: self.create,
+            DestroyMailbox: self.destroy,
+            Take: self.take,
+            TakeFor: self.take_for,
+        }
+
+    async def create(
+        self, _request: CreateMailbox, incoming: Incoming, inbound: Inbound
+    ) -> MailboxMade:
+        version = incoming.context.version
+        resource = (
+            _RESOURCES.get(version, ResourceKind.PULL_POINT) if version else ResourceKind.PULL_POINT
+        )
+        is_box = resource in MESSAGE_BOXES
+        kind = MailboxKind.MESSAGE_BOX if is_box else MailboxKind.PULL_POINT
+        self._intake.admit_events(inbound.principal, 1)
+        box = await self._mailboxes.make(kind, inbound.principal)
+        return MailboxMade(box.key, resource.address(inbound.base, box.key))
+
+    async def destroy(self, _request: DestroyMailbox, incoming: Incoming, inbound: Inbound) -> Done:
+        try:
+            box = await self._named(incoming, inbound)
+        except MailboxUnknown:
+            if _is_lenient(incoming):  # WS-Messenger's client asks twice, and minds a refusal.
+                return Done()
+            raise
+        if not await self._feeds.end(box):
+            await self._mailboxes.destroy(box)
+        return Done()
+
+    async def take(
+        self, request: Take, incoming: Incoming, inbound: Inbound
+    ) -> Handover | Response:
+        """Take the oldest messages of a mailbox; where there are none, wait for one."""
+        now = datetime.now(UTC)
+        try:
+            box = await self._named(incoming, inbound)
+        except MailboxUnknown:
+            if _is_lenient(incoming):
+                return Taken((), False, now)
+            raise
+        if incoming.context.operation is not Operation.PULL_MESSAGES:
+            return self._handover(await self._lease(box, request, inbound))
+        # One at a time, and it keeps the subscription alive (ONVIF Core, "PullMessages").
+        async with self._mailboxes.alone(box):
+            feed = await self._feeds.keep_alive(box, request.wait)
+            batch = await self._lease(box, request, inbound)
+            return self._handover(batch, feed)
+
+    async def take_for(
+        self, request: TakeFor, _incoming: Incoming, _inbound: Inbound
+    ) -> Handover | None:
+        """Take one message for a consumer that fetches by its address (WS-MakeConnection)."""
+        box = await self._mailboxes.named(request.address)
+        if box is None:
+            return None
+        batch = await self._mailboxes.take(box, most=1)
+        return self._handover(batch) if batch.messages else None
+
+    async def _lease(self, box: Mailbox, request: Take, inbound: Inbound) -> Batch:
+        return await self._mailboxes.take(
+            box, most=request.most, wait=request.wait, gone=inbound.gone
+        )
+
+    def _handover(self, batch: Batch, feed: Feed | None = None) -> Handover:
+        """The messages of *batch*, and when the subscription ends that they are of."""
+        envelopes = tuple(message.envelope for message in batch.messages)
+        taken = Taken(envelopes, batch.more, datetime.now(UTC))
+        if feed is not None:
+            taken = replace(taken, expires=feed.subscription.lease.expires)
+        return Handover(taken, partial(self._mailboxes.handed_over, batch))
+
+    async def _named(self, incoming: Incoming, inbound: Inbound) -> Mailbox:
+        """The box that a request is about, named in any way in which peers do.
+
+        Raises:
+            MailboxUnknown: There is none.
+            Refused: ``MAILBOX_UNKNOWN``: none is named.
+        """
+        named = incoming.named
+        resource = addressed(inbound.path, incoming.context.headers.to)
+        keys = [resource.key if resource is not None else None]
+        keys += map(key_named, (*named.identifiers, named.to, named.body))
+        keys += map(key_in, (*named.identifiers, inbound.path, named.to, named.body))
+        if not any(keys):  # Not `MailboxUnknown`: nobody is lenient with that.
+            raise Refused(Reason.MAILBOX_UNKNOWN, "The request names no mailbox.")
+        for key in dict.fromkeys(keys):
+            if key is not None:
+                with contextlib.suppress(MailboxUnknown):
+                    return await self._mailboxes.find(key)
+        raise MailboxUnknown
+
+
+def _is_lenient(incoming: Incoming) -> bool:
+    """Whether clients of the specification mind that a mailbox is gone already."""
+    version, operation = incoming.context.version, incoming.context.operation
+    return version is Version.MESSAGE_BOX_2011 or (
+        version is Version.MESSAGE_BOX_2004 and operation is Operation.DESTROY_MESSAGE_BOX
+    )

@@ -1,0 +1,202 @@
+"""The requests about what is published: to publish it, and to be told of its topics.
+
+Identify and DescribeDevice are here too: what a producer tells of itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from importlib.metadata import version
+from uuid import NAMESPACE_URL, uuid5
+
+from filters import Reason, Refused, topic_dialects
+from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_origin
+from gateway.egress.origins import Origins
+from gateway.inbound import Handlers, Inbound
+from gateway.observing.samples import Sample, counter
+from gateway.parsing import Parsing
+from gateway.publishing.spool import Publisher
+from gateway.publishing.topics import TopicsSeen
+from gateway.security.intake import Intake
+from gateway.security.quotas import PrincipalRate
+from mediation import (
+    PRODUCER_DOCUMENT,
+    CurrentMessage,
+    DescribeDevice,
+    DescribeEvents,
+    Device,
+    Events,
+    GetCurrentMessage,
+    GetProperties,
+    Identified,
+    Identify,
+    Incoming,
+    Notification,
+    Properties,
+    Publish,
+    Published,
+    Response,
+    Version,
+    producer_properties,
+)
+from mediation.packaging.records import check_references, has_references
+
+LOOKS, LOOKS_AT_ONCE = 2.0, 20.0
+"""Requests that look at all topics or current messages, that a stranger may send: a second, and at
+once."""
+OCTETS_OF_TOPIC = 256
+"""Of what is told of a topic, about."""
+
+
+@lru_cache(maxsize=1)
+def release() -> str:
+    """The release of Dragoman that runs."""
+    return version("dragoman")
+
+
+def look_rate() -> PrincipalRate:
+    """The rate of requests that look at all topics or current messages."""
+    return PrincipalRate(LOOKS, LOOKS_AT_ONCE, "Too many requests.")
+
+
+class PublishingOperations:
+    """Publishes, and tells what was published.
+
+    Args:
+        looks: The rate that requests to be told are counted by.
+        parsing: Where answers are made that tell of many topics.
+        mailboxes_each: How many mailboxes a stranger may have, for DescribeEvents.
+        longest_lease: How long a stranger's subscription lasts at most, in the same way.
+    """
+
+    def __init__(
+        self,
+        publisher: Publisher,
+        topics: TopicsSeen,
+        *,
+        intake: Intake,
+        origins: Origins,
+        looks: PrincipalRate,
+        parsing: Parsing,
+        mailboxes_each: int,
+        longest_lease: timedelta,
+    ) -> None:
+        self._publisher = publisher
+        self._topics = topics
+        self._intake = intake
+        self._origins = origins
+        self._looks = looks
+        self._parsing = parsing
+        self._mailboxes_each = mailboxes_each
+        self._longest_lease = longest_lease
+        self.accepted = 0
+        """Notifications that the messaging system, or the spool, holds durably."""
+        self.repeated = 0
+        """Those that other gateways sent once more, which were not taken again."""
+
+    def handlers(self) -> Handlers:
+        return {
+            Publish: self.publish,
+            DescribeEvents: self.describe_events,
+            GetCurrentMessage: self.current_message,
+            Identify: self.identify,
+            DescribeDevice: self.describe_device,
+        }
+
+    def metrics(self) -> Iterator[Sample]:
+        """Events that were taken in."""
+        yield counter("accepted", "Notifications accepted from publishers.", self.accepted)
+
+    # Publishing.
+
+    async def publish(
+        self, request: Publish, incoming: Incoming, inbound: Inbound
+    ) -> Published | None:
+        """Publish notifications; they are durable on return."""
+        notifications = request.notifications
+        principal = inbound.principal
+        self._intake.admit_events(principal, len(notifications))
+        self._intake.admit_bytes(principal, sum(each.octets for each in notifications))
+        hops = origin = None
+        if inbound.hops is not None:
+            hops, origin = read_hops(inbound.hops), read_origin(inbound.origin)
+            notifications = _with_hops(notifications, hops, origin)
+        for notification in notifications:
+            if has_references(notification):
+                check_references(notification)  # On acceptance, not when the broker is to carry it.
+        if not (hops and origin):
+            await self._accept(notifications)
+        elif not await self._origins.once(
+            origin, principal.source, notifications, lambda: self._accept(notifications)
+        ):
+            self.repeated += len(notifications)
+        if incoming.context.version is Version.MESSENGER:
+            return Published(request.notifications[0].id)
+        return None
+
+    async def _accept(self, notifications: Sequence[Notification]) -> None:
+        await self._publisher.publish(notifications)
+        self.accepted += len(notifications)
+        self._topics.see(notifications)
+
+    # What is told.
+
+    async def describe_events(
+        self, _request: DescribeEvents, _incoming: Incoming, inbound: Inbound
+    ) -> Events:
+        self._looks.take(inbound.principal)
+        return self._events()
+
+    async def describe_device(
+        self, request: DescribeDevice, _incoming: Incoming, inbound: Inbound
+    ) -> Device:
+        serial = str(uuid5(NAMESPACE_URL, inbound.base))
+        now = datetime.now(UTC)
+        return Device(request, release(), serial, inbound.base, now, self._events())
+
+    async def identify(
+        self, _request: Identify, _incoming: Incoming, _inbound: Inbound
+    ) -> Identified:
+        return Identified(release())
+
+    async def current_message(
+        self, request: GetCurrentMessage, _incoming: Incoming, inbound: Inbound
+    ) -> CurrentMessage:
+        self._looks.take(inbound.principal)
+        notification = self._topics.current(request.topic)
+        if notification is None:
+            raise Refused(Reason.NO_CURRENT_MESSAGE, "There is no current message on the topic.")
+        return CurrentMessage(notification)
+
+    async def properties(self, request: GetProperties) -> Response:
+        """The resource properties of the producer, of GetProperties that names no subscription."""
+        topics = self._topics.topics()
+        values = await self._parsing.beside(
+            OCTETS_OF_TOPIC * len(topics),
+            lambda: producer_properties(topics, topic_dialects()),
+        )
+        return Properties(values, request.names, PRODUCER_DOCUMENT)
+
+    def _events(self) -> Events:
+        return Events(
+            tuple(self._topics.topics()),
+            tuple(topic_dialects()),
+            self._mailboxes_each,
+            self._longest_lease,
+        )
+
+
+def _with_hops(
+    notifications: tuple[Notification, ...], hops: int, origin: str
+) -> tuple[Notification, ...]:
+    """*notifications* with the number of gateways that they passed, and which event they copy."""
+    if not hops:
+        return notifications
+    properties = {HOPS_PROPERTY: str(hops)}
+    if origin:
+        properties[ORIGIN_PROPERTY] = origin
+    return tuple(
+        replace(notification, properties={**notification.properties, **properties})
+        for notification in notifications
+    )

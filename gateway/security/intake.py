@@ -1,0 +1,42 @@
+"""How much strangers may send in for others to store: events, and bytes of them."""
+
+from collections.abc import Callable
+
+from gateway.security.principals import Principal
+from gateway.security.quotas import PrincipalRate
+
+EVENTS, EVENTS_AT_ONCE = 500.0, 1000.0
+"""Events that a network address may publish: a second, and at once."""
+BYTES, BYTES_AT_ONCE = 4 * 2.0**20, 64 * 2.0**20
+"""Bytes of these events, in the same way."""
+
+
+class Intake:
+    """Admits events, whether they are published or put into a mailbox.
+
+    Args:
+        reserve: Counts bytes against the room on the store's disk.
+    """
+
+    def __init__(self, reserve: Callable[[int], None]) -> None:
+        self.events = PrincipalRate(EVENTS, EVENTS_AT_ONCE, "Too many events.")
+        self.bytes = PrincipalRate(BYTES, BYTES_AT_ONCE, "Too many bytes.")
+        self._reserve = reserve
+
+    def admit_events(self, principal: Principal, number: int) -> None:
+        """Count *number* events of *principal*.
+
+        Raises:
+            QuotaExceeded: It sends too many.
+        """
+        self.events.take(principal, number)
+
+    def admit_bytes(self, principal: Principal, octets: int) -> None:
+        """Count the bytes of events of *principal*.
+
+        Raises:
+            QuotaExceeded: It sends too many.
+            StoreUnavailable: The store's disk is nearly full.
+        """
+        self._reserve(octets)
+        self.bytes.take(principal, octets)

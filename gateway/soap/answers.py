@@ -1,0 +1,169 @@
+"""Step "answer": a response, or a fault, becomes an envelope, and goes where it is to go."""
+
+from datetime import UTC, datetime
+
+import structlog
+
+from filters import Reason, Refused
+from gateway.inbound import Handover, Inbound
+from gateway.parsing import SMALL, Parsing
+from gateway.publishing.operations import OCTETS_OF_TOPIC
+from gateway.security.keys import message_urn
+from gateway.security.principals import Principal
+from gateway.security.resource_addresses import shown
+from gateway.soap.replies import ACCEPTED, Replies, Reply
+from mediation import (
+    Context,
+    EndpointReference,
+    Events,
+    Incoming,
+    Operation,
+    Published,
+    Response,
+    Soap,
+    Taken,
+    reference_headers,
+    write_fault,
+    write_response,
+)
+from mediation.mailboxes.make_connection import soap_in
+
+RETRY_AFTER = 2.0
+"""Seconds after which a peer may try again what we could not take."""
+FAULT = 4096
+"""Octets of a fault, about."""
+_log = structlog.get_logger("dragoman.soap")
+
+
+class Answers:
+    """Writes responses and faults.
+
+    Attributes:
+        refusals: How many messages were refused, by reason.
+    """
+
+    def __init__(self, replies: Replies, parsing: Parsing) -> None:
+        self._replies = replies
+        self._parsing = parsing
+        self.refusals: dict[str, int] = {}
+
+    async def answer(
+        self,
+        result: Response | Handover,
+        incoming: Incoming,
+        inbound: Inbound,
+        elsewhere: EndpointReference | None,
+    ) -> Reply:
+        """The reply with *result*; where it goes *elsewhere*, the reply without a word.
+
+        Raises:
+            Refused: ``UNAVAILABLE``: it cannot be written now.
+        """
+        context = incoming.context
+        if isinstance(result, Handover):
+            response, settle = result.response, result.settle
+        else:
+            response, settle = result, None
+        if elsewhere is not None and isinstance(response, Published):
+            # Who publishes learns nothing elsewhere: that would be an event sent to anybody.
+            return ACCEPTED[context.soap]
+        try:
+            extra = ""
+            if elsewhere is not None and context.wsa is not None:
+                extra = reference_headers(elsewhere, context.wsa).decode()
+            action, body, soap = await self._write(response, context, extra, inbound.principal)
+        except BaseException:
+            if settle is not None:
+                await settle(False)
+            raise
+        if not body:
+            return ACCEPTED[context.soap]
+        if elsewhere is None or not self._replies.may_send(elsewhere, len(body), inbound.principal):
+            return Reply(
+                status=200,
+                soap=soap,
+                action=action,
+                body=body,
+                expected=context.headers.message_id is not None,
+                handed_over=settle,
+            )
+        self._replies.send(elsewhere, context.soap, action, body, settle)
+        return ACCEPTED[context.soap]
+
+    async def _write(
+        self, response: Response, context: Context, headers: str, principal: Principal
+    ) -> tuple[str, bytes, Soap]:
+        """The action, the envelope, and its version of SOAP. What mailboxes kept is parsed for it,
+        and that is never done on the event loop: it is much, and its names are strangers'.
+
+        Raises:
+            Refused: as `write_response`; ``UNAVAILABLE``: there is too much to do.
+        """
+
+        def written(_: object = None) -> tuple[str, bytes, Soap]:
+            action, body = write_response(
+                response, context, message_id=message_urn(), reply_headers=headers
+            )
+            fetched = context.operation is Operation.MAKE_CONNECTION and body
+            return action, body, soap_in(body) if fetched else context.soap
+
+        if isinstance(response, Events):
+            return await self._parsing.beside(OCTETS_OF_TOPIC * len(response.topics), written)
+        octets = sum(map(len, response.envelopes)) if isinstance(response, Taken) else 0
+        if not octets:
+            return written()
+        return await self._parsing.run(max(octets, SMALL + 1), written, trusted=principal.trusted)
+
+    def refuse(
+        self, refused: Refused, context: Context, principal: Principal, *, on_connection: bool
+    ) -> Reply:
+        """The reply that tells *principal* of *refused*; where it may be told elsewhere, unless
+        *on_connection*, the reply without a word."""
+        self.count_refusal(refused.reason.value)
+        retry_after = refused.retry_after
+        if retry_after is None and refused.reason is Reason.UNAVAILABLE:
+            retry_after = RETRY_AFTER
+        _log.info(
+            "soap.refused",
+            peer=principal.address,
+            reason=refused.reason.value,
+            text=str(refused)[:500],
+            operation=context.operation.value if context.operation else None,
+            element=context.element[:200],
+            value=shown(refused.value)[:200],
+            **_mend(refused),
+        )
+        elsewhere = None
+        if not on_connection:
+            elsewhere = self._replies.address_of_fault(refused, context, principal)
+            if elsewhere is not None and not self._replies.may_send(elsewhere, FAULT, principal):
+                elsewhere = None
+        status, body = write_fault(
+            refused,
+            context,
+            now=datetime.now(UTC),
+            message_id=message_urn(),
+            retry_after=retry_after,
+            to=elsewhere,
+        )
+        if elsewhere is not None:
+            self._replies.send(elsewhere, context.soap, "", body)
+            return ACCEPTED[context.soap]
+        return Reply(
+            status=status,
+            soap=context.soap,
+            body=body,
+            retry_after=retry_after,
+            expected=context.headers.message_id is not None,
+        )
+
+    def count_refusal(self, reason: str) -> None:
+        """Count one message more as refused for *reason*."""
+        self.refusals[reason] = self.refusals.get(reason, 0) + 1
+
+
+def _mend(refused: Refused) -> dict[str, str]:
+    """The field of a log line that names the setting which would let *refused* pass, if one does;
+    the peer is not told."""
+    setting = getattr(refused, "allowed_by", None)
+    return {"allowed_by": setting} if setting else {}

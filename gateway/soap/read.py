@@ -1,0 +1,77 @@
+"""Step "read": the octets of a message become a request."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+from filters import Reason, Refused
+from gateway.inbound import Inbound
+from gateway.parsing import Parsing
+from gateway.security.keys import message_urn
+from gateway.soap.topic_paths import topic_of_path
+from mediation import Arrival, Incoming, Publish, Rejected, read
+
+
+async def read_inbound(inbound: Inbound, parsing: Parsing) -> Incoming:
+    """Read *inbound*, where that may be done.
+
+    Raises:
+        Rejected: It cannot be read, with all that is known of how to say so.
+        Refused: ``UNAVAILABLE``: there is too much to do.
+    """
+    topic, unreadable = None, None
+    try:
+        topic = topic_of_path(inbound.path)
+    except Refused as refused:
+        unreadable = refused
+    principal = inbound.principal
+    arrival = Arrival(
+        source=principal.source,
+        time=datetime.now(UTC),
+        fresh_id=message_urn(),
+        url_topic=topic,
+        http_action=inbound.action or None,
+        attachments=inbound.attachments,
+        packaging=inbound.packaging,
+    )
+
+    def parse(learnt: set[str] | None) -> Incoming:
+        return read(
+            inbound.octets,
+            arrival,
+            soap_hint=inbound.hint,
+            charset=inbound.charset,
+            learnt=learnt,
+        )
+
+    incoming = await parsing.run(len(inbound.octets), parse, trusted=principal.trusted)
+    declared = inbound.declared
+    if declared is not None and declared is not incoming.context.soap:
+        raise Rejected(
+            replace(incoming.context, soap=declared),
+            Refused(Reason.VERSION_MISMATCH, "The envelope is of another version of SOAP."),
+        )
+    if unreadable is not None:  # Said in the envelope's version of SOAP, which is known now.
+        raise Rejected(incoming.context, unreadable)
+    if not inbound.path:
+        return _with_topic_of_to(incoming)
+    return incoming
+
+
+def _with_topic_of_to(incoming: Incoming) -> Incoming:
+    """*incoming* with the topic that ``wsa:To`` names, for a transport that has no path."""
+    request, to = incoming.request, incoming.context.headers.to
+    if not isinstance(request, Publish) or to is None:
+        return incoming
+    try:
+        topic = topic_of_path(urlsplit(to).path)
+    except ValueError:
+        return incoming
+    except Refused as refused:
+        raise Rejected(incoming.context, refused) from refused
+    if topic is None:
+        return incoming
+    notifications = tuple(
+        one if one.topic is not None else replace(one, topic=topic) for one in request.notifications
+    )
+    return replace(incoming, request=Publish(notifications))

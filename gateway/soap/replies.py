@@ -1,0 +1,193 @@
+"""Where an answer goes: back on the connection, or to the address that the request names.
+
+``wsa:ReplyTo`` and ``wsa:FaultTo`` name addresses of the peer's choice, so what is sent there is
+bounded: by the policy of addresses, by hosts that have agreed, and by a rate of bytes.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from adapters import AdapterUnavailable
+from filters import Reason, Refused
+from gateway.egress import AddressPolicy, Request, SendFailed, Target, Transport, parse_target
+from gateway.security.authorise import may_choose_reply_address
+from gateway.security.principals import Principal
+from gateway.security.quotas import TokenBucket
+from mediation import (
+    WSA_NONE,
+    Context,
+    EndpointReference,
+    Incoming,
+    Operation,
+    Soap,
+    Subscribe,
+    TakeFor,
+    Wsa,
+    http_headers,
+    is_anonymous,
+)
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
+
+REPLIES_AT_A_TIME = 64
+REPLIED, REPLIED_AT_ONCE = 64 * 1024.0, 2 * 2**20
+"""Octets of answers that are sent elsewhere for a stranger, and to a host for strangers: a second,
+and at once; what is more goes back on the connection."""
+_ON_THE_CONNECTION = frozenset(
+    {Reason.REPLY_ADDRESS, Reason.TOO_LARGE, Reason.RATE, Reason.UNAVAILABLE, Reason.INTERNAL}
+)
+_NEVER_ELSEWHERE = frozenset({None, Operation.PUBLISH, Operation.MAKE_CONNECTION})
+_log = structlog.get_logger("dragoman.soap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What goes back on the connection; without a body nothing does (HTTP: 202).
+
+    Attributes:
+        status: That of HTTP.
+        expected: The peer can relate it to its request, which had a message id.
+        handed_over: To be awaited when the reply was written, with whether the peer has it.
+    """
+
+    status: int
+    soap: Soap
+    action: str = ""
+    body: bytes = b""
+    retry_after: float | None = None
+    expected: bool = True
+    handed_over: Callable[[bool], Awaitable[None]] | None = None
+
+
+ACCEPTED = {soap: Reply(status=202, soap=soap) for soap in Soap}
+"""The reply without a word: the request is taken, or its answer goes elsewhere."""
+
+
+class Replies:
+    """Decides where answers go, and sends those that do not go on the connection.
+
+    Args:
+        has_agreed: Whether the host of a target has accepted what subscribers had sent to it.
+    """
+
+    def __init__(
+        self, transport: Transport, policy: AddressPolicy, *, has_agreed: Callable[[Target], bool]
+    ) -> None:
+        self._transport = transport
+        self._policy = policy
+        self._has_agreed = has_agreed
+        self._replied = TokenBucket(REPLIED, REPLIED_AT_ONCE)
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def address_of_response(
+        self, incoming: Incoming, principal: Principal
+    ) -> EndpointReference | None:
+        """Where the response goes; None for the connection that the request came on.
+
+        Raises:
+            Refused: ``REPLY_ADDRESS``: the policy does not allow the address.
+        """
+        headers, request = incoming.context.headers, incoming.request
+        if headers.reply_to is None and headers.fault_to is None:
+            return None
+        if isinstance(request, TakeFor):
+            return None  # What is fetched is always answered on the connection.
+        self._elsewhere(headers.fault_to, "wsa:FaultTo", principal)
+        reply_to = headers.reply_to
+        if (
+            reply_to is not None
+            and isinstance(request, Subscribe)
+            and request.consumer.address == reply_to.address
+        ):
+            return None  # agsh/onvif names its consumer there and waits on the connection.
+        return self._elsewhere(reply_to, "wsa:ReplyTo", principal)
+
+    def address_of_fault(
+        self, refused: Refused, context: Context, principal: Principal
+    ) -> EndpointReference | None:
+        """Where the fault goes that tells of *refused*; None for the connection.
+
+        What HTTP has a status for, and whether an event was accepted, is always said there.
+        """
+        headers, operation = context.headers, context.operation
+        if operation in _NEVER_ELSEWHERE or refused.reason in _ON_THE_CONNECTION:
+            return None
+        to = headers.fault_to
+        if to is None and operation is not Operation.SUBSCRIBE:  # It may be agsh/onvif's.
+            to = headers.reply_to
+        try:
+            return self._elsewhere(to, "", principal)
+        except Refused:
+            return None
+
+    def _elsewhere(
+        self, epr: EndpointReference | None, name: str, principal: Principal
+    ) -> EndpointReference | None:
+        """*epr*; None where it means the connection, or *principal* may not choose it.
+
+        Raises:
+            Refused: ``REPLY_ADDRESS``: the policy does not allow the address. ``UNAVAILABLE``.
+        """
+        if epr is None or is_anonymous(epr.address):
+            return None
+        if epr.address.startswith(MAKE_CONNECTION_ANONYMOUS):
+            return None  # Nor has the connection to be another (WS-MakeConnection 1.1, 3.1).
+        if epr.address == WSA_NONE and epr.wsa is Wsa.V2005_08:
+            return epr
+        try:
+            self._policy.check(target := parse_target(epr.address))
+        except Refused as refused:
+            raise Refused(
+                Reason.REPLY_ADDRESS, "The reply address is refused.", names=(name,)
+            ) from refused
+        if not may_choose_reply_address(principal, host_agreed=self._has_agreed(target)):
+            return None
+        if len(self._under_way) >= REPLIES_AT_A_TIME:
+            raise AdapterUnavailable("Too many replies are under way.")
+        return epr
+
+    def may_send(self, to: EndpointReference, octets: int, principal: Principal) -> bool:
+        """Whether so many *octets* may be sent to *to* for *principal*, who else has them on the
+        connection; they are counted."""
+        if principal.trusted or to.address == WSA_NONE:
+            return True
+        now = time.monotonic()
+        host = parse_target(to.address).host
+        return not (
+            self._replied.take(f"to {host}", now, number=octets)
+            or self._replied.take(principal.owner, now, number=octets)
+        )
+
+    def send(
+        self,
+        to: EndpointReference,
+        soap: Soap,
+        action: str,
+        body: bytes,
+        handed_over: Callable[[bool], Awaitable[None]] | None = None,
+    ) -> None:
+        """Send an answer to *to*, while its request is over."""
+
+        async def send() -> None:
+            answered = False
+            try:
+                if to.address != WSA_NONE:
+                    request = Request(
+                        parse_target(to.address), body, http_headers(soap, action), soap=soap
+                    )
+                    answer = await self._transport.send(request)
+                    answered = 200 <= answer.status < 300
+            except SendFailed as failure:
+                _log.warning("soap.reply-failed", kind=failure.kind.value)
+            finally:
+                if handed_over is not None:
+                    await handed_over(answered)
+
+        if to.address == WSA_NONE and handed_over is None:
+            return
+        task = asyncio.get_running_loop().create_task(send())
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)

@@ -1,0 +1,74 @@
+"""The topic that the path of a request names."""
+
+import contextlib
+from functools import lru_cache
+
+from filters import KNOWN_PREFIXES, Reason, Refused, Topic, parse_clark, parse_topics, quoted
+from filters.dialects import TOPIC_IBM_SIMPLE
+from filters.topics import Step
+from gateway.security.resource_addresses import TOPIC_PATHS
+
+MAX_TOPIC_NAME = 4096
+"""Characters of the name in a path."""
+UNDECODED = "\ufffd"
+"""What the server makes of octets in a path that are not UTF-8."""
+
+
+def topic_of_path(path: str) -> Topic | None:
+    """The topic that ``/soap/topic/<name>`` names: a path in the ad hoc namespace, or Clark
+    notation; decoded once already. Below WS-Messenger's addresses it is one name, as its dialect
+    reads it.
+
+    Raises:
+        Refused: ``TOPIC_INVALID``.
+    """
+    before = next(filter(path.startswith, TOPIC_PATHS), None)
+    name = path.removeprefix(before).strip() if before is not None else ""
+    if not name:
+        return None
+    if len(name) > MAX_TOPIC_NAME:
+        raise _no_topic()
+    return _topic_named(name) if before == TOPIC_PATHS[0] else _messenger_topic(name)
+
+
+@lru_cache(maxsize=256)
+def _topic_named(name: str) -> Topic:
+    steps: tuple[Step, ...] = ()
+    with contextlib.suppress(ValueError):
+        if "{" in name:
+            steps = parse_clark(name).steps
+        else:
+            steps = tuple(map(_step_named, name.split("/")))
+    if not 0 < len(steps) <= 64 or not all(map(_is_name, steps)) or UNDECODED in name:
+        raise _no_topic()
+    return Topic(steps)
+
+
+@lru_cache(maxsize=256)
+def _messenger_topic(name: str) -> Topic:
+    topics = parse_topics(name, TOPIC_IBM_SIMPLE, ())
+    if not topics or not all(map(_is_name, topics[0].steps)) or UNDECODED in name:
+        raise _no_topic()
+    return topics[0]
+
+
+def _step_named(text: str) -> Step:
+    """One name of a path; where it has a prefix, that is one that everybody knows: a URL declares
+    none."""
+    prefix, colon, name = text.partition(":")
+    if not colon:
+        return Step(None, text)
+    if prefix not in KNOWN_PREFIXES:
+        raise Refused(
+            Reason.TOPIC_INVALID,
+            f"The prefix {quoted(prefix)} of the topic in the URL is not known.",
+        )
+    return Step(KNOWN_PREFIXES[prefix], name)
+
+
+def _no_topic() -> Refused:
+    return Refused(Reason.TOPIC_INVALID, "The URL does not name a topic.")
+
+
+def _is_name(step: Step) -> bool:
+    return bool(step.name) and step.name.isprintable() and (step.namespace or "").isprintable()

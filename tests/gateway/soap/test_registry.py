@@ -1,0 +1,55 @@
+"""Which handler carries out which request."""
+
+from pathlib import Path
+from types import UnionType
+from typing import get_args, get_type_hints
+
+import pytest
+
+from filters import Reason, Refused
+from gateway.inbound import Handlers
+from gateway.mailboxes.operations import MailboxOperations
+from gateway.publishing.operations import PublishingOperations
+from gateway.soap.registry import Registry
+from gateway.subscriptions.operations import SubscriptionOperations
+from mediation import GetStatus, Pause, Request
+from tests.rigs.envelopes import Speaker
+from tests.rigs.gateways import running
+
+ROOMS = (MailboxOperations, PublishingOperations, SubscriptionOperations)
+
+
+def rows(room: type) -> Handlers:
+    """The handlers of *room*, not bound to any of its parts."""
+    return room.handlers(object.__new__(room))  # type: ignore[no-any-return,attr-defined]
+
+
+def test_every_request_has_one_handler() -> None:
+    assert Registry(*map(rows, ROOMS)).offered == set(get_args(Request))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_handler_takes_the_requests_that_it_stands_for(room: type) -> None:
+    for kind, handler in rows(room).items():
+        taken = next(iter(get_type_hints(handler).values()))
+        assert kind in (get_args(taken) if isinstance(taken, UnionType) else (taken,))
+
+
+def test_two_rooms_offer_nothing_twice() -> None:
+    handlers = rows(SubscriptionOperations)
+    with pytest.raises(ValueError, match="two rooms offer Pause"):
+        Registry(handlers, {Pause: handlers[Pause]})
+
+
+def test_what_nobody_offers_is_refused() -> None:
+    with pytest.raises(Refused) as refused:
+        Registry(otherwise="Not here.").handler(GetStatus())
+    assert (refused.value.reason, refused.value.text) == (Reason.ACTION_UNSUPPORTED, "Not here.")
+
+
+async def test_where_only_mailboxes_are_offered(tmp_path: Path) -> None:
+    speaker = Speaker()
+    async with running(tmp_path, mailboxes_only=True) as run:
+        octets = speaker.envelope(speaker.wse_subscribe("http://consumer.example.org/"))
+        answer = await run.post(octets, type=speaker.type)
+        assert b"Only mailboxes are offered here." in answer.body
