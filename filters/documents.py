@@ -8,6 +8,7 @@ next to nothing.
 """
 
 import re
+import threading
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -90,7 +91,7 @@ def parse_document(
     if crowded:
         _refuse_crowds(octets, limits)
     try:
-        root = etree.fromstring(octets, _hardened())
+        root = etree.fromstring(octets, _parsers.hardened)
     except etree.XMLSyntaxError as exc:
         # The stubs do not know `code`.
         if exc.code == etree.ErrorTypes.ERR_RESOURCE_LIMIT:  # type: ignore[attr-defined]
@@ -115,7 +116,7 @@ def parse_own(octets: bytes) -> etree._Element:
     Raises:
         lxml.etree.XMLSyntaxError: It is not well-formed.
     """
-    return etree.fromstring(octets, _hardened())
+    return etree.fromstring(octets, _parsers.hardened)
 
 
 def _collect(names: set[str], root: etree._Element, octets: bytes) -> None:
@@ -136,14 +137,21 @@ def _collect(names: set[str], root: etree._Element, octets: bytes) -> None:
             names.update(cast("list[str]", keys))
 
 
-def _hardened() -> etree.XMLParser:
-    return etree.XMLParser(
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        dtd_validation=False,
-        huge_tree=False,
-    )
+class _Parsers(threading.local):
+    """The parser of each thread: to make one takes a fifth of the time that a small document
+    takes."""
+
+    def __init__(self) -> None:
+        self.hardened = etree.XMLParser(
+            resolve_entities=False,
+            no_network=True,
+            load_dtd=False,
+            dtd_validation=False,
+            huge_tree=False,
+        )
+
+
+_parsers = _Parsers()
 
 
 # ---- encodings ----------------------------------------------------------------------------------

@@ -26,8 +26,6 @@ _START_TAG = re.compile(rb"<[^\s/>]+([^>\"']*(?:(?:\"[^\"]*\"|'[^']*')[^>\"']*)*
 _ATTRIBUTE = re.compile(rb"\s([^\s=]+)=(?:\"[^\"]*\"|'[^']*')")
 _UNPREFIXED = re.compile(rb"<[^\s/>:!?]+[\s/>]")
 """An element without a prefix."""
-_PREFIX_LIST = re.compile(rb"PrefixList")
-"""Exclusive XML Canonicalization names prefixes without a colon (section 3)."""
 
 
 def payload_of(element: etree._Element, *, in_ours: bool = False) -> bytes:
@@ -43,20 +41,22 @@ def payload_of(element: etree._Element, *, in_ours: bool = False) -> bytes:
     alone = element.getnext() is None and element.getprevious() is None
     octets = _only_child(parent) if alone else octets_of(copy(element))
     prefixed = b":" in octets
-    if prefixed and _PREFIX_LIST.search(octets):
+    if prefixed and b"PrefixList" in octets:
         return octets_of(element)
-    used = {
-        f"xmlns:{prefix}" if prefix else "xmlns": uri
+    used = [
+        (prefix, uri)
         for prefix, uri in parent.nsmap.items()
         if uri and (prefixed or not prefix) and _uses(octets, prefix, names_alone=in_ours)
-    }
+    ]
     if not used:
         return octets
     start = _start_tag(octets)
     # By their names: in a value " xmlns:t=" is but text.
     own = {found[1].decode() for found in _ATTRIBUTE.finditer(start[1])}
     missing = "".join(
-        f" {name}={xml_attribute(uri)}" for name, uri in used.items() if name not in own
+        f" {name}={xml_attribute(uri)}"
+        for name, uri in ((f"xmlns:{prefix}" if prefix else "xmlns", uri) for prefix, uri in used)
+        if name not in own
     )
     behind_name = start.start(1)
     return octets[:behind_name] + missing.encode() + octets[behind_name:]
@@ -71,8 +71,8 @@ def _only_child(parent: etree._Element) -> bytes:
     """The only child of *parent*, without the declarations of its ancestors, which lxml writes on
     the element that it is asked for."""
     octets = octets_of(parent)
-    begin = octets.index(b"<", _start_tag(octets).end())
-    # In texts and values ">" is written "&gt;", so this one ends a tag.
+    # In texts and values "<" and ">" are written "&lt;" and "&gt;", so these begin and end a tag.
+    begin = octets.index(b"<", 1)
     end = octets.rindex(b">", begin, octets.rindex(b"</")) + 1
     return octets[begin:end]
 
@@ -88,18 +88,19 @@ def _uses(octets: bytes, prefix: str | None, *, names_alone: bool) -> bool:
     if prefix is None:
         # An unprefixed xsi:type is in the default namespace; other values are not looked at.
         return _UNPREFIXED.search(octets) is not None or b':type="' in octets
-    name, text = _patterns(prefix)
-    return (name if names_alone else text).search(octets) is not None
+    plain, name, text = _patterns(prefix)
+    return plain in octets and (name if names_alone else text).search(octets) is not None
 
 
 @lru_cache(maxsize=1024)
-def _patterns(prefix: str) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
-    """What finds a name with *prefix*, and what may be one: not the end of a longer word
-    (``xmlns:`` for ``s:``), nor in the middle of ``urn:s:a``, but after ``child::`` and ``-``."""
+def _patterns(prefix: str) -> tuple[bytes, re.Pattern[bytes], re.Pattern[bytes]]:
+    """The *prefix* with its colon; what finds a name with *prefix*, and what may be one: not the
+    end of a longer word (``xmlns:`` for ``s:``), nor in the middle of ``urn:s:a``, but after
+    ``child::`` and ``-``."""
     # Each begins with the text that it looks for, and looks behind it later: that is much quicker.
     this = re.escape(f"{prefix}:".encode())
     name = re.compile(rb"%b(?:(?<=<%b)|(?<=\s%b)[^\s=<>\"]+=\")" % (this, this, this))
     text = re.compile(
         rb"%b(?=[A-Za-z_*\x80-\xff])(?<![\w\x80-\xff]%b)(?<![^:]:%b)" % (this, this, this)
     )
-    return name, text
+    return f"{prefix}:".encode(), name, text
