@@ -1,9 +1,9 @@
 """Mailboxes: messages kept for readers that nobody can reach, until they fetch them.
 
-A box is one thing with several doors: WS-BaseNotification's pull points, ONVIF's PullMessages,
+A mailbox is one thing with several doors: WS-BaseNotification's pull points, ONVIF's PullMessages,
 WS-Messenger's message box, WS-MakeConnection, Server-Sent Events and JSON. It keeps whole SOAP
-envelopes, in the store. Who reads leases them: they leave the box when they were handed over, and
-are the oldest again when they were not.
+envelopes, in the store. Who reads leases them: they leave the mailbox when they were handed over,
+and are the oldest again when they were not.
 """
 
 import asyncio
@@ -39,31 +39,31 @@ from gateway.store import mailboxes as rows
 from gateway.store.dead_letters import Selection, Slice
 
 SCHEME = "mailbox"
-"""Of the targets that are boxes of this gateway."""
+"""The scheme of targets that are mailboxes of this gateway."""
 LEASE = 60.0
 """Seconds that a reader has a message while its answer is written."""
 TAKEN = 4 * 2**20
-"""Octets of the messages handed over at a time, about."""
+"""Bytes of the messages handed over at a time, about."""
 AT_A_TIME = 256
 LONGEST_WAIT = 300.0
 """Seconds that a reader may wait for a message."""
 LOOK_AGAIN = 5.0
 """Seconds after which a reader that waits looks again, for a lease may have ended."""
 LOOK_AROUND = 0.5
-"""Seconds from one look to the next at what other replicas have put in, while readers wait."""
+"""Seconds between two looks for messages that other replicas have put in, while readers wait."""
 REPLAY = 300.0
-"""Seconds for which what was sent over a stream can be sent again."""
+"""Seconds for which messages that were sent over a stream can be sent again."""
 HOUSEKEEPING = 300.0
 WAITING = 4096
 """Readers that may wait at a time."""
 FULL_FOR = 5.0
-"""Seconds after which a sender may try a full box again."""
+"""Seconds after which a sender may try a full mailbox again."""
 T = TypeVar("T")
 _log = structlog.get_logger("dragoman.mailboxes")
 
 
 class MailboxUnknown(Refused):
-    """There is no such box: nobody is told whether there was one."""
+    """There is no such mailbox. The text does not say whether there was one."""
 
     def __init__(self) -> None:
         super().__init__(Reason.MAILBOX_UNKNOWN, "There is no such mailbox.")
@@ -71,8 +71,17 @@ class MailboxUnknown(Refused):
 
 @dataclass(frozen=True, slots=True)
 class MailboxQuotas:
-    """How many boxes a stranger may have, and how many there are in all; what one holds, and for
-    how many seconds; and after how many without a reader it is given up."""
+    """Limits of mailboxes.
+
+    Attributes:
+        owner: Mailboxes that a stranger may have.
+        total: Mailboxes in all.
+        bounds: The messages that one may hold.
+        age: Seconds after which a message that nobody took is a dead letter.
+        idle: Seconds without a reader after which a mailbox is destroyed.
+        refuse_strangers: A full mailbox of a stranger refuses further messages, whatever its
+            bounds say.
+    """
 
     owner: int = 100
     total: int = 10_000
@@ -80,14 +89,13 @@ class MailboxQuotas:
     age: float = 2 * 86400.0
     idle: float = 7 * 86400.0
     refuse_strangers: bool = False
-    """A full box of a stranger refuses what comes, whatever its bounds say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Messages that a reader has under one lease; ``more``: others are left."""
 
-    box: Mailbox
+    mailbox: Mailbox
     lease: str
     messages: tuple[MailboxMessage, ...]
     more: bool
@@ -96,11 +104,10 @@ class Batch:
 
 
 class Mailboxes:
-    """All boxes.
+    """All mailboxes.
 
     Args:
-        trusts: Whether an owner of boxes is trusted.
-        destroyed: Told of each box that is no more, to end what fills it.
+        trusts: Whether an owner of mailboxes is trusted.
     """
 
     def __init__(
@@ -109,15 +116,14 @@ class Mailboxes:
         quotas: MailboxQuotas,
         *,
         trusts: Callable[[str], bool] = lambda _: True,
-        destroyed: Callable[[Mailbox], Awaitable[None]] | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._clock = clock
         self._quotas = quotas
         self._trusts = trusts
-        self.destroyed = destroyed
-        self._boxes: dict[str, Mailbox] = {}
+        self._end_feeds: Callable[[Mailbox], Awaitable[None]] | None = None
+        self._by_key: dict[str, Mailbox] = {}
         self._named: dict[str, Mailbox] = {}
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
         self._waiters = 0
@@ -126,17 +132,21 @@ class Mailboxes:
         self.dropped = 0
         """Messages that went to the dead letters, for want of room or of a reader."""
 
+    def before_destroying(self, end_feeds: Callable[[Mailbox], Awaitable[None]]) -> None:
+        """Call *end_feeds* with each mailbox that is destroyed, to end what fills it."""
+        self._end_feeds = end_feeds
+
     async def start(self) -> None:
-        """Load what the store has.
+        """Load the mailboxes of the store.
 
         Raises:
-            StoreUnavailable: It cannot be read.
+            StoreUnavailable: The store cannot be read.
         """
-        for box in await self._store.submit(rows.load):
-            self._know(box)
+        for mailbox in await self._store.submit(rows.load):
+            self._know(mailbox)
 
     def __len__(self) -> int:
-        return len(self._boxes)
+        return len(self._by_key)
 
     def metrics(self) -> Iterator[Sample]:
         """The messages that went to the dead letters."""
@@ -146,31 +156,31 @@ class Mailboxes:
             self.dropped,
         )
 
-    def _know(self, box: Mailbox) -> Mailbox:
-        self._boxes[box.key] = box
-        if box.name is not None:
-            self._named[box.name] = box
-        return box
+    def _know(self, mailbox: Mailbox) -> Mailbox:
+        self._by_key[mailbox.key] = mailbox
+        if mailbox.name is not None:
+            self._named[mailbox.name] = mailbox
+        return mailbox
 
     def _forget(self, key: str) -> None:
-        box = self._boxes.pop(key, None)
-        if box is not None and box.name is not None:
-            self._named.pop(box.name, None)
+        mailbox = self._by_key.pop(key, None)
+        if mailbox is not None and mailbox.name is not None:
+            self._named.pop(mailbox.name, None)
         self._wake(key)
 
-    # Boxes.
+    # Mailboxes.
 
     async def make(
         self, kind: MailboxKind, principal: Principal, *, name: str | None = None
     ) -> Mailbox:
-        """A new box; or the one that has this *name*, should somebody have been quicker.
+        """Make a mailbox; where another request was quicker, return the one with this *name*.
 
         Raises:
             QuotaExceeded: There are too many.
         """
         key = new_key()
-        box = Mailbox(key, public_id(key), principal.owner, kind, name)
-        making = self.making(box, principal)
+        mailbox = Mailbox(key, public_id(key), principal.owner, kind, name)
+        making = self.making(mailbox, principal)
 
         def make(connection: Connection) -> Mailbox | None:
             there = rows.find(connection, name=name) if name is not None else None
@@ -179,10 +189,10 @@ class Mailboxes:
             return there
 
         there = await self._store.submit(make)
-        return self.made(box) if there is None else self._know(there)
+        return self.made(mailbox) if there is None else self._know(there)
 
-    def making(self, box: Mailbox, principal: Principal) -> Callable[[Connection], None]:
-        """What makes *box* in a transaction of the store, where that has to do more; when it is
+    def making(self, mailbox: Mailbox, principal: Principal) -> Callable[[Connection], None]:
+        """The operation that makes *mailbox*, for a transaction that does more; when that is
         committed, `made` must be called.
 
         Raises:
@@ -193,7 +203,7 @@ class Mailboxes:
         def make(connection: Connection) -> None:
             if not rows.make(
                 connection,
-                box,
+                mailbox,
                 now=self._clock(),
                 of_owner=None if principal.trusted else quotas.owner,
                 in_all=quotas.total,
@@ -202,100 +212,105 @@ class Mailboxes:
 
         return make
 
-    def made(self, box: Mailbox) -> Mailbox:
-        """*box* is in the store."""
-        _log.info("mailbox.created", mailbox=box.id, kind=box.kind.value, owner=box.owner)
-        return self._know(box)
+    def made(self, mailbox: Mailbox) -> Mailbox:
+        """Note that *mailbox* is in the store."""
+        _log.info(
+            "mailbox.created", mailbox=mailbox.id, kind=mailbox.kind.value, owner=mailbox.owner
+        )
+        return self._know(mailbox)
 
     def known(self, key: str) -> Mailbox | None:
-        """The box with this key, as far as this process knows."""
-        return self._boxes.get(key)
+        """The mailbox with this key, as far as this process knows."""
+        return self._by_key.get(key)
 
     def known_by_name(self, name: str) -> Mailbox | None:
-        """The box of the consumer with this address, as far as this process knows."""
+        """The mailbox of the consumer with this address, as far as this process knows."""
         return self._named.get(name)
 
     @property
     def most(self) -> int:
-        """How many boxes a stranger may have."""
+        """The number of mailboxes that a stranger may have."""
         return self._quotas.owner
 
     async def find(self, key: str | None) -> Mailbox:
-        """The box with this key.
+        """The mailbox with this key.
 
         Raises:
             MailboxUnknown: There is none.
         """
-        box = self._boxes.get(key) if key else None
-        if key and not (key.isascii() and key.isprintable()):  # No database need be asked.
+        mailbox = self._by_key.get(key) if key else None
+        if key and not (key.isascii() and key.isprintable()):  # No key looks like that.
             raise MailboxUnknown
         if key and self._store.may_be_shared:  # Another replica may have made or destroyed it.
-            box = await self._store.submit(partial(rows.find, key=key))
-            if box is not None:
-                self._know(box)
+            mailbox = await self._store.submit(partial(rows.find, key=key))
+            if mailbox is not None:
+                self._know(mailbox)
             else:
                 self._forget(key)
-        if box is None:
+        if mailbox is None:
             raise MailboxUnknown
-        return box
+        return mailbox
 
     async def named(self, name: str) -> Mailbox | None:
-        """The box of the consumer with this address."""
-        box = self._named.get(name)
+        """The mailbox of the consumer with this address."""
+        mailbox = self._named.get(name)
         if self._store.may_be_shared:
             found = await self._store.submit(partial(rows.find, name=name))
             if found is not None:
                 self._know(found)
-            elif box is not None:
-                self._forget(box.key)
+            elif mailbox is not None:
+                self._forget(mailbox.key)
             return found
-        return box
+        return mailbox
 
     async def learn(self, keys: Collection[str], names: Collection[str]) -> None:
-        """Know those of the boxes with these keys and names that other replicas have made.
+        """Load those mailboxes with these keys and names that other replicas have made.
 
         Raises:
             StoreUnavailable: The store cannot be read.
         """
-        keys = [key for key in keys if key not in self._boxes]
+        keys = [key for key in keys if key not in self._by_key]
         names = [name for name in names if name not in self._named]
         if (keys or names) and self._store.may_be_shared:
-            for box in await self._store.submit(partial(rows.load, keys=keys, names=names)):
-                self._know(box)
+            for mailbox in await self._store.submit(partial(rows.load, keys=keys, names=names)):
+                self._know(mailbox)
 
-    async def destroy(self, box: Mailbox) -> None:
-        """Forget *box* with all that lies in it; what fills it ends before, for after a crash
-        nothing may be left that has no box, and whatever came meanwhile ends behind it."""
-        if self.destroyed is not None:
-            await self.destroyed(box)
-        thin = partial(rows.thin, key=box.key)
-        while await self._change(box.key, thin) == rows.THINNED:
-            pass  # A full box takes the store's time in slices, between which others have theirs.
-        await self._change(box.key, partial(rows.destroy, key=box.key))
-        _log.info("mailbox.destroyed", mailbox=box.id)
+    async def destroy(self, mailbox: Mailbox) -> None:
+        """Delete *mailbox* and its messages, and end the subscriptions that fill it.
+
+        They end first, so that after a crash no subscription is left without its mailbox; and
+        again when the mailbox is gone, because new ones may have come meanwhile.
+        """
+        if self._end_feeds is not None:
+            await self._end_feeds(mailbox)
+        thin = partial(rows.thin, key=mailbox.key)
+        while await self._change(mailbox.key, thin) == rows.THINNED:
+            pass  # In slices: other operations of the store have their turn in between.
+        await self._change(mailbox.key, partial(rows.destroy, key=mailbox.key))
+        _log.info("mailbox.destroyed", mailbox=mailbox.id)
         try:
-            if self.destroyed is not None:  # It may have to learn what fills it: of a known box.
-                await self.destroyed(box)
+            if self._end_feeds is not None:  # Learning of feeds needs a mailbox that is known.
+                await self._end_feeds(mailbox)
         finally:
-            self.gone(box.key)
+            self.gone(mailbox.key)
 
     def _change(self, key: str, operation: Callable[[Connection], T]) -> "asyncio.Future[T]":
-        """Run *operation* on the store, which changes what lies in the box with *key*."""
+        """Run *operation*, which changes the messages of the mailbox with *key*, on the store."""
         return self._store.submit(operation, locks=(key,))
 
     def gone(self, key: str) -> None:
-        """The box is in the store no more."""
+        """Note that the mailbox with *key* is not in the store any more."""
         self._forget(key)
 
-    async def size(self, box: Mailbox) -> MailboxSize:
-        """What lies in *box*.
+    async def size(self, mailbox: Mailbox) -> MailboxSize:
+        """The number and octets of the messages in *mailbox*.
 
         Raises:
-            MailboxUnknown: It is gone.
+            MailboxUnknown: The mailbox is gone.
         """
-        found = await self._store.submit(partial(rows.size, key=box.key))
+        found = await self._store.submit(partial(rows.size, key=mailbox.key))
         if found is None:
-            self._forget(box.key)
+            self._forget(mailbox.key)
             raise MailboxUnknown
         return found
 
@@ -318,23 +333,24 @@ class Mailboxes:
         found = await self._store.submit(partial(rows.listed, id_=id_, limit=1))
         return found[0] if found else None
 
-    # What comes in.
+    # Messages in.
 
-    async def put(self, box: Mailbox, envelopes: Sequence[tuple[str | None, bytes]]) -> None:
-        """Keep *envelopes*, each with its message id, in *box*; on return they are durable. One
-        that came before, and is still there, is kept once.
+    async def put(self, mailbox: Mailbox, envelopes: Sequence[tuple[str | None, bytes]]) -> None:
+        """Put *envelopes*, each with its message id, into *mailbox*; on return they are durable. An
+        envelope whose id lies there already is kept once.
 
         Raises:
-            MailboxUnknown: It is gone.
+            MailboxUnknown: The mailbox is gone.
             Refused: ``MAILBOX_FULL``.
-            StoreUnavailable: They may be there, or not.
+            StoreUnavailable: The envelopes may be there, or not.
         """
-        now, bounds = self._clock(), self._bounds(box)
+        now, bounds = self._clock(), self._bounds(mailbox)
         outcome, dropped = await self._change(
-            box.key, partial(rows.put, key=box.key, envelopes=envelopes, bounds=bounds, now=now)
+            mailbox.key,
+            partial(rows.put, key=mailbox.key, envelopes=envelopes, bounds=bounds, now=now),
         )
         if outcome is PutResult.UNKNOWN:
-            self._forget(box.key)
+            self._forget(mailbox.key)
             raise MailboxUnknown
         if outcome is PutResult.FULL:
             refused = Refused(Reason.MAILBOX_FULL, "The mailbox is full.")
@@ -342,18 +358,18 @@ class Mailboxes:
             raise refused
         if dropped:
             self.dropped += dropped
-            _log.warning("mailbox.overflow", mailbox=box.id, dropped=dropped)
-        self._wake(box.key, len(envelopes))
+            _log.warning("mailbox.overflow", mailbox=mailbox.id, dropped=dropped)
+        self._wake(mailbox.key, len(envelopes))
 
-    def _bounds(self, box: Mailbox) -> MailboxBounds:
+    def _bounds(self, mailbox: Mailbox) -> MailboxBounds:
         bounds = self._quotas.bounds
-        if self._quotas.refuse_strangers and not self._trusts(box.owner):
+        if self._quotas.refuse_strangers and not self._trusts(mailbox.owner):
             return replace(bounds, refuse=True)
         return bounds
 
     def _wake(self, key: str, number: int | None = None) -> None:
-        """Let *number* of those who wait look, or all: more than there are messages would find
-        nothing, and keep the store busy."""
+        """Let *number* of the readers that wait look again, or all. More than there are messages
+        would find nothing, and keep the store busy."""
         waiting = self._waiting.get(key, set())
         for waiter in list(islice(waiting, number)):
             waiting.discard(waiter)
@@ -362,11 +378,11 @@ class Mailboxes:
         if not waiting:
             self._waiting.pop(key, None)
 
-    # What goes out.
+    # Messages out.
 
     async def take(
         self,
-        box: Mailbox,
+        mailbox: Mailbox,
         *,
         most: int | None = None,
         octets: int = TAKEN,
@@ -375,7 +391,7 @@ class Mailboxes:
         name: str | None = None,
         gone: Callable[[], Awaitable[None]] | None = None,
     ) -> Batch:
-        """Lease the oldest messages of *box*; if there are none, wait for one.
+        """Lease the oldest messages of *mailbox*; if there are none, wait for one.
 
         Args:
             most: Messages, `AT_A_TIME` at most; about *octets* of them at most.
@@ -384,7 +400,7 @@ class Mailboxes:
             gone: Returns when the reader has gone: then nothing is leased.
 
         Raises:
-            MailboxUnknown: The box is gone.
+            MailboxUnknown: The mailbox is gone.
             Refused: ``UNAVAILABLE``: too many wait, or the store cannot be read.
         """
         loop = asyncio.get_running_loop()
@@ -392,10 +408,10 @@ class Mailboxes:
         leaving: asyncio.Future[None] | None = None
         try:
             while True:
-                waiter = self._wait_for(box.key) if wait > 0 else None
+                waiter = self._wait_for(mailbox.key) if wait > 0 else None
                 looks_again = False
                 try:
-                    batch = await self._take(box, most, octets, lease, name)
+                    batch = await self._take(mailbox, most, octets, lease, name)
                     left = end - loop.time()
                     if batch.messages or waiter is None or left <= 0 or self._closing:
                         return batch
@@ -412,9 +428,9 @@ class Mailboxes:
                 finally:
                     if waiter is not None:
                         woken = waiter.done()
-                        self._wait_no_more(box.key, waiter)
+                        self._wait_no_more(mailbox.key, waiter)
                         if woken and not looks_again:  # Another may have what it was woken for.
-                            self._wake(box.key, 1)
+                            self._wake(mailbox.key, 1)
         finally:
             if leaving is not None:
                 leaving.cancel()
@@ -437,14 +453,14 @@ class Mailboxes:
                 del self._waiting[key]
 
     async def _take(
-        self, box: Mailbox, most: int | None, octets: int, lease: float, name: str | None
+        self, mailbox: Mailbox, most: int | None, octets: int, lease: float, name: str | None
     ) -> Batch:
         name, now = name or secrets.token_hex(16), self._clock()
         taken = await self._change(
-            box.key,
+            mailbox.key,
             partial(
                 rows.take,
-                key=box.key,
+                key=mailbox.key,
                 lease=name,
                 most=max(1, min(AT_A_TIME if most is None else most, AT_A_TIME)),
                 octets=octets,
@@ -453,74 +469,76 @@ class Mailboxes:
             ),
         )
         if taken is None:
-            self._forget(box.key)
+            self._forget(mailbox.key)
             raise MailboxUnknown
-        return Batch(box, name, tuple(taken[0]), taken[1], now + lease)
+        return Batch(mailbox, name, tuple(taken[0]), taken[1], now + lease)
 
     @asynccontextmanager
-    async def alone(self, box: Mailbox) -> AsyncIterator[None]:
-        """Be the only one who takes from *box* in this way.
+    async def alone(self, mailbox: Mailbox) -> AsyncIterator[None]:
+        """Pull from *mailbox* alone: one PullMessages at a time.
 
         Raises:
-            Refused: ``MAILBOX_BUSY``: somebody is.
+            Refused: ``MAILBOX_BUSY``: another reader pulls.
         """
-        if box.key in self._exclusive:
+        if mailbox.key in self._exclusive:
             raise Refused(Reason.MAILBOX_BUSY, "Somebody else is just pulling.")
-        self._exclusive.add(box.key)
+        self._exclusive.add(mailbox.key)
         try:
             yield
         finally:
-            self._exclusive.discard(box.key)
+            self._exclusive.discard(mailbox.key)
 
     async def handed_over(self, batch: Batch, whole: bool) -> None:
-        """The answer with *batch* reached its reader, or did not: then its messages are the oldest
-        again."""
+        """Settle *batch*: acknowledge it where its answer reached the reader *whole*, else release
+        it, so that its messages are the oldest again."""
         if not batch.messages:
             return
         try:
             if whole:
-                await self.acknowledge(batch.box, batch.lease)
+                await self.acknowledge(batch.mailbox, batch.lease)
             else:
-                await self.release(batch.box, batch.lease)
+                await self.release(batch.mailbox, batch.lease)
         except Refused as refused:  # Their lease ends by itself, and they come again.
-            _log.warning("mailbox.lease-kept", mailbox=batch.box.id, error=refused.text)
+            _log.warning("mailbox.lease-kept", mailbox=batch.mailbox.id, error=refused.text)
 
     async def acknowledge(
-        self, box: Mailbox, lease: str, positions: Collection[int] | None = None
+        self, mailbox: Mailbox, lease: str, positions: Collection[int] | None = None
     ) -> int:
         """Remove messages that were leased: *positions* of them, or all; how many were still under
         the lease."""
         return await self._change(
-            box.key, partial(rows.acknowledge, key=box.key, lease=lease, positions=positions)
+            mailbox.key,
+            partial(rows.acknowledge, key=mailbox.key, lease=lease, positions=positions),
         )
 
     async def release(
-        self, box: Mailbox, lease: str, positions: Collection[int] | None = None
+        self, mailbox: Mailbox, lease: str, positions: Collection[int] | None = None
     ) -> int:
         """Give messages back; how many were still under the lease."""
         released = await self._change(
-            box.key, partial(rows.release, key=box.key, lease=lease, positions=positions)
+            mailbox.key, partial(rows.release, key=mailbox.key, lease=lease, positions=positions)
         )
-        self._wake(box.key)
+        self._wake(mailbox.key)
         return released
 
     async def extend(
-        self, box: Mailbox, lease: str, seconds: float, positions: Collection[int] | None = None
+        self, mailbox: Mailbox, lease: str, seconds: float, positions: Collection[int] | None = None
     ) -> int:
         """Lengthen a lease to *seconds* from now; how many messages are still under it."""
         until = self._clock() + seconds
         return await self._change(
-            box.key,
-            partial(rows.extend, key=box.key, lease=lease, positions=positions, until=until),
+            mailbox.key,
+            partial(rows.extend, key=mailbox.key, lease=lease, positions=positions, until=until),
         )
 
     async def sent(self, batch: Batch) -> None:
-        """*batch* was sent over a stream: it waits no more, but `rewind` can bring it back."""
-        key = batch.box.key
+        """Note that *batch* was sent over a stream: it is not taken again, unless `rewind` brings
+        it back."""
+        key = batch.mailbox.key
         await self._change(key, partial(rows.hand, key=key, lease=batch.lease, now=self._clock()))
 
     async def redrive(self, selection: Selection, *, after: int, upto: int) -> Slice:
-        """Put a slice of dead letters back into their boxes."""
+        """Put a slice of dead letters back into their mailboxes."""
         redrive = partial(
             rows.redrive, selection=selection, now=self._clock(), after=after, upto=upto
         )
@@ -529,17 +547,18 @@ class Mailboxes:
             self._wake(key)
         return slice_
 
-    async def rewind(self, box: Mailbox, after: int) -> int:
-        """The reader of a stream has all up to position *after*, and wants the rest again; how
-        many messages that are."""
-        again = await self._change(box.key, partial(rows.rewind, key=box.key, after=after))
-        self._wake(box.key)
+    async def rewind(self, mailbox: Mailbox, after: int) -> int:
+        """Let messages behind position *after* that were sent over a stream wait again; how many.
+        The reader has all up to there."""
+        again = await self._change(mailbox.key, partial(rows.rewind, key=mailbox.key, after=after))
+        self._wake(mailbox.key)
         return again
 
     # Housekeeping.
 
     async def run(self, keeps_house: Callable[[], bool] = lambda: True) -> None:
-        """Clear what is too old, for ever; where several share the store, one does."""
+        """Clear old messages and mailboxes, for ever; of several gateways with one store, one
+        does."""
         while True:
             with contextlib.suppress(Refused):
                 if keeps_house():
@@ -548,15 +567,15 @@ class Mailboxes:
             await asyncio.sleep(HOUSEKEEPING)
 
     async def _forget_destroyed(self) -> None:
-        """Forget boxes that other replicas have destroyed, and nobody asked for here since."""
+        """Forget mailboxes that other replicas have destroyed, and nobody asked for here since."""
         if self._store.may_be_shared:
-            known = set(self._boxes)
+            known = set(self._by_key)
             there = await self._store.submit(rows.load)
-            for key in known - {box.key for box in there}:
+            for key in known - {mailbox.key for mailbox in there}:
                 self._forget(key)
 
     async def clear(self) -> None:
-        """Clear what is too old: messages that nobody took, and boxes that nobody opened."""
+        """Bury messages that nobody took in time, and destroy mailboxes that nobody read."""
         now = self._clock()
         while True:
             buried = await self._store.submit(
@@ -570,7 +589,7 @@ class Mailboxes:
                 await self.destroy(await self.find(key))
 
     async def look_around(self) -> None:
-        """Wake those who wait at boxes into which other replicas have put something, for ever."""
+        """Wake readers when another replica has put something into their mailboxes, for ever."""
         while True:
             await asyncio.sleep(LOOK_AROUND)
             if self._waiting:
@@ -580,34 +599,34 @@ class Mailboxes:
                         self._wake(key)
 
     def close(self) -> None:
-        """Send away who waits: the gateway stops."""
+        """Answer all readers that wait: the gateway stops."""
         self._closing = True
         for key in list(self._waiting):
             self._wake(key)
 
 
-def mailbox_target(box: Mailbox, address: str) -> Target:
-    """What the delivery sends to, for a consumer with *address* that is *box*."""
-    return Target(SCHEME, box.key, 0, "/", address)
+def mailbox_target(mailbox: Mailbox, address: str) -> Target:
+    """The target of deliveries to a consumer with *address* that is *mailbox*."""
+    return Target(SCHEME, mailbox.key, 0, "/", address)
 
 
 class MailboxTransport:
-    """The `Transport` to our own boxes: what is answered with 202 is in the store. They keep
-    envelopes alone."""
+    """The `Transport` to our own mailboxes: 202 means that the message is in the store. They keep
+    envelopes, not attachments."""
 
     def __init__(self, mailboxes: Mailboxes) -> None:
         self._mailboxes = mailboxes
 
     async def send(self, request: Request) -> Answer:
-        """Put the message into the box that is the target's host.
+        """Put the message into the mailbox that is the target's host.
 
         Raises:
             SendFailed: The store cannot take it now.
         """
         try:
             key = request.target.host
-            box = self._mailboxes.known(key) or await self._mailboxes.find(key)
-            await self._mailboxes.put(box, [(request.message_id, request.body)])
+            mailbox = self._mailboxes.known(key) or await self._mailboxes.find(key)
+            await self._mailboxes.put(mailbox, [(request.message_id, request.body)])
         except MailboxUnknown:
             return Answer(410)
         except Refused as refused:

@@ -228,7 +228,6 @@ class Gateway:
             ),
             notify_end=self.subscription_ends.say,
         )
-        self.mailboxes.destroyed = self.subscriptions.end_filling
         self.topics = TopicsSeen()
         spool = Spool(
             self.store,

@@ -219,7 +219,7 @@ class Settings(BaseSettings):
     """After how long a mailbox that nobody opens is given up."""
     mailbox_overflow: str | None = Field(None, pattern="^(dead-letter-oldest|refuse)$")
     """What happens when more comes than fits; by default the oldest go to the dead letters, and
-    what comes to a box of a stranger is refused."""
+    what comes to a mailbox of a stranger is refused."""
     max_mailboxes: int = Field(10_000, ge=1)
     max_mailboxes_per_owner: int = Field(100, ge=1)
     archive: Path | None = None

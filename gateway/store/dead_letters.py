@@ -207,8 +207,8 @@ def _of_subscriptions() -> ColumnElement[bool]:
 def _is_redrivable() -> ColumnElement[bool]:
     """Whether there still is who a letter was for."""
     there = dead_letters.c.subscription.in_(select(subscriptions.c.id))
-    box = dead_letters.c.subscription.in_(select(mailboxes.c.id))
-    return (_of_subscriptions() & there) | (~_of_subscriptions() & box)
+    mailbox = dead_letters.c.subscription.in_(select(mailboxes.c.id))
+    return (_of_subscriptions() & there) | (~_of_subscriptions() & mailbox)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,9 +275,9 @@ def redrive_to_mailboxes(
     connection: Connection, selection: Selection, *, after: int, upto: int, limit: int = SLICE
 ) -> tuple[Slice, list[tuple[Row[Any], str, bytes]]]:
     """Take a slice of the letters of mailboxes that there still are out of the dead letters: each
-    with the key of its box and its envelope.
+    with the key of its mailbox and its envelope.
 
-    A box that a subscription fills has its id: what could not be delivered into it is the
+    A mailbox that a subscription fills has its id: what could not be delivered into it is the
     subscription's letter, and no envelope.
     """
     there = dead_letters.c.subscription.in_(select(mailboxes.c.id))

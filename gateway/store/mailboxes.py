@@ -24,38 +24,41 @@ from mediation.soap.addressing import id_to_keep
 AT_A_TIME = 1000
 """Messages that one operation looks at."""
 THINNED = 256
-"""Messages that one transaction removes of a box that is about to be destroyed."""
+"""Messages that one transaction removes from a mailbox that is being destroyed."""
 REPLAYED, REPLAYED_OCTETS = 2000, 16 * 2**20
-"""What is kept of one box that was sent over its streams: the newest, and one at least."""
+"""Messages, and octets of them, that are kept of one mailbox after a stream sent them: the newest,
+and one at least."""
 TRIMMED = 64
 """Messages, or KiB of them, after which it is looked whether more is kept."""
 
 
-# Boxes.
+# Mailboxes.
 
 
 def make(
-    connection: Connection, box: Mailbox, *, now: float, of_owner: int | None, in_all: int
+    connection: Connection, mailbox: Mailbox, *, now: float, of_owner: int | None, in_all: int
 ) -> bool:
-    """Keep a new box, unless there are so many already; whether it is there."""
+    """Insert a mailbox, unless its owner or all have too many. Returns whether it was inserted."""
     if of_owner is not None:
-        of_one = select(func.count()).select_from(mailboxes).where(mailboxes.c.owner == box.owner)
+        of_one = (
+            select(func.count()).select_from(mailboxes).where(mailboxes.c.owner == mailbox.owner)
+        )
         if connection.execute(of_one).scalar_one() >= of_owner:
             return False
     if connection.execute(select(func.count()).select_from(mailboxes)).scalar_one() >= in_all:
         return False
     connection.execute(
         mailboxes.insert().values(
-            key=box.key, id=box.id, owner=box.owner, kind=box.kind.value, name=box.name,
-            created=now, used=now, position=0, messages=0, octets=0, dropped=0,
+            key=mailbox.key, id=mailbox.id, owner=mailbox.owner, kind=mailbox.kind.value,
+            name=mailbox.name, created=now, used=now, position=0, messages=0, octets=0, dropped=0,
         )
     )  # fmt: skip
     return True
 
 
 def thin(connection: Connection, key: str) -> int:
-    """Remove some of what lies in a box, `THINNED` messages at most; how many. It may still be
-    there after a crash, so they count no longer."""
+    """Remove messages of a mailbox, `THINNED` at most; how many. They are subtracted from its
+    counts, for the mailbox may still be there after a crash."""
     query = select(mailbox_messages.c.position).where(mailbox_messages.c.mailbox == key)
     query = query.order_by(mailbox_messages.c.position).limit(THINNED)
     oldest = connection.execute(query).scalars().all()
@@ -73,13 +76,13 @@ def thin(connection: Connection, key: str) -> int:
 
 
 def destroy(connection: Connection, key: str) -> bool:
-    """Forget a box with all that lies in it; whether there was one."""
+    """Delete a mailbox and its messages. Returns whether there was one."""
     connection.execute(mailbox_messages.delete().where(mailbox_messages.c.mailbox == key))
     return bool(connection.execute(mailboxes.delete().where(mailboxes.c.key == key)).rowcount)
 
 
 def forget(connection: Connection, key: str) -> bool:
-    """Forget a box with some of what lies in it; whether something is left, for `thin`."""
+    """Delete a mailbox and some of its messages. Returns whether some are left, for `thin`."""
     connection.execute(mailboxes.delete().where(mailboxes.c.key == key))
     return thin(connection, key) == THINNED
 
@@ -89,29 +92,29 @@ def load(
     keys: Collection[str] | None = None,
     names: Collection[str] = (),
 ) -> list[Mailbox]:
-    """All boxes, or those with *keys* and *names*."""
+    """All mailboxes, or those with *keys* and *names*."""
     query = select(mailboxes)
     if keys is not None:
         query = query.where(mailboxes.c.key.in_(list(keys)) | mailboxes.c.name.in_(list(names)))
-    return [_box(row) for row in connection.execute(query)]
+    return [_mailbox(row) for row in connection.execute(query)]
 
 
 def find(
     connection: Connection, *, key: str | None = None, name: str | None = None
 ) -> Mailbox | None:
-    """The box with this key, or this name."""
+    """The mailbox with this key, or this name."""
     query = select(mailboxes)
     query = query.where(mailboxes.c.key == key if name is None else mailboxes.c.name == name)
     row = connection.execute(query).first()
-    return None if row is None else _box(row)
+    return None if row is None else _mailbox(row)
 
 
-def _box(row: Row[Any]) -> Mailbox:
+def _mailbox(row: Row[Any]) -> Mailbox:
     return Mailbox(row.key, row.id, row.owner, MailboxKind(row.kind), row.name)
 
 
 def size(connection: Connection, key: str) -> MailboxSize | None:
-    """What lies in a box; None where there is no such box."""
+    """The counts of a mailbox; None where there is no such mailbox."""
     row = connection.execute(select(mailboxes).where(mailboxes.c.key == key)).first()
     if row is None:
         return None
@@ -125,14 +128,14 @@ def _size(row: Row[Any]) -> MailboxSize:
 def listed(
     connection: Connection, *, after: str = "", limit: int, id_: str | None = None
 ) -> list[tuple[Mailbox, MailboxSize]]:
-    """Boxes in the order of their ids, from the one after *after*; or the one with an id."""
+    """Mailboxes in the order of their ids, from the one after *after*; or the one with an id."""
     query = select(mailboxes).order_by(mailboxes.c.id).limit(limit)
     query = query.where(mailboxes.c.id > after if id_ is None else mailboxes.c.id == id_)
-    return [(_box(row), _size(row)) for row in connection.execute(query)]
+    return [(_mailbox(row), _size(row)) for row in connection.execute(query)]
 
 
 def overall(connection: Connection) -> tuple[int, int, int]:
-    """Boxes, and the messages and octets that wait in all of them."""
+    """The number of mailboxes, and of messages and octets that wait in all of them."""
     count, waiting, octets = connection.execute(
         select(
             func.count(),
@@ -144,21 +147,21 @@ def overall(connection: Connection) -> tuple[int, int, int]:
 
 
 def ready(connection: Connection, keys: Collection[str], *, now: float) -> list[str]:
-    """Those of *keys* whose box has something to be taken, or is no more."""
+    """Those of *keys* whose mailbox has messages to be taken, or is gone."""
     query = select(mailboxes.c.key).where(mailboxes.c.key.in_(list(keys)), ~_waits(now).exists())
     idle = set(connection.execute(query).scalars())
     return [key for key in keys if key not in idle]
 
 
 def _waits(now: float) -> Select[Any]:
-    """What waits in a box, and is nobody's just now."""
+    """The messages of a mailbox that wait, and that no reader has."""
     return select(mailbox_messages.c.position).where(
         mailbox_messages.c.mailbox == mailboxes.c.key, *_nobodys(now)
     )
 
 
 def _nobodys(now: float) -> tuple[ColumnElement[bool], ...]:
-    """No reader has it."""
+    """The condition that no reader has a message."""
     return (
         mailbox_messages.c.handed.is_(None),
         mailbox_messages.c.until.is_(None) | (mailbox_messages.c.until <= now),
@@ -166,7 +169,8 @@ def _nobodys(now: float) -> tuple[ColumnElement[bool], ...]:
 
 
 def unused(connection: Connection, before: float) -> list[str]:
-    """The keys of boxes that nobody has opened since, but of those that end with a subscription."""
+    """The keys of mailboxes that nobody has read since *before*, without those that end with a
+    subscription."""
     query = select(mailboxes.c.key).where(
         mailboxes.c.used < before, mailboxes.c.kind != MailboxKind.SUBSCRIPTION.value
     )
@@ -176,7 +180,7 @@ def unused(connection: Connection, before: float) -> list[str]:
 
 # Messages.
 
-# Whoever changes what lies in a box changes its row first: one at a time, on every database.
+# Each change of a mailbox's messages updates its row first: one at a time, on every database.
 _NEXT = text(
     "UPDATE mailboxes SET position = position + :count WHERE key = :key "
     "RETURNING id, owner, position, messages, octets"
@@ -205,11 +209,11 @@ def put(
     bounds: MailboxBounds,
     now: float,
 ) -> tuple[PutResult, int]:
-    """Put envelopes into a box, each with its message id: what has one that lies there already
-    came twice, and is kept once.
+    """Put envelopes into a mailbox, each with its message id. An envelope whose id lies there
+    already came twice, and is kept once.
 
     Returns:
-        What became of them, and how many older ones went to the dead letters to make room.
+        Their fate, and how many older ones went to the dead letters to make room.
     """
     row = connection.execute(_NEXT, {"key": key, "count": len(envelopes)}).first()
     if row is None:
@@ -256,7 +260,7 @@ def _count(connection: Connection, key: str, number: int, octets: int, *, droppe
 
 def _make_room(
     connection: Connection,
-    box: Row[Any],
+    mailbox: Row[Any],
     key: str,
     number: int,
     octets: int,
@@ -264,7 +268,7 @@ def _make_room(
     before: int,
     now: float,
 ) -> int:
-    """Let the oldest that nobody is just reading go, *number* and *octets* of them at least."""
+    """Bury the oldest messages that no reader has, *number* and *octets* of them at least."""
     query = (
         select(mailbox_messages.c.position, mailbox_messages.c.octets)
         .where(
@@ -281,7 +285,9 @@ def _make_room(
             break
         chosen.append(position)
         number, octets = number - 1, octets - size_
-    return _bury(connection, box.id, box.owner, key, chosen, DeathReason.MAILBOX_OVERFLOW, now)
+    return _bury(
+        connection, mailbox.id, mailbox.owner, key, chosen, DeathReason.MAILBOX_OVERFLOW, now
+    )
 
 
 def _bury(
@@ -293,8 +299,8 @@ def _bury(
     reason: DeathReason,
     now: float,
 ) -> int:
-    """Move messages of a box to the dead letters, but for what a reader has meanwhile; how
-    many."""
+    """Move messages of a mailbox to the dead letters, but not those that a reader has meanwhile;
+    how many."""
     gone = connection.execute(
         mailbox_messages.delete()
         .where(
@@ -350,10 +356,10 @@ def take(
     now: float,
     until: float,
 ) -> tuple[list[MailboxMessage], bool] | None:
-    """Lease the oldest messages that nobody has: at most *most*, and about *octets*.
+    """Lease the oldest messages that no reader has: at most *most*, and about *octets*.
 
     Returns:
-        Them, and whether others are left; None where there is no such box.
+        The messages, and whether others are left; None where there is no such mailbox.
     """
     if connection.execute(_OPEN, {"key": key, "now": now}).first() is None:
         return None
@@ -380,8 +386,8 @@ _ALL: Collection[int] | None = None
 def acknowledge(
     connection: Connection, key: str, lease: str, positions: Collection[int] | None = _ALL
 ) -> int:
-    """Remove what was leased: *positions* of it, or all; how many. What another has meanwhile, or
-    nobody, stays."""
+    """Remove leased messages: those at *positions*, or all of the lease; how many. Messages that
+    are not under this lease any more stay."""
     connection.execute(_NEXT, {"key": key, "count": 0})
     query = mailbox_messages.delete().where(
         mailbox_messages.c.mailbox == key, mailbox_messages.c.lease == lease
@@ -404,8 +410,8 @@ _REPLAYED = text(
 
 
 def hand(connection: Connection, key: str, lease: str, *, now: float) -> int:
-    """Note that what was leased was sent over a stream: it waits no more, but can be sent again,
-    while it is among the newest."""
+    """Note that leased messages were sent over a stream. They do not wait any more, but can be sent
+    again while they are among the newest."""
     connection.execute(_NEXT, {"key": key, "count": 0})
     query = (
         mailbox_messages.update()
@@ -425,7 +431,7 @@ def hand(connection: Connection, key: str, lease: str, *, now: float) -> int:
 def release(
     connection: Connection, key: str, lease: str, positions: Collection[int] | None = _ALL
 ) -> int:
-    """Give back what was leased; how many. It is the oldest again."""
+    """Give leased messages back, as the oldest; how many."""
     return _set_until(connection, key, lease, positions, None)
 
 
@@ -437,7 +443,7 @@ def extend(
     *,
     until: float,
 ) -> int:
-    """Lengthen a lease; how many messages are still under it."""
+    """Move the end of a lease; how many messages are still under it."""
     return _set_until(connection, key, lease, positions, until)
 
 
@@ -459,11 +465,12 @@ def _set_until(
 
 
 def rewind(connection: Connection, key: str, after: int) -> int:
-    """Of what was handed over a stream, forget what was sent up to the message at position
-    *after*, and let the rest wait again; how many do.
+    """Of the messages that a stream sent, remove those sent up to the one at position *after*, and
+    let the rest wait again; how many do.
 
-    What others gave back was sent behind newer messages: the time decides. Where that message is
-    kept no more, all that is kept was sent behind it.
+    A message that was given back was sent behind newer ones, so the time of sending decides, not
+    the position. Where the message at *after* is not kept any more, all that are kept were sent
+    behind it.
     """
     connection.execute(_NEXT, {"key": key, "count": 0})
     handed = (mailbox_messages.c.mailbox == key) & mailbox_messages.c.handed.is_not(None)
@@ -489,8 +496,8 @@ def rewind(connection: Connection, key: str, after: int) -> int:
 
 
 def sweep(connection: Connection, *, now: float, oldest: float, handed: float) -> int:
-    """Forget what was handed over a stream before *handed*, and move what has waited since before
-    *oldest* to the dead letters; how many of these."""
+    """Remove messages that a stream sent before *handed*, and move those that came before *oldest*
+    to the dead letters; how many of the latter."""
     connection.execute(mailbox_messages.delete().where(mailbox_messages.c.handed < handed))
     query = (
         select(mailbox_messages.c.mailbox, mailbox_messages.c.position)
@@ -502,12 +509,12 @@ def sweep(connection: Connection, *, now: float, oldest: float, handed: float) -
         old.setdefault(key, []).append(position)
     buried = 0
     for key in sorted(old):
-        box = connection.execute(_NEXT, {"key": key, "count": 0}).first()
-        if box is None:
+        mailbox = connection.execute(_NEXT, {"key": key, "count": 0}).first()
+        if mailbox is None:
             connection.execute(mailbox_messages.delete().where(mailbox_messages.c.mailbox == key))
         else:
             reason = DeathReason.MAILBOX_AGE
-            buried += _bury(connection, box.id, box.owner, key, old[key], reason, now)
+            buried += _bury(connection, mailbox.id, mailbox.owner, key, old[key], reason, now)
     return buried
 
 
@@ -519,8 +526,8 @@ def redrive(
     after: int = 0,
     upto: int,
 ) -> tuple[Slice, dict[str, int]]:
-    """Put a slice of the dead letters of boxes back into them, as the newest; how many, by the keys
-    of the boxes."""
+    """Put a slice of the dead letters of mailboxes back, as the newest messages; how many, by the
+    keys of the mailboxes."""
     slice_, taken = dead_letters.redrive_to_mailboxes(connection, selection, after=after, upto=upto)
     boundless = MailboxBounds(2**31, 2**62)
     again: dict[str, int] = {}

@@ -212,7 +212,7 @@ mailboxes = Table(
     Column("dropped", BigInteger, nullable=False, default=0),
     Index("mailboxes_by_owner", "owner"),
 )
-"""Boxes of messages that are fetched. ``name`` is the address of a consumer that fetches by it;
+"""Mailboxes of messages that are fetched. ``name`` is the address of a consumer that fetches by it;
 ``used`` is when somebody last did; ``messages`` and ``octets`` are what waits, ``dropped`` how many
 went to the dead letters instead."""
 
@@ -237,4 +237,4 @@ mailbox_messages = Table(
 )
 """What lies in mailboxes. A ``lease`` hides a message ``until`` then; one that was ``handed`` over
 a stream is kept for a while, should the stream have broken. The last indexes spare who looks into a
-full box to read through all of its envelopes."""
+full mailbox to read through all of its envelopes."""

@@ -89,6 +89,7 @@ class Subscriptions:
         self._adapter = adapter
         self._consumers = consumers
         self._mailboxes = mailboxes
+        mailboxes.before_destroying(self.end_filling)
         self._terms = terms
         self._quotas = quotas
         self._notify_end = notify_end

@@ -4,11 +4,11 @@
     octets in the response            what they do
     --------------------------------  --------------------------------------------------------------
     retry: 2000                       says after how many milliseconds to come again
-    id, event: message, data          a message as JSON; its id is its position in the box
+    id, event: message, data          a message as JSON; its id is its position in the mailbox
     :                                 nothing, every 15 s: the connection is alive
-    event: replaced, retry: 86400000  another stream of the box has begun, and this one ends
+    event: replaced, retry: 86400000  another stream of the mailbox has begun, and this one ends
 
-A message leaves the box when the peer's system has acknowledged its octets, and can then be had
+A message leaves the mailbox when the peer's system has acknowledged its octets, and can then be had
 again for some minutes by who comes with the id of an earlier one. One that was not acknowledged is
 the oldest again.
 """
@@ -51,7 +51,7 @@ Visit = Callable[[Mailbox], Awaitable[None]]
 
 
 class Streams:
-    """All streams of this process: one a box, for two would each have half of the messages.
+    """All streams of this process. A mailbox has one: two would each get half of the messages.
 
     A new one takes over: after a broken connection the former looks alive for minutes, and an
     EventSource that is refused never comes again.
@@ -60,7 +60,7 @@ class Streams:
         replica: The name of this gateway among those that share the store, the same after a
             restart.
         draining: Whether the gateway stops.
-        visited: Told, now and then, that a box has a reader.
+        visited: Called now and then with a mailbox that has a reader.
     """
 
     def __init__(
@@ -79,26 +79,26 @@ class Streams:
         self.visited = visited
         self._of: dict[str, EventStream] = {}
 
-    def open(self, box: Mailbox, after: int | None) -> "EventStream":
-        """The response that streams *box*, to a reader who has all up to position *after*.
+    def open(self, mailbox: Mailbox, after: int | None) -> "EventStream":
+        """The response that streams *mailbox*, to a reader who has all up to position *after*.
 
         Raises:
             AdapterUnavailable: There are too many.
         """
-        if len(self._of) >= STREAMS and box.key not in self._of:
+        if len(self._of) >= STREAMS and mailbox.key not in self._of:
             raise AdapterUnavailable("Too many streams are open.")
-        return EventStream(self, box, after)
+        return EventStream(self, mailbox, after)
 
     def enter(self, stream: "EventStream") -> "EventStream | None":
-        """*stream* begins; the one that it replaces."""
-        former = self._of.get(stream.box.key)
-        self._of[stream.box.key] = stream
+        """Register *stream*; the stream of the same mailbox that it replaces."""
+        former = self._of.get(stream.mailbox.key)
+        self._of[stream.mailbox.key] = stream
         return former
 
     def leave(self, stream: "EventStream") -> None:
-        """*stream* has ended."""
-        if self._of.get(stream.box.key) is stream:
-            del self._of[stream.box.key]
+        """Note that *stream* has ended."""
+        if self._of.get(stream.mailbox.key) is stream:
+            del self._of[stream.mailbox.key]
 
 
 class EventStream(Response):
@@ -106,14 +106,14 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, box: Mailbox, after: int | None) -> None:
+    def __init__(self, streams: Streams, mailbox: Mailbox, after: int | None) -> None:
         super().__init__()
-        self.box = box
+        self.mailbox = mailbox
         self._streams = streams
         self._mailboxes = streams.mailboxes
         self._after = after
-        self._lease = f"stream-{box.id}-{streams.replica}"
-        """One name for all streams of the box at this gateway: the next one knows what this one
+        self._lease = f"stream-{mailbox.id}-{streams.replica}"
+        """One name for all streams of the mailbox at this gateway: the next one knows what this one
         left behind, also where a crash is between them."""
         self._replaced = asyncio.Event()
         self._ended = asyncio.Event()
@@ -128,7 +128,7 @@ class EventStream(Response):
                 former._replaced.set()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(former._ended.wait(), ENDS)
-            with contextlib.suppress(Refused):  # The box is gone, or cannot be read: come again.
+            with contextlib.suppress(Refused):  # The mailbox is gone or unreadable: come again.
                 await self._resume()
                 await self._pour(scope, send, leaving)
             if self._replaced.is_set():
@@ -150,19 +150,19 @@ class EventStream(Response):
             replaced.cancel()
 
     async def _resume(self) -> None:
-        """Take up what earlier streams of the box left: sent and lost, or never sent."""
-        left = Batch(self.box, self._lease, (), False, 0.0)
+        """Take up what earlier streams of the mailbox left: sent and lost, or never sent."""
+        left = Batch(self.mailbox, self._lease, (), False, 0.0)
         if self._after is None:
-            await self._mailboxes.release(self.box, self._lease)
+            await self._mailboxes.release(self.mailbox, self._lease)
         else:
             await self._mailboxes.sent(left)
-            await self._mailboxes.rewind(self.box, self._after)
+            await self._mailboxes.rewind(self.mailbox, self._after)
 
     async def _pour(self, scope: Scope, send: Send, leaving: "asyncio.Future[None]") -> None:
         while not leaving.done() and not self._streams.draining():
-            await self._streams.visited(self.box)
+            await self._streams.visited(self.mailbox)
             batch = await self._mailboxes.take(
-                self.box,
+                self.mailbox,
                 most=AT_A_TIME,
                 octets=OCTETS,
                 wait=HEARTBEAT,
@@ -180,13 +180,13 @@ class EventStream(Response):
                 delivered = await self._was_delivered(scope, leaving)
             finally:
                 if not delivered:
-                    await self._mailboxes.release(self.box, batch.lease)
+                    await self._mailboxes.release(self.mailbox, batch.lease)
             if not delivered:
                 return
             await self._mailboxes.sent(batch)
 
     async def _was_delivered(self, scope: Scope, leaving: "asyncio.Future[None]") -> bool:
-        """Whether the peer has all; who is being replaced is not waited for."""
+        """Whether the peer has all. A stream that is being replaced does not wait for that."""
         waiting = asyncio.ensure_future(was_delivered(scope, TAKEN_IN))
         await asyncio.wait((waiting, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done() and not self._replaced.is_set():

@@ -185,7 +185,7 @@ async def test_what_fills_a_box_ends_before_it(store: Store) -> None:
         there.append(found is not None)
 
     mailboxes = await boxes(store)
-    mailboxes.destroyed = destroyed
+    mailboxes.before_destroying(destroyed)
     await mailboxes.destroy(await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR))
     assert there == [True, False]  # And once more: for who subscribed meanwhile.
 

@@ -205,7 +205,7 @@ async def test_a_box_that_nobody_opens_is_given_up(store: Store) -> None:
     async def destroyed(box: Mailbox) -> None:
         ended.append(box)
 
-    mailboxes.destroyed = destroyed
+    mailboxes.before_destroying(destroyed)
     idle = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
     clock.now += 25
     busy = await mailboxes.make(MailboxKind.PULL_POINT, NEIGHBOUR)
