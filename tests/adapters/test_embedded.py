@@ -23,6 +23,7 @@ from adapters.embedded.adapter import READY_MESSAGES
 from adapters.embedded.journal import Entry, Journal, Stored
 from adapters.testing import AdapterContract
 from mediation import Notification
+from tests.rigs.waiting import until_taken
 
 ROOT = Path(__file__).parents[2]
 PUBLISHER = (sys.executable, "-m", "tests.rigs.journal_publisher")
@@ -408,14 +409,7 @@ async def run_until_killed(data: Path, run: int, lines: int) -> list[tuple[str, 
 
 async def until_accepted(adapter: Adapter, notification: Notification) -> None:
     """Publish until the adapter takes it, as a publisher does."""
-    async with asyncio.timeout(10):
-        while True:
-            try:
-                await adapter.publish([notification])
-            except AdapterUnavailable:
-                await asyncio.sleep(0.05)
-            else:
-                return
+    await until_taken(lambda: adapter.publish([notification]), AdapterUnavailable)
 
 
 def execute(data: Path, statement: str) -> list[tuple[object, ...]]:

@@ -18,6 +18,7 @@ from filters.dialects import TOPIC_FULL
 from mediation import Notification
 from mediation.names import DRAGOMAN_DATA
 from tests.rigs.brokers import PASSWORD, Wire
+from tests.rigs.waiting import until, until_taken
 
 SECONDS = 90.0
 STORM = Interest(Expression("storm//.", TOPIC_FULL))
@@ -63,16 +64,7 @@ async def started(adapter: Adapter, *interests: Interest) -> AsyncIterator[Adapt
 
 async def published(adapter: Adapter, notification: Notification) -> int:
     """Publish until it is confirmed; how often it was not."""
-    refused = 0
-    async with asyncio.timeout(SECONDS):
-        while True:
-            try:
-                await adapter.publish([notification])
-            except AdapterUnavailable:
-                refused += 1
-                await asyncio.sleep(0.05)
-            else:
-                return refused
+    return await until_taken(lambda: adapter.publish([notification]), AdapterUnavailable, SECONDS)
 
 
 async def cut_while_publishing(wire: Wire, adapter: Adapter) -> None:
@@ -133,11 +125,8 @@ def told(caplog: pytest.LogCaptureFixture, event: str) -> list[dict[str, Any]]:
 
 async def until_told(caplog: pytest.LogCaptureFixture, event: str) -> dict[str, Any]:
     """Wait for the first *event* in the log of the adapters; its fields."""
-    async with asyncio.timeout(SECONDS):
-        while True:
-            if found := told(caplog, event):
-                return found[0]
-            await asyncio.sleep(0.01)
+    await until(lambda: told(caplog, event), SECONDS)
+    return told(caplog, event)[0]
 
 
 def reasons(caplog: pytest.LogCaptureFixture) -> str:

@@ -43,11 +43,14 @@ async def talk_to_native_programs(
         assert b"storms" in consumer.received[0].body
 
         hearing = asyncio.create_task(run(hear))
-        async with asyncio.timeout(SECONDS):
-            while not hearing.done():  # Published again until the program listens.
-                body = notify(notification_message("<storm><n>2</n></storm>", "storms"))
-                assert (await gateway.ask(body)).status == 202
-                await asyncio.sleep(0.1)
+
+        async def heard() -> bool:
+            """Published again until the program listens."""
+            body = notify(notification_message("<storm><n>2</n></storm>", "storms"))
+            assert (await gateway.ask(body)).status == 202
+            return hearing.done()
+
+        await until(heard, SECONDS)
         await gateway.at_rest()
         return await hearing
 

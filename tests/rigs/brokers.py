@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -260,6 +261,8 @@ class Wire:
         self._silent = False
         self.swallowed = asyncio.Event()
         """Set once something was swallowed."""
+        self.carried: Counter[asyncio.StreamWriter] = Counter()
+        """How many pieces each open connection has carried, in each direction."""
         self.port = 0
 
     async def join(self) -> None:
@@ -298,6 +301,8 @@ class Wire:
                     continue
                 writer.write(octets)
                 await writer.drain()
+                self.carried[writer] += 1
+        del self.carried[writer]
         writer.transport.abort()
         self._writers.discard(writer)
 

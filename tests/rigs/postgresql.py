@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -23,6 +22,7 @@ import psycopg
 import pytest
 
 from tests.rigs.brokers import free_ports
+from tests.rigs.waiting import wait_until
 
 START = 180.0
 STOP = 60.0
@@ -66,14 +66,15 @@ class PostgreSQL:
     def start(self) -> None:
         """Start the server, and wait until it takes connections."""
         self._server = self._run("postgres", "-D", str(self.folder / "data"), "-p", str(self.port))
-        end = time.monotonic() + START
-        while True:
-            with contextlib.suppress(psycopg.OperationalError):
-                psycopg.connect(self.url(), connect_timeout=2).close()
-                return
-            assert self._server.poll() is None, self._said()
-            assert time.monotonic() < end, self._said()
-            time.sleep(0.05)
+        wait_until(self._takes_connections, START, says=self._said)
+
+    def _takes_connections(self) -> bool:
+        assert self._server is not None and self._server.poll() is None, self._said()
+        try:
+            psycopg.connect(self.url(), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def stop(self, number: int = signal.SIGINT) -> None:
         """Stop the server: SIGINT ends connections, SIGQUIT is a crash."""

@@ -30,6 +30,29 @@ async def until(holds: Callable[[], object | Awaitable[object]], seconds: float 
             await asyncio.sleep(PAUSE)
 
 
+async def until_taken(
+    call: Callable[[], Awaitable[object]], refusal: type[Exception], seconds: float = DEADLINE
+) -> int:
+    """Call until nothing is refused, as a publisher does; how often *refusal* was raised.
+
+    Raises:
+        TimeoutError: It still was after *seconds*.
+    """
+    refused = 0
+
+    async def taken() -> bool:
+        nonlocal refused
+        try:
+            await call()
+        except refusal:
+            refused += 1
+            return False
+        return True
+
+    await until(taken, seconds)
+    return refused
+
+
 def wait_until(
     holds: Callable[[], object],
     seconds: float = DEADLINE,

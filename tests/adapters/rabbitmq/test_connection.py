@@ -8,9 +8,9 @@ from contextlib import closing
 import pika
 import pytest
 
-from adapters.broker.prefetch import HELD
 from adapters.rabbitmq.connection import Connection, Lost
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq, wire_to
+from tests.rigs.waiting import until
 
 Served = Callable[[asyncio.StreamReader, asyncio.StreamWriter], None]
 
@@ -88,21 +88,24 @@ async def test_acknowledgements_do_not_wait_for_ever() -> None:
             exclusive=False,
         )
         taken = [await tags.get() for _ in range(10)]
+        carried = wire.carried.total()
         channel.acknowledge(taken[0])
         channel.acknowledge(taken[2])
-        await asyncio.sleep(2 * HELD)
+        await until(lambda: wire.carried.total() > carried)
         # It is answered after what was sent before it has been dealt with.
         await channel.ask(channel.raw.basic_qos, prefetch_count=1)
         await wire.cut()
         await connection.closed
         other = await Connection.open(pika.URLParameters(broker.url))
         channel = await other.channel()
-        left = 10
-        while left != 8:  # What was not acknowledged lies in the queue again.
+
+        async def all_others_lie_in_the_queue_again() -> bool:
             answer = await channel.ask(channel.raw.queue_declare, queue=queue, passive=True)
-            left = answer.method.message_count
+            left: int = answer.method.message_count
             assert left <= 8
-            await asyncio.sleep(0.01)
+            return left == 8
+
+        await until(all_others_lie_in_the_queue_again)
         await channel.ask(channel.raw.queue_delete, queue=queue)
         await other.close(5)
 

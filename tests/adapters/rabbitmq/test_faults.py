@@ -48,7 +48,7 @@ async def test_a_connection_is_cut_and_heals(broker: RabbitMQ, name: str) -> Non
         await adapter.publish([first, second])
         settled, pending = await inbox.take(2, settle=False)
         settled.settle()
-        await asyncio.sleep(0.1)  # The acknowledgement is on its way.
+        await asyncio.sleep(0.1)  # Nothing tells that the broker has read the acknowledgement.
         await wire.cut()
         with pytest.raises(AdapterUnavailable) as refused:
             await adapter.publish([third])
@@ -250,7 +250,7 @@ async def test_no_gap_between_runs(broker: RabbitMQ, name: str) -> None:
         async with running(broker.url, name, STORM) as adapter:
             inbox = Inbox(adapter, SECONDS)
             taken += [one.notification.id for one in await inbox.take(20)]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # The program publishes between two runs, too.
     stop.set()
     count = await publishing
     async with running(broker.url, name, STORM) as adapter:

@@ -15,6 +15,7 @@ from adapters.protocol import EVERYTHING_WANTED
 from adapters.rabbitmq import RabbitMQAdapter
 from mediation import Notification
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq, wire_to
+from tests.rigs.waiting import until
 
 needs_rabbitmq()
 
@@ -92,7 +93,7 @@ async def test_one_at_a_time_in_order(both: tuple[Sharer, Sharer]) -> None:
     assert not one.redelivered and one.arrived <= asyncio.get_running_loop().time()
     take_all(second)
     one.settle()
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(0.6)  # Nothing tells that a broker will not deliver.
     assert second.yielded.empty(), "two consume the same partition"
     await release_all(first)
     two.settle()  # Too late: it has nothing to say any more.
@@ -140,8 +141,6 @@ async def test_adopting_while_there_is_no_connection(broker: RabbitMQ, query: st
         await one.adapter.adopt(EVERYTHING_WANTED)
         await wire.join()
         other = await sharer(stack, broker.url + query)
-        async with asyncio.timeout(SECONDS):
-            while one.adapter._consuming._changes.through is None:  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        await until(lambda: one.adapter._consuming._changes.through is not None, SECONDS)
         await other.publish(1)
         assert (await one.next()).notification.id == "urn:1"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from tests.rigs.adapters import (
 )
 from tests.rigs.brokers import PASSWORD, USER, wire_to
 from tests.rigs.stomp_adapters import running
+from tests.rigs.waiting import until
 
 needs_activemq()
 
@@ -48,7 +50,7 @@ async def test_a_connection_is_cut_and_heals(broker: ActiveMQ, name: str, tmp_pa
         await adapter.publish([first, second])
         settled, pending = await inbox.take(2, settle=False)
         settled.settle()
-        await asyncio.sleep(0.1)  # The acknowledgement is on its way.
+        await asyncio.sleep(0.1)  # Nothing tells that the broker has read the acknowledgement.
         await wire.cut()
         with pytest.raises(AdapterUnavailable) as refused:
             await adapter.publish([third])
@@ -105,8 +107,12 @@ async def test_an_idle_connection_stays(
     broker: ActiveMQ, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Both sides hear heart-beats, and nothing else."""
-    async with running(broker.url, name, tmp_path, heartbeat="1") as adapter:
-        await asyncio.sleep(4.5)
+    async with (
+        wire_to(broker.port) as wire,
+        running(broker.at(wire.port), name, tmp_path, heartbeat="1") as adapter,
+    ):
+        before = Counter(wire.carried)
+        await until(lambda: all(wire.carried[way] >= before[way] + 4 for way in before))
         await adapter.publish([sent := storm()])
         assert (await Inbox(adapter, SECONDS).take(1))[0].notification == sent
     assert told(caplog, "adapter.disconnected") == []

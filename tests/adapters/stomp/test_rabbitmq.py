@@ -13,6 +13,7 @@ from adapters.testing import AdapterContract, Inbox
 from tests.rigs.adapters import SECONDS, published, reasons, storm
 from tests.rigs.brokers import RabbitMQ, Wire, needs_rabbitmq, rabbitmq, wire_to
 from tests.rigs.stomp_adapters import running
+from tests.rigs.waiting import until
 
 needs_rabbitmq()
 
@@ -59,11 +60,13 @@ async def test_a_queue_is_deleted(broker: RabbitMQ, tmp_path: Path) -> None:
         await adapter.publish([first := storm()])
         assert (await inbox.take(1))[0].notification == first
         await asyncio.to_thread(broker.control, "delete_queue", f"{name}.{name}.>")
-        async with asyncio.timeout(SECONDS):
-            arriving = asyncio.create_task(inbox.next())
-            while not arriving.done():  # RabbitMQ confirms what has no queue.
-                await published(adapter, storm())
-                await asyncio.sleep(0.05)
+        arriving = asyncio.create_task(inbox.next())
+
+        async def arrived() -> bool:
+            await published(adapter, storm())  # RabbitMQ confirms what has no queue.
+            return arriving.done()
+
+        await until(arrived, SECONDS)
         (await arriving).settle()
 
 

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from filters.xpath import compile_xpath, parse
 from tests.filters.matching.costly import SHAPES, Costly, document
 from tests.filters.matching.hostile import CUT_OFF, HARMLESS, REFUSED
 from tests.rigs.pace import unit
+from tests.rigs.waiting import wait_until
 
 LARGE = document("flat", 8_000)
 HOSTILE = "//*[../*[../*[../*]]]"
@@ -47,13 +48,6 @@ def evaluators(worker: Worker) -> list[int]:
     return list(
         map(int, Path(f"/proc/{worker.pid}/task/{worker.pid}/children").read_text().split())
     )
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def is_gone(pid: int) -> bool:
@@ -145,7 +139,7 @@ def test_a_process_that_does_not_answer_is_given_up() -> None:
     os.kill(evaluator, signal.SIGSTOP)
     assert worker.evaluate(b"<a/>", expressions("/a")) == [True]
     assert worker.pid is not None
-    wait_for(lambda: is_gone(evaluator))
+    wait_until(lambda: is_gone(evaluator))
     worker.close()
 
 
@@ -155,7 +149,7 @@ def test_closing_ends_the_process(worker: Worker) -> None:
     both = [worker.pid, *evaluators(worker)]
     worker.close()
     for pid in both:
-        wait_for(lambda pid=pid: is_gone(pid))  # type: ignore[misc]
+        wait_until(lambda pid=pid: is_gone(pid))  # type: ignore[misc]
     assert worker.evaluate(b"<a/>", expressions("/a")) == [True]
 
 
@@ -182,7 +176,7 @@ def test_it_does_not_outlive_its_parent() -> None:
     parent.kill()
     parent.communicate()
     for pid in (supervisor, evaluator):
-        wait_for(lambda pid=pid: is_gone(pid))  # type: ignore[misc]
+        wait_until(lambda pid=pid: is_gone(pid))  # type: ignore[misc]
 
 
 def test_a_process_that_cannot_start_blames_nobody(

@@ -367,7 +367,7 @@ class TestDeadlines:
         async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             for _ in range(2):
                 await read_request(reader)
-                await asyncio.sleep(0.3)
+                await asyncio.sleep(0.3)  # More than half of what an exchange may take.
                 writer.write(ACCEPTED)
             answered.set()
             await reader.read()
@@ -397,7 +397,7 @@ class TestAnswersThatComeAgain:
                 await read_request(reader)
                 for start in range(0, len(wire), step):
                     writer.write(wire[start : start + step])
-                    await asyncio.sleep(0.002)
+                    await asyncio.sleep(0.002)  # So that the pieces come alone.
             await reader.read()
 
         async with consuming(handler) as consumer, sending() as transport:

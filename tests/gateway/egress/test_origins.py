@@ -83,7 +83,7 @@ async def test_no_more_than_so_many_are_remembered() -> None:
     ]  # fmt: skip
     quick = Origins(seconds=0.0)
     for number in range(2):
-        await asyncio.sleep(0.002)
+        await asyncio.sleep(0.002)  # The clock goes on; no time at all is remembered.
         await quick.once(theirs.of(notification(str(number))), "a", came(), take)
     assert len(quick._taken) == 1
 

@@ -9,7 +9,7 @@ import threading
 import time
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from gateway.http import (
 )
 from gateway.security.networks import networks
 from tests.rigs.certificates import server_context
+from tests.rigs.waiting import wait_until
 
 LIMITS = HttpLimits()
 HASTY = HttpLimits(
@@ -497,40 +498,39 @@ class TestRefusals:
 
 
 class TestDeadlines:
-    def closed_after(self, sock: socket.socket) -> tuple[list[int], float]:
-        begin = time.monotonic()
+    def answers(self, sock: socket.socket) -> list[int]:
+        """What is answered until the server closes: by itself, within `DEADLINE`."""
         try:
-            answered = statuses(read_all(sock))
+            return statuses(read_all(sock))
         except ConnectionResetError:
-            answered = []
-        return answered, time.monotonic() - begin
+            return []
 
     @pytest.mark.parametrize(
         "sent",
         [b"", b"\r\n", b"G", b"GET / HTTP/1.1\r\n", get()[:-1], b"POST /soap HTTP/1.1\r\nA: b"],
     )
     def test_a_head_without_end(self, hasty: Server, sent: bytes) -> None:
+        begin = time.monotonic()
         with connect(hasty) as sock:
             sock.sendall(sent)
-            answered, took = self.closed_after(sock)
-        assert answered == []
-        assert 0.3 < took < 3
+            assert self.answers(sock) == []
+        assert time.monotonic() - begin > 0.9 * HASTY.head_time
 
     @pytest.mark.parametrize("sent", [b"\r\n", b"GET / HT"])
     def test_a_second_head_without_end(self, hasty: Server, sent: bytes) -> None:
         with connect(hasty) as sock:
             sock.sendall(get())
             assert read_answer(sock)[0] == 200
+            begin = time.monotonic()
             sock.sendall(sent)
-            answered, took = self.closed_after(sock)
-        assert answered == []
-        assert 0.3 < took < 3
+            assert self.answers(sock) == []
+        assert time.monotonic() - begin > 0.9 * HASTY.head_time
 
     def test_an_idle_connection(self, hasty: Server) -> None:
         with connect(hasty) as sock:
             sock.sendall(get())
             assert read_answer(sock)[0] == 200
-            assert self.closed_after(sock)[1] < 5
+            assert self.answers(sock) == []
 
     @pytest.mark.parametrize(
         "sent",
@@ -544,21 +544,24 @@ class TestDeadlines:
         ids=["nothing", "half", "no chunk", "half a chunk", "a chunk extension"],
     )
     def test_a_body_without_end(self, hasty: Server, sent: bytes) -> None:
+        begin = time.monotonic()
         with connect(hasty) as sock:
             sock.sendall(sent)
-            answered, took = self.closed_after(sock)
-        assert answered == [408]
-        assert 0.2 < took < 3
+            assert self.answers(sock) == [408]
+        assert time.monotonic() - begin > 0.9 * HASTY.body_grace
 
     @pytest.mark.parametrize(
         ("sent", "drip", "least"),
         [
-            pytest.param(b"GET /", b"a", 0.3, id="a head"),
-            pytest.param(get()[:-2] + b"X: ", b"x", 0.3, id="a header"),
-            pytest.param(post(b"Content-Length: 9999\r\n"), b"x", 0.2, id="a body"),
-            pytest.param(post(CHUNKED), b"1\r\nx\r\n", 0.2, id="chunks"),
+            pytest.param(b"GET /", b"a", HASTY.head_time, id="a head"),
+            pytest.param(get()[:-2] + b"X: ", b"x", HASTY.head_time, id="a header"),
+            pytest.param(post(b"Content-Length: 9999\r\n"), b"x", HASTY.body_grace, id="a body"),
+            pytest.param(post(CHUNKED), b"1\r\nx\r\n", HASTY.body_grace, id="chunks"),
             pytest.param(
-                post(b"Content-Length: 999999\r\n"), b"x" * 400, 0.7, id="a body at a good rate"
+                post(b"Content-Length: 999999\r\n"),
+                b"x" * 400,
+                HASTY.body_time,
+                id="a body at a good rate",
             ),
         ],
     )
@@ -580,7 +583,9 @@ class TestDeadlines:
                     sock.sendall(drip)
                 except OSError:
                     break
-        assert least < time.monotonic() - begin < 3
+            else:
+                pytest.fail("it was kept alive")
+        assert time.monotonic() - begin > 0.9 * least
         assert not hasty.application.requests or "9999" not in hasty.application.requests[-1]
 
     def test_a_slow_reader(self, hasty: Server) -> None:
@@ -591,21 +596,17 @@ class TestDeadlines:
             wait_until(lambda: hasty.gate.connections == 0)
 
     def test_trusted_peers_are_kept_longer(self) -> None:
-        with serving(HASTY, "127.0.0.0/8") as server, connect(server) as sock:
-            sock.sendall(get())
-            assert read_answer(sock)[0] == 200
-            sock.settimeout(1.5)  # a stranger's second is over
-            with pytest.raises(TimeoutError):
-                sock.recv(1)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Return as soon as *condition* holds."""
-    end = time.monotonic() + DEADLINE
-    pause = threading.Event()
-    while not condition():
-        assert time.monotonic() < end
-        pause.wait(0.01)
+        with (
+            serving(HASTY, "127.0.0.1/32") as server,
+            connect(server) as trusted,
+            connect(server, "127.0.0.2") as stranger,
+        ):
+            for sock in (trusted, stranger):
+                sock.sendall(get())
+                assert read_answer(sock)[0] == 200
+            assert self.answers(stranger) == []
+            trusted.sendall(get())
+            assert read_answer(trusted)[0] == 200
 
 
 class Guest:
@@ -672,7 +673,8 @@ class TestConnections:
             assert read_answer(sock)[0] == 200
 
     def test_a_flood_of_idle_connections(self) -> None:
-        """H09: 2,000 of them from 40 addresses, and a good request is answered in a second."""
+        """H09: 2,000 of them from 40 addresses, and a good request is answered while as many as
+        may be are there."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 8192)), hard))
         with serving(LIMITS) as server, ExitStack() as stack:
@@ -680,12 +682,10 @@ class TestConnections:
                 sock = stack.enter_context(connect(server, f"127.0.{n % 40}.{n % 40 + 2}"))
                 if n % 2:
                     sock.sendall(b"POST /soap HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-            begin = time.monotonic()
             sock = stack.enter_context(connect(server))
             sock.sendall(get())
             assert read_answer(sock)[0] == 200
-            assert time.monotonic() - begin < 1
-            assert server.gate.connections <= 1024
+            assert 512 < server.gate.connections <= 1024
 
 
 def receiving(*pieces: bytes) -> Receive:

@@ -23,7 +23,8 @@ from tests.rigs.envelopes import (
     children,
     topic_expression,
 )
-from tests.rigs.gateways import DEADLINE, Consumer, Running, running
+from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -270,7 +271,13 @@ async def test_an_end_is_fetched_too(tmp_path: Path) -> None:
         [entry] = run.gateway.subscriptions.entries
         answer = await run.api("DELETE", f"/subscriptions/{entry.subscription.id}")
         assert answer.status in (200, 204), answer.body
-        async with asyncio.timeout(DEADLINE):
-            while (fetched := await make_connection(run, uri)).status == 202:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        fetched = await make_connection(run, uri)
+
+        async def is_there() -> bool:
+            nonlocal fetched
+            fetched = await make_connection(run, uri)
+            return fetched.status != 202
+
+        if fetched.status == 202:
+            await until(is_there)
         assert fetched.message.body[0].tag == f"{{{WSE}}}SubscriptionEnd"

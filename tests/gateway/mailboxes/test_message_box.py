@@ -465,7 +465,7 @@ async def test_events_of_a_subscription_lie_in_the_box(
 
 async def test_a_puller_gets_all_in_order_and_survives_failures(gateway: Running) -> None:
     """WS-Messenger's message puller: take; if there is nothing, sleep; hand each message on, as
-    text; on a failure wait longer, and go on."""
+    text; on a failure wait longer, and go on. The pauses are those of the puller, shortened."""
     client = MsgBoxClient(gateway)
     box = await client.create()
     await gateway.subscribe(Speaker(S11), Speaker(S11).wse_subscribe(gateway.url + box))

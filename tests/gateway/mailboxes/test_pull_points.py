@@ -35,6 +35,7 @@ from tests.rigs.envelopes import (
 )
 from tests.rigs.gateways import DEADLINE, Consumer, Running, running
 from tests.rigs.processes import gateway_process
+from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -121,10 +122,12 @@ class PullPoint:
     async def collect(self, number: int, most: int | None = None) -> list[Event]:
         """Get messages until there are *number*."""
         found: list[Event] = []
-        async with asyncio.timeout(2 * DEADLINE):
-            while len(found) < number:
-                found += await self.get(most)
-                await asyncio.sleep(0.01)
+
+        async def all_are_there() -> bool:
+            found.extend(await self.get(most) if len(found) < number else [])
+            return len(found) >= number
+
+        await until(all_are_there, 2 * DEADLINE)
         return found
 
     async def destroy(self) -> Answer:

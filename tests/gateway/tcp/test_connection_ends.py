@@ -205,7 +205,7 @@ async def test_a_handshake_without_a_descriptor_leaves_nothing_behind(tmp_path: 
             sock.setblocking(False)
             with contextlib.suppress(BlockingIOError):
                 sock.connect(("127.0.0.1", run.port))
-            for _ in range(20):
+            for _ in range(20):  # Not every event loop tells that it could not accept.
                 await asyncio.sleep(0.01)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -189,7 +189,11 @@ class TestConnections:
         async with listening(QUICK) as run:
             peer = await run.peer()
             await peer.send(message("wait"))
-            await asyncio.sleep(3 * QUICK.idle)
+            await run.talk.came.wait()
+            for _ in range(2):
+                idle = await run.peer()
+                assert await idle.ask("hello") == "hello"
+                assert await idle.ended() == b""
             run.talk.release("wait")
             assert text_of((await peer.receive()).envelope) == "wait"
 
@@ -344,7 +348,9 @@ class TestAttacks:
         async with listening(replace(QUICK, message_time=30.0, rate=0.1)) as run:
             peer = await run.peer()
             await peer.send(FIRST_CHUNK)
-            await asyncio.sleep(0.4)
+            idle = await run.peer()
+            assert await idle.ask("hello") == "hello"
+            assert await idle.ended() == b""  # As long as a head may take.
             assert not run.server.refused
             await peer.send(b"\x08")
             assert await peer.ended() == b""
@@ -400,6 +406,7 @@ class TestAttacks:
 
 
 async def _trickle(peer: RawPeer, octets: bytes, pause: float, step: int) -> None:
+    """Send as a peer on a slow line does."""
     for start in range(0, len(octets), step):
         await peer.send(octets[start : start + step])
         await asyncio.sleep(pause)

@@ -476,7 +476,9 @@ async def test_a_stream_that_breaks_loses_nothing(tmp_path: Path) -> None:
             linger(sock)
             sock.connect(("127.0.0.1", run.port))
             sock.sendall(http_request(run.port, "GET", f"{box.path}/events", b"", {}))
-            await asyncio.sleep(0.1)
+            sock.setblocking(False)
+            async with asyncio.timeout(DEADLINE):
+                assert await asyncio.get_running_loop().sock_recv(sock, 1)
             sock.close()
         async with streaming(box, limit=2**24) as stream:
             got += await stream.take(10)
