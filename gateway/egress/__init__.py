@@ -1,6 +1,7 @@
 """Sending to addresses that strangers name: which ones, how, and at what cost at most."""
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
+from gateway.egress.by_scheme import TransportByScheme
 from gateway.egress.client import HttpTransport
 from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
@@ -30,7 +31,6 @@ from gateway.egress.transport import (
     Told,
     Transport,
 )
-from gateway.egress.transports import Transports
 
 __all__ = [
     "HOPS_HEADER",
@@ -59,7 +59,7 @@ __all__ = [
     "Target",
     "Told",
     "Transport",
-    "Transports",
+    "TransportByScheme",
     "hops_header",
     "hops_kept",
     "is_forbidden",

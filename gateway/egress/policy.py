@@ -7,12 +7,10 @@ everything.
 
 import socket
 from collections.abc import Collection, Iterable
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import TypeAlias
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target
-
-_Network: TypeAlias = IPv4Network | IPv6Network
+from gateway.egress.host_list import HostList
 
 # What `is_global` lets pass (Python 3.11) and what leads inside or nowhere all the same.
 _FORBIDDEN_V4 = tuple(
@@ -91,15 +89,7 @@ class AddressPolicy:
     ) -> None:
         self._loopback = loopback
         self._own = frozenset() if deliver_to_self else frozenset(_spelled(*one) for one in own)
-        self._networks: list[_Network] = []
-        self._hosts: set[str] = set()
-        for entry in allow:
-            try:
-                self._networks.append(ip_network(entry, strict=False))
-            except ValueError:
-                if "/" in entry:
-                    raise
-                self._hosts.add(entry.lower())
+        self._allowed = HostList(allow)
 
     def check(self, target: Target) -> None:
         """Judge *target* as it is written; a name is judged again once it is resolved.
@@ -113,7 +103,7 @@ class AddressPolicy:
         if address is not None:
             self.check_ip(address, target)
         elif target.host.rpartition(".")[2] == "localhost" and not (
-            self._loopback or self._allows_host(target.host)
+            self._loopback or self._allowed.has_name(target.host)
         ):  # RFC 6761, "Domain Name Reservation Considerations for 'localhost.'"
             raise AddressRefused(target.url, allowed_by="egress_allow")
 
@@ -128,9 +118,9 @@ class AddressPolicy:
             raise AddressRefused(target.url, allowed_by="deliver_to_self")
         if not is_forbidden(address) or (self._loopback and address.is_loopback):
             return
-        if self._allows_host(target.host):
+        if self._allowed.has_name(target.host):
             return
-        if not any(address in network for network in self._networks):
+        if not self._allowed.has_address(address):
             raise AddressRefused(target.url, allowed_by="egress_allow")
 
     def _is_own(self, address: IPAddress, port: int) -> bool:
@@ -141,14 +131,6 @@ class AddressPolicy:
         if ("0.0.0.0", port) not in self._own and ("::", port) not in self._own:
             return False
         return address.is_loopback or address.is_unspecified or is_this_machine(address)
-
-    def _allows_host(self, host: str) -> bool:
-        if not self._hosts:
-            return False
-        if host in self._hosts:
-            return True
-        labels = host.split(".")
-        return any(f"*.{'.'.join(labels[n:])}" in self._hosts for n in range(1, len(labels)))
 
 
 def _spelled(host: str, port: int) -> tuple[str, int]:

@@ -39,8 +39,15 @@ from gateway.delivery import (
     resend,
 )
 from gateway.delivery.samples import delivery_samples
-from gateway.egress import AddressPolicy, ConsumerOptions, Dialer, HttpTransport, Proxy, Transports
-from gateway.egress.hosts import Hosts
+from gateway.egress import (
+    AddressPolicy,
+    ConsumerOptions,
+    Dialer,
+    HttpTransport,
+    Proxy,
+    TransportByScheme,
+)
+from gateway.egress.host_list import HostList
 from gateway.egress.origins import Origins
 from gateway.egress.soap_tcp import SoapTcpTransport
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings
@@ -198,7 +205,7 @@ class Gateway:
         self.parsing = Parsing()
         self.origins = Origins()
         self.soap_tcp = tcp = SoapTcpTransport(dialer, handler=self._respond, parsing=self.parsing)
-        self.transport = Transports(
+        self.transport = TransportByScheme(
             {
                 "http": http,
                 "https": http,
@@ -210,7 +217,7 @@ class Gateway:
         )
         self.probations = Probations(
             vouches=self.trusts_owner,
-            exempt=Hosts(settings.egress_agreed).__contains__,
+            exempt=HostList(settings.egress_agreed).__contains__,
             limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
             by_address=settings.egress_proxy is None,
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.delivery import Conservation, Dispatcher, Entry, Schedule
-from gateway.egress import AddressPolicy, Dialer, HttpTransport, Transports, parse_target
+from gateway.egress import AddressPolicy, Dialer, HttpTransport, TransportByScheme, parse_target
 from gateway.model.deaths import DeadLetter
 from gateway.security.keys import new_key, public_id
 from gateway.store import Store, dead_letters
@@ -148,7 +148,7 @@ async def engine(
     store = Store(url, probe=0.1)
     await store.start()
     dialer = Dialer(AddressPolicy(loopback=True))
-    transport = Transports({"http": HttpTransport(dialer)}, dialer)
+    transport = TransportByScheme({"http": HttpTransport(dialer)}, dialer)
     given_up: list[tuple[Entry, str]] = []
     dispatcher = Dispatcher(
         store,

@@ -18,7 +18,7 @@ from gateway.egress import (
     Transport,
     parse_target,
 )
-from gateway.egress.hosts import Hosts
+from gateway.egress.host_list import HostList
 from gateway.egress.soap_tcp import SoapTcpTransport
 from tests.rigs.consumers import consumers, status, until
 from tests.rigs.envelopes import WSE, Speaker, wse_filter
@@ -116,7 +116,7 @@ def test_soap_tcp_agrees_for_itself() -> None:
 
 
 def test_who_needs_no_probation() -> None:
-    listed = Hosts(["10.0.0.0/8", "good.example.org", "*.plant.example.org"])
+    listed = HostList(["10.0.0.0/8", "good.example.org", "*.plant.example.org"])
     probations = Probations(vouches="anonymous:127.0.0.1".__eq__, exempt=listed.__contains__)
     for host in ("10.1.2.3", "good.example.org", "a.plant.example.org"):
         probations.admit(one := destination(host), "anonymous:192.0.2.1", 0.0)
@@ -358,6 +358,6 @@ async def test_trusted_peers_have_their_answers_where_they_want(tmp_path: Path) 
     ],
 )
 def test_hosts(host: str, listed: bool) -> None:
-    assert (host in Hosts(["10.0.0.0/8", "A.example.org", "*.lan", "2001:db8::/32"])) is listed
-    assert host in Hosts(["*"])
-    assert host not in Hosts()
+    assert (host in HostList(["10.0.0.0/8", "A.example.org", "*.lan", "2001:db8::/32"])) is listed
+    assert host in HostList(["*"])
+    assert host not in HostList()

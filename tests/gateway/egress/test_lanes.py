@@ -20,7 +20,7 @@ from gateway.egress import (
     Proxy,
     Request,
     SendFailed,
-    Transports,
+    TransportByScheme,
     parse_target,
     with_hops,
 )
@@ -453,9 +453,9 @@ class TestAnswersThatComeAgain:
 @asynccontextmanager
 async def all_transports(
     options: ConsumerOptions | None = None, proxy: Proxy | None = None
-) -> AsyncIterator[Transports]:
+) -> AsyncIterator[TransportByScheme]:
     dialer = Dialer(AddressPolicy(allow=["127.0.0.0/8"]), options=options, proxy=proxy)
-    transport = Transports({"http": HttpTransport(dialer)}, dialer)
+    transport = TransportByScheme({"http": HttpTransport(dialer)}, dialer)
     try:
         yield transport
     finally:

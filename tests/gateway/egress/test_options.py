@@ -22,7 +22,7 @@ from gateway.egress import (
     Options,
     Request,
     SendFailed,
-    Transports,
+    TransportByScheme,
     parse_target,
 )
 from gateway.egress.options import PLAIN
@@ -43,7 +43,7 @@ from tests.rigs.certificates import Authority
 @asynccontextmanager
 async def sending(
     *rows: dict[str, Any], resolver: StubResolver | None = None, ca: Path | None = None
-) -> AsyncIterator[Transports]:
+) -> AsyncIterator[TransportByScheme]:
     """All that sends, with *rows* of settings."""
     limits = ClientLimits(exchange=10.0)
     dialer = Dialer(
@@ -53,14 +53,14 @@ async def sending(
         options=ConsumerOptions([Consumer(**row) for row in rows], ca=ca),
     )
     http = HttpTransport(dialer, limits=limits)
-    transport = Transports({"http": http, "https": http}, dialer)
+    transport = TransportByScheme({"http": http, "https": http}, dialer)
     try:
         yield transport
     finally:
         await transport.close()
 
 
-async def failure_of(transport: Transports, request: Request) -> SendFailed:
+async def failure_of(transport: TransportByScheme, request: Request) -> SendFailed:
     with pytest.raises(SendFailed) as failure:
         await transport.send(request)
     return failure.value

@@ -20,7 +20,7 @@ from gateway.egress import (
     FailureKind,
     HttpTransport,
     Proxy,
-    Transports,
+    TransportByScheme,
     parse_target,
 )
 from gateway.security.tls import client_context
@@ -111,7 +111,7 @@ async def sending(
     resolver: StubResolver | None = None,
     tls: ssl.SSLContext | None = None,
     limits: ClientLimits | None = None,
-) -> AsyncIterator[Transports]:
+) -> AsyncIterator[TransportByScheme]:
     """All that sends, through a proxy at *port*."""
     limits = limits or ClientLimits(exchange=10.0)
     dialer = Dialer(
@@ -123,7 +123,7 @@ async def sending(
         proxy=Proxy.parse(f"http://{user}@{host}:{port}" if user else f"http://{host}:{port}"),
     )
     http = HttpTransport(dialer, limits=limits)
-    transport = Transports({"http": http, "https": http}, dialer)
+    transport = TransportByScheme({"http": http, "https": http}, dialer)
     try:
         yield transport
     finally:

@@ -1,4 +1,4 @@
-"""All transports as one."""
+"""The transport that has others under it, one for each scheme of addresses."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,11 +18,11 @@ from gateway.egress.transport import (
 from mediation.model.messages import Packaging
 
 
-class Transports:
-    """The `Transport` that hands each request to the one for its scheme.
+class TransportByScheme:
+    """Hands each request to the `Transport` for the scheme of its target.
 
-    What the operator said of a consumer holds for all of them: how it reads attachments, where
-    it is connected to, and how large a message it takes.
+    The options that the operator gave a consumer hold for all of them: how it reads attachments,
+    where it is connected to, and how large a message it takes.
 
     Args:
         by_scheme: One for each scheme that targets may have.
@@ -62,10 +62,10 @@ class Transports:
 
 
 def _fitted(request: Request, options: Options, *, dime: bool) -> Request:
-    """*request* as the consumer takes it.
+    """*request* in the packaging that the consumer reads.
 
     Raises:
-        SendFailed: It is larger than that.
+        SendFailed: It is larger than the consumer takes.
     """
     packaging = options.attachments or request.packaging
     packaging = Packaging.DIME if dime else packaging
