@@ -18,6 +18,7 @@ from html import escape
 from lxml import etree
 
 from filters import Reason, Refused, Topic, parse_document
+from filters.topics import is_namespace
 from mediation import MediationError, Notification
 from mediation.names import DRAGOMAN_DATA
 from mediation.packaging.records import CONTENT_TYPE, MAX_REFERENCES, decode
@@ -73,7 +74,8 @@ def _check(notification: Notification, properties: Mapping[str, str]) -> None:
     """Refuse what would fail only when it is written: into an envelope, or into the store.
 
     Raises:
-        Refused: A header block, or a part of the producer reference, is not one element.
+        Refused: A header block, or a part of the producer reference, is not one element; the
+            namespace of the topic is not a URI.
         ValueError: A text has half a surrogate pair.
         TypeError: A text is none.
     """
@@ -89,6 +91,10 @@ def _check(notification: Notification, properties: Mapping[str, str]) -> None:
         parts = (*parts, *producer.properties, *producer.parameters, *producer.metadata)
     if not all(map(_is_plain_part, parts)):
         raise MediationError(Reason.MESSAGE_INVALID, "a header block is not one element")
+    if notification.topic is not None:
+        for step in notification.topic.steps:
+            if step.namespace and not is_namespace(step.namespace):
+                raise MediationError(Reason.TOPIC_INVALID, "the topic's namespace is not a URI")
 
 
 class ForcedCount:

@@ -1,7 +1,7 @@
 """Topics, patterns of topics, and the index that finds the patterns a topic matches."""
 
 from filters.topics.patterns import PathStep, TopicPath, TopicPattern
-from filters.topics.topics import DEFAULT_TOPIC, Step, Topic, parse_clark, topic_text
+from filters.topics.topics import DEFAULT_TOPIC, Step, Topic, is_namespace, parse_clark, topic_text
 
 __all__ = [
     "DEFAULT_TOPIC",
@@ -10,6 +10,7 @@ __all__ = [
     "Topic",
     "TopicPath",
     "TopicPattern",
+    "is_namespace",
     "parse_clark",
     "topic_text",
 ]

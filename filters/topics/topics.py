@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from lxml import etree
+
 _ESCAPES = {"%": "%25", "/": "%2F", "{": "%7B"}
 _UNESCAPES = {code: character for character, code in _ESCAPES.items()}
 
@@ -75,6 +77,22 @@ def parse_clark(text: str) -> Topic:
         steps.append(Step(namespace, name))
         if not more:
             return Topic(tuple(steps))
+
+
+@lru_cache(maxsize=1024)
+def is_namespace(uri: str) -> bool:
+    """Whether an XML document may declare *uri* as a namespace.
+
+    Parsers refuse what is no URI (Namespaces in XML 1.0, section 3), and with it every envelope
+    that names a topic of it.
+    """
+    element = etree.Element("a")
+    try:
+        element.set("n", uri)
+        etree.fromstring(etree.tostring(element).replace(b" n=", b" xmlns:n=", 1))
+    except (ValueError, etree.XMLSyntaxError):
+        return False
+    return True
 
 
 def topic_text(topic: Topic, prefixes: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from filters import KNOWN_PREFIXES, Reason, Refused, Topic, parse_clark, parse_topics, quoted
 from filters.dialects import TOPIC_IBM_SIMPLE
-from filters.topics import Step
+from filters.topics import Step, is_namespace
 from gateway.security.resource_addresses import TOPIC_PATHS
 
 MAX_TOPIC_NAME = 4096
@@ -41,6 +41,12 @@ def _topic_named(name: str) -> Topic:
             steps = tuple(map(_step_named, name.split("/")))
     if not 0 < len(steps) <= 64 or not all(map(_is_name, steps)) or UNDECODED in name:
         raise _no_topic()
+    for step in steps:
+        if step.namespace and not is_namespace(step.namespace):
+            raise Refused(
+                Reason.TOPIC_INVALID,
+                f"{quoted(step.namespace)}, the namespace of the topic in the URL, is not a URI.",
+            )
     return Topic(steps)
 
 

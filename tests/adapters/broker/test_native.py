@@ -34,6 +34,7 @@ def producer(**fields: object) -> dict[str, str]:
         pytest.param({"ws_headers": json.dumps(["<!DOCTYPE a><a/>"])}, id="a document type"),
         pytest.param({"ws_headers": json.dumps({"<a/>": 1, "a": 2})}, id="an object of headers"),
         pytest.param({"ws_topic_header": "<a>"}, id="an open topic header"),
+        pytest.param({"ws_topic": "{urn:a b}storms"}, id="a topic whose namespace is not a URI"),
         pytest.param(producer(address=5), id="an address that is a number"),
         pytest.param(producer(address="\ud800"), id="an address that is half a pair"),
         pytest.param(producer(wsa=[W3C]), id="a list of versions"),
@@ -49,6 +50,7 @@ def test_what_could_not_be_delivered_is_left_aside(properties: dict[str, str]) -
     assert (notification.id, notification.payload) == ("i", b"<a/>")
     assert not notification.properties and not notification.headers
     assert notification.producer is None and notification.action is None
+    assert notification.topic is None
 
 
 def test_what_can_be_delivered_is_kept() -> None:

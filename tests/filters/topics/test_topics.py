@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import DEFAULT_TOPIC, Step, Topic, parse_clark, topic_text
+from filters.topics import is_namespace
 
 NAMESPACES = st.text(
     st.characters(exclude_characters="{}", exclude_categories=["Cs"]), min_size=1, max_size=8
@@ -74,3 +75,15 @@ def test_a_topic_survives_pickling(topic: Topic) -> None:
 def test_equal_topics_have_one_hash(topic: Topic) -> None:
     again = Topic(tuple(Step(step.namespace, step.name) for step in topic.steps))
     assert again == topic and hash(again) == hash(topic)
+
+
+@pytest.mark.parametrize("uri", ["urn:a", "http://[::1]:80/x#y", "a", "urn:%C3%A9"])
+def test_namespaces_that_a_document_may_declare(uri: str) -> None:
+    assert is_namespace(uri)
+
+
+@pytest.mark.parametrize(
+    "uri", ["", "a b", "urn:\u00e9", 'a"b', "a{b", "a<b", "%", "\ud800", "\0", "\n"]
+)
+def test_namespaces_that_no_document_may_declare(uri: str) -> None:
+    assert not is_namespace(uri)

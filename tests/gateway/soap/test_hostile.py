@@ -269,6 +269,8 @@ async def test_topics_in_urls(gateway: Running) -> None:
         "a/",
         "%7Burn:x",
         "%7B%7Da",
+        "%7Ba%20b%7Dx",
+        "%7Burn:%C3%A9%7Dx",
         "%00",
         "a%0Ab",
         "/".join("a" * 65),
