@@ -3,12 +3,19 @@
 from gateway.delivery.dispatcher import NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.outbox import WINDOW, Entry
-from gateway.delivery.partition_share import AUTHORS, PartitionShare, author, next_position
+from gateway.delivery.partition_share import (
+    AUTHORS,
+    PartitionShare,
+    author,
+    everything,
+    next_position,
+)
 from gateway.delivery.probation import ProbationLimits, Probations
 from gateway.delivery.resend import resend
 from gateway.delivery.schedule import Schedule
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation
+from gateway.delivery.sharing import KnownSubscriptions, ReplicaStatus, WorkSharing
 
 __all__ = [
     "AUTHORS",
@@ -18,12 +25,16 @@ __all__ = [
     "Dispatcher",
     "Dispatchers",
     "Entry",
+    "KnownSubscriptions",
     "PartitionShare",
     "ProbationLimits",
     "Probations",
+    "ReplicaStatus",
     "Schedule",
     "SendScheduler",
+    "WorkSharing",
     "author",
+    "everything",
     "next_position",
     "resend",
 ]

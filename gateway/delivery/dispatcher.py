@@ -42,7 +42,7 @@ from gateway.egress.origins import Origins
 from gateway.model.deaths import DeathReason
 from gateway.parsing import Parsing
 from gateway.store import Store, totals
-from gateway.store.held import Backlog, drop_leftovers
+from gateway.store.held import Backlog
 from mediation import delivery_id, render
 
 PATIENCE = 1.0
@@ -76,8 +76,7 @@ class Dispatcher:
             known since now; it may not be for the last time.
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
-        share: What of the work it does, where several gateways share it.
-        author: What tells its positions from those of others: see `next_position`.
+        share: Its part of the work.
         scheduler: The scheduler that it has in common with others.
         parsing: Where consumers' answers are parsed.
         origins: Says which event a message is.
@@ -88,6 +87,7 @@ class Dispatcher:
         store: Store,
         transport: Transport,
         *,
+        share: PartitionShare,
         prefetch: int,
         window: int = WINDOW,
         producer: str,
@@ -99,8 +99,6 @@ class Dispatcher:
         most_octets: int = MOST_OCTETS,
         end_on_overflow: bool = False,
         retry: float = RETRY,
-        share: PartitionShare | None = None,
-        author: int | None = None,
         scheduler: SendScheduler | None = None,
         parsing: Parsing | None = None,
         origins: Origins | None = None,
@@ -116,8 +114,6 @@ class Dispatcher:
         self._parsing = parsing or Parsing()
         self._origins = origins or Origins()
         self._share = share
-        self._author = author
-        self._partition = share.partition if share else None
         self.settlement = Settlement(store, retry=retry, share=share)
         self.scheduler = scheduler or SendScheduler(slots=slots, probe=self._schedule.probe)
         self._owns_scheduler = scheduler is None
@@ -129,7 +125,7 @@ class Dispatcher:
             most=most,
             most_octets=most_octets,
             overflows=self._overflows if end_on_overflow else None,
-            partition=self._partition,
+            partition=share.partition,
         )
         self._half = max(1, prefetch // 2)
         self._window = window
@@ -146,10 +142,7 @@ class Dispatcher:
 
     async def start(self, entries: Iterable[Entry]) -> None:
         """Take up what waits in the store for *entries*."""
-        if self._partition is None:
-            while not await self._store.submit(drop_leftovers):
-                pass
-        backlogs, last = await self._store.submit(partial(take_up, partition=self._partition))
+        backlogs, last = await self._store.submit(partial(take_up, partition=self._share.partition))
         self._position = max(last, time.time_ns())
         now, wall = self._loop.time(), time.time()
         for entry in entries:
@@ -178,7 +171,8 @@ class Dispatcher:
         message = Message(delivery.notification, delivery, self._loop.time())
         message.unsettled = 1
         self.settlement.messages += 1
-        self._position = position = next_position(self._position, time.time_ns(), self._author)
+        author = self._share.author
+        self._position = position = next_position(self._position, time.time_ns(), author)
         wall = time.time()
         waiting: list[Outbox] = []
         for entry in entries:
@@ -326,7 +320,7 @@ class Dispatcher:
             return False
         if len(outbox.in_flight) >= outbox.width and self._lane(outbox) is not outbox.lane:
             return False  # In order behind what is in flight, or not at all.
-        return self._share is None or self._share.until > self._loop.time()
+        return self._share.until > self._loop.time()
 
     async def send(self, pending: PendingDelivery) -> Outcome:
         answer = await self._transport.send(self._request(pending))
@@ -682,12 +676,6 @@ class Dispatcher:
             outbox.live.clear()
             outbox.loaded.clear()
             self._forget(outbox)
-
-    def next_position(self, count: int) -> int:
-        """The first of *count* positions after all that were given."""
-        first = next_position(self._position, time.time_ns(), self._author)
-        self._position = first + count
-        return first
 
     @property
     def unsettled(self) -> int:

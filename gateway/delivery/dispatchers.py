@@ -1,4 +1,4 @@
-"""The dispatchers of the partitions that this gateway holds, where several gateways share the work.
+"""The dispatchers of the partitions that this gateway holds; one for all, where it is alone.
 
 Each partition has a dispatcher, with outboxes and a settlement of its own, so that one which is
 lost is let go of without harm to the others. They have one scheduler in common: a destination's
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from adapters import Delivery
 from gateway.delivery.dispatcher import Dispatcher
-from gateway.delivery.outbox import Entry
+from gateway.delivery.outbox import Entry, Outbox
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation, add_up
 from gateway.delivery.status import DeliveryStatus, status_of
@@ -18,29 +18,42 @@ from gateway.store import Store, totals
 
 
 class Dispatchers:
-    """As `Dispatcher`, for all partitions together."""
+    """As `Dispatcher`, for all partitions together.
 
-    def __init__(self, store: Store, scheduler: SendScheduler) -> None:
+    Args:
+        elsewhere: Says which other gateways deliver, and their partitions.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        scheduler: SendScheduler,
+        elsewhere: Callable[[], tuple[str, ...]] = lambda: (),
+    ) -> None:
         self._store = store
         self.scheduler = scheduler
-        self._of: dict[int, Dispatcher] = {}
-        self.elsewhere: Callable[[], tuple[str, ...]] = lambda: ()
-        """Who else delivers: the other replicas that hold partitions."""
+        self._of: dict[int | None, Dispatcher] = {}
+        self._elsewhere = elsewhere
 
     @property
-    def partitions(self) -> Mapping[int, Dispatcher]:
+    def by_partition(self) -> Mapping[int | None, Dispatcher]:
+        """The dispatcher of each partition that is held; None stands for all partitions."""
         return self._of
+
+    def of(self, partition: int) -> Dispatcher | None:
+        """The dispatcher of *partition*; None where another gateway may have it."""
+        return self._of.get(partition) or self._of.get(None)
 
     @property
     def unsettled(self) -> int:
         """Messages that are not settled."""
         return sum(dispatcher.settlement.messages for dispatcher in self._of.values())
 
-    def add(self, partition: int, dispatcher: Dispatcher) -> None:
+    def add(self, partition: int | None, dispatcher: Dispatcher) -> None:
         self._of[partition] = dispatcher
 
     def remove(self, partition: int) -> Dispatcher | None:
-        """What comes of *partition* from now on is left to the messaging system."""
+        """Leave what comes of *partition* from now on to the messaging system."""
         return self._of.pop(partition, None)
 
     async def room(self) -> None:
@@ -50,9 +63,15 @@ class Dispatchers:
     def accept(
         self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
     ) -> None:
-        dispatcher = self._of.get(delivery.partition)
+        dispatcher = self.of(delivery.partition)
         if dispatcher is not None:
             dispatcher.accept(delivery, entries, unfiltered)
+
+    def accept_here(self, delivery: Delivery, entries: Iterable[Entry]) -> None:
+        """Take on a message that no messaging system holds, for any of the partitions."""
+        dispatcher = next(iter(self._of.values()), None)
+        if dispatcher is not None:
+            dispatcher.accept(delivery, entries)
 
     def quiet(self, entry: Entry) -> None:
         for dispatcher in self._of.values():
@@ -68,7 +87,7 @@ class Dispatchers:
             dispatcher.end(entry, expired=expired)
 
     def waits(self, entry: Entry, count: int, octets: int, partition: int) -> None:
-        dispatcher = self._of.get(partition)
+        dispatcher = self.of(partition)
         if dispatcher is not None:
             dispatcher.waits(entry, count, octets)
 
@@ -76,10 +95,13 @@ class Dispatchers:
         for dispatcher in self._of.values():
             dispatcher.clear_old()
 
+    def outboxes(self, entry: Entry) -> list[Outbox]:
+        """The outboxes of *entry*, one for each partition."""
+        return [one for dispatcher in self._of.values() for one in dispatcher.outboxes(entry)]
+
     def status(self, entry: Entry) -> DeliveryStatus:
         """As `Dispatcher.status`, as far as it is this gateway that delivers."""
-        outboxes = [one for dispatcher in self._of.values() for one in dispatcher.outboxes(entry)]
-        return status_of(entry, outboxes, self.elsewhere())
+        return status_of(entry, self.outboxes(entry), self._elsewhere())
 
     @property
     def open_breakers(self) -> int:

@@ -1,39 +1,62 @@
-"""The part of the work that one dispatcher does, where several gateways share it: one partition of
-the messaging system, for as long as its lease is held."""
+"""The part of the work that one dispatcher does: one partition of the messaging system for as long
+as its lease is held, or all of them for ever where one gateway is alone."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 AUTHORS = 2**16
-"""Of positions: partitions of replicas, 64 of 1,024."""
+"""Numbers of authors of positions: partitions of replicas, 64 of 1,024."""
 
 
 @dataclass(slots=True, eq=False)
 class PartitionShare:
     """A partition that is held.
 
-    ``check`` raises `gateway.store.replicas.Fenced`,
-    within a transaction, when the partition is held no longer. ``until`` is when the lease ends,
-    by the event loop's clock: from then on nothing is sent or settled. ``lost`` is called once when
-    a transaction was fenced.
+    Attributes:
+        partition: None for all of them.
+        author: What tells the positions that are given for it from all others.
+        check: Raises `gateway.store.replicas.Fenced`, within a transaction, when the partition is
+            held no longer.
+        until: When the lease ends, by the event loop's clock: from then on nothing is sent or
+            settled.
+        lost: Called once when a transaction was fenced.
     """
 
-    partition: int
+    partition: int | None
+    author: int
     check: Callable[[Connection], None]
     until: float
     lost: Callable[[], None]
 
 
+def everything(replica: int = 0) -> PartitionShare:
+    """The share of a gateway that is alone: all partitions, and nobody takes them away.
+
+    A broker may deal messages to several partitions though one gateway consumes them all, and rows
+    of all partitions may wait from a time when several gateways shared the store.
+    """
+
+    def held(connection: Connection) -> None:
+        """Nobody else can hold it."""
+
+    def lost() -> None:
+        raise AssertionError("a share without an end was lost")
+
+    return PartitionShare(None, author(replica, 0), held, math.inf, lost)
+
+
 def author(replica: int, partition: int) -> int:
-    """What tells the positions that a replica gives for a partition from all others."""
+    """The number that tells positions given by *replica* for *partition* from all others."""
     return (replica % 1024) * 64 + partition % 64
 
 
-def next_position(last: int, now: int, author: int | None) -> int:
-    """A position after *last*, from the clock, *now* in nanoseconds. With an *author*, one that no
-    other gives: rows of a subscription have different ones, whoever made them."""
-    if author is None:
-        return max(last + 1, now)
+def next_position(last: int, now: int, author: int) -> int:
+    """The next position of *author* after *last*, from the clock, *now* in nanoseconds.
+
+    No other author gives it, so the rows of a subscription have different positions whichever
+    gateway made them.
+    """
     return (max(last, now) // AUTHORS + 1) * AUTHORS + author

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.outbox import Entry
 from gateway.security.keys import message_urn
@@ -22,12 +21,9 @@ class Resend:
         """Nobody waits."""
 
 
-def resend(
-    dispatcher: Dispatcher | Dispatchers, entry: Entry, notifications: Sequence[Notification]
-) -> None:
-    """Deliver *notifications* to *entry* once more, as messages of their own: a consumer that
+def resend(dispatchers: Dispatchers, entry: Entry, notifications: Sequence[Notification]) -> None:
+    """Deliver *notifications* to *entry* once more, with message ids of their own: a consumer that
     leaves out repeats has seen those that they repeat."""
-    partition = next(iter(dispatcher.partitions), 0) if isinstance(dispatcher, Dispatchers) else 0
     for notification in notifications:
         fresh = replace(notification, id=f"{notification.id}#{message_urn()}")
-        dispatcher.accept(Resend(fresh, partition), [entry])
+        dispatchers.accept_here(Resend(fresh), [entry])

@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator
 
-from gateway.delivery.dispatcher import Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.settlement import Conservation
 from gateway.observing.samples import Sample, counter, counters, gauge
 
 
-def delivery_samples(dispatcher: Dispatcher | Dispatchers) -> Iterator[Sample]:
-    """What a dispatcher and its scheduler count in memory."""
-    scheduler = dispatcher.scheduler
-    yield gauge("unsettled", "Messages unsettled in the messaging system.", dispatcher.unsettled)
+def delivery_samples(dispatchers: Dispatchers) -> Iterator[Sample]:
+    """What the dispatchers and their scheduler count in memory."""
+    scheduler = dispatchers.scheduler
+    yield gauge("unsettled", "Messages unsettled in the messaging system.", dispatchers.unsettled)
     yield gauge(
         "open_breakers",
         "Destinations and subscriptions to which only a probe is sent now and then.",
-        scheduler.open_breakers + dispatcher.open_breakers,
+        scheduler.open_breakers + dispatchers.open_breakers,
     )
     yield counters(
         "attempts",

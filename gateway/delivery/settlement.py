@@ -64,9 +64,7 @@ class Conservation:
 class Settlement:
     """Settles messages, removes delivered rows, and keeps the counts of what is in memory."""
 
-    def __init__(
-        self, store: Store, *, retry: float = RETRY, share: PartitionShare | None = None
-    ) -> None:
+    def __init__(self, store: Store, *, share: PartitionShare, retry: float = RETRY) -> None:
         self._store = store
         self._share = share
         self._abandoned = False
@@ -135,7 +133,7 @@ class Settlement:
             return
         self.messages -= 1
         share = self._share
-        if share is not None and share.until <= self._loop.time():
+        if share.until <= self._loop.time():
             self._loop.call_soon(share.lost)
             return
         if message.resolved:
@@ -222,9 +220,7 @@ class Settlement:
         if self._abandoned:
             return
         operations = [operation for operation, _ in work]
-        whole = partial(run, operations)
-        if self._share is not None:
-            whole = partial(_run_held, self._share.check, whole)
+        whole = partial(_run_held, self._share.check, partial(run, operations))
         try:
             future = self._store.submit(whole)
         except StoreUnavailable:
@@ -243,9 +239,8 @@ class Settlement:
                 future.exception()
             return
         share = self._share
-        if share is not None and (
-            share.until <= self._loop.time()
-            or (not future.cancelled() and isinstance(future.exception(), Fenced))
+        if share.until <= self._loop.time() or (
+            not future.cancelled() and isinstance(future.exception(), Fenced)
         ):
             share.lost()
             return

@@ -13,28 +13,29 @@ transaction that precedes a settlement checks the fence.
 import asyncio
 import contextlib
 import math
-import secrets
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy import Connection
 
-from adapters import Sharing
-from filters import Reason, Refused
-from gateway.delivery import Dispatcher, Dispatchers, PartitionShare
-from gateway.observing.samples import Sample, gauges
+from adapters import Delivery, Sharing
+from gateway.delivery import (
+    Dispatcher,
+    Dispatchers,
+    KnownSubscriptions,
+    PartitionShare,
+    ReplicaStatus,
+    author,
+)
+from gateway.observing.samples import Sample
+from gateway.replicas.membership import LEASE, RENEW
 from gateway.store import Store, StoreUnavailable, replicas
 from gateway.store import held as rows
 from gateway.store.replicas import HOUSE, Lease, Standing
-from gateway.subscriptions.subscriptions import Subscriptions
 
-LEASE = 6.0
-"""Seconds that a partition is held for without being renewed."""
-RENEW = 1.5
 HUNGRY = 0.4
 """Seconds until it is looked at again what is free, while less is held than is fair."""
 MARGIN = 1.0
@@ -46,39 +47,6 @@ T = TypeVar("T")
 _log = structlog.get_logger("dragoman.partitions")
 
 
-class StoreInUse(Refused):
-    """Another gateway has the store, and the messaging system cannot be shared."""
-
-
-@dataclass(frozen=True, slots=True)
-class Replicas:
-    """How the work is shared, read at one moment. ``alive`` is the number of gateways; ``ages`` are
-    seconds since the lease of each partition that this one holds was renewed."""
-
-    replica: str
-    alive: int
-    ages: Mapping[int, float]
-    keeps_house: bool
-
-    def metrics(self) -> Iterator[Sample]:
-        """How the work is shared."""
-        names, here = ("replica",), (self.replica,)
-        yield gauges("replicas", "Gateways that share the work.", names, {here: self.alive})
-        yield gauges("partitions", "Partitions that are held.", names, {here: len(self.ages)})
-        yield gauges(
-            "keeps_house",
-            "Whether this gateway does what is done once for all.",
-            names,
-            {here: self.keeps_house},
-        )
-        yield gauges(
-            "lease_age_seconds",
-            "Since the lease of a partition was renewed.",
-            ("replica", "partition"),
-            {(self.replica, str(partition)): age for partition, age in self.ages.items()},
-        )
-
-
 @dataclass(eq=False)
 class _Held:
     lease: Lease
@@ -86,31 +54,26 @@ class _Held:
     renewed: float
 
 
-class Partitions:
-    """Holds its share of the *count* partitions, and no more.
+class Replicas:
+    """`WorkSharing` with others: holds its share of the *count* partitions, and no more.
 
     Args:
         replica: The name of this gateway, another one for each.
-        make: Makes the dispatcher of a share.
+        number: Its number, another one for each.
     """
 
+    shared = True
+
     def __init__(
-        self,
-        store: Store,
-        sharing: Sharing,
-        dispatchers: Dispatchers,
-        subscriptions: Subscriptions,
-        make: Callable[[PartitionShare], Dispatcher],
-        *,
-        count: int,
-        replica: str,
+        self, store: Store, adapter: Sharing, *, count: int, replica: str, number: int
     ) -> None:
         self._store = store
-        self._sharing = sharing
-        self._dispatchers = dispatchers
-        self._subscriptions = subscriptions
-        self._make = make
+        self._adapter = adapter
+        self._dispatchers: Dispatchers
+        self._subscriptions: KnownSubscriptions
+        self._make: Callable[[PartitionShare], Dispatcher]
         self.replica = replica
+        self.number = number
         self._count = count
         self._loop = asyncio.get_running_loop()
         self._held: dict[int, _Held] = {}
@@ -122,6 +85,14 @@ class Partitions:
         self._holders: Mapping[int, str | None] = {}
         self.alive: Collection[str] = (replica,)
         """The gateways that share the work."""
+
+    async def start(
+        self,
+        dispatchers: Dispatchers,
+        subscriptions: KnownSubscriptions,
+        make: Callable[[PartitionShare], Dispatcher],
+    ) -> None:
+        self._dispatchers, self._subscriptions, self._make = dispatchers, subscriptions, make
 
     @property
     def keeps_house(self) -> bool:
@@ -141,7 +112,7 @@ class Partitions:
             for holder, partitions in theirs.items()
         )
 
-    def snapshot(self) -> Replicas:
+    def status(self) -> ReplicaStatus:
         """What readiness and the metrics show, now."""
         now = self._loop.time()
         ages = {
@@ -149,15 +120,15 @@ class Partitions:
             for partition, held in sorted(self._held.items())
             if partition != HOUSE
         }
-        return Replicas(self.replica, len(self.alive), ages, self.keeps_house)
+        return ReplicaStatus(self.replica, len(self.alive), ages, self.keeps_house)
 
     def metrics(self) -> Iterator[Sample]:
         """How the work is shared, now."""
-        return self.snapshot().metrics()
+        return self.status().metrics()
 
     def described(self) -> str:
         """The name of this gateway and the partitions that it holds, for operators."""
-        held = ", ".join(map(str, self.snapshot().ages)) or "none"
+        held = ", ".join(map(str, self.status().ages)) or "none"
         return f"{self.replica}, for partitions: {held}"
 
     async def run(self) -> None:
@@ -177,9 +148,10 @@ class Partitions:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._soon.wait(), wait)
 
-    async def refresh(self, arrived: float) -> None:
-        """Learn what other gateways subscribed to before a message was published that *arrived* at
-        that time of the event loop's clock. One look serves all that arrived before it."""
+    async def refresh(self, delivery: Delivery) -> None:
+        """Learn what other gateways subscribed to before *delivery* arrived. One look serves all
+        that arrived before it."""
+        arrived = self._adapter.arrived(delivery)
         while arrived >= self._fresh_at:
             began = self._loop.time()
             try:
@@ -198,6 +170,10 @@ class Partitions:
         await asyncio.gather(*(self._let_go(partition, seconds) for partition in list(self._held)))
         with contextlib.suppress(StoreUnavailable):
             await self._ask(partial(replicas.unregister, replica=self.replica))
+
+    async def rows_added(self, added: Mapping[str, tuple[int, int]]) -> None:
+        """Learn of them as of any change; so do the others that hold their partitions."""
+        await self._subscriptions.learn()
 
     async def _round(self) -> bool:
         """Renew, learn and even out; whether less is held than is fair."""
@@ -249,7 +225,11 @@ class Partitions:
             return  # Another one was quicker.
         check = partial(replicas.check, replica=self.replica, lease=lease)
         share = PartitionShare(
-            partition, check, began + LEASE - MARGIN, lost=lambda: self._lose(held)
+            partition,
+            author(self.number, partition),
+            check,
+            began + LEASE - MARGIN,
+            lost=lambda: self._lose(held),
         )
         held = _Held(lease, share, began)
         if partition == HOUSE:
@@ -263,7 +243,7 @@ class Partitions:
                 dispatcher.abandon()
                 return
             self._dispatchers.add(partition, dispatcher)
-            self._sharing.take(partition)
+            self._adapter.take(partition)
         self._held[partition] = held
         _log.info("partition.taken", partition=partition, fence=lease.fence)
 
@@ -283,17 +263,17 @@ class Partitions:
         dispatcher = self._dispatchers.remove(partition)
         if dispatcher is not None:
             dispatcher.abandon()
-            self._spawn(self._sharing.release(partition))
+            self._spawn(self._adapter.release(partition))
 
     async def _let_go(self, partition: int, seconds: float) -> None:
         """What is under way ends or becomes rows, then the partition is anybody's."""
         held = self._held[partition]
-        dispatcher = self._dispatchers.partitions.get(partition)
+        dispatcher = self._dispatchers.by_partition.get(partition)
         try:
             if dispatcher is not None:
                 await dispatcher.stop(seconds)
                 self._dispatchers.remove(partition)
-                await self._sharing.release(partition)
+                await self._adapter.release(partition)
                 await dispatcher.settlement.drained()
                 dispatcher.abandon()
             if self._held.get(partition) is held:
@@ -325,45 +305,3 @@ class Partitions:
 def _ignore(future: "asyncio.Future[Any]") -> None:
     if not future.cancelled():
         future.exception()
-
-
-async def join(store: Store, replica: str, *, alone: bool) -> int:
-    """Make this gateway one of those that use *store*; its number.
-
-    Raises:
-        StoreInUse: It must be *alone*, and is not.
-    """
-
-    def operation(connection: Connection) -> tuple[int, bool]:
-        others = set(replicas.alive(connection, lease=LEASE)) - {replica}
-        if alone and others:
-            return 0, False
-        return replicas.register(connection, replica), True
-
-    number, welcome = await store.submit(operation)
-    if not welcome:
-        raise StoreInUse(
-            Reason.UNAVAILABLE,
-            "Another Dragoman uses the store, and the messaging system is for one alone.",
-        )
-    return number
-
-
-async def stay(store: Store, replica: str) -> None:
-    """Give signs of life, for ever, where there is nothing to share."""
-    while True:
-        await asyncio.sleep(RENEW)
-        with contextlib.suppress(StoreUnavailable):
-            await store.submit(partial(replicas.renew, replica=replica, leases=(), lease=LEASE))
-
-
-def replica_name(folder: Path) -> str:
-    """The name of the gateway with its data in *folder*, made when it first starts: started again
-    it takes its own place."""
-    path = folder / "replica"
-    with contextlib.suppress(OSError):
-        if name := path.read_text().strip():
-            return name
-    name = secrets.token_hex(6)
-    path.write_text(name + "\n")
-    return name

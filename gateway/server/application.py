@@ -17,7 +17,6 @@ from sqlalchemy import Connection
 
 from adapters import (
     Adapter,
-    Delivery,
     XPathFilterAdapter,
     capabilities_of,
     load,
@@ -35,7 +34,6 @@ from gateway.delivery import (
     Probations,
     Schedule,
     SendScheduler,
-    author,
     resend,
 )
 from gateway.delivery.samples import delivery_samples
@@ -61,7 +59,8 @@ from gateway.publishing.operations import PublishingOperations, look_rate
 from gateway.publishing.spool import Spool
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
-from gateway.replicas.partitions import Partitions, StoreInUse, join, replica_name, stay
+from gateway.replicas.join import join
+from gateway.replicas.membership import StoreInUse
 from gateway.security.identify import Identification
 from gateway.security.intake import Intake
 from gateway.security.networks import networks
@@ -151,10 +150,6 @@ class Gateway:
         self._listens = own
         self.archive = Archive(settings.archive) if settings.archive else None
         self.spool: Spool | None = None
-        self.partitions: Partitions | None = None
-        """Where several gateways share the work: what of it is this one's."""
-        self._replica = ""
-        self._number = 0
         self.ready = False
         self.draining = False
         self._counting = Counting(self._count, subscriptions=lambda: len(self.subscriptions))
@@ -186,12 +181,14 @@ class Gateway:
         make = load if settings.scheme in WITHIN else RestartingAdapter.from_url
         adapter: Adapter = make(address, data=settings.data, settings=options)
         capabilities = capabilities_of(adapter)
-        self._sharing = capabilities.sharing if self.store.may_be_shared else None
-        await self._join(alone=self._sharing is None)
+        try:
+            self.sharing = await join(self.store, capabilities, settings.data)
+        except StoreInUse as in_use:
+            raise DataInUse(in_use.reason, in_use.text) from in_use
         self.adapter = XPathFilterAdapter(
             adapter,
             settled=self.archive.offer if self.archive else None,
-            refresh=None if self._sharing is None else self._refresh,
+            refresh=self.sharing.refresh,
             share_of=self._share_of,
         )
         dialer = _dialer(settings, self.policy)
@@ -222,11 +219,18 @@ class Gateway:
             by_address=settings.egress_proxy is None,
         )
         self.subscription_ends = SubscriptionEnds(self.transport, consumers, self.probations)
+        schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
+        scheduler = SendScheduler(
+            slots=settings.slots, probe=schedule.probe, probations=self.probations
+        )
+        self.dispatchers = Dispatchers(self.store, scheduler, self.sharing.elsewhere)
         self.subscriptions = Subscriptions(
             self.store,
             self.adapter,
             consumers,
             self.mailboxes,
+            self.dispatchers,
+            self.sharing,
             terms=LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace),
             quotas=SubscriptionQuotas(
                 settings.max_subscriptions_per_owner,
@@ -241,15 +245,11 @@ class Gateway:
             self.adapter,
             messages=settings.spool_messages if settings.spool else 0,
             octets=settings.spool_octets,
-            shared=self._sharing is not None,
-            drains=lambda: self._keeps_house,
+            shared=self.sharing.shared,
+            drains=lambda: self.sharing.keeps_house,
         )
         if await spool.start() or settings.spool:  # An earlier run with a spool may have left some.
             self.spool = spool
-        schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
-        scheduler = SendScheduler(
-            slots=settings.slots, probe=schedule.probe, probations=self.probations
-        )
 
         # A broker hands out few at a time, and whom they wait for too long has them in the store.
         # Our own system hands out many, which may repeat after a crash.
@@ -257,7 +257,7 @@ class Gateway:
         if settings.scheme not in WITHIN:
             window = max(WINDOW, capabilities.prefetch)
 
-        def make_dispatcher(share: PartitionShare | None = None) -> Dispatcher:
+        def make_dispatcher(share: PartitionShare) -> Dispatcher:
             return Dispatcher(
                 self.store,
                 self.transport,
@@ -272,68 +272,44 @@ class Gateway:
                 end_on_overflow=settings.backlog_policy == "end",
                 scheduler=scheduler,
                 share=share,
-                author=author(self._number, share.partition) if share else None,
             )
 
-        self.dispatcher: Dispatcher | Dispatchers
-        if self._sharing is not None:
-            self._sharing.share()
-            self.dispatcher = Dispatchers(self.store, scheduler)
-            self.partitions = Partitions(
-                self.store,
-                self._sharing,
-                self.dispatcher,
-                self.subscriptions,
-                make_dispatcher,
-                count=capabilities.partitions,
-                replica=self._replica,
-            )
-            self.subscriptions.ends_expired = lambda: self._keeps_house
-            self.dispatcher.elsewhere = self.partitions.elsewhere
-        else:
-            self.dispatcher = make_dispatcher()
-        self.subscriptions.dispatcher = self.dispatcher
         self.dead_letters = DeadLetters(
             self.store,
             self.subscriptions,
             self.mailboxes,
-            self.dispatcher,
+            self.sharing,
             producer=f"{self._base}/soap",
-            replica=self._number,
         )
         self.budgets = FilterBudgets(self._cancel)
         self._make_soap()
-        self.matching = Matching(self.adapter, self.subscriptions, self.dispatcher, self.budgets)
+        self.matching = Matching(self.adapter, self.subscriptions, self.dispatchers, self.budgets)
         self.web = self._web()
         matched = await self.subscriptions.start()
         await self._learn_who_agreed(self.subscriptions.entries)
         filters = {key: subscription.filter for key, subscription in matched.items()}
         for key, error in (await self.adapter.start(filters)).items():
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
-        if isinstance(self.dispatcher, Dispatcher):
-            await self.dispatcher.start(self.subscriptions.entries)
+        await self.sharing.start(self.dispatchers, self.subscriptions, make_dispatcher)
         if self.archive is not None:
             self.archive.start()
         works: list[Callable[[], Coroutine[Any, Any, None]]] = [
             self.matching.run,
+            self.sharing.run,
             self.subscriptions.run,
             self._keep_house,
-            partial(self.mailboxes.run, lambda: self._keeps_house),
+            partial(self.mailboxes.run, lambda: self.sharing.keeps_house),
             partial(
                 self.dead_letters.run,
                 most=settings.dead_letter_bytes,
                 most_of_owner=settings.dead_letter_bytes_per_owner,
-                keeps_house=lambda: self._keeps_house,
+                keeps_house=lambda: self.sharing.keeps_house,
             ),
         ]
         if self.spool is not None:
             works.append(self.spool.run)
         if self.store.may_be_shared:
             works.append(self.mailboxes.look_around)
-        if self.partitions is not None:
-            works.append(self.partitions.run)
-        elif self.store.may_be_shared:
-            works.append(partial(stay, self.store, self._replica))
         for work in works:
             self._tasks.append(task := asyncio.create_task(work()))
             task.add_done_callback(self._worker_ended)
@@ -359,14 +335,13 @@ class Gateway:
             self.mailboxes.metrics,
             self.store.metrics,
             self.matching.metrics,
-            partial(delivery_samples, self.dispatcher),
+            partial(delivery_samples, self.dispatchers),
             partial(listener_samples, self.tcp),
             self.soap_tcp.metrics,
+            self.sharing.metrics,
         ]
         if self.archive is not None:
             sources.append(self.archive.metrics)
-        if self.partitions is not None:
-            sources.append(self.partitions.metrics)
         return Web(
             http=self.http_settings,
             identification=self.identification,
@@ -374,14 +349,14 @@ class Gateway:
             readiness=self.readiness,
             metrics=Metrics(sources, self._counting.metrics),
             subscriptions=self.subscriptions,
-            reports=SubscriptionReports(self.store, self.subscriptions, self.dispatcher),
+            reports=SubscriptionReports(self.store, self.subscriptions, self.dispatchers),
             explainer=Explainer(
                 self.store,
-                self.dispatcher,
+                self.dispatchers,
                 self.topics,
                 self.policy,
                 proxied=self.settings.egress_proxy is not None,
-                delivered_by=lambda: self.partitions.described() if self.partitions else None,
+                delivered_by=self.sharing.described,
             ),
             dead_letters=self.dead_letters,
             mailboxes=self.mailboxes,
@@ -390,7 +365,7 @@ class Gateway:
             streams=Streams(
                 self.mailboxes,
                 self.parsing,
-                replica=self._replica,
+                replica=self.sharing.replica,
                 draining=lambda: self.draining,
                 visited=self.subscriptions.keep_alive_by_reading,
             ),
@@ -421,7 +396,7 @@ class Gateway:
             synchronizing=self.synchronizing,
             looks=looks,
             trusts=self.trusts_owner,
-            resend=partial(resend, self.dispatcher),
+            resend=partial(resend, self.dispatchers),
             exceeded=lambda entry, message: self.budgets.exceeded(
                 entry, message, now=time.monotonic()
             ),
@@ -445,22 +420,6 @@ class Gateway:
             identification=self.identification,
         )
 
-    async def _join(self, *, alone: bool) -> None:
-        """Be one of the gateways that use the store, where it may have several."""
-        if not self.store.may_be_shared:
-            return
-        self._replica = replica_name(self.settings.data)
-        try:
-            self._number = await join(self.store, self._replica, alone=alone)
-        except StoreInUse as error:
-            raise DataInUse(error.reason, error.text) from error
-        if not alone:
-            self.store.number(self._number)
-
-    async def _refresh(self, delivery: Delivery) -> None:
-        if self.partitions is not None and self._sharing is not None:
-            await self.partitions.refresh(self._sharing.arrived(delivery))
-
     def trusts_owner(self, owner: str) -> bool:
         """Whether a subscription with this owner is a trusted peer's."""
         return self.identification.trusts_owner(owner)
@@ -469,11 +428,6 @@ class Gateway:
         """Who pays for the filter of a subscription: a stranger for all of its own."""
         owner = self.subscriptions.owner(key)
         return None if owner is None or self.trusts_owner(owner) else owner
-
-    @property
-    def _keeps_house(self) -> bool:
-        """Whether it is this gateway that does what is done once for all."""
-        return self.partitions is None or self.partitions.keeps_house
 
     def _behind_a_proxy_unawares(self) -> bool:
         settings = self.settings
@@ -493,11 +447,11 @@ class Gateway:
     async def _keep_house(self) -> None:
         while True:
             await asyncio.sleep(PURGE_EVERY)
-            if self._keeps_house:
+            if self.sharing.keeps_house:
                 with contextlib.suppress(Refused):
                     await self.dead_letters.purge_old()
                     await self.store.submit(_purge_old)
-            self.dispatcher.clear_old()
+            self.dispatchers.clear_old()
 
     def _give_up(self, entry: Entry, reason: str) -> None:
         self._end(entry, End.DELIVERY_FAILURE, reason)
@@ -511,13 +465,13 @@ class Gateway:
         for entry in entries:
             if entry.id in counted and counted[entry.id].delivered:
                 for destination in self.probations.agree(entry.target.destination):
-                    self.dispatcher.scheduler.turn(destination)
+                    self.dispatchers.scheduler.turn(destination)
 
     def _never_agreed(self, entry: Entry, now: bool) -> None:
         """All attempts that a host has were in vain: the subscription ends, unless the host has
         agreed to another gateway; where that is known since *now*, with all that strangers have
         there."""
-        if self.partitions is None and not now:
+        if not (self.sharing.shared or now):
             self._give_up(entry, NEVER_AGREED)
             return
         host, name = entry.target.host, entry.target.destination
@@ -525,7 +479,7 @@ class Gateway:
         async def end() -> None:
             with contextlib.suppress(Refused):
                 there = [one for one in self.subscriptions.entries if one.target.host == host]
-                if self.partitions is not None:
+                if self.sharing.shared:
                     await self._learn_who_agreed(there)
                 for one in there if now else [entry]:
                     if not (
@@ -578,9 +532,9 @@ class Gateway:
         }
 
     def _share(self) -> dict[str, Any]:
-        if self.partitions is None:
+        share = self.sharing.status() if self.ready else None
+        if share is None:
             return {}
-        share = self.partitions.snapshot()
         return {
             "replica": share.replica,
             "replicas": share.alive,
@@ -590,7 +544,7 @@ class Gateway:
 
     async def _count(self) -> Counts:
         return Counts(
-            await self.dispatcher.conservation(),
+            await self.dispatchers.conservation(),
             await self.spool.size() if self.spool else None,
             await self.store.submit(mailboxes.overall),
         )
@@ -614,12 +568,7 @@ class Gateway:
             self.ready = False
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await asyncio.gather(*(server.close(self.settings.drain) for server in self.tcp))
-            if self.partitions is not None:
-                await self.partitions.stop(self.settings.drain)
-            elif self._replica:
-                with contextlib.suppress(Refused):
-                    await self.store.submit(partial(replicas.unregister, replica=self._replica))
-            await self.dispatcher.stop(self.settings.drain)
+            await self.sharing.stop(self.settings.drain)
             await self.subscription_ends.close(2.0)
             await self.adapter.close()
             if self.archive is not None:

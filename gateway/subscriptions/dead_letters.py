@@ -16,7 +16,7 @@ import structlog
 
 from filters import Event, Expression, Filter, Reason, Refused, compile, parse_clark
 from filters.dialects import TOPIC_FULL
-from gateway.delivery import AUTHORS, Dispatcher, Dispatchers, author, next_position
+from gateway.delivery import AUTHORS, WorkSharing, author, next_position
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.model.deaths import OF_MAILBOXES, DeadLetter
 from gateway.store import Store, dead_letter_counts
@@ -100,7 +100,6 @@ class DeadLetters:
 
     Args:
         producer: The gateway's own address, for events without a producer reference.
-        replica: The number of this gateway, where several share the store.
     """
 
     def __init__(
@@ -108,17 +107,17 @@ class DeadLetters:
         store: Store,
         subscriptions: Subscriptions,
         mailboxes: Mailboxes,
-        dispatcher: Dispatcher | Dispatchers,
+        sharing: WorkSharing,
         *,
         producer: str,
-        replica: int = 0,
     ) -> None:
         self._store = store
         self._subscriptions = subscriptions
         self._mailboxes = mailboxes
-        self._dispatcher = dispatcher
+        self._sharing = sharing
         self._producer = producer
-        self._replica = replica
+        self._position = 0
+        """The last position that was given to a letter."""
 
     async def listed(self, subscription: str | None, *, after: int, limit: int) -> list[DeadLetter]:
         """The *limit* first dead letters behind number *after*: of *subscription*, or all.
@@ -244,29 +243,21 @@ class DeadLetters:
             yield slice_, following
 
     async def _redrive_deliveries(self, selection: Selection, cursor: _Cursor) -> Slice:
-        by_id = {entry.id: entry for entry in self._subscriptions.entries}
-        dispatcher, step = self._dispatcher, 1
-        if isinstance(dispatcher, Dispatcher):
-            position = dispatcher.next_position(SLICE)
-        else:
-            position = next_position(0, time.time_ns(), author(self._replica, HOUSE))
-            step = AUTHORS
+        own = author(self._sharing.number, HOUSE)
+        position = next_position(self._position, time.time_ns(), own)
+        self._position = position + SLICE * AUTHORS
         redriven = await self._store.submit(
             partial(
                 rows.redrive,
                 selection=selection,
-                alive=by_id.keys(),
+                alive={entry.id for entry in self._subscriptions.entries},
                 position=position,
                 after=cursor.after,
                 upto=cursor.upto,
-                step=step,
+                step=AUTHORS,
             )
         )
-        if isinstance(dispatcher, Dispatcher):
-            for subscription, (count, octets) in redriven.again.items():
-                dispatcher.waits(by_id[subscription], count, octets)
-        else:  # Whoever holds their partitions learns of them as of any change.
-            await self._subscriptions.refresh()
+        await self._sharing.rows_added(redriven.again)
         return redriven.slice
 
     async def purge_old(self) -> None:

@@ -12,7 +12,7 @@ from lxml import etree
 from filters import Event, Filter, Topic, compile, parse_document, parse_topics
 from filters.dialects import TOPIC_CONCRETE
 from filters.explaining import explain as explain_filter
-from gateway.delivery import Dispatcher, Dispatchers, Entry
+from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.status import Condition, DeliveryStatus
 from gateway.egress import AddressPolicy, AddressRefused, Target
 from gateway.egress.addresses import IPAddress
@@ -93,7 +93,7 @@ class Explainer:
     def __init__(
         self,
         store: Store,
-        dispatcher: Dispatcher | Dispatchers,
+        dispatchers: Dispatchers,
         topics: TopicsSeen,
         policy: AddressPolicy,
         *,
@@ -101,7 +101,7 @@ class Explainer:
         delivered_by: Callable[[], str | None],
     ) -> None:
         self._store = store
-        self._dispatcher = dispatcher
+        self._dispatchers = dispatchers
         self._topics = topics
         self._policy = policy
         self._proxied = proxied
@@ -123,7 +123,7 @@ class Explainer:
             steps += await asyncio.get_running_loop().run_in_executor(threads, work)
         finally:
             threads.shutdown(wait=False)
-        status = self._dispatcher.status(entry)
+        status = self._dispatchers.status(entry)
         steps.append(_partitions(self._delivered_by(), status))
         steps.append(await self._address(entry.target))
         steps += _deliveries(status)
@@ -131,7 +131,7 @@ class Explainer:
         return steps
 
     async def _counts(self, entry: Entry) -> Step:
-        await self._dispatcher.counted()
+        await self._dispatchers.counted()
         counted = await self._store.submit(partial(totals.read, subscription=entry.id))
         head = await self._store.submit(partial(rows.head, subscription=entry.id))
         waiting = counted.matched - counted.settled()

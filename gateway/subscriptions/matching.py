@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import structlog
 
 from adapters import Matched, XPathFilterAdapter
-from gateway.delivery import Dispatcher, Dispatchers
+from gateway.delivery import Dispatchers
 from gateway.observing.samples import Sample, counter, gauge
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.subscriptions import Subscriptions
@@ -27,12 +27,12 @@ class Matching:
         self,
         adapter: XPathFilterAdapter,
         subscriptions: Subscriptions,
-        dispatcher: Dispatcher | Dispatchers,
+        dispatchers: Dispatchers,
         budgets: FilterBudgets,
     ) -> None:
         self._adapter = adapter
         self._subscriptions = subscriptions
-        self._dispatcher = dispatcher
+        self._dispatchers = dispatchers
         self._budgets = budgets
 
     async def run(self) -> None:
@@ -42,15 +42,15 @@ class Matching:
                 self._accept(matched)
             except Exception:  # It stays unsettled, and comes again after a restart.
                 _log.exception("delivery.not-accepted")
-            await self._dispatcher.room()
+            await self._dispatchers.room()
 
     def _accept(self, matched: Matched) -> None:
         matching = self._subscriptions.matching
         if not (matched.over_budget or matched.unevaluated):
-            self._dispatcher.accept(matched.delivery, matching(matched.keys))
+            self._dispatchers.accept(matched.delivery, matching(matched.keys))
             return
         offenders, others = matching(matched.over_budget), matching(matched.unevaluated)
-        self._dispatcher.accept(matched.delivery, matching(matched.keys), offenders + others)
+        self._dispatchers.accept(matched.delivery, matching(matched.keys), offenders + others)
         message = matched.delivery.notification.id
         for entry in offenders:
             self._budgets.exceeded(entry, message, now=time.monotonic())

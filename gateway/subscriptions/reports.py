@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from gateway.delivery import Dispatcher, Dispatchers, Entry
+from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.status import DeliveryStatus
 from gateway.store import Store, Totals, totals
 from gateway.subscriptions.subscriptions import Subscriptions
@@ -23,11 +23,11 @@ class SubscriptionReports:
     """Puts reports together from the store and from what is in memory."""
 
     def __init__(
-        self, store: Store, subscriptions: Subscriptions, dispatcher: Dispatcher | Dispatchers
+        self, store: Store, subscriptions: Subscriptions, dispatchers: Dispatchers
     ) -> None:
         self._store = store
         self._subscriptions = subscriptions
-        self._dispatcher = dispatcher
+        self._dispatchers = dispatchers
 
     async def of(self, ids: Sequence[str]) -> list[SubscriptionReport]:
         """The reports of those of *ids* whose subscriptions still exist.
@@ -35,12 +35,12 @@ class SubscriptionReports:
         Raises:
             StoreUnavailable: The store cannot be read.
         """
-        await self._dispatcher.counted()
+        await self._dispatchers.counted()
         counted = await self._store.submit(partial(totals.read_some, subscriptions=ids))
         entries = filter(None, map(self._subscriptions.by_id, ids))
         return [
             SubscriptionReport(
-                entry, self._dispatcher.status(entry), counted.get(entry.id, Totals())
+                entry, self._dispatchers.status(entry), counted.get(entry.id, Totals())
             )
             for entry in entries
         ]

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from adapters import XPathFilterAdapter
 from filters import Reason, Refused
-from gateway.delivery import Dispatcher, Dispatchers, Entry
+from gateway.delivery import Dispatchers, Entry, WorkSharing
 from gateway.egress import Target
 from gateway.interning import shared
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, mailbox_target
@@ -80,6 +80,8 @@ class Subscriptions:
         adapter: XPathFilterAdapter,
         consumers: Consumers,
         mailboxes: Mailboxes,
+        dispatchers: Dispatchers,
+        sharing: WorkSharing,
         *,
         terms: LeaseTerms,
         quotas: SubscriptionQuotas,
@@ -93,10 +95,8 @@ class Subscriptions:
         self._terms = terms
         self._quotas = quotas
         self._notify_end = notify_end
-        self.dispatcher: Dispatcher | Dispatchers | None = None
-        self.ends_expired: Callable[[], bool] = lambda: True
-        """Whether it is this process that ends what has expired; where several share the work, one
-        does."""
+        self._dispatchers = dispatchers
+        self._sharing = sharing
         self._version: int | None = None
         self._learning = asyncio.Lock()
         self._entries: dict[str, Entry] = {}
@@ -405,8 +405,7 @@ class Subscriptions:
         subscription = await self._change(
             entry, lambda old: replace(old, policy=replace(old.policy, paused=paused))
         )
-        if self.dispatcher is not None:
-            (self.dispatcher.quiet if paused else self.dispatcher.resume)(entry)
+        (self._dispatchers.quiet if paused else self._dispatchers.resume)(entry)
         return subscription
 
     async def _change(
@@ -428,8 +427,7 @@ class Subscriptions:
             if entry.halted and not self._is_over(changed):
                 await self._adapter.add(changed.key, changed.filter)
                 entry.halted = False
-                if self.dispatcher is not None:
-                    self.dispatcher.resume(entry)
+                self._dispatchers.resume(entry)
         return changed
 
     def _lock(self, entry: Entry) -> asyncio.Lock:
@@ -502,8 +500,7 @@ class Subscriptions:
     async def _has_ended(self, entry: Entry, *, expired: bool = False) -> None:
         """*entry* is in the store no more."""
         entry.ended = True
-        if self.dispatcher is not None:
-            self.dispatcher.end(entry, expired=expired)
+        self._dispatchers.end(entry, expired=expired)
         self._drop(entry)
         if _has_own_box(entry):
             self._mailboxes.gone(entry.subscription.key)
@@ -512,8 +509,8 @@ class Subscriptions:
     # What other replicas do.
 
     async def refresh(self) -> None:
-        """`learn`, where there are others to learn from."""
-        if isinstance(self.dispatcher, Dispatchers):
+        """Learn what other replicas have changed, where there are any (see `learn`)."""
+        if self._sharing.shared:
             await self.learn()
 
     async def learn(self) -> None:
@@ -539,8 +536,8 @@ class Subscriptions:
             self._version = learnt.version
             for added in learnt.added:
                 entry = self._by_id.get(added.key)
-                if entry is not None and isinstance(self.dispatcher, Dispatchers):
-                    self.dispatcher.waits(entry, added.count, added.octets, added.partition)
+                if entry is not None:
+                    self._dispatchers.waits(entry, added.count, added.octets, added.partition)
 
     async def _learn(self, subscription: Subscription) -> None:
         entry = self._entries.get(subscription.key)
@@ -557,9 +554,8 @@ class Subscriptions:
             if entry.halted and not self._is_over(subscription):
                 await self._adopt(entry)
                 entry.halted = False
-            if self.dispatcher is not None:
-                paused = subscription.policy.paused
-                (self.dispatcher.quiet if paused else self.dispatcher.resume)(entry)
+            paused = subscription.policy.paused
+            (self._dispatchers.quiet if paused else self._dispatchers.resume)(entry)
 
     async def _meet(self, subscription: Subscription) -> None:
         """One that another replica made."""
@@ -625,14 +621,13 @@ class Subscriptions:
             if not entry.halted:
                 entry.halted = True
                 await self._adapter.remove(key)
-                if self.dispatcher is not None:
-                    self.dispatcher.quiet(entry)
+                self._dispatchers.quiet(entry)
             over = expires + self._terms.grace
             wsn = entry.subscription.spec.version.family is Family.WSN
             if wsn and over.timestamp() > time.time():
                 heapq.heappush(self._expiries, (over.timestamp(), key))
                 return
-            if not self.ends_expired():
+            if not self._sharing.keeps_house:
                 heapq.heappush(self._expiries, (time.time() + ELSEWHERE, key))
                 return
             try:

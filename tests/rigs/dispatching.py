@@ -1,6 +1,7 @@
 """The delivery engine alone, over a real store and real sockets."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -8,12 +9,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from gateway.delivery import Conservation, Dispatcher, Entry, Schedule
+from gateway.delivery import (
+    AUTHORS,
+    Conservation,
+    Dispatcher,
+    Entry,
+    Schedule,
+    author,
+    everything,
+    next_position,
+)
 from gateway.egress import AddressPolicy, Dialer, HttpTransport, TransportByScheme, parse_target
 from gateway.model.deaths import DeadLetter
 from gateway.security.keys import new_key, public_id
-from gateway.store import Store, dead_letters
+from gateway.store import Store, dead_letters, held
 from gateway.store import subscriptions as rows
+from gateway.store.replicas import HOUSE
 from mediation import (
     EndpointReference,
     Lease,
@@ -99,10 +110,10 @@ class Engine:
 
     async def redrive(self) -> None:
         by_id = {entry.id: entry for entry in self.entries}
-        position = self.dispatcher.next_position(dead_letters.SLICE)
+        position = next_position(0, time.time_ns(), author(0, HOUSE))
         redriven = await self.store.submit(
             lambda c: dead_letters.redrive(
-                c, dead_letters.ALL, alive=by_id.keys(), position=position, upto=2**62
+                c, dead_letters.ALL, alive=by_id.keys(), position=position, upto=2**62, step=AUTHORS
             )
         )
         for subscription, (count, octets) in redriven.again.items():
@@ -153,6 +164,7 @@ async def engine(
     dispatcher = Dispatcher(
         store,
         transport,
+        share=everything(),
         prefetch=options.pop("prefetch", 64),
         producer="http://127.0.0.1/soap",
         give_up=lambda entry, reason: given_up.append((entry, reason)),
@@ -164,6 +176,8 @@ async def engine(
     for subscription in await store.submit(rows.load):
         target = parse_target(subscription.consumer.address)
         one.entries.append(Entry(subscription, prepare(subscription), target))
+    while not await store.submit(held.drop_leftovers):
+        pass
     await dispatcher.start(one.entries)
     try:
         yield one

@@ -222,7 +222,7 @@ class Running:
         """Return once nothing is under way, and the conservation law holds."""
 
         async def holds() -> bool:
-            law = await self.gateway.dispatcher.conservation()
+            law = await self.gateway.dispatchers.conservation()
             return law.in_flight == 0 and law.error == 0
 
         await until(holds)

@@ -35,7 +35,7 @@ async def counts(run: Running, **expected: int) -> None:
     """Wait until nothing is under way or waits, and the totals are as *expected*."""
 
     async def as_expected() -> bool:
-        law = await run.gateway.dispatcher.conservation()
+        law = await run.gateway.dispatchers.conservation()
         found = {name: getattr(law.totals, name) for name in expected}
         return found == expected and law.in_flight == law.waiting == law.error == 0
 

@@ -222,7 +222,7 @@ async def test_strangers_have_few_messages_sent_to_a_victim(tmp_path: Path) -> N
         for number in range(20):
             await run.publish(EVENT.format(number), source="127.0.0.2")
         await good.have(20)
-        await until(lambda: run.gateway.dispatcher.scheduler.in_flight == 0)
+        await until(lambda: run.gateway.dispatchers.scheduler.in_flight == 0)
         assert 1 <= victim.count <= 6
 
 

@@ -111,7 +111,7 @@ async def test_each_notification_is_there_once(
                         await run.subscribe(Speaker(), Speaker().wsn_subscribe(consumer.url))
                 sent += await published(run, 10 * turn)
                 if turn == 2:  # What a stop leaves unsettled comes after the next start.
-                    await until(lambda: run.gateway.dispatcher.unsettled == 0)
+                    await until(lambda: run.gateway.dispatchers.unsettled == 0)
                 assert not [log for log in run.logs if log["event"].startswith("archive.")]
     found = rows(archive)
     assert Counter(map(number_of, found)) == Counter(sent)

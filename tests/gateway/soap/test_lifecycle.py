@@ -219,7 +219,7 @@ async def test_ws_notification(
             answers=f"{pausable}/{operation}Response",
         )
         assert answer.message.body[0].tag == f"{{{WSNT}}}{operation}Response"
-    skipped = (await gateway.gateway.dispatcher.conservation()).totals.skipped
+    skipped = (await gateway.gateway.dispatchers.conservation()).totals.skipped
     await publish()
     await gateway.quiet()
     assert consumer.waiting(url) == 0
@@ -234,7 +234,7 @@ async def test_ws_notification(
     await consumer.next(url)
     await gateway.quiet()
     assert consumer.waiting(url) == 0
-    assert (await gateway.gateway.dispatcher.conservation()).totals.skipped == skipped + 1
+    assert (await gateway.gateway.dispatchers.conservation()).totals.skipped == skipped + 1
 
     answer = await party.ask(
         f"{BW}/NotificationProducer/GetCurrentMessageRequest",

@@ -10,7 +10,6 @@ import pytest
 import pytest_asyncio
 from sqlalchemy import Connection, create_engine, event
 
-from gateway.delivery import Dispatcher
 from gateway.delivery import backlog as module
 from gateway.model.deaths import Death, DeathReason
 from gateway.store import Store, Totals, dead_letter_counts, dead_letters, totals
@@ -194,8 +193,7 @@ async def test_a_backlog_that_overflows_is_in_nobodys_way(
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
-        dispatcher = run.gateway.dispatcher
-        assert isinstance(dispatcher, Dispatcher)
+        [dispatcher] = run.gateway.dispatchers.by_partition.values()
         dispatcher._backlog._most_octets = 300_000
         for number in range(60):
             url = f"http://127.0.0.1:{port}/{number}"

@@ -163,7 +163,7 @@ async def test_the_third_offence_ends_the_subscription(tmp_path: Path, sinks: Co
         assert len(letters["dead_letters"]) == OFFENCES, letters
         metrics = (await run.request("GET", "/metrics")).body.decode()
         assert f"dragoman_filter_over_budget_total {OFFENCES}.0" in metrics
-        law = await run.gateway.dispatcher.conservation()
+        law = await run.gateway.dispatchers.conservation()
         assert (law.totals.dead, law.totals.delivered) == (OFFENCES, OFFENCES + 1)
     told = [log for log in run.logs if log["event"] == "filter.over-budget"]
     assert [log["cancelled"] for log in told] == [False, False, True]

@@ -433,7 +433,7 @@ async def test_why_a_subscription_gets_nothing(tmp_path: Path) -> None:
             await consumer.next(url)
         entry = run.gateway.subscriptions.by_id(fresh["id"])
         assert entry is not None
-        await run.until(lambda: run.gateway.dispatcher.open_breakers == 1)
+        await run.until(lambda: run.gateway.dispatchers.open_breakers == 1)
         view = await view_of(run)
         assert view["state"] == "waiting for breaker"
         assert view["delivery"]["failures"] == 5
@@ -453,9 +453,9 @@ async def test_why_a_subscription_gets_nothing(tmp_path: Path) -> None:
         assert not logged(run, "delivery.recovered")
 
         del consumer.answers[url[url.index("/", 8) :]]
-        entry_outbox = run.gateway.dispatcher.outboxes(entry)  # type: ignore[union-attr]
+        entry_outbox = run.gateway.dispatchers.outboxes(entry)
         entry_outbox[0].breaker.until = 0.0
-        run.gateway.dispatcher.resume(entry)
+        run.gateway.dispatchers.resume(entry)
         await run.until(lambda: bool(logged(run, "delivery.recovered")))
         view = await view_of(run)
         assert (view["state"], view["delivery"]["failures"]) == ("active", 0)

@@ -1,0 +1,112 @@
+"""The port to how gateways share the work: `gateway.replicas` has the two ways."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from adapters import Delivery
+from gateway.delivery.dispatcher import Dispatcher
+from gateway.delivery.dispatchers import Dispatchers
+from gateway.delivery.outbox import Entry
+from gateway.delivery.partition_share import PartitionShare
+from gateway.observing.samples import Sample, gauges
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatus:
+    """How the work is shared, read at one moment. ``alive`` is the number of gateways; ``ages`` are
+    seconds since the lease of each partition that this one holds was renewed."""
+
+    replica: str
+    alive: int
+    ages: Mapping[int, float]
+    keeps_house: bool
+
+    def metrics(self) -> Iterator[Sample]:
+        """How the work is shared."""
+        names, here = ("replica",), (self.replica,)
+        yield gauges("replicas", "Gateways that share the work.", names, {here: self.alive})
+        yield gauges("partitions", "Partitions that are held.", names, {here: len(self.ages)})
+        yield gauges(
+            "keeps_house",
+            "Whether this gateway does what is done once for all.",
+            names,
+            {here: self.keeps_house},
+        )
+        yield gauges(
+            "lease_age_seconds",
+            "Since the lease of a partition was renewed.",
+            ("replica", "partition"),
+            {(self.replica, str(partition)): age for partition, age in self.ages.items()},
+        )
+
+
+class KnownSubscriptions(Protocol):
+    """The subscriptions of this gateway, as sharing sees them."""
+
+    @property
+    def entries(self) -> Collection[Entry]: ...
+
+    def by_id(self, id_: str) -> Entry | None: ...
+
+    async def learn(self) -> None:
+        """Learn what other gateways have changed.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+
+
+class WorkSharing(Protocol):
+    """How the work is shared, chosen once at the start.
+
+    Attributes:
+        shared: Whether other gateways may deliver for the same subscriptions.
+        replica: The name of this gateway among those that use the store; empty where the store
+            is for one process.
+        number: Its number among them.
+    """
+
+    shared: bool
+    replica: str
+    number: int
+
+    @property
+    def keeps_house(self) -> bool:
+        """Whether this gateway does what is done once for all."""
+
+    @property
+    def refresh(self) -> Callable[[Delivery], Awaitable[None]] | None:
+        """Learns what other gateways subscribed to before a message came; None where there are no
+        others."""
+
+    def elsewhere(self) -> tuple[str, ...]:
+        """The other gateways that deliver, each with its partitions."""
+
+    def status(self) -> ReplicaStatus | None:
+        """What readiness and the metrics show, now; None where nothing is shared."""
+
+    def described(self) -> str | None:
+        """The name of this gateway and the partitions that it holds, for operators; None where
+        nothing is shared."""
+
+    def metrics(self) -> Iterable[Sample]:
+        """How the work is shared, now."""
+
+    async def start(
+        self,
+        dispatchers: Dispatchers,
+        subscriptions: KnownSubscriptions,
+        make: Callable[[PartitionShare], Dispatcher],
+    ) -> None:
+        """Add to *dispatchers* those that *make* makes, now or as partitions are taken."""
+
+    async def run(self) -> None:
+        """Keep this gateway's part of the work, for ever."""
+
+    async def rows_added(self, added: Mapping[str, tuple[int, int]]) -> None:
+        """Deliver rows that were added to the store: their number and bytes, by the id of the
+        subscription."""
+
+    async def stop(self, seconds: float) -> None:
+        """Stop all dispatchers, and be gone for the others. What is under way gets *seconds*."""

@@ -1,0 +1,88 @@
+"""One gateway that has all the work."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+
+from gateway.delivery import (
+    Dispatcher,
+    Dispatchers,
+    KnownSubscriptions,
+    PartitionShare,
+    everything,
+)
+from gateway.observing.samples import Sample
+from gateway.replicas.membership import LEASE, RENEW, leave
+from gateway.store import Store, StoreUnavailable, replicas
+from gateway.store import held as rows
+
+
+class Alone:
+    """`WorkSharing` with nobody: one dispatcher has all partitions, for ever.
+
+    Args:
+        replica: The name of this gateway in a store that several could use, so that no second one
+            starts; empty where the store is a file of this process.
+        number: Its number there.
+    """
+
+    shared = False
+    refresh = None
+    keeps_house = True
+
+    def __init__(self, store: Store, *, replica: str = "", number: int = 0) -> None:
+        self._store = store
+        self.replica = replica
+        self.number = number
+        self._dispatchers: Dispatchers | None = None
+        self._subscriptions: KnownSubscriptions | None = None
+
+    def elsewhere(self) -> tuple[str, ...]:
+        return ()
+
+    def status(self) -> None:
+        return None
+
+    def described(self) -> None:
+        return None
+
+    def metrics(self) -> Iterable[Sample]:
+        return ()
+
+    async def start(
+        self,
+        dispatchers: Dispatchers,
+        subscriptions: KnownSubscriptions,
+        make: Callable[[PartitionShare], Dispatcher],
+    ) -> None:
+        self._dispatchers, self._subscriptions = dispatchers, subscriptions
+        while not await self._store.submit(rows.drop_leftovers):
+            pass
+        dispatcher = make(everything(self.number))
+        await dispatcher.start(subscriptions.entries)
+        dispatchers.add(None, dispatcher)
+
+    async def run(self) -> None:
+        """Give signs of life, for ever, where another gateway could use the store."""
+        if not self.replica:
+            await asyncio.Event().wait()
+        renew = partial(replicas.renew, replica=self.replica, leases=(), lease=LEASE)
+        while True:
+            await asyncio.sleep(RENEW)
+            with contextlib.suppress(StoreUnavailable):
+                await self._store.submit(renew)
+
+    async def rows_added(self, added: Mapping[str, tuple[int, int]]) -> None:
+        if self._dispatchers is None or self._subscriptions is None:
+            return
+        for subscription, (count, octets) in added.items():
+            entry = self._subscriptions.by_id(subscription)
+            if entry is not None:
+                self._dispatchers.waits(entry, count, octets, 0)
+
+    async def stop(self, seconds: float) -> None:
+        if self._dispatchers is not None:
+            await self._dispatchers.stop(seconds)
+        if self.replica:
+            await leave(self._store, self.replica)
