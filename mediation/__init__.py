@@ -22,15 +22,15 @@ from mediation.client import (
     write_subscribe,
     write_unsubscribe,
 )
-from mediation.detect import CODECS, read, write_response
-from mediation.eventing.v2004_08 import End, write_subscription_end
-from mediation.faults import FAULTS, Fault, fault_of, write_fault
+from mediation.detect import read, write_response
+from mediation.faults import fault_of, write_fault
 from mediation.filtering import PAYLOAD_PATHS
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, format_seconds
 from mediation.model.messages import (
     NO_HEADERS,
     Attachment,
+    End,
     EndpointReference,
     Lease,
     MessageHeaders,
@@ -58,6 +58,7 @@ from mediation.model.requests import (
     Identify,
     Incoming,
     MailboxMade,
+    MailboxService,
     Named,
     Operation,
     Pause,
@@ -81,6 +82,7 @@ from mediation.model.requests import (
     TerminationTime,
     Unsubscribe,
 )
+from mediation.model.specification import Fault, LeaseRules, Specification
 from mediation.model.versions import Family, Soap, Spec, Version, Wsa
 from mediation.names import WSA_NONE
 from mediation.notification.notify import check_number
@@ -100,18 +102,19 @@ from mediation.rendering import (
     prepare,
     render,
     shape_of,
+    write_subscription_end,
 )
 from mediation.soap.addressing import is_anonymous, reference_headers
 from mediation.soap.answers import PeerFault, fault_in
 from mediation.soap.envelopes import http_headers
+from mediation.specifications import SPECIFICATIONS
 
 __all__ = [
-    "CODECS",
-    "FAULTS",
     "NEVER",
     "NO_HEADERS",
     "PAYLOAD_PATHS",
     "PRODUCER_DOCUMENT",
+    "SPECIFICATIONS",
     "SPECS",
     "SUBSCRIPTION_DOCUMENT",
     "UNSPECIFIED",
@@ -143,7 +146,9 @@ __all__ = [
     "Identify",
     "Incoming",
     "Lease",
+    "LeaseRules",
     "MailboxMade",
+    "MailboxService",
     "MediationError",
     "MessageHeaders",
     "Named",
@@ -168,6 +173,7 @@ __all__ = [
     "Shape",
     "Soap",
     "Spec",
+    "Specification",
     "StoreMessage",
     "Subscribe",
     "SubscribePulling",

@@ -13,11 +13,8 @@ from lxml import etree
 from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quoted
 from filters.documents import DEFAULT_LIMITS
 from mediation import names
-from mediation.codec import Answer, Codec
-from mediation.eventing.management import Management, check_headers
-from mediation.eventing.v2004_08 import WsEventing200408
-from mediation.mailboxes.make_connection import MakeConnection11
-from mediation.mailboxes.message_box import BOX_NAMES, MessageBox2004, MessageBox2011, box_named_in
+from mediation.eventing.management import check_headers
+from mediation.mailboxes.message_box import BOX_NAMES, box_named_in
 from mediation.model.errors import MediationError
 from mediation.model.messages import NO_HEADERS, EndpointReference
 from mediation.model.requests import (
@@ -32,8 +29,8 @@ from mediation.model.requests import (
     Response,
     Subscribe,
 )
+from mediation.model.specification import Specification
 from mediation.model.versions import Soap, Version, Wsa
-from mediation.notification.messenger import Messenger
 from mediation.notification.notify import (
     TRANSIENT_ATTRIBUTES,
     check_number,
@@ -41,9 +38,7 @@ from mediation.notification.notify import (
     with_topic_headers,
     written_topic_header,
 )
-from mediation.notification.onvif_device import OnvifDevice
 from mediation.notification.topics import read_topics
-from mediation.notification.v1_3 import NOTIFY_ACTIONS, WsNotification13
 from mediation.packaging.attachments import attach
 from mediation.soap.addressing import (
     MAX_URI,
@@ -66,21 +61,37 @@ from mediation.soap.envelopes import (
 )
 from mediation.soap.layout import Layout, layout_of
 from mediation.soap.payloads import payload_of
+from mediation.specifications import SPECIFICATIONS
 
-CODECS: dict[Version, Codec] = {
-    codec.version: codec
-    for codec in (
-        WsEventing200408(),
-        WsNotification13(),
-        MessageBox2011(),
-        MessageBox2004(),
-        MakeConnection11(),
-        Messenger(),
-        Management(),
-        OnvifDevice(),
-    )
+_BY_NAMESPACE = {
+    namespace: specification
+    for specification in SPECIFICATIONS.values()
+    for namespace in specification.requests.namespaces
 }
-_BY_NAMESPACE = {namespace: codec for codec in CODECS.values() for namespace in codec.namespaces}
+_BY_ELEMENT = {
+    element: (specification, operation)
+    for specification in SPECIFICATIONS.values()
+    for element, operation in specification.requests.elements.items()
+}
+_BY_ACTION = {
+    action: (specification, operation)
+    for specification in SPECIFICATIONS.values()
+    for action, operation in specification.requests.actions.items()
+}
+_BY_EVENT_ACTION = {
+    action: specification
+    for specification in SPECIFICATIONS.values()
+    for action in specification.events
+}
+_WRAPPING_ACTIONS = frozenset(
+    action
+    for specification in SPECIFICATIONS.values()
+    if specification.notifications is not None
+    for action in specification.notifications.actions
+)
+_IDENTIFYING = frozenset[str]().union(
+    *(specification.identifiers for specification in SPECIFICATIONS.values())
+)
 _PROTOCOLS = frozenset(
     {
         *(wsa.value for wsa in Wsa),
@@ -98,7 +109,7 @@ _PROTOCOLS = frozenset(
 _SOAPS = frozenset(soap.value for soap in Soap)
 _MARKS = frozenset(f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa)
 _REGISTER_PUBLISHER = f"{{{names.WSN_BR_1_3}}}RegisterPublisher"
-_OFFERED = "; ".join(version.title for version in CODECS)
+_OFFERED = "; ".join(specification.title for specification in SPECIFICATIONS.values())
 
 _NAMING = frozenset({"Identifier", "SubscriptionReference", *BOX_NAMES})
 """Local names of the elements of a request that may name what it is about."""
@@ -128,7 +139,7 @@ def read(
         Rejected: what is wrong, with all that is known of how to say so.
     """
     soap, headers, name, namespaces = soap_hint, NO_HEADERS, "", _NO_NAMESPACES
-    version = operation = None
+    specification = operation = None
     try:
         root = parse_document(octets, charset=charset, limits=limits, names=learnt)
         soap = soap_of(root)
@@ -142,30 +153,34 @@ def read(
         except MediationError:
             headers = first_message_id(envelope, layout.wsa)
             raise
-        found = _BY_NAMESPACE.get(name[1:].rpartition("}")[0]) if name else None
-        version = found.version if found is not None else None
-        codec, operation = _detect(name, headers.action)
-        version = codec.version if codec is not None else None
+        # For a fault, should something be wrong from here on.
+        specification = _BY_NAMESPACE.get(name[1:].rpartition("}")[0]) if name else None
+        specification, operation = _detect(name, headers.action)
         check_understood(envelope, layout.strange)
         if names.WSMAN in namespaces:
             check_headers(envelope)
-        if codec is None and _is_messenger(headers.action or arrival.http_action):
-            version = Version.MESSENGER
-        context = Context(soap, headers, version, operation, name, namespaces)
-        if codec is None:
+        if specification is None:
+            specification = _BY_EVENT_ACTION.get(headers.action or arrival.http_action or "")
+            context = Context(soap, headers, _version(specification), operation, name, namespaces)
             event = _read_event(envelope, layout, context, arrival)
             return Incoming(context, event, Named(_identifiers(envelope, layout), headers.to))
+        context = Context(soap, headers, specification.version, operation, name, namespaces)
         if operation is Operation.PUBLISH and layout.topic is not None:
             topic = _header_topics(envelope, layout)[0] or arrival.url_topic
             arrival = replace(arrival, url_topic=topic)
         if element is None:
             element = etree.Element("empty")
-        request = _packaged(codec.read(operation, element, context, arrival), arrival)
+        read_as = specification.requests.read(operation, element, context, arrival)
+        request = _packaged(read_as, arrival)
         return Incoming(context, request, _read_named(envelope, layout, element, headers.to))
     except Refused as refused:
         # With all that was known by then of how to answer.
-        context = Context(soap, headers, version, operation, name, namespaces)
+        context = Context(soap, headers, _version(specification), operation, name, namespaces)
         raise Rejected(context, refused) from refused
+
+
+def _version(specification: Specification | None) -> Version | None:
+    return None if specification is None else specification.version
 
 
 def _packaged(request: Request, arrival: Arrival) -> Request:
@@ -174,7 +189,7 @@ def _packaged(request: Request, arrival: Arrival) -> Request:
         case Publish(notifications):
             if not arrival.attachments:
                 return request
-            return Publish(attach(notifications, arrival.attachments))
+            return replace(request, notifications=attach(notifications, arrival.attachments))
         case Subscribe():
             return replace(request, packaging=arrival.packaging)
         case _:
@@ -188,7 +203,7 @@ def write_response(
     the specification answers nothing."""
     if context.version is None:
         raise ValueError("events have no response")
-    answer: Answer = CODECS[context.version].write(response, context)
+    answer = SPECIFICATIONS[context.version].requests.write(response, context)
     if answer.envelope is not None:
         return answer.action, answer.envelope
     wsa = context.wsa
@@ -207,39 +222,37 @@ def write_response(
     return answer.action, envelope
 
 
-def _detect(name: str, action: str | None) -> tuple[Codec | None, Operation]:
-    """The codec and the operation of a body whose first child has the expanded *name*, empty where
-    there is none; no codec reads events.
+def _detect(name: str, action: str | None) -> tuple[Specification | None, Operation]:
+    """The specification and the operation of a body whose first child has the expanded *name*,
+    empty where there is none; bare events have no specification.
 
     Raises:
         MediationError: ``ACTION_UNSUPPORTED``; ``MESSAGE_INVALID`` where nothing is said.
     """
     if not name:
-        for codec in CODECS.values():
-            operation = codec.action(action or "")
-            if operation is not None:
-                return codec, operation
+        if action in _BY_ACTION:
+            return _BY_ACTION[action]
         if action:
             raise MediationError(
                 Reason.ACTION_UNSUPPORTED, "The body is empty, and the action is none of ours."
             )
         raise MediationError(Reason.MESSAGE_INVALID, "The body is empty.")
+    detected = _BY_ELEMENT.get(name)
+    if detected is not None:
+        return detected
     namespace = name[1:].rpartition("}")[0]
     if namespace in _SOAPS:
         raise MediationError(Reason.ACTION_UNSUPPORTED, "A fault is not a request.")
+    elsewhere = names.KNOWN_ELSEWHERE.get(namespace)
+    if elsewhere is None and namespace.endswith("/ws-evt"):
+        elsewhere = "This version of WS-Eventing"
     found = _BY_NAMESPACE.get(namespace)
-    operation = found.operation(name) if found is not None else None
-    if found is not None and operation is not None:
-        return found, operation
-    specification = names.KNOWN_ELSEWHERE.get(namespace)
-    if specification is None and namespace.endswith("/ws-evt"):
-        specification = "This version of WS-Eventing"
-    if specification is not None:
-        raise _not_offered(name, specification)
+    if elsewhere is not None:
+        raise _not_offered(name, elsewhere)
     if found is not None:
         raise MediationError(
             Reason.ACTION_UNSUPPORTED,
-            f"{_shown(name)} is not implemented: no request of {found.version.title}.",
+            f"{_shown(name)} is not implemented: no request of {found.title}.",
         )
     return None, Operation.PUBLISH
 
@@ -260,15 +273,11 @@ def _shown(name: str) -> str:
     return quoted(name.rpartition("}")[2])
 
 
-def _is_messenger(action: str | None) -> bool:
-    return action == names.WSE_NOTIFICATION
-
-
 def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: Arrival) -> Publish:
     """A bare event: each child of the body is one (WS-Eventing, Notifications; raw
     notifications of WS-BaseNotification 1.3, section 3.2)."""
     action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
-    if action in NOTIFY_ACTIONS:
+    if action in _WRAPPING_ACTIONS:
         action = None  # A raw notification that knows no better one.
     kept = _kept_headers(envelope, layout)
     topics = _header_topics(envelope, layout)
@@ -282,7 +291,8 @@ def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: A
     written = written_topic_header(element, topics)
     notifications = numbered(events, action, context, arrival, kept)
     notifications = with_topic_headers(notifications, [written] * len(events))
-    return Publish(attach(notifications, arrival.attachments))
+    answered = context.version is not None
+    return Publish(attach(notifications, arrival.attachments), answered=answered)
 
 
 def _header_topics(envelope: Envelope, layout: Layout) -> tuple[Topic | None, ...]:
@@ -332,7 +342,7 @@ def _identifiers(envelope: Envelope, layout: Layout) -> tuple[str, ...]:
 
 def _child_identifiers(element: etree._Element) -> Iterable[str]:
     for child in elements(element):
-        if local_name(child) == "Identifier" and namespace_of(child) == names.WSE_2004_08:
+        if child.tag in _IDENTIFYING:
             yield text_of(child)
 
 

@@ -1,4 +1,7 @@
-"""Filters as the two families write them, turned into `filters.Filter`."""
+"""Filters as elements: read into `filters.Filter`, and written as subscribers do."""
+
+import re
+from collections.abc import Mapping
 
 from lxml import etree
 
@@ -24,9 +27,12 @@ from mediation.soap.envelopes import (
     namespaces_of,
     octets_of,
     text_of,
+    xml_attribute,
+    xml_text,
 )
 
 _ACTION_DIALECTS = frozenset({dialects.ACTION_DPWS_1_0, dialects.ACTION_DPWS_1_1})
+_CLARK = re.compile(r"\{([^{}]*)\}")
 _SEPARATORS = frozenset(":/")
 """What a name of a topic cannot hold in a path."""
 
@@ -151,3 +157,55 @@ def _combined(element: etree._Element) -> Filter:
         elif local_name(child) in ("MessageContent", "Selector") and text_of(child):
             contents.append(_content(child, dialects.XPATH_1_0))
     return Filter(tuple(topics), tuple(contents))
+
+
+def write_expression(
+    uri: str,
+    name: str,
+    text: str,
+    dialect: str,
+    namespaces: Mapping[str, str],
+) -> str:
+    """Write an element whose text uses the prefixes *namespaces*.
+
+    Args:
+        uri: The namespace of the element.
+        name: The element's name with the prefix that it gets, unless the text uses that.
+    """
+    wanted, _, local = name.partition(":")
+    prefix = _fresh(wanted, namespaces)
+    scope = {**namespaces, prefix: uri}
+    declared = "".join(f" xmlns:{key}={xml_attribute(value)}" for key, value in scope.items())
+    return (
+        f"<{prefix}:{local}{declared} Dialect={xml_attribute(dialect)}>{xml_text(text)}"
+        f"</{prefix}:{local}>"
+    )
+
+
+def _fresh(prefix: str, taken: Mapping[str, str]) -> str:
+    while prefix in taken:
+        prefix += "_"
+    return prefix
+
+
+def write_topic_expression(
+    uri: str, name: str, topic: str, namespaces: Mapping[str, str] | None = None
+) -> str:
+    """Write a topic as a person says it, in the narrowest dialect that has its form. Namespaces in
+    braces, as in Clark notation, become prefixes."""
+    scope = dict(namespaces or {})
+
+    def prefixed(found: re.Match[str]) -> str:
+        for prefix, known in scope.items():
+            if known == found[1]:
+                return f"{prefix}:"
+        prefix = _fresh(f"t{len(scope)}", scope)
+        scope[prefix] = found[1]
+        return f"{prefix}:"
+
+    text = _CLARK.sub(prefixed, topic)
+    if any(mark in text for mark in ("*", "//", "|", "/.")):
+        dialect = dialects.TOPIC_FULL
+    else:
+        dialect = dialects.TOPIC_CONCRETE if "/" in text else dialects.TOPIC_SIMPLE
+    return write_expression(uri, name, text, dialect, scope)

@@ -26,11 +26,9 @@ WSA_DRAFTS = frozenset(
 )
 """Between 2004/08 and 1.0; nobody is known to speak one, and none is guessed at."""
 
+WSE_2011_03 = "http://www.w3.org/2011/03/ws-evt"
 WSE_2004_08 = "http://schemas.xmlsoap.org/ws/2004/08/eventing"
 WSE_PUSH = WSE_2004_08 + "/DeliveryModes/Push"
-WSE_ENDED_DELIVERY_FAILURE = WSE_2004_08 + "/DeliveryFailure"
-WSE_ENDED_SHUTTING_DOWN = WSE_2004_08 + "/SourceShuttingDown"
-WSE_ENDED_CANCELLING = WSE_2004_08 + "/SourceCancelling"
 WSE_NOTIFICATION = "http://org.apache.airavata/WseNotification"
 """The action of WS-Messenger's publications through WS-Eventing."""
 MESSENGER_TOPICS = "http://tutorial.globus.org/auction"
@@ -112,7 +110,7 @@ _ONVIF_SERVICES = {
 
 KNOWN_ELSEWHERE: Mapping[str, str] = {
     "http://schemas.xmlsoap.org/ws/2004/01/eventing": "WS-Eventing 2004/01",
-    "http://www.w3.org/2011/03/ws-evt": "WS-Eventing 2011/03",
+    WSE_2011_03: "WS-Eventing 2011/03",
     "http://www.w3.org/2009/09/ws-evt": "WS-Eventing 2009/09",
     "http://www.w3.org/2010/08/ws-evt": "WS-Eventing 2010/08",
     WSN_2004_06: "WS-BaseNotification 1.2",
@@ -149,8 +147,8 @@ KNOWN_ELSEWHERE: Mapping[str, str] = {
         for path, service in _ONVIF_SERVICES.items()
     },
 }
-"""Specifications whose operations are recognised and not offered, by namespace: never taken for
-events. A refusal says their names."""
+"""Specifications that are recognised, by namespace: never taken for events. Where `SPECIFICATIONS`
+does not have the element, a refusal names the specification."""
 
 PREFERRED_PREFIXES: Mapping[str, str] = {
     namespace: prefix for prefix, namespace in KNOWN_PREFIXES.items()

@@ -13,24 +13,24 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha1
 
-from filters import DEFAULT_TOPIC, Event, Topic, View, dialects
+from filters import DEFAULT_TOPIC, Event, Topic, View
 from mediation import names
 from mediation.filtering import ENVELOPE_VIEWS
-from mediation.model.messages import EndpointReference, Notification, Subscription
-from mediation.model.versions import Family, Soap, Version, Wsa
-from mediation.notification.messenger import is_messenger
-from mediation.notification.topics import topic_element, written_topic
-from mediation.notification.v1_3 import NOTIFY_ACTION
+from mediation.model.messages import End, EndpointReference, Notification, Subscription
+from mediation.model.specification import Around, Wrapping
+from mediation.model.versions import Soap, Version, Wsa
+from mediation.notification.topics import topic_element
 from mediation.soap.actions import payload_action
-from mediation.soap.addressing import reference_headers, write_epr
+from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import (
     ENVELOPE_END,
     ENVELOPE_MIDDLE,
     envelope_start,
     http_headers,
-    xml_attribute,
+    write_envelope,
     xml_text,
 )
+from mediation.specifications import SPECIFICATIONS
 
 _DELIVERIES = uuid.UUID("6f3b1f0e-6a2c-5b0e-9d0b-6a1c5f1f7d11").bytes
 """The namespace of the message ids of deliveries."""
@@ -41,20 +41,16 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 class Shape:
     """All that the octets of a delivery depend on, but the consumer."""
 
-    version: Version
+    wrapping: Wrapping
     soap: Soap
     wsa: Wsa
     epr: Wsa
-    raw: bool
     dialect: str | None
-    messenger: bool = field(init=False, repr=False, compare=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        parts = (self.version, self.soap, self.wsa, self.epr, self.raw, self.dialect)
+        parts = (self.wrapping, self.soap, self.wsa, self.epr, self.dialect)
         object.__setattr__(self, "_hash", hash(parts))
-        messenger = is_messenger(self.version, self.soap, self.dialect)
-        object.__setattr__(self, "messenger", messenger)
 
     def __hash__(self) -> int:  # Looked up with every delivery.
         return self._hash
@@ -121,8 +117,15 @@ def shape_of(subscription: Subscription) -> Shape:
     return _shape(spec.version, spec.soap, wsa, epr, policy.raw, policy.dialect)
 
 
-_shape = lru_cache(maxsize=4096)(Shape)
-"""Few shapes serve all subscriptions; each is one object."""
+@lru_cache(maxsize=4096)
+def _shape(
+    version: Version, soap: Soap, wsa: Wsa, epr: Wsa, raw: bool, dialect: str | None
+) -> Shape:
+    """The shape with these parts. Few shapes serve all subscriptions; each is one object."""
+    notifications = SPECIFICATIONS[version].notifications
+    if notifications is None:
+        raise ValueError(f"nobody subscribes in {version.value}")
+    return Shape(notifications.wrapping(soap, raw=raw, dialect=dialect), soap, wsa, epr, dialect)
 
 
 def prepare(subscription: Subscription) -> Recipient:
@@ -131,9 +134,8 @@ def prepare(subscription: Subscription) -> Recipient:
     consumer = subscription.consumer
     to = f"<wsa:To>{xml_text(consumer.address)}</wsa:To>".encode()
     reference = b""
-    if shape.version.family is Family.WSN and not shape.raw:
-        epr = write_epr(EndpointReference(subscription.manager, shape.epr))
-        reference = f"<wsnt:SubscriptionReference>{epr}</wsnt:SubscriptionReference>".encode()
+    if shape.wrapping.reference is not None:
+        reference = shape.wrapping.reference(subscription.manager, shape.epr).encode()
     return Recipient(shape, to + reference_headers(consumer, shape.wsa), reference)
 
 
@@ -156,18 +158,24 @@ def delivery_id_of(source: str, id: str, subscription_id: str) -> str:
 def render(notification: Notification, shape: Shape, producer: str) -> Rendering:
     """Render *notification* in *shape*. *producer* is the gateway's own address, for events
     whose publisher gave no producer reference."""
-    action = _action(notification, shape)
+    wrapping = shape.wrapping
+    action = (
+        wrapping.action
+        or notification.action
+        or wrapping.default_action
+        or payload_action(notification.payload)
+    )
     topic = notification.topic or DEFAULT_TOPIC
     headers = notification.headers
-    if shape.messenger and notification.topic_header is not None:
-        frame = _frame(shape, None, action, "")
-        headers = (*headers, notification.topic_header)
-    elif shape.version.family is Family.WSE or shape.raw:
-        frame = _frame(shape, topic, action, "")
-    else:
+    if wrapping.names_producer:
         named = notification.producer
         remembered = named is None or not (named.properties or named.parameters or named.metadata)
         frame = (_frame if remembered else _make_frame)(shape, topic, action, named or producer)
+    elif wrapping.keeps_topic_header and notification.topic_header is not None:
+        frame = _frame(shape, None, action, "")
+        headers = (*headers, notification.topic_header)
+    else:
+        frame = _frame(shape, topic, action, "")
     return Rendering(frame, b"".join(headers) if headers else b"", notification.payload)
 
 
@@ -179,35 +187,18 @@ def _make_frame(
     before_id = (
         f"{envelope_start(shape.soap, shape.wsa)}<wsa:Action>{xml_text(action)}</wsa:Action>"
     )
-    before_reference, before_payload, after_payload = ENVELOPE_MIDDLE, "", ENVELOPE_END
-    if topic is None:
-        pass
-    elif shape.messenger:
-        before_reference = _messenger_topic(topic) + ENVELOPE_MIDDLE
-    elif shape.version.family is Family.WSE:
-        declaration = f' xmlns:wsnt="{names.WSN_1_3}"'
-        before_reference = (
-            topic_element("wsnt:Topic", topic, shape.dialect, declaration) + ENVELOPE_MIDDLE
-        )
-    elif not shape.raw:
-        before_reference = (
-            f'{ENVELOPE_MIDDLE}<wsnt:Notify xmlns:wsnt="{names.WSN_1_3}"><wsnt:NotificationMessage>'
-        )
-        if isinstance(producer, str):
-            producer = EndpointReference(producer, shape.epr)
-        before_payload = (
-            f"{topic_element('wsnt:Topic', topic, shape.dialect)}"
-            f"<wsnt:ProducerReference>{write_epr(producer, shape.epr)}</wsnt:ProducerReference>"
-            "<wsnt:Message>"
-        )
-        after_payload = f"</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>{ENVELOPE_END}"
+    if isinstance(producer, str):
+        producer = EndpointReference(producer, shape.epr)
+    around = Around()
+    if topic is not None:
+        around = shape.wrapping.around(topic, producer, shape.dialect, shape.epr)
     return _Frame(
         http_headers(shape.soap, action),
         f"{before_id}<wsa:MessageID>".encode(),
         b"</wsa:MessageID>",
-        before_reference.encode(),
-        before_payload.encode(),
-        after_payload.encode(),
+        f"{around.header}{ENVELOPE_MIDDLE}{around.before_reference}".encode(),
+        around.before_payload.encode(),
+        f"{around.after_payload}{ENVELOPE_END}".encode(),
     )
 
 
@@ -215,24 +206,25 @@ _frame = lru_cache(maxsize=1024)(_make_frame)
 """Topics, actions and addresses have at most a few KiB each."""
 
 
-def _action(notification: Notification, shape: Shape) -> str:
-    if shape.version.family is Family.WSN and not shape.raw:
-        return NOTIFY_ACTION
-    if notification.action:
-        return notification.action
-    if shape.version.family is Family.WSN:
-        return NOTIFY_ACTION
-    return payload_action(notification.payload)
+def write_subscription_end(
+    subscription: Subscription, end: End, *, message_id: str, reason: str
+) -> tuple[str, bytes]:
+    """Write the message that tells the subscription's ``EndTo`` of its end: the action and the
+    envelope.
 
-
-def _messenger_topic(topic: Topic) -> str:
-    """The header block in which consumers of WS-Messenger look for a topic. They take what follows
-    the first colon of its text for it, so there is a prefix always (its broker binds this one)."""
-    text, scope = written_topic(topic)
-    if not topic.steps[0].namespace:
-        text, scope = f"ns2:{text}", f'{scope} xmlns:ns2="{names.MESSENGER_TOPICS}"'
-    dialect = xml_attribute(dialects.TOPIC_IBM_SIMPLE)
-    return f'<wsnt:Topic xmlns:wsnt="{names.WSN_IBM}"{scope} Dialect={dialect}>{text}</wsnt:Topic>'
+    Raises:
+        ValueError: There is no ``EndTo``, or the specification has no such message.
+    """
+    ending = SPECIFICATIONS[subscription.spec.version].ending
+    if subscription.end_to is None or ending is None:
+        raise ValueError("the subscriber asked for no SubscriptionEnd")
+    wsa = subscription.spec.wsa or subscription.end_to.wsa
+    action, body = ending.write(subscription, end, reason)
+    headers = write_headers(
+        wsa, action=action, to=subscription.end_to.address, message_id=message_id
+    )
+    headers += reference_headers(subscription.end_to, wsa).decode()
+    return action, write_envelope(subscription.spec.soap, wsa, headers, body)
 
 
 def event(notification: Notification) -> Event:

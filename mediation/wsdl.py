@@ -5,198 +5,24 @@ A description is one document with the schemas of its specifications in it, so t
 it knows the messages; actions and faults are declared as the specifications do.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 
 from mediation import names
-from mediation.eventing import v2004_08
-from mediation.model.requests import Operation
+from mediation.model.specification import Offer, Service
 from mediation.model.versions import Soap
-from mediation.notification import onvif, v1_3
-from mediation.resources import wsrf
 from mediation.soap.envelopes import xml_attribute
+from mediation.specifications import SPECIFICATIONS
 
 NAMESPACE = "urn:dragoman:wsdl:1"
 _SOAP_BINDINGS = {
     Soap.V1_1: ("Soap11", names.WSDL_SOAP_1_1),
     Soap.V1_2: ("Soap12", names.WSDL_SOAP_1_2),
 }
-_WSN_SCHEMAS = ("addressing-2005-08", "bf-2", "r-2", "t-1", "b-2")
-
-
-class Service(Enum):
-    """A specification that is described; the value is what ``?wsdl=`` names it by, the name of
-    its service, and its schemas, of ``mediation/schemas``."""
-
-    WSE = ("wse", "WSEventing", ("addressing-2004-08", "eventing-2004-08"))
-    WSN = ("wsn", "WSNotification", (*_WSN_SCHEMAS, "rp-2", "rl-2"))
-    ONVIF = ("onvif", "ONVIFEvents", (*_WSN_SCHEMAS, "onvif-events"))
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """One operation; ``response`` is the action of the answer, empty of a one-way operation, and
-    ``empty`` is an answer with an empty body. ``faults`` are the names of elements of details."""
-
-    port_type: str
-    operation: Operation
-    namespace: str
-    action: str
-    response: str = ""
-    empty: bool = False
-    faults: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return self.operation.value
-
-    @property
-    def unique(self) -> str:
-        """The prefix of its messages' names: two port types have a Subscribe."""
-        return f"{self.port_type}_{self.name}"
-
-
-_UNKNOWN = f"{{{names.WSRF_R}}}ResourceUnknownFault"
-_FILTERING = (
-    "InvalidFilterFault",
-    "TopicExpressionDialectUnknownFault",
-    "InvalidTopicExpressionFault",
-    "TopicNotSupportedFault",
-    "InvalidProducerPropertiesExpressionFault",
-    "InvalidMessageContentExpressionFault",
-    "UnacceptableInitialTerminationTimeFault",
-    "UnrecognizedPolicyRequestFault",
-    "UnsupportedPolicyRequestFault",
-    "SubscribeCreationFailedFault",
+SERVICES = tuple(
+    service for specification in SPECIFICATIONS.values() for service in specification.services
 )
-
-
-def _wsnt(*faults: str, unknown: bool = False) -> tuple[str, ...]:
-    own = tuple(f"{{{names.WSN_1_3}}}{fault}" for fault in faults)
-    return (_UNKNOWN, *own) if unknown else own
-
-
-_PROPERTY = (_UNKNOWN, f"{{{names.WSRF_RP}}}InvalidResourcePropertyQNameFault")
-_FAULTS = {
-    Operation.SUBSCRIBE: _wsnt(*_FILTERING),
-    Operation.GET_CURRENT_MESSAGE: _wsnt(
-        "TopicExpressionDialectUnknownFault",
-        "InvalidTopicExpressionFault",
-        "TopicNotSupportedFault",
-        "NoCurrentMessageOnTopicFault",
-        "MultipleTopicsSpecifiedFault",
-    ),
-    Operation.RENEW: _wsnt("UnacceptableTerminationTimeFault", unknown=True),
-    Operation.UNSUBSCRIBE: _wsnt("UnableToDestroySubscriptionFault", unknown=True),
-    Operation.PAUSE: _wsnt("PauseFailedFault", unknown=True),
-    Operation.RESUME: _wsnt("ResumeFailedFault", unknown=True),
-    Operation.CREATE_PULL_POINT: _wsnt("UnableToCreatePullPointFault"),
-    Operation.GET_MESSAGES: _wsnt("UnableToGetMessagesFault", unknown=True),
-    Operation.DESTROY_PULL_POINT: _wsnt("UnableToDestroyPullPointFault", unknown=True),
-    Operation.CREATE_PULL_POINT_SUBSCRIPTION: _wsnt(*_FILTERING),
-    Operation.PULL_MESSAGES: _wsnt("UnableToGetMessagesFault", unknown=True),
-    Operation.SET_SYNCHRONIZATION_POINT: (_UNKNOWN,),
-    Operation.GET_RESOURCE_PROPERTY: _PROPERTY,
-    Operation.GET_MULTIPLE_RESOURCE_PROPERTIES: _PROPERTY,
-    Operation.GET_RESOURCE_PROPERTY_DOCUMENT: (_UNKNOWN,),
-    Operation.SET_TERMINATION_TIME: (
-        _UNKNOWN,
-        f"{{{names.WSRF_RL}}}UnableToSetTerminationTimeFault",
-        f"{{{names.WSRF_RL}}}TerminationTimeChangeRejectedFault",
-    ),
-    Operation.DESTROY: (_UNKNOWN,),
-}
-"""As bw-2, rpw-2, rlw-2 and event.wsdl declare them."""
-_WSE_FAULTS = {
-    Operation.SUBSCRIBE: (
-        f"{{{names.WSE_2004_08}}}SupportedDeliveryMode",
-        f"{{{names.WSE_2004_08}}}SupportedDialect",
-    )
-}
-"""Of the faults of WS-Eventing those whose detail has an element."""
-
-
-def _wse_offers() -> list[Offer]:
-    namespace = v2004_08.NAMESPACE
-    return [
-        Offer(
-            "EventSource" if operation is Operation.SUBSCRIBE else "EventSubscriptionManager",
-            operation,
-            namespace,
-            f"{namespace}/{operation.value}",
-            f"{namespace}/{operation.value}Response",
-            operation is Operation.UNSUBSCRIBE,
-            _WSE_FAULTS.get(operation, ()),
-        )
-        for operation in (
-            Operation.SUBSCRIBE,
-            Operation.RENEW,
-            Operation.GET_STATUS,
-            Operation.UNSUBSCRIBE,
-        )
-    ]
-
-
-def _offer(port_type: str, operation: Operation, namespace: str, base: str) -> Offer:
-    request, response = f"{base}Request", f"{base}Response"
-    return Offer(
-        port_type, operation, namespace, request, response, faults=_FAULTS.get(operation, ())
-    )
-
-
-_PRODUCER = ("NotificationProducer", (Operation.SUBSCRIBE, Operation.GET_CURRENT_MESSAGE))
-_MANAGER = (
-    "PausableSubscriptionManager",
-    (Operation.RENEW, Operation.UNSUBSCRIBE, Operation.PAUSE, Operation.RESUME),
-)
-_PULLING = (
-    ("CreatePullPoint", (Operation.CREATE_PULL_POINT,)),
-    ("PullPoint", (Operation.GET_MESSAGES, Operation.DESTROY_PULL_POINT)),
-)
-
-
-def _base_offers(*port_types: tuple[str, tuple[Operation, ...]]) -> list[Offer]:
-    wsn = v1_3.NAMESPACE
-    return [
-        _offer(port_type, operation, wsn, f"{names.WSN_1_3_ACTIONS}{port_type}/{operation.value}")
-        for port_type, operations in port_types
-        for operation in operations
-    ]
-
-
-def _wsn_offers() -> list[Offer]:
-    action = v1_3.NOTIFY_ACTION
-    offers = [Offer("NotificationConsumer", Operation.PUBLISH, v1_3.NAMESPACE, action)]
-    offers += _base_offers(_PRODUCER, _MANAGER, *_PULLING)
-    for name, operation in wsrf.OPERATIONS.items():
-        namespace = name[1:].partition("}")[0]
-        port_type = "ResourceLifetime" if namespace == wsrf.RL else "ResourceProperties"
-        base = f"{wsrf.ACTION_OF[operation]}{operation.value}"
-        offers.append(_offer(port_type, operation, namespace, base))
-    return offers
-
-
-def _onvif_offers() -> list[Offer]:
-    offers = [
-        _offer(
-            action.removeprefix(names.ONVIF_EVENTS).split("/")[1],
-            operation,
-            names.ONVIF_EVENTS,
-            action,
-        )
-        for operation, action in onvif.ACTION_OF.items()
-    ]
-    return [*offers, *_base_offers(_PRODUCER, _MANAGER)]
-
-
-OFFERS = {
-    Service.WSE: _wse_offers(),
-    Service.WSN: _wsn_offers(),
-    Service.ONVIF: _onvif_offers(),
-}
 
 
 _BESIDE = "xml"
@@ -217,16 +43,16 @@ def services_named(query: str) -> tuple[Service, ...]:
     name, _, value = query.lower().partition("=")
     if name != "wsdl":
         return ()
-    return tuple(service for service in Service if value in ("", service.value[0]))
+    return tuple(service for service in SERVICES if value in ("", service.query))
 
 
-def write_wsdl(address: str, services: Sequence[Service] = tuple(Service)) -> bytes:
+def write_wsdl(address: str, services: Sequence[Service] = SERVICES) -> bytes:
     """The description of the endpoint at *address*."""
     described, ports = _described(tuple(services)), list[str]()
     described = described.replace('"?xsd=', f'"{xml_attribute(address)[1:-1]}?xsd=')
     for service in services:
-        ports.append(f'<wsdl:service name="{service.value[1]}">')
-        port_types = dict.fromkeys(offer.port_type for offer in OFFERS[service])
+        ports.append(f'<wsdl:service name="{service.name}">')
+        port_types = dict.fromkeys(offer.port_type for offer in service.offers)
         ports += (_port(name, soap, address) for soap in Soap for name in port_types)
         ports.append("</wsdl:service>")
     return f"{described}{''.join(ports)}</wsdl:definitions>".encode()
@@ -235,13 +61,18 @@ def write_wsdl(address: str, services: Sequence[Service] = tuple(Service)) -> by
 @lru_cache
 def _described(services: tuple[Service, ...]) -> str:
     """All but the services, at the end of the document."""
-    offers = list(dict.fromkeys(offer for service in services for offer in OFFERS[service]))
-    schemas = dict.fromkeys(name for service in services for name in service.value[2])
+    offers = list(dict.fromkeys(offer for service in services for offer in service.offers))
+    schemas = dict.fromkeys(name for service in services for name in service.schemas)
     port_types = {
         name: [offer for offer in offers if offer.port_type == name]
         for name in dict.fromkeys(offer.port_type for offer in offers)
     }
     faults = dict.fromkeys(fault for offer in offers for fault in offer.faults)
+    actions = {
+        namespace: action
+        for service in services
+        for namespace, action in service.fault_actions.items()
+    }
     parts = [
         f'<wsdl:definitions xmlns:wsdl="{names.WSDL}" xmlns:d="{NAMESPACE}" '
         f'xmlns:wsam="{names.WSAM}" name="Dragoman" targetNamespace="{NAMESPACE}">',
@@ -250,7 +81,7 @@ def _described(services: tuple[Service, ...]) -> str:
         "</wsdl:types>",
         *map(_messages, offers),
         *map(_fault_message, faults),
-        *(_port_type(name, its) for name, its in port_types.items()),
+        *(_port_type(name, its, actions) for name, its in port_types.items()),
         *(_binding(name, its, soap) for name, its in port_types.items() for soap in Soap),
     ]
     return "".join(parts)
@@ -286,7 +117,7 @@ def _fault_message(fault: str) -> str:
     return _message(_split(fault)[1], "fault", fault)
 
 
-def _port_type(name: str, offers: Sequence[Offer]) -> str:
+def _port_type(name: str, offers: Sequence[Offer], fault_actions: Mapping[str, str]) -> str:
     operations = []
     for offer in offers:
         output = ""
@@ -294,7 +125,7 @@ def _port_type(name: str, offers: Sequence[Offer]) -> str:
             output = (
                 f'<wsdl:output message="d:{offer.unique}Response" wsam:Action="{offer.response}"/>'
             )
-        faults = "".join(map(_fault, offer.faults))
+        faults = "".join(_fault(fault, fault_actions) for fault in offer.faults)
         operations.append(
             f'<wsdl:operation name="{offer.name}"><wsdl:input message="d:{offer.unique}" '
             f'wsam:Action="{offer.action}"/>{output}{faults}</wsdl:operation>'
@@ -302,13 +133,9 @@ def _port_type(name: str, offers: Sequence[Offer]) -> str:
     return f'<wsdl:portType name="{name}">{"".join(operations)}</wsdl:portType>'
 
 
-def _fault(fault: str) -> str:
+def _fault(fault: str, actions: Mapping[str, str]) -> str:
     namespace, local = _split(fault)
-    action = {
-        names.WSE_2004_08: names.WSA_FAULT_2004_08,
-        names.WSN_1_3: names.WSN_1_3_FAULT_ACTION,
-    }.get(namespace, names.WSRF_FAULT_ACTION)
-    return f'<wsdl:fault name="{local}" message="d:{local}" wsam:Action="{action}"/>'
+    return f'<wsdl:fault name="{local}" message="d:{local}" wsam:Action="{actions[namespace]}"/>'
 
 
 def _binding(name: str, offers: Sequence[Offer], soap: Soap) -> str:

@@ -24,18 +24,19 @@ from mediation import (
     Done,
     Incoming,
     MailboxMade,
+    MailboxService,
     Operation,
     Response,
     Subscription,
     Take,
     TakeFor,
     Taken,
-    Version,
 )
 
 _RESOURCES = {
-    Version.MESSAGE_BOX_2011: ResourceKind.MESSAGE_BOX_2011,
-    Version.MESSAGE_BOX_2004: ResourceKind.MESSAGE_BOX_2004,
+    MailboxService.PULL_POINT: ResourceKind.PULL_POINT,
+    MailboxService.MESSAGE_BOX_2011: ResourceKind.MESSAGE_BOX_2011,
+    MailboxService.MESSAGE_BOX_2004: ResourceKind.MESSAGE_BOX_2004,
 }
 
 
@@ -74,23 +75,20 @@ class MailboxOperations:
         }
 
     async def create(
-        self, _request: CreateMailbox, incoming: Incoming, inbound: Inbound
+        self, request: CreateMailbox, _incoming: Incoming, inbound: Inbound
     ) -> MailboxMade:
-        version = incoming.context.version
-        resource = (
-            _RESOURCES.get(version, ResourceKind.PULL_POINT) if version else ResourceKind.PULL_POINT
-        )
+        resource = _RESOURCES[request.service]
         is_box = resource in MESSAGE_BOXES
         kind = MailboxKind.MESSAGE_BOX if is_box else MailboxKind.PULL_POINT
         self._intake.admit_events(inbound.principal, 1)
         box = await self._mailboxes.make(kind, inbound.principal)
         return MailboxMade(box.key, resource.address(inbound.base, box.key))
 
-    async def destroy(self, _request: DestroyMailbox, incoming: Incoming, inbound: Inbound) -> Done:
+    async def destroy(self, request: DestroyMailbox, incoming: Incoming, inbound: Inbound) -> Done:
         try:
             box = await self._named(incoming, inbound)
         except MailboxUnknown:
-            if _is_lenient(incoming):  # WS-Messenger's client asks twice, and minds a refusal.
+            if request.lenient:
                 return Done()
             raise
         if not await self._feeds.end(box):
@@ -105,7 +103,7 @@ class MailboxOperations:
         try:
             box = await self._named(incoming, inbound)
         except MailboxUnknown:
-            if _is_lenient(incoming):
+            if request.lenient:
                 return Taken((), False, now)
             raise
         if incoming.context.operation is not Operation.PULL_MESSAGES:
@@ -158,11 +156,3 @@ class MailboxOperations:
                 with contextlib.suppress(MailboxUnknown):
                     return await self._mailboxes.find(key)
         raise MailboxUnknown
-
-
-def _is_lenient(incoming: Incoming) -> bool:
-    """Whether clients of the specification mind that a mailbox is gone already."""
-    version, operation = incoming.context.version, incoming.context.operation
-    return version is Version.MESSAGE_BOX_2011 or (
-        version is Version.MESSAGE_BOX_2004 and operation is Operation.DESTROY_MESSAGE_BOX
-    )

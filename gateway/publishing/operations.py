@@ -37,7 +37,6 @@ from mediation import (
     Publish,
     Published,
     Response,
-    Version,
     producer_properties,
 )
 from mediation.packaging.records import check_references, has_references
@@ -111,7 +110,7 @@ class PublishingOperations:
     # Publishing.
 
     async def publish(
-        self, request: Publish, incoming: Incoming, inbound: Inbound
+        self, request: Publish, _incoming: Incoming, inbound: Inbound
     ) -> Published | None:
         """Publish notifications; they are durable on return."""
         notifications = request.notifications
@@ -131,7 +130,7 @@ class PublishingOperations:
             origin, principal.source, notifications, lambda: self._accept(notifications)
         ):
             self.repeated += len(notifications)
-        if incoming.context.version is Version.MESSENGER:
+        if request.answered:
             return Published(request.notifications[0].id)
         return None
 

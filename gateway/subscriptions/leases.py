@@ -1,16 +1,17 @@
-"""How long a subscription may live: what each family of specifications lets a source grant."""
+"""How long a subscription may live, by the rules of its specification."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from filters import Reason, Refused
-from mediation import Expiry, Family, format_seconds
+from mediation import Expiry, LeaseRules, format_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """*longest* is what strangers get at most; *longest_trusted* what a trusted peer does who
-    asks a WS-Eventing source for a lease without end."""
+    """*longest* is what strangers get at most, *longest_trusted* what a trusted peer gets who asks
+    for a lease without end where there is none; in *grace* after its end a lease can be renewed,
+    where the specification has that."""
 
     default: timedelta = timedelta(hours=24)
     longest: timedelta = timedelta(hours=24)
@@ -23,31 +24,30 @@ class LeaseRefused(Refused):
 
 
 def grant(
-    asked: Expiry, family: Family, terms: LeaseTerms, *, trusted: bool, now: datetime
+    asked: Expiry, rules: LeaseRules, terms: LeaseTerms, *, trusted: bool, now: datetime
 ) -> datetime | None:
-    """Until when a lease is granted; None is for ever.
-
-    WS-Eventing 2004/08 lets a source shorten a lease. WS-BaseNotification 1.3 grants the time
-    that was asked for, or refuses. Trusted peers get what they ask for.
+    """Return until when a lease is granted; None is for ever. Trusted peers get what they ask for,
+    as far as *rules* have it.
 
     Raises:
         LeaseRefused: ``EXPIRY_IN_THE_PAST``, ``EXPIRY_TOO_LONG``.
     """
+    shortens = rules.shortens or asked.best_effort
     longest = None if trusted else now + terms.longest
     if asked.unspecified:
         default = now + terms.default
         return min(default, longest) if longest else default
     if asked.never:
-        if family is Family.WSE:
-            return longest or now + terms.longest_trusted
-        if longest is not None:
-            raise _too_long(longest)
-        return None
+        if longest is None:
+            return None if rules.endless else now + terms.longest_trusted
+        if shortens:
+            return longest
+        raise _too_long(longest)
     until = asked.at(now)
     if until is None or until <= now:
         raise LeaseRefused(Reason.EXPIRY_IN_THE_PAST, "The expiration is not in the future.")
     if longest is not None and until > longest:
-        if family is Family.WSE:
+        if shortens:
             return longest
         raise _too_long(longest)
     return until

@@ -10,7 +10,7 @@ from gateway.delivery import Probations
 from gateway.egress import Request, SendFailed, Transport
 from gateway.security.keys import message_urn
 from gateway.subscriptions.consumers import Consumers
-from mediation import End, Family, Subscription, http_headers, write_subscription_end
+from mediation import SPECIFICATIONS, End, Subscription, http_headers, write_subscription_end
 
 DELAYS = (0.0, 5.0, 30.0)
 AT_A_TIME = 256
@@ -27,9 +27,9 @@ class SubscriptionEnds:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def say(self, subscription: Subscription, why: End, reason: str) -> None:
-        """Tell the subscriber, where it asked for that and its family knows how."""
-        wse = subscription.spec.version.family is Family.WSE
-        if subscription.end_to is not None and wse and len(self._tasks) < AT_A_TIME:
+        """Tell the subscriber, where it asked for that and its specification has a message."""
+        told = SPECIFICATIONS[subscription.spec.version].ending is not None
+        if subscription.end_to is not None and told and len(self._tasks) < AT_A_TIME:
             task = asyncio.get_running_loop().create_task(self._say(subscription, why, reason))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)

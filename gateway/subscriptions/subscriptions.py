@@ -33,12 +33,13 @@ from gateway.store.subscriptions import Deleted
 from gateway.subscriptions.consumers import Consumers
 from gateway.subscriptions.leases import LeaseTerms, grant
 from mediation import (
+    SPECIFICATIONS,
     Context,
     End,
     EndpointReference,
     Expiry,
-    Family,
     Lease,
+    LeaseRules,
     Policy,
     Subscribe,
     SubscribePulling,
@@ -212,9 +213,8 @@ class Subscriptions:
                 await self._consumers.check(request.end_to)
         self._adapter.check(request.filter)
         spec = context.spec
-        expires = grant(
-            request.expires, spec.version.family, self._terms, trusted=principal.trusted, now=now
-        )
+        rules = SPECIFICATIONS[spec.version].leases
+        expires = grant(request.expires, rules, self._terms, trusted=principal.trusted, now=now)
         self._check_quotas(principal, target)
         key = new_key()
         manager = f"{base}/subscriptions/{key}"
@@ -326,12 +326,11 @@ class Subscriptions:
         return entry
 
     def _is_alive(self, entry: Entry, now: datetime) -> bool:
-        """An expired subscription of WS-Notification can be renewed for a while."""
+        """Whether the lease of *entry* is not over, or can still be renewed."""
         expires = entry.subscription.lease.expires
         if entry.ended or expires is None or expires > now:
             return not entry.ended
-        wsn = entry.subscription.spec.version.family is Family.WSN
-        return wsn and expires + self._terms.grace > now
+        return _rules(entry).grace and expires + self._terms.grace > now
 
     def by_id(self, id_: str) -> Entry | None:
         return self._by_id.get(id_)
@@ -351,8 +350,7 @@ class Subscriptions:
         Raises:
             Refused: as the specification says; the lease is as it was.
         """
-        family = entry.subscription.spec.version.family
-        expires = grant(asked, family, self._terms, trusted=principal.trusted, now=now)
+        expires = grant(asked, _rules(entry), self._terms, trusted=principal.trusted, now=now)
         lease = Lease(entry.subscription.lease.created, expires, asked.as_duration)
         return await self._change(entry, lambda old: replace(old, lease=lease))
 
@@ -623,8 +621,7 @@ class Subscriptions:
                 await self._adapter.remove(key)
                 self._dispatchers.quiet(entry)
             over = expires + self._terms.grace
-            wsn = entry.subscription.spec.version.family is Family.WSN
-            if wsn and over.timestamp() > time.time():
+            if _rules(entry).grace and over.timestamp() > time.time():
                 heapq.heappush(self._expiries, (over.timestamp(), key))
                 return
             if not self._sharing.keeps_house:
@@ -639,6 +636,10 @@ class Subscriptions:
                 heapq.heappush(self._expiries, (time.time() + 5.0, key))
             else:
                 _log.info("subscription.expired", subscription=entry.id)
+
+
+def _rules(entry: Entry) -> LeaseRules:
+    return SPECIFICATIONS[entry.subscription.spec.version].leases
 
 
 def _has_own_box(entry: Entry) -> bool:

@@ -1,16 +1,16 @@
-"""WS-Management (DSP0226): Identify, and which of its additions to WS-Eventing are refused.
+"""WS-Management (DSP0226): Identify, `SPECIFICATION`, and the additions to WS-Eventing that are
+refused.
 
 A peer that asks for heartbeats or bookmarks and is told yes gives us up, or loses events, when
 none come; so what is not offered is a fault, always (section 14.6, "wsman:UnsupportedFeature").
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lxml import etree
 
 from filters import Reason
 from mediation import names
-from mediation.codec import Answer
 from mediation.model.errors import MediationError
 from mediation.model.requests import (
     Arrival,
@@ -21,7 +21,8 @@ from mediation.model.requests import (
     Request,
     Response,
 )
-from mediation.model.versions import Version
+from mediation.model.specification import Answer, Detail, Fault, Specification
+from mediation.model.versions import Family, Version
 from mediation.soap.envelopes import (
     Envelope,
     elements,
@@ -58,17 +59,12 @@ _IN_SUBSCRIBE = frozenset({"Filter", "Locale", "ContentEncoding", "MaxEnvelopeSi
 """What a Subscribe, and its Delivery, may hold; the last three are hints."""
 
 
-class Management:
-    """The codec of `Version.MANAGEMENT`: Identify (section 11), which needs no addressing."""
+class ManagementRequests:
+    """Identify (section 11), which needs no addressing."""
 
-    version = Version.MANAGEMENT
     namespaces = frozenset({names.WSMAN_IDENTITY})
-
-    def operation(self, name: str) -> Operation | None:
-        return Operation.IDENTIFY if name == _IDENTIFY else None
-
-    def action(self, action: str) -> Operation | None:
-        return None
+    elements: Mapping[str, Operation] = {_IDENTIFY: Operation.IDENTIFY}
+    actions: Mapping[str, Operation] = {}
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
@@ -85,6 +81,24 @@ class Management:
             "</wsmid:IdentifyResponse>"
         )
         return Answer(f"{_IDENTIFY_ACTION}Response", body)
+
+
+SPECIFICATION = Specification(
+    Version.MANAGEMENT,
+    Family.MANAGEMENT,
+    "WS-Management's Identify",
+    requests=ManagementRequests(),
+)
+
+FEATURE_UNSUPPORTED = Fault(
+    subcode=f"{_PREFIX}UnsupportedFeature",
+    text="The specified feature is not supported.",
+    detail=Detail.URIS,
+    inner="FaultDetail",
+    most=1,
+    action=names.WSMAN_FAULT_ACTION,
+)
+"""Section 14.6: for requests of any specification that have headers of WS-Management."""
 
 
 def check_headers(envelope: Envelope) -> None:

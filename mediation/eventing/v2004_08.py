@@ -1,13 +1,21 @@
-"""WS-Eventing of August 2004: its requests, its answers and SubscriptionEnd."""
+"""WS-Eventing of August 2004, `SPECIFICATION`; also WS-Messenger's subscribers, which speak it."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from enum import Enum
 
 from lxml import etree
 
-from filters import EVERYTHING, Filter, Reason, dialects, quoted
+from filters import EVERYTHING, Filter, Reason, Topic, dialects, quoted
 from mediation import names
-from mediation.codec import Answer
+from mediation.eventing.common import (
+    EventingClient,
+    actions_of,
+    child,
+    eventing_fault,
+    eventing_offers,
+    operations_of,
+    read_delivery,
+)
 from mediation.eventing.management import check_subscribe
 from mediation.filtering import read_wse_filter, topic_expression
 from mediation.model.errors import MediationError
@@ -19,7 +27,7 @@ from mediation.model.expiry import (
     is_milliseconds,
     parse_expiry,
 )
-from mediation.model.messages import EndpointReference, Subscription
+from mediation.model.messages import End, EndpointReference, Subscription
 from mediation.model.requests import (
     Arrival,
     Context,
@@ -32,59 +40,40 @@ from mediation.model.requests import (
     Subscribed,
     Unsubscribe,
 )
-from mediation.model.versions import Soap, Version, Wsa
-from mediation.notification.messenger import is_messenger
-from mediation.soap.addressing import (
-    key_parameter,
-    read_epr,
-    reference_headers,
-    write_epr,
-    write_headers,
+from mediation.model.specification import (
+    Answer,
+    Around,
+    Code,
+    Faults,
+    LeaseRules,
+    Service,
+    Specification,
+    Wrapping,
 )
+from mediation.model.versions import Family, Soap, Version, Wsa
+from mediation.notification.topics import topic_element, written_topic
+from mediation.soap.addressing import key_parameter, write_epr
 from mediation.soap.envelopes import (
     elements,
     local_name,
     namespace_of,
     text_of,
-    write_envelope,
+    xml_attribute,
     xml_text,
 )
 
 NAMESPACE = names.WSE_2004_08
 
-_OPERATIONS = {
-    f"{{{NAMESPACE}}}{name}": operation
-    for name, operation in (
-        ("Subscribe", Operation.SUBSCRIBE),
-        ("Renew", Operation.RENEW),
-        ("GetStatus", Operation.GET_STATUS),
-        ("Unsubscribe", Operation.UNSUBSCRIBE),
-    )
-}
-_ACTIONS = {f"{NAMESPACE}/{operation.value}": operation for operation in _OPERATIONS.values()} | {
-    f"{NAMESPACE}/GetStaus": Operation.GET_STATUS
-}  # openwsman's constant
 
+class Requests200408:
+    """The requests, and their answers."""
 
-class End(Enum):
-    """Why a subscription ends before its time; the value is the status on the wire."""
-
-    DELIVERY_FAILURE = names.WSE_ENDED_DELIVERY_FAILURE
-    SHUTTING_DOWN = names.WSE_ENDED_SHUTTING_DOWN
-    CANCELLING = names.WSE_ENDED_CANCELLING
-
-
-class WsEventing200408:
-    """The codec of `Version.WSE_2004_08`."""
-
-    version = Version.WSE_2004_08
     namespaces = frozenset({NAMESPACE})
-
-    def operation(self, name: str) -> Operation | None:
-        return _OPERATIONS.get(name)
-
-    def action(self, action: str) -> Operation | None:
-        return _ACTIONS.get(action)
+    elements = operations_of(NAMESPACE)
+    actions: Mapping[str, Operation] = {
+        **actions_of(NAMESPACE),
+        f"{NAMESPACE}/GetStaus": Operation.GET_STATUS,  # openwsman's constant
+    }
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
@@ -93,12 +82,12 @@ class WsEventing200408:
             case Operation.SUBSCRIBE:
                 return _read_subscribe(element, context, arrival)
             case Operation.RENEW:
-                return Renew(_read_expires(_child(element, "Expires")))
+                return Renew(_read_expires(child(element, NAMESPACE, "Expires")))
             case Operation.GET_STATUS:
                 return GetStatus()
             case Operation.UNSUBSCRIBE:
                 return Unsubscribe()
-            case _:  # pragma: no cover - `operation` names no other
+            case _:  # pragma: no cover - `elements` names no other
                 raise AssertionError(operation)
 
     def write(self, response: Response, context: Context) -> Answer:
@@ -115,55 +104,25 @@ class WsEventing200408:
         return Answer(action, f'<{name} xmlns:wse="{NAMESPACE}">{manager}{expires}</{name}>')
 
 
+def is_messenger(soap: Soap, dialect: str | None) -> bool:
+    """Whether a subscriber is one of WS-Messenger's clients, by its Subscribe: in SOAP 1.1 with
+    topics in their dialect. For that `_read_subscribe` also takes an expiration in milliseconds."""
+    return soap is Soap.V1_1 and dialect == dialects.TOPIC_IBM_SIMPLE
+
+
 def manager_reference(subscription: Subscription) -> EndpointReference:
     """The manager's endpoint reference, in the version of the subscriber's own references.
 
     WS-Messenger's clients take nothing but ``wse:Identifier``, which they echo without a mark.
     """
     wsa, spec = subscription.consumer.wsa, subscription.spec
-    named = is_messenger(spec.version, spec.soap, subscription.policy.dialect)
+    named = is_messenger(spec.soap, subscription.policy.dialect)
     parameter = key_parameter(subscription.key, wsa, named=named)
     return EndpointReference(subscription.manager, wsa, parameters=(parameter,))
 
 
-def write_subscription_end(
-    subscription: Subscription, end: End, *, message_id: str, reason: str
-) -> tuple[str, bytes]:
-    """SubscriptionEnd for the subscription's ``EndTo``: the action and the envelope.
-
-    Raises:
-        ValueError: It has no ``EndTo``.
-    """
-    if subscription.end_to is None:
-        raise ValueError("the subscriber asked for no SubscriptionEnd")
-    wsa = subscription.spec.wsa or subscription.end_to.wsa
-    action = f"{NAMESPACE}/SubscriptionEnd"
-    headers = write_headers(
-        wsa, action=action, to=subscription.end_to.address, message_id=message_id
-    )
-    epr = manager_reference(subscription)
-    body = (
-        f'<wse:SubscriptionEnd xmlns:wse="{NAMESPACE}">'
-        f"<wse:SubscriptionManager>{write_epr(epr)}</wse:SubscriptionManager>"
-        f"<wse:Status>{end.value}</wse:Status>"
-        f'<wse:Reason xml:lang="en">{xml_text(reason)}</wse:Reason>'
-        "</wse:SubscriptionEnd>"
-    )
-    headers += reference_headers(subscription.end_to, wsa).decode()
-    return action, write_envelope(subscription.spec.soap, wsa, headers, body)
-
-
-def _children(element: etree._Element, name: str) -> list[etree._Element]:
-    wanted = f"{{{NAMESPACE}}}{name}"
-    return [child for child in elements(element) if child.tag == wanted]
-
-
-def _child(element: etree._Element, name: str) -> etree._Element | None:
-    return next(iter(_children(element, name)), None)
-
-
 def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival) -> Subscribe:
-    delivery = _child(element, "Delivery")
+    delivery = child(element, NAMESPACE, "Delivery")
     if delivery is None:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no Delivery.")
     mode = (delivery.get("Mode") or "").strip()
@@ -175,15 +134,11 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
             value=mode[:200],
         )
     check_subscribe(element, delivery)
-    notify_to = _children(delivery, "NotifyTo")
-    if len(notify_to) != 1:
-        raise MediationError(Reason.MESSAGE_INVALID, "Delivery has not exactly one NotifyTo.")
-    consumer = read_epr(notify_to[0], forged="drop")
-    end_to = _child(element, "EndTo")
+    consumer, end_to = read_delivery(delivery, child(element, NAMESPACE, "EndTo"), NAMESPACE)
     filter_ = _read_filter(element, context, context.wsa or consumer.wsa)
     if arrival.url_topic is not None and not filter_.topics:
         filter_ = Filter((topic_expression(arrival.url_topic),), filter_.contents, filter_.others)
-    expires = _child(element, "Expires")
+    expires = child(element, NAMESPACE, "Expires")
     dialect = filter_.topics[0].dialect if filter_.topics else None
     if context.soap is Soap.V1_1 and expires is not None and is_milliseconds(text_of(expires)):
         dialect = dialects.TOPIC_IBM_SIMPLE
@@ -191,7 +146,7 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
         consumer,
         filter_,
         _read_expires(expires),
-        None if end_to is None else read_epr(end_to, forged="drop"),
+        end_to,
         raw=True,
         dialect=dialect,
     )
@@ -199,9 +154,9 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
 
 def _read_filter(element: etree._Element, context: Context, wsa: Wsa) -> Filter:
     found = [
-        child
-        for child in elements(element)
-        if local_name(child) == "Filter" and namespace_of(child) in (NAMESPACE, names.WSMAN)
+        each
+        for each in elements(element)
+        if local_name(each) == "Filter" and namespace_of(each) in (NAMESPACE, names.WSMAN)
     ]
     if not found:
         return EVERYTHING
@@ -225,3 +180,115 @@ def _write_expires(subscription: Subscription, now: datetime) -> str:
     else:
         text = format_milliseconds(lease.expires)
     return f"<wse:Expires>{text}</wse:Expires>"
+
+
+class Notifications200408:
+    """Bare events (section 3, Notification Messages), with the topic in a header block."""
+
+    actions = frozenset[str]()
+
+    def wrapping(self, soap: Soap, *, raw: bool, dialect: str | None) -> Wrapping:
+        return _MESSENGER if is_messenger(soap, dialect) else _BARE
+
+
+def _bare(topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa) -> Around:
+    declared = f' xmlns:wsnt="{names.WSN_1_3}"'
+    return Around(topic_element("wsnt:Topic", topic, dialect, declared))
+
+
+def _messenger(topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa) -> Around:
+    """The header block in which consumers of WS-Messenger look for a topic. They take what follows
+    the first colon of its text for it, so there is a prefix always (its broker binds this one)."""
+    text, scope = written_topic(topic)
+    if not topic.steps[0].namespace:
+        text, scope = f"ns2:{text}", f'{scope} xmlns:ns2="{names.MESSENGER_TOPICS}"'
+    own = xml_attribute(dialects.TOPIC_IBM_SIMPLE)
+    return Around(
+        f'<wsnt:Topic xmlns:wsnt="{names.WSN_IBM}"{scope} Dialect={own}>{text}</wsnt:Topic>'
+    )
+
+
+_BARE = Wrapping(_bare)
+_MESSENGER = Wrapping(_messenger, keeps_topic_header=True)
+
+
+class SubscriptionEnd200408:
+    """SubscriptionEnd (section 3.5)."""
+
+    element = f"{{{NAMESPACE}}}SubscriptionEnd"
+
+    def write(self, subscription: Subscription, end: End, reason: str) -> tuple[str, str]:
+        epr = manager_reference(subscription)
+        body = (
+            f'<wse:SubscriptionEnd xmlns:wse="{NAMESPACE}">'
+            f"<wse:SubscriptionManager>{write_epr(epr)}</wse:SubscriptionManager>"
+            f"<wse:Status>{NAMESPACE}/{end.value}</wse:Status>"
+            f'<wse:Reason xml:lang="en">{xml_text(reason)}</wse:Reason>'
+            "</wse:SubscriptionEnd>"
+        )
+        return f"{NAMESPACE}/SubscriptionEnd", body
+
+
+_FILTERING = eventing_fault(NAMESPACE, "FilteringRequestedUnavailable", inner="SupportedDialect")
+_INVALID = eventing_fault(
+    NAMESPACE, "InvalidMessage", "The message is not valid and cannot be processed."
+)
+_EXPIRATION = eventing_fault(
+    NAMESPACE, "InvalidExpirationTime", "The expiration time requested is invalid."
+)
+FAULTS: Faults = {
+    (Reason.MESSAGE_INVALID, None): _INVALID,
+    (Reason.EPR_INVALID, None): _INVALID,
+    (Reason.CONSUMER_ADDRESS, None): _INVALID,
+    (Reason.SUBSCRIPTION_UNKNOWN, None): _INVALID,
+    (Reason.EXPIRY_INVALID, None): _INVALID,
+    (Reason.EXPIRY_IN_THE_PAST, None): _EXPIRATION,
+    (Reason.EXPIRY_TOO_LONG, None): _EXPIRATION,
+    (Reason.DELIVERY_MODE, None): eventing_fault(
+        NAMESPACE, "DeliveryModeRequestedUnavailable", inner="SupportedDeliveryMode"
+    ),
+    (Reason.FILTER_UNKNOWN, None): _FILTERING,
+    (Reason.FILTER_DIALECT, None): _FILTERING,
+    (Reason.FILTER_INVALID, None): _FILTERING,
+    (Reason.FILTER_COSTLY, None): _FILTERING,
+    (Reason.TOPIC_DIALECT, None): _FILTERING,
+    (Reason.TOPIC_INVALID, None): _FILTERING,
+    (Reason.TOPIC_UNSUPPORTED, None): _FILTERING,
+    (Reason.QUOTA, None): eventing_fault(
+        NAMESPACE, "EventSourceUnableToProcess", code=Code.RECEIVER
+    ),
+    (Reason.QUOTA, Operation.RENEW): eventing_fault(NAMESPACE, "UnableToRenew", code=Code.RECEIVER),
+}
+"""Section 6."""
+
+SPECIFICATION = Specification(
+    Version.WSE_2004_08,
+    Family.WSE,
+    "WS-Eventing 2004/08",
+    requests=Requests200408(),
+    faults=FAULTS,
+    notifications=Notifications200408(),
+    ending=SubscriptionEnd200408(),
+    client=EventingClient(NAMESPACE, Soap.V1_2, Wsa.V2004_08),
+    leases=LeaseRules(shortens=True, endless=False),
+    services=(
+        Service(
+            "wse",
+            "WSEventing",
+            ("addressing-2004-08", "eventing-2004-08"),
+            eventing_offers(
+                NAMESPACE,
+                # Of its faults those whose detail has an element.
+                {
+                    Operation.SUBSCRIBE: (
+                        f"{{{NAMESPACE}}}SupportedDeliveryMode",
+                        f"{{{NAMESPACE}}}SupportedDialect",
+                    )
+                },
+                empty=(Operation.UNSUBSCRIBE,),
+            ),
+            {NAMESPACE: names.WSA_FAULT_2004_08},
+        ),
+    ),
+    identifiers=frozenset({f"{{{NAMESPACE}}}Identifier"}),
+)

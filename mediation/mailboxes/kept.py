@@ -39,7 +39,7 @@ SMALL = 16 * 1024
 
 WSNT = names.WSN_1_3
 _NOTIFY_NAMESPACES = names.WSN_1_3_SPELLINGS | {names.WSN_2004_06, names.WSN_IBM}
-_SPECIFICATIONS = frozenset(
+SPECIFICATION_NAMESPACES = frozenset(
     {
         *(soap.value for soap in Soap),
         *names.KNOWN_ELSEWHERE,
@@ -48,13 +48,16 @@ _SPECIFICATIONS = frozenset(
         names.WSRF_RP,
         names.WSRF_RL,
         names.ONVIF_EVENTS,
+        names.ONVIF_DEVICE,
+        names.WSMAN_IDENTITY,
         names.MESSAGE_BOX_2011,
         names.MESSAGE_BOX_2011_SLASH,
         names.MESSAGE_BOX_2004,
         names.MAKE_CONNECTION_1_1,
     }
 )
-"""Namespaces whose elements are no events: what they mean is said to the reader of the envelope."""
+"""Namespaces whose elements are no events, but mean something to whoever reads the envelope. Those
+of all specifications are among them; this room is below `SPECIFICATIONS`."""
 _ORDER = ("SubscriptionReference", "Topic", "ProducerReference", "Message")
 _NUMBER = re.compile(r"\+?\d{1,20}", re.ASCII)
 
@@ -112,7 +115,7 @@ def _messages(parts: Envelope) -> Iterator[bytes]:
         return
     topic = _header_topic(parts)
     for child in parts.body:
-        if namespace_of(child) not in _SPECIFICATIONS:
+        if namespace_of(child) not in SPECIFICATION_NAMESPACES:
             yield (
                 f'<wsnt:NotificationMessage xmlns:wsnt="{WSNT}">{topic}<wsnt:Message>'
                 f"{payload_of(child).decode()}</wsnt:Message></wsnt:NotificationMessage>"

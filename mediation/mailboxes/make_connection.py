@@ -1,17 +1,18 @@
 """WS-MakeConnection 1.1: a consumer that cannot be called fetches what waits for its address."""
 
 import re
+from collections.abc import Mapping
 
 from lxml import etree
 
 from filters import Reason
 from filters.documents import parse_own
 from mediation import names
-from mediation.codec import NOTHING, Answer
 from mediation.mailboxes.kept import action
 from mediation.model.errors import MediationError
 from mediation.model.requests import Arrival, Context, Operation, Request, Response, TakeFor, Taken
-from mediation.model.versions import Soap, Version
+from mediation.model.specification import NOTHING, Answer, Code, Detail, Fault, Specification
+from mediation.model.versions import Family, Soap, Version
 from mediation.soap.envelopes import elements, soap_of, text_of
 
 _ACTION = names.MAKE_CONNECTION_1_1 + "/MakeConnection"
@@ -19,18 +20,13 @@ _ELEMENT = f"{{{names.MAKE_CONNECTION_1_1}}}MakeConnection"
 _ADDRESS = f"{{{names.MAKE_CONNECTION_1_1}}}Address"
 
 
-class MakeConnection11:
-    """The codec of `Version.MAKE_CONNECTION_1_1`. Its answer is a message that waited, as it would
-    have been sent to an address that can be called, or nothing (section 3.2)."""
+class MakeConnectionRequests:
+    """MakeConnection. Its answer is a message that waited, as it would have been sent to an address
+    that can be called, or nothing (section 3.2)."""
 
-    version = Version.MAKE_CONNECTION_1_1
     namespaces = frozenset({names.MAKE_CONNECTION_1_1})
-
-    def operation(self, name: str) -> Operation | None:
-        return Operation.MAKE_CONNECTION if name == _ELEMENT else None
-
-    def action(self, action: str) -> Operation | None:
-        return Operation.MAKE_CONNECTION if action == _ACTION else None
+    elements: Mapping[str, Operation] = {_ELEMENT: Operation.MAKE_CONNECTION}
+    actions: Mapping[str, Operation] = {_ACTION: Operation.MAKE_CONNECTION}
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
@@ -53,6 +49,37 @@ class MakeConnection11:
                 return Answer(action(envelope) or "", envelope=with_pending(envelope, more))
             case _:
                 return NOTHING
+
+
+def _fault(name: str, text: str) -> Fault:
+    return Fault(
+        Code.RECEIVER,
+        f"{{{names.MAKE_CONNECTION_1_1}}}{name}",
+        text=text,
+        detail=Detail.QNAMES,
+        inner="UnsupportedElement",
+        action=f"{names.MAKE_CONNECTION_1_1}/fault",
+    )
+
+
+SPECIFICATION = Specification(
+    Version.MAKE_CONNECTION_1_1,
+    Family.MAILBOX,
+    "WS-MakeConnection 1.1",
+    requests=MakeConnectionRequests(),
+    faults={
+        # Section 4.
+        (Reason.SELECTION_MISSING, None): _fault(
+            "MissingSelection",
+            "The MakeConnection element did not contain any selection criteria.",
+        ),
+        (Reason.SELECTION_UNSUPPORTED, None): _fault(
+            "UnsupportedSelection",
+            "The extension element used in the message selection is not supported by the "
+            "MakeConnection receiver.",
+        ),
+    },
+)
 
 
 def with_pending(envelope: bytes, pending: bool) -> bytes:

@@ -4,13 +4,12 @@ Their answers hold no white space between elements: WS-Messenger's client takes 
 ``messages`` for an element.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lxml import etree
 
 from filters.documents import parse_own
 from mediation import names
-from mediation.codec import NOTHING, Answer
 from mediation.mailboxes.kept import body_child
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import (
@@ -19,6 +18,7 @@ from mediation.model.requests import (
     CreateMailbox,
     DestroyMailbox,
     MailboxMade,
+    MailboxService,
     Operation,
     Request,
     Response,
@@ -26,7 +26,8 @@ from mediation.model.requests import (
     Take,
     Taken,
 )
-from mediation.model.versions import Version, Wsa
+from mediation.model.specification import NOTHING, Answer, Specification
+from mediation.model.versions import Family, Version, Wsa
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of, xml_text
 
@@ -46,22 +47,33 @@ _OPERATIONS = (
 )
 
 
-class MessageBox2011:
-    """The codec of `Version.MESSAGE_BOX_2011`: a message is the first child of its body."""
+_NAMESPACES_2011 = frozenset({names.MESSAGE_BOX_2011, names.MESSAGE_BOX_2011_SLASH})
+_NAMESPACES_2004 = frozenset({names.MESSAGE_BOX_2004})
+_NAMESPACES = _NAMESPACES_2011 | _NAMESPACES_2004
 
-    version = Version.MESSAGE_BOX_2011
-    namespaces = frozenset({names.MESSAGE_BOX_2011, names.MESSAGE_BOX_2011_SLASH})
 
-    def operation(self, name: str) -> Operation | None:
-        return _operation_2011.get(name)
+def _named(namespaces: frozenset[str], form: str) -> Mapping[str, Operation]:
+    return {
+        form % (namespace, operation.value): operation
+        for namespace in namespaces
+        for operation in _OPERATIONS
+    }
 
-    def action(self, action: str) -> Operation | None:
-        return _action_2011.get(action)
+
+class Requests2011:
+    """The requests of WS-Messenger's message box; it hands over the first child of a body."""
+
+    namespaces = _NAMESPACES_2011
+    elements = _named(_NAMESPACES_2011, "{%s}%s")
+    actions = _named(frozenset({names.MESSAGE_BOX_2011_SLASH}), "%s%s")
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
-        return Take() if operation is Operation.TAKE_MESSAGES else _read(operation)
+        # Its client asks twice whether a box is gone, and minds a refusal.
+        if operation is Operation.TAKE_MESSAGES:
+            return Take(lenient=True)
+        return _read(operation, MailboxService.MESSAGE_BOX_2011)
 
     def write(self, response: Response, context: Context) -> Answer:
         match response:
@@ -75,24 +87,19 @@ class MessageBox2011:
         return _answer("msgbox", names.MESSAGE_BOX_2011_SLASH, inner, context)
 
 
-class MessageBox2004:
-    """The codec of `Version.MESSAGE_BOX_2004`: a message is a whole envelope, as text."""
+class Requests2004:
+    """The requests of XSUL's message box; it hands over whole envelopes, as text."""
 
-    version = Version.MESSAGE_BOX_2004
-    namespaces = frozenset({names.MESSAGE_BOX_2004})
-
-    def operation(self, name: str) -> Operation | None:
-        return _operation_2004.get(name)
-
-    def action(self, action: str) -> Operation | None:
-        return _action_2004.get(action)
+    namespaces = _NAMESPACES_2004
+    elements = _named(_NAMESPACES_2004, "{%s}%s")
+    actions = _named(_NAMESPACES_2004, "%s%s")
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
         if operation is Operation.TAKE_MESSAGES:
             return Take(XSUL_MOST, XSUL_WAIT)
-        return _read(operation)
+        return _read(operation, MailboxService.MESSAGE_BOX_2004)
 
     def write(self, response: Response, context: Context) -> Answer:
         match response:
@@ -109,26 +116,12 @@ class MessageBox2004:
         return _answer("mb", names.MESSAGE_BOX_2004, inner, context)
 
 
-def _named(namespaces: frozenset[str], form: str) -> dict[str, Operation]:
-    return {
-        form % (namespace, operation.value): operation
-        for namespace in namespaces
-        for operation in _OPERATIONS
-    }
-
-
-_operation_2011 = _named(MessageBox2011.namespaces, "{%s}%s")
-_operation_2004 = _named(MessageBox2004.namespaces, "{%s}%s")
-_action_2011 = _named(frozenset({names.MESSAGE_BOX_2011_SLASH}), "%s%s")
-_action_2004 = _named(MessageBox2004.namespaces, "%s%s")
-
-
-def _read(operation: Operation) -> Request:
+def _read(operation: Operation, service: MailboxService) -> Request:
     match operation:
         case Operation.CREATE_MESSAGE_BOX:
-            return CreateMailbox()
+            return CreateMailbox(service)
         case Operation.DESTROY_MESSAGE_BOX:
-            return DestroyMailbox()
+            return DestroyMailbox(lenient=True)
         case _:
             return StoreMessage()
 
@@ -144,6 +137,20 @@ def _answer(prefix: str, namespace: str, inner: str, context: Context) -> Answer
 
 def _as_string(envelope: bytes) -> str:
     return f"<mb:messageAsString>{xml_text(envelope.decode())}</mb:messageAsString>"
+
+
+SPECIFICATION_2011 = Specification(
+    Version.MESSAGE_BOX_2011,
+    Family.MAILBOX,
+    "WS-Messenger's message box",
+    requests=Requests2011(),
+)
+SPECIFICATION_2004 = Specification(
+    Version.MESSAGE_BOX_2004,
+    Family.MAILBOX,
+    "XSUL's message box",
+    requests=Requests2004(),
+)
 
 
 def box_named_in(element: etree._Element) -> str | None:
@@ -162,9 +169,6 @@ def boxes_named_by(references: Sequence[bytes]) -> Iterator[str]:
         element = parse_own(reference)
         if local_name(element) in BOX_NAMES:
             yield _naming(element)
-
-
-_NAMESPACES = MessageBox2011.namespaces | MessageBox2004.namespaces
 
 
 def _naming(element: etree._Element) -> str:

@@ -51,12 +51,14 @@ class Expiry:
 
     At most one of *instant* and *duration* is set. With neither, *never* tells one that
     shall not end from one that the peer leaves to us. ``as_duration``: the answer is one.
+    ``best_effort``: the peer takes a shorter lease, whatever its specification says.
     """
 
     instant: datetime | None = None
     duration: Duration | None = None
     never: bool = False
     as_duration: bool = True
+    best_effort: bool = False
 
     @property
     def unspecified(self) -> bool:

@@ -106,6 +106,14 @@ class Lease:
     as_duration: bool = True
 
 
+class End(Enum):
+    """Why a subscription ends before its time; the value is the last word of the status."""
+
+    DELIVERY_FAILURE = "DeliveryFailure"
+    SHUTTING_DOWN = "SourceShuttingDown"
+    CANCELLING = "SourceCancelling"
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """How a subscriber wants its notifications; ``dialect`` is the topic dialect it used.

@@ -139,10 +139,11 @@ class Destroy:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Events; their ``source`` and ``time`` are the caller's, given to `mediation.read`. Only
-    those of WS-Messenger's clients, whose version is known, are answered."""
+    """Events; their ``source`` and ``time`` are the caller's, given to `mediation.read`.
+    ``answered``: the publisher waits for `Published`, as WS-Messenger's clients do."""
 
     notifications: tuple[Notification, ...]
+    answered: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,23 +156,37 @@ class SubscribePulling:
     dialect: str | None = None
 
 
+class MailboxService(Enum):
+    """The service that makes a mailbox, which decides at which address its maker finds it."""
+
+    PULL_POINT = "pull point"
+    MESSAGE_BOX_2011 = "WS-Messenger's message box"
+    MESSAGE_BOX_2004 = "XSUL's message box"
+
+
 @dataclass(frozen=True, slots=True)
 class CreateMailbox:
-    """A mailbox for whatever its maker has sent there."""
+    """Make a mailbox for whatever its maker has sent there."""
+
+    service: MailboxService = MailboxService.PULL_POINT
 
 
 @dataclass(frozen=True, slots=True)
 class DestroyMailbox:
-    pass
+    """Destroy a mailbox. ``lenient``: one that is not there is no error."""
+
+    lenient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
     """Hand over what lies in a mailbox, oldest first: at most so many messages, None as many as
-    there are; if there are none, wait so many seconds for one."""
+    there are; if there are none, wait so many seconds for one. ``lenient``: a mailbox that is not
+    there is answered as an empty one."""
 
     most: int | None = None
     wait: float = 0.0
+    lenient: bool = False
 
 
 @dataclass(frozen=True, slots=True)

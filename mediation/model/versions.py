@@ -5,37 +5,21 @@ from enum import Enum
 
 
 class Family(Enum):
+    """What metrics count versions as."""
+
     WSE = "ws-eventing"
     WSN = "ws-notification"
     MAILBOX = "mailbox"
-    """What only fetches messages: message boxes, WS-MakeConnection."""
+    """Message boxes and WS-MakeConnection, which only fetch messages."""
     MANAGEMENT = "management"
     """WS-Management, as far as it is not WS-Eventing."""
     DEVICE = "device"
     """ONVIF's device service."""
 
 
-_FAMILIES = {
-    "wse-2004-08": Family.WSE,
-    "wsn-1.3": Family.WSN,
-    "ws-messenger": Family.WSE,
-    "ws-management": Family.MANAGEMENT,
-    "onvif-device": Family.DEVICE,
-}
-_TITLES = {
-    "wse-2004-08": "WS-Eventing 2004/08",
-    "wsn-1.3": "WS-BaseNotification 1.3 and ONVIF's event service",
-    "msgbox-2011": "WS-Messenger's message box",
-    "msgbox-2004": "XSUL's message box",
-    "wsmc-1.1": "WS-MakeConnection 1.1",
-    "ws-messenger": "publishing by WS-Messenger",
-    "ws-management": "WS-Management's Identify",
-    "onvif-device": "ONVIF's device service",
-}
-
-
 class Version(Enum):
-    """A specification in one version; the value is its ``--spec`` name."""
+    """The name of a specification in one version; the value is its ``--spec`` name. All that the
+    version decides is its row of `mediation.specifications.SPECIFICATIONS`."""
 
     WSE_2004_08 = "wse-2004-08"
     WSN_1_3 = "wsn-1.3"
@@ -46,12 +30,6 @@ class Version(Enum):
     """Publications as WS-Messenger's clients send them: they are answered."""
     MANAGEMENT = "ws-management"
     ONVIF_DEVICE = "onvif-device"
-
-    def __init__(self, name: str) -> None:
-        # An attribute, not a property: it is asked for with every delivery.
-        self.family = _FAMILIES.get(name, Family.MAILBOX)
-        self.title = _TITLES[name]
-        """What people call it, in a refusal that says what is offered."""
 
 
 class Soap(Enum):

@@ -1,18 +1,20 @@
 """The event service of ONVIF (Core Specification, "Event handling"; event.wsdl): pull points whose
 subscription is made with them, and what the service can do."""
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from lxml import etree
 
 from filters import EVERYTHING, Filter, Reason, dialects
 from mediation import names
-from mediation.codec import Answer
 from mediation.filtering import CHANGED_ONLY, dialect_of, read_wsn_filter
 from mediation.mailboxes.kept import notification_messages, read_most
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds, parse_duration
 from mediation.model.requests import (
+    Arrival,
+    Context,
     DescribeEvents,
     Events,
     Operation,
@@ -24,13 +26,13 @@ from mediation.model.requests import (
     Take,
     Taken,
 )
+from mediation.model.specification import Answer, Code, Fault, Faults, Offer
 from mediation.model.versions import Wsa
 from mediation.notification.properties import producer_properties
 from mediation.notification.subscribing import USE_RAW, child_of, read_policy, read_time
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 TEV, WSNT = names.ONVIF_EVENTS, names.WSN_1_3
-NAMESPACES = frozenset({TEV})
 MAX_WAIT = 300.0
 """Seconds that a pull waits at most, however long it asks for; ONVIF wants 60 of every device, and
 Reolink's clients ask for these."""
@@ -43,43 +45,67 @@ _PORT_TYPES = {
     Operation.SEEK: "PullPointSubscription",
     Operation.SET_SYNCHRONIZATION_POINT: "PullPointSubscription",
 }
-OPERATIONS = {f"{{{TEV}}}{operation.value}": operation for operation in _PORT_TYPES} | {
-    # openHAB asks in this namespace.
-    f"{{{names.WSN_1_3_SLASH}}}GetServiceCapabilities": Operation.GET_SERVICE_CAPABILITIES
-}
-ACTION_OF = {
-    operation: f"{TEV}/{port_type}/{operation.value}"
-    for operation, port_type in _PORT_TYPES.items()
-}
-ACTIONS = {f"{action}Request": operation for operation, action in ACTION_OF.items()}
-
-_CHILDREN = names.WSN_1_3_SPELLINGS | NAMESPACES
+_CHILDREN = names.WSN_1_3_SPELLINGS | {TEV}
 _NEVER = "9999-12-31T23:59:59Z"
 """The time has to be said: its element is not nillable."""
 _TOPICS_AT = "http://www.onvif.org/onvif/ver10/topics/topicns.xml"
 _SCHEMA_AT = "http://www.onvif.org/onvif/ver10/schema/onvif.xsd"
 
 
-def read(operation: Operation, element: etree._Element) -> Request:
-    """Read a request.
+def _action(operation: Operation, message: str) -> str:
+    return f"{TEV}/{_PORT_TYPES[operation]}/{operation.value}{message}"
 
-    Raises:
-        Refused: as the specification says.
-    """
-    match operation:
-        case Operation.CREATE_PULL_POINT_SUBSCRIPTION:
-            return _read_subscribe(element)
-        case Operation.PULL_MESSAGES:
-            most = read_most(child_of(element, "MessageLimit", _CHILDREN))
-            return Take(most, _read_wait(child_of(element, "Timeout", _CHILDREN)))
-        case Operation.SET_SYNCHRONIZATION_POINT:
-            return Synchronize()
-        case Operation.SEEK:
-            raise MediationError(
-                Reason.ACTION_UNSUPPORTED, "Messages that were pulled are not kept: Seek cannot be."
-            )
-        case _:
-            return DescribeEvents()
+
+class EventRequests:
+    """The requests of the event service, and their answers."""
+
+    namespaces = frozenset({TEV})
+    elements: Mapping[str, Operation] = {
+        **{f"{{{TEV}}}{operation.value}": operation for operation in _PORT_TYPES},
+        # openHAB asks in this namespace.
+        f"{{{names.WSN_1_3_SLASH}}}GetServiceCapabilities": Operation.GET_SERVICE_CAPABILITIES,
+    }
+    actions: Mapping[str, Operation] = {
+        _action(operation, "Request"): operation for operation in _PORT_TYPES
+    }
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        match operation:
+            case Operation.CREATE_PULL_POINT_SUBSCRIPTION:
+                return _read_subscribe(element)
+            case Operation.PULL_MESSAGES:
+                most = read_most(child_of(element, "MessageLimit", _CHILDREN))
+                return Take(most, _read_wait(child_of(element, "Timeout", _CHILDREN)))
+            case Operation.SET_SYNCHRONIZATION_POINT:
+                return Synchronize()
+            case Operation.SEEK:
+                raise MediationError(
+                    Reason.ACTION_UNSUPPORTED,
+                    "Messages that were pulled are not kept: Seek cannot be.",
+                )
+            case _:
+                return DescribeEvents()
+
+    def write(self, response: Response, context: Context) -> Answer:
+        """Write an answer. Clients search its text, so start tags that they look for have no
+        attributes."""
+        operation = context.operation or Operation.SET_SYNCHRONIZATION_POINT
+        match response:
+            case Subscribed():
+                inner = _write_subscribed(response)
+            case Taken():
+                inner = _write_taken(response)
+            case Events() if operation is Operation.GET_EVENT_PROPERTIES:
+                inner = _write_properties(response)
+            case Events():
+                inner = write_event_capabilities(response)
+            case _:
+                inner = ""
+        name = f"tev:{operation.value}Response"
+        declared = f'xmlns:tev="{TEV}" xmlns:wsnt="{WSNT}" xmlns:wsa="{Wsa.V2005_08.value}"'
+        return Answer(_action(operation, "Response"), f"<{name} {declared}>{inner}</{name}>")
 
 
 def _read_subscribe(element: etree._Element) -> SubscribePulling:
@@ -117,25 +143,6 @@ def _read_wait(element: etree._Element | None) -> float:
             Reason.MESSAGE_INVALID, "The timeout is no duration.", value=text[:100]
         ) from error
     return MAX_WAIT if duration.months else min(duration.seconds.total_seconds(), MAX_WAIT)
-
-
-def write(response: Response, operation: Operation) -> Answer:
-    """The answer to one of these operations. Clients search its text, so start tags in it that
-    they look for have no attributes."""
-    match response:
-        case Subscribed():
-            inner = _write_subscribed(response)
-        case Taken():
-            inner = _write_taken(response)
-        case Events() if operation is Operation.GET_EVENT_PROPERTIES:
-            inner = _write_properties(response)
-        case Events():
-            inner = write_event_capabilities(response)
-        case _:
-            inner = ""
-    name = f"tev:{operation.value}Response"
-    declared = f'xmlns:tev="{TEV}" xmlns:wsnt="{WSNT}" xmlns:wsa="{Wsa.V2005_08.value}"'
-    return Answer(f"{ACTION_OF[operation]}Response", f"<{name} {declared}>{inner}</{name}>")
 
 
 def _time(name: str, moment: datetime | None) -> str:
@@ -184,4 +191,30 @@ def write_event_capabilities(response: Events) -> str:
         f'<tev:Capabilities xmlns:tev="{TEV}" WSSubscriptionPolicySupport="true"'
         ' WSPausableSubscriptionManagerInterfaceSupport="true"'
         f' MaxPullPoints="{response.most_mailboxes}" PersistentNotificationStorage="false"/>'
+    )
+
+
+FAULTS: Faults = {
+    # An optional operation that is not offered (ONVIF Core, "Generic faults").
+    (Reason.ACTION_UNSUPPORTED, Operation.SEEK): Fault(
+        Code.RECEIVER,
+        f"{{{names.ONVIF_ERRORS}}}ActionNotSupported",
+        text="The action is not offered.",
+        soap_action=True,
+    )
+}
+
+
+def offers(faults: Mapping[Operation, tuple[str, ...]]) -> tuple[Offer, ...]:
+    """The operations as event.wsdl declares them, with the *faults* of each."""
+    return tuple(
+        Offer(
+            port_type,
+            operation,
+            TEV,
+            _action(operation, "Request"),
+            _action(operation, "Response"),
+            faults=faults.get(operation, ()),
+        )
+        for operation, port_type in _PORT_TYPES.items()
     )

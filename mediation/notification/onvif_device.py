@@ -2,13 +2,13 @@
 client needs it to find the event service: five operations that only read, without authentication.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from lxml import etree
 
 from filters import Reason
 from mediation import names
-from mediation.codec import Answer
 from mediation.model.errors import MediationError
 from mediation.model.requests import (
     Arrival,
@@ -19,22 +19,13 @@ from mediation.model.requests import (
     Request,
     Response,
 )
-from mediation.model.versions import Version
+from mediation.model.specification import Answer, Code, Fault, Specification
+from mediation.model.versions import Family, Version
 from mediation.notification.onvif import write_event_capabilities
 from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 MANUFACTURER = MODEL = "Dragoman"
 _TDS, _TT = names.ONVIF_DEVICE, names.ONVIF_SCHEMA
-_OPERATIONS = {
-    f"{{{_TDS}}}{operation.value}": operation
-    for operation in (
-        Operation.GET_SYSTEM_DATE_AND_TIME,
-        Operation.GET_SERVICES,
-        Operation.GET_CAPABILITIES,
-        Operation.GET_DEVICE_INFORMATION,
-        Operation.GET_SERVICE_CAPABILITIES,
-    )
-}
 _OURS = frozenset({"All", "Device", "Events"})
 """Categories of capabilities that there are here."""
 _VERSION = "<tt:Major>2</tt:Major><tt:Minor>60</tt:Minor>"
@@ -47,17 +38,21 @@ _CAPABILITIES = (
 )
 
 
-class OnvifDevice:
-    """The codec of `Version.ONVIF_DEVICE`."""
+class DeviceRequests:
+    """The requests of the device service, and their answers."""
 
-    version = Version.ONVIF_DEVICE
     namespaces = frozenset({_TDS})
-
-    def operation(self, name: str) -> Operation | None:
-        return _OPERATIONS.get(name)
-
-    def action(self, action: str) -> Operation | None:
-        return None
+    elements: Mapping[str, Operation] = {
+        f"{{{_TDS}}}{operation.value}": operation
+        for operation in (
+            Operation.GET_SYSTEM_DATE_AND_TIME,
+            Operation.GET_SERVICES,
+            Operation.GET_CAPABILITIES,
+            Operation.GET_DEVICE_INFORMATION,
+            Operation.GET_SERVICE_CAPABILITIES,
+        )
+    }
+    actions: Mapping[str, Operation] = {}
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
@@ -153,3 +148,20 @@ def _write_information(device: Device) -> str:
             ("HardwareId", MODEL),
         )
     )
+
+
+SPECIFICATION = Specification(
+    Version.ONVIF_DEVICE,
+    Family.DEVICE,
+    "ONVIF's device service",
+    requests=DeviceRequests(),
+    faults={
+        # ONVIF Core, "Generic faults".
+        (Reason.ACTION_UNSUPPORTED, None): Fault(
+            Code.RECEIVER,
+            f"{{{names.ONVIF_ERRORS}}}ActionNotSupported",
+            text="Optional Action Not Implemented.",
+            soap_action=True,
+        )
+    },
+)

@@ -7,6 +7,7 @@ from lxml import etree
 from filters import (
     FilterError,
     Reason,
+    Refused,
     Step,
     Topic,
     dialects,
@@ -42,6 +43,14 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
         if error.reason is not Reason.TOPIC_DIALECT:
             raise
         return parse_topics(text, dialects.TOPIC_CONCRETE, scope) or (None,)
+
+
+def received_topic(element: etree._Element) -> Topic | None:
+    """The topic that a consumer reads, if it can be read: that is no reason to lose an event."""
+    try:
+        return read_topics(element)[0]
+    except Refused:
+        return None
 
 
 def written_topic(topic: Topic) -> tuple[str, str]:

@@ -1,5 +1,11 @@
-"""WS-BaseNotification 1.3, with the WS-ResourceProperties and WS-ResourceLifetime operations of
-its subscriptions, and ONVIF's event service: requests and answers."""
+"""WS-BaseNotification 1.3 over WSRF 1.2, with ONVIF's event service as a profile: `SPECIFICATION`.
+
+Its own requests are `BaseRequests`; those of WSRF and of ONVIF are codecs of their own, which
+another version of WS-Notification may combine in other ways.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from lxml import etree
 
@@ -8,14 +14,20 @@ from filters import (
     Expression,
     Filter,
     Reason,
+    Refused,
     Topic,
     dialects,
     parse_expression,
     parse_topics,
 )
 from mediation import names
-from mediation.codec import Answer
-from mediation.filtering import CHANGED_ONLY, dialect_of, read_wsn_filter
+from mediation.filtering import (
+    CHANGED_ONLY,
+    dialect_of,
+    read_wsn_filter,
+    write_expression,
+    write_topic_expression,
+)
 from mediation.mailboxes.kept import notification_messages, read_most
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds
@@ -42,18 +54,49 @@ from mediation.model.requests import (
     Taken,
     Unsubscribe,
 )
-from mediation.model.versions import Version, Wsa
+from mediation.model.specification import (
+    Answer,
+    Around,
+    Code,
+    Combined,
+    Detail,
+    Fault,
+    Faults,
+    LeaseRules,
+    Offer,
+    Service,
+    Specification,
+    Unwrapped,
+    Wanted,
+    Wrapping,
+    Written,
+    lacks,
+)
+from mediation.model.versions import Family, Soap, Version, Wsa
 from mediation.notification import onvif
-from mediation.notification.notify import read_notify
+from mediation.notification.notify import read_notify, read_payload
 from mediation.notification.subscribing import child_of, read_policy, read_time
-from mediation.resources import wsrf
+from mediation.notification.topics import received_topic, topic_element
+from mediation.resources.base_faults import base_fault
+from mediation.resources.wsrf import (
+    WSRF_1_2,
+    ResourceClient,
+    ResourceRequests,
+    resource_faults,
+    resource_offers,
+)
 from mediation.soap.addressing import key_parameter, read_epr, write_epr
 from mediation.soap.envelopes import (
+    elements,
+    local_name,
     namespaces_of,
     text_of,
+    xml_text,
 )
 
 NAMESPACE = names.WSN_1_3
+NOTIFY_ACTION = names.WSN_1_3_ACTIONS + "NotificationConsumer/Notify"
+
 _PORT_TYPES = {
     Operation.SUBSCRIBE: "NotificationProducer",
     Operation.GET_CURRENT_MESSAGE: "NotificationProducer",
@@ -66,38 +109,27 @@ _PORT_TYPES = {
     Operation.GET_MESSAGES: "PullPoint",
     Operation.DESTROY_PULL_POINT: "PullPoint",
 }
-_OPERATIONS = {
-    f"{{{namespace}}}{operation.value}": operation
-    for namespace in names.WSN_1_3_SPELLINGS
-    for operation in (*_PORT_TYPES, Operation.PUBLISH)
-}
-NOTIFY_ACTION = names.WSN_1_3_ACTIONS + "NotificationConsumer/Notify"
-NOTIFY_ACTIONS = frozenset(
-    {
-        NOTIFY_ACTION,
-        names.WSN_1_3_ACTIONS + "PullPoint/Notify",
-        names.WSN_BR_1_3_ACTIONS + "NotificationBroker/Notify",
+
+
+def _action(port_type: str, operation: Operation, message: str = "Request") -> str:
+    return f"{names.WSN_1_3_ACTIONS}{port_type}/{operation.value}{message}"
+
+
+class BaseRequests:
+    """The requests of WS-BaseNotification, and their answers."""
+
+    namespaces = names.WSN_1_3_SPELLINGS
+    elements: Mapping[str, Operation] = {
+        f"{{{namespace}}}{operation.value}": operation
+        for namespace in names.WSN_1_3_SPELLINGS
+        for operation in (*_PORT_TYPES, Operation.PUBLISH)
     }
-)
-
-
-class WsNotification13:
-    """The codec of `Version.WSN_1_3`."""
-
-    version = Version.WSN_1_3
-    namespaces = names.WSN_1_3_SPELLINGS | wsrf.NAMESPACES | onvif.NAMESPACES
-
-    def operation(self, name: str) -> Operation | None:
-        return _OPERATIONS.get(name) or wsrf.OPERATIONS.get(name) or onvif.OPERATIONS.get(name)
-
-    def action(self, action: str) -> Operation | None:
-        for operation, port_type in _PORT_TYPES.items():
-            if action in (
-                f"{names.WSN_1_3_ACTIONS}{port_type}/{operation.value}Request",
-                f"{names.WSN_1_3_ACTIONS}Pausable{port_type}/{operation.value}Request",
-            ):
-                return operation
-        return wsrf.ACTIONS.get(action) or onvif.ACTIONS.get(action)
+    # A pausable manager has the operations of a plain one, with actions of its own.
+    actions: Mapping[str, Operation] = {
+        _action(f"{prefix}{port_type}", operation): operation
+        for operation, port_type in _PORT_TYPES.items()
+        for prefix in ("", "Pausable")
+    }
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
@@ -125,17 +157,11 @@ class WsNotification13:
                 return Take(read_most(child_of(element, "MaximumNumber")))
             case Operation.DESTROY_PULL_POINT:
                 return DestroyMailbox()
-            case _ if operation in onvif.ACTION_OF:
-                return onvif.read(operation, element)
-            case _:
-                return wsrf.read(operation, element)
+            case _:  # pragma: no cover - `elements` names no other
+                raise AssertionError(operation)
 
     def write(self, response: Response, context: Context) -> Answer:
         operation = context.operation or Operation.UNSUBSCRIBE
-        if operation in wsrf.ACTION_OF:
-            return wsrf.write(response, operation)
-        if operation in onvif.ACTION_OF:
-            return onvif.write(response, operation)
         name = f"wsnt:{operation.value}Response"
         match response:
             case Subscribed():
@@ -157,10 +183,9 @@ class WsNotification13:
 def _response_action(operation: Operation, request: str | None) -> str:
     """The response action of the request's own port type, where that is one of the table's."""
     port_type = _PORT_TYPES[operation]
-    pausable = f"{names.WSN_1_3_ACTIONS}Pausable{port_type}/{operation.value}Request"
-    if request == pausable and port_type == "SubscriptionManager":
-        port_type = "Pausable" + port_type
-    return f"{names.WSN_1_3_ACTIONS}{port_type}/{operation.value}Response"
+    if port_type == "SubscriptionManager" and request == _action(f"Pausable{port_type}", operation):
+        port_type = f"Pausable{port_type}"
+    return _action(port_type, operation, "Response")
 
 
 def _read_subscribe(element: etree._Element) -> Subscribe:
@@ -216,3 +241,325 @@ def _write_termination(subscription: Subscription) -> str:
     if expires is None:
         return f'<wsnt:TerminationTime xmlns:xsi="{names.XSI}" xsi:nil="true"/>'
     return f"<wsnt:TerminationTime>{format_seconds(expires)}</wsnt:TerminationTime>"
+
+
+class Notifications13:
+    """Notify (section 3.2), or raw messages for a subscriber that asked for them."""
+
+    actions = frozenset(
+        {
+            NOTIFY_ACTION,
+            names.WSN_1_3_ACTIONS + "PullPoint/Notify",
+            names.WSN_BR_1_3_ACTIONS + "NotificationBroker/Notify",
+        }
+    )
+
+    def wrapping(self, soap: Soap, *, raw: bool, dialect: str | None) -> Wrapping:
+        return _RAW if raw else _NOTIFY
+
+
+def _raw(topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa) -> Around:
+    return Around()
+
+
+def _notify(topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa) -> Around:
+    reference = write_epr(producer, wsa)
+    return Around(
+        "",
+        f'<wsnt:Notify xmlns:wsnt="{NAMESPACE}"><wsnt:NotificationMessage>',
+        f"{topic_element('wsnt:Topic', topic, dialect)}"
+        f"<wsnt:ProducerReference>{reference}</wsnt:ProducerReference><wsnt:Message>",
+        "</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>",
+    )
+
+
+def _write_reference(manager: str, wsa: Wsa) -> str:
+    epr = write_epr(EndpointReference(manager, wsa))
+    return f"<wsnt:SubscriptionReference>{epr}</wsnt:SubscriptionReference>"
+
+
+_RAW = Wrapping(_raw, default_action=NOTIFY_ACTION)
+_NOTIFY = Wrapping(_notify, _write_reference, action=NOTIFY_ACTION, names_producer=True)
+
+
+class Client13:
+    """Requests as a client writes them, and Notify as a consumer reads it."""
+
+    soap: Final = Soap.V1_2
+    wsa: Final = Wsa.V2005_08
+    notify: Final = frozenset(f"{{{namespace}}}Notify" for namespace in names.TOPIC_HEADERS)
+    _resources = ResourceClient(WSRF_1_2)
+
+    def subscribe(self, wanted: Wanted) -> Written:
+        consumer = write_epr(wanted.consumer)
+        inner = f"<wsnt:ConsumerReference>{consumer}</wsnt:ConsumerReference>"
+        filters = ""
+        if wanted.topic:
+            filters += write_topic_expression(
+                NAMESPACE, "wsnt:TopicExpression", wanted.topic, wanted.namespaces
+            )
+        if wanted.xpath:
+            filters += write_expression(
+                NAMESPACE,
+                "wsnt:MessageContent",
+                wanted.xpath,
+                dialects.XPATH_1_0,
+                wanted.namespaces,
+            )
+        if filters:
+            inner += f"<wsnt:Filter>{filters}</wsnt:Filter>"
+        if wanted.expires:
+            name = "wsnt:InitialTerminationTime"
+            inner += f"<{name}>{xml_text(wanted.expires)}</{name}>"
+        if wanted.raw:
+            inner += "<wsnt:SubscriptionPolicy><wsnt:UseRaw/></wsnt:SubscriptionPolicy>"
+        return _written(Operation.SUBSCRIBE, inner)
+
+    def manage(self, operation: Operation, expires: str | None = None) -> Written:
+        match operation:
+            case Operation.RENEW if expires:
+                inner = f"<wsnt:TerminationTime>{xml_text(expires)}</wsnt:TerminationTime>"
+                return _written(operation, inner)
+            case Operation.RENEW:
+                nil = f'<wsnt:TerminationTime xmlns:xsi="{names.XSI}" xsi:nil="true"/>'
+                return _written(operation, nil)
+            case Operation.UNSUBSCRIBE | Operation.PAUSE | Operation.RESUME:
+                return _written(operation, "")
+            case Operation.GET_STATUS:
+                return self._resources.get_termination_time()
+            case Operation.SET_TERMINATION_TIME:
+                return self._resources.set_termination_time(expires)
+            case Operation.DESTROY:
+                return self._resources.destroy()
+            case _:
+                lacks(operation)
+
+    def get_property(self, name: str) -> Written:
+        return self._resources.get_property(name)
+
+    def get_current_message(self, topic: str) -> Written:
+        element = write_topic_expression(NAMESPACE, "wsnt:Topic", topic)
+        return _written(Operation.GET_CURRENT_MESSAGE, element)
+
+    def publish(
+        self,
+        payload: str,
+        topic: str | None,
+        action: str | None,
+        producer: EndpointReference | None,
+    ) -> Written:
+        """A wrapped Notify."""
+        inner = write_topic_expression(NAMESPACE, "wsnt:Topic", topic) if topic else ""
+        if producer is not None:
+            inner += f"<wsnt:ProducerReference>{write_epr(producer)}</wsnt:ProducerReference>"
+        body = (
+            f'<wsnt:Notify xmlns:wsnt="{NAMESPACE}"><wsnt:NotificationMessage>{inner}'
+            f"<wsnt:Message>{payload}</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>"
+        )
+        return Written(NOTIFY_ACTION, body)
+
+    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[Unwrapped]:
+        for message in elements(notify):
+            event = _unwrapped(message, in_ours)
+            if event is not None:
+                yield event
+
+
+def _written(operation: Operation, inner: str) -> Written:
+    name = f"wsnt:{operation.value}"
+    body = f'<{name} xmlns:wsnt="{NAMESPACE}">{inner}</{name}>'
+    return Written(_action(_PORT_TYPES[operation], operation), body)
+
+
+def _unwrapped(message: etree._Element, in_ours: bool) -> Unwrapped | None:
+    """The event of one NotificationMessage; None where it has no Message. A topic or a reference
+    that cannot be read is no reason to lose an event."""
+    topic, reference, payload = None, None, None
+    for child in elements(message):
+        match local_name(child):
+            case "Topic":
+                topic = received_topic(child)
+            case "SubscriptionReference":
+                try:
+                    reference = read_epr(child, forged="drop").address
+                except Refused:
+                    reference = None
+            case "Message":
+                payload = read_payload(child, in_ours=in_ours)
+    return None if payload is None else Unwrapped(topic, payload, reference)
+
+
+def _fault(
+    name: str,
+    detail: Detail = Detail.NONE,
+    inner: str = "",
+    *,
+    code: Code = Code.SENDER,
+    otherwise: str = "",
+) -> Fault:
+    return base_fault(
+        NAMESPACE,
+        name,
+        action=names.WSN_1_3_FAULT_ACTION,
+        code=code,
+        detail=detail,
+        inner=inner,
+        otherwise=otherwise,
+    )
+
+
+_INITIAL_TIME = _fault("UnacceptableInitialTerminationTimeFault", Detail.TIMES)
+_TIME = _fault("UnacceptableTerminationTimeFault", Detail.TIMES)
+_CREATION_FAILED = _fault("SubscribeCreationFailedFault")
+_BAD_CONTENT = _fault("InvalidMessageContentExpressionFault")
+_PULLING = Operation.CREATE_PULL_POINT_SUBSCRIPTION
+
+FAULTS: Faults = {
+    **resource_faults(WSRF_1_2),
+    # Sections 3 to 6.
+    (Reason.MESSAGE_INVALID, Operation.SUBSCRIBE): _CREATION_FAILED,
+    (Reason.EPR_INVALID, Operation.SUBSCRIBE): _CREATION_FAILED,
+    (Reason.CONSUMER_ADDRESS, Operation.SUBSCRIBE): _CREATION_FAILED,
+    (Reason.QUOTA, Operation.SUBSCRIBE): _CREATION_FAILED,
+    (Reason.EXPIRY_INVALID, Operation.SUBSCRIBE): _INITIAL_TIME,
+    (Reason.EXPIRY_IN_THE_PAST, Operation.SUBSCRIBE): _INITIAL_TIME,
+    (Reason.EXPIRY_TOO_LONG, Operation.SUBSCRIBE): _INITIAL_TIME,
+    (Reason.EXPIRY_INVALID, Operation.RENEW): _TIME,
+    (Reason.EXPIRY_IN_THE_PAST, Operation.RENEW): _TIME,
+    (Reason.EXPIRY_TOO_LONG, Operation.RENEW): _TIME,
+    (Reason.FILTER_UNKNOWN, None): _fault(
+        "InvalidFilterFault",
+        Detail.QNAMES,
+        "UnknownFilter",
+        otherwise=f"{{{NAMESPACE}}}Filter",
+    ),
+    (Reason.FILTER_DIALECT, None): _BAD_CONTENT,
+    (Reason.FILTER_INVALID, None): _BAD_CONTENT,
+    (Reason.FILTER_COSTLY, None): _BAD_CONTENT,
+    (Reason.PRODUCER_PROPERTIES, None): _fault("InvalidProducerPropertiesExpressionFault"),
+    (Reason.TOPIC_DIALECT, None): _fault("TopicExpressionDialectUnknownFault"),
+    (Reason.TOPIC_INVALID, None): _fault("InvalidTopicExpressionFault"),
+    (Reason.TOPIC_UNSUPPORTED, None): _fault("TopicNotSupportedFault"),
+    (Reason.TOPICS_SEVERAL, None): _fault("MultipleTopicsSpecifiedFault"),
+    (Reason.NO_CURRENT_MESSAGE, None): _fault("NoCurrentMessageOnTopicFault"),
+    (Reason.POLICY_UNRECOGNIZED, None): _fault(
+        "UnrecognizedPolicyRequestFault", Detail.QNAMES, "UnrecognizedPolicy"
+    ),
+    (Reason.POLICY_UNSUPPORTED, None): _fault(
+        "UnsupportedPolicyRequestFault", Detail.QNAMES, "UnsupportedPolicy"
+    ),
+    # Pull points: section 5; ONVIF Core, "Event handling".
+    (Reason.MESSAGE_INVALID, _PULLING): _CREATION_FAILED,
+    (Reason.QUOTA, _PULLING): _CREATION_FAILED,
+    (Reason.EXPIRY_INVALID, _PULLING): _INITIAL_TIME,
+    (Reason.EXPIRY_IN_THE_PAST, _PULLING): _INITIAL_TIME,
+    (Reason.EXPIRY_TOO_LONG, _PULLING): _INITIAL_TIME,
+    (Reason.QUOTA, Operation.CREATE_PULL_POINT): _fault("UnableToCreatePullPointFault"),
+    (Reason.MAILBOX_BUSY, None): _fault("UnableToGetMessagesFault", code=Code.RECEIVER),
+    **onvif.FAULTS,
+}
+
+
+def _named(*faults: str, unknown: bool = False) -> tuple[str, ...]:
+    own = tuple(f"{{{NAMESPACE}}}{fault}" for fault in faults)
+    return (f"{{{names.WSRF_R}}}ResourceUnknownFault", *own) if unknown else own
+
+
+_FILTERING = _named(
+    "InvalidFilterFault",
+    "TopicExpressionDialectUnknownFault",
+    "InvalidTopicExpressionFault",
+    "TopicNotSupportedFault",
+    "InvalidProducerPropertiesExpressionFault",
+    "InvalidMessageContentExpressionFault",
+    "UnacceptableInitialTerminationTimeFault",
+    "UnrecognizedPolicyRequestFault",
+    "UnsupportedPolicyRequestFault",
+    "SubscribeCreationFailedFault",
+)
+_DECLARED = {
+    Operation.SUBSCRIBE: _FILTERING,
+    Operation.GET_CURRENT_MESSAGE: _named(
+        "TopicExpressionDialectUnknownFault",
+        "InvalidTopicExpressionFault",
+        "TopicNotSupportedFault",
+        "NoCurrentMessageOnTopicFault",
+        "MultipleTopicsSpecifiedFault",
+    ),
+    Operation.RENEW: _named("UnacceptableTerminationTimeFault", unknown=True),
+    Operation.UNSUBSCRIBE: _named("UnableToDestroySubscriptionFault", unknown=True),
+    Operation.PAUSE: _named("PauseFailedFault", unknown=True),
+    Operation.RESUME: _named("ResumeFailedFault", unknown=True),
+    Operation.CREATE_PULL_POINT: _named("UnableToCreatePullPointFault"),
+    Operation.GET_MESSAGES: _named("UnableToGetMessagesFault", unknown=True),
+    Operation.DESTROY_PULL_POINT: _named("UnableToDestroyPullPointFault", unknown=True),
+    Operation.CREATE_PULL_POINT_SUBSCRIPTION: _FILTERING,
+    Operation.PULL_MESSAGES: _named("UnableToGetMessagesFault", unknown=True),
+    Operation.SET_SYNCHRONIZATION_POINT: _named(unknown=True),
+}
+"""The faults of operations as bw-2 and event.wsdl declare them."""
+_FAULT_ACTIONS = {
+    NAMESPACE: names.WSN_1_3_FAULT_ACTION,
+    names.WSRF_R: names.WSRF_FAULT_ACTION,
+    names.WSRF_RP: names.WSRF_FAULT_ACTION,
+    names.WSRF_RL: names.WSRF_FAULT_ACTION,
+}
+
+
+def _offers(port_type: str, *operations: Operation) -> tuple[Offer, ...]:
+    return tuple(
+        Offer(
+            port_type,
+            operation,
+            NAMESPACE,
+            _action(port_type, operation),
+            _action(port_type, operation, "Response"),
+            faults=_DECLARED.get(operation, ()),
+        )
+        for operation in operations
+    )
+
+
+_PRODUCER = _offers("NotificationProducer", Operation.SUBSCRIBE, Operation.GET_CURRENT_MESSAGE)
+_MANAGER = _offers(
+    "PausableSubscriptionManager",
+    Operation.RENEW,
+    Operation.UNSUBSCRIBE,
+    Operation.PAUSE,
+    Operation.RESUME,
+)
+_SCHEMAS = ("addressing-2005-08", "bf-2", "r-2", "t-1", "b-2")
+
+SPECIFICATION = Specification(
+    Version.WSN_1_3,
+    Family.WSN,
+    "WS-BaseNotification 1.3 and ONVIF's event service",
+    requests=Combined(BaseRequests(), ResourceRequests(WSRF_1_2), onvif.EventRequests()),
+    faults=FAULTS,
+    notifications=Notifications13(),
+    client=Client13(),
+    leases=LeaseRules(grace=True),
+    services=(
+        Service(
+            "wsn",
+            "WSNotification",
+            (*_SCHEMAS, "rp-2", "rl-2"),
+            (
+                Offer("NotificationConsumer", Operation.PUBLISH, NAMESPACE, NOTIFY_ACTION),
+                *_PRODUCER,
+                *_MANAGER,
+                *_offers("CreatePullPoint", Operation.CREATE_PULL_POINT),
+                *_offers("PullPoint", Operation.GET_MESSAGES, Operation.DESTROY_PULL_POINT),
+                *resource_offers(WSRF_1_2),
+            ),
+            _FAULT_ACTIONS,
+        ),
+        Service(
+            "onvif",
+            "ONVIFEvents",
+            (*_SCHEMAS, "onvif-events"),
+            (*onvif.offers(_DECLARED), *_PRODUCER, *_MANAGER),
+            _FAULT_ACTIONS,
+        ),
+    ),
+)

@@ -1,16 +1,19 @@
-"""WS-ResourceProperties 1.2 and WS-ResourceLifetime 1.2, as far as subscriptions and the producer
-are resources: reading properties, scheduled and immediate termination."""
+"""WS-ResourceProperties and WS-ResourceLifetime: reading properties, scheduled and immediate
+termination of a resource. WS-Notification is built on them, each version on another."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from lxml import etree
 
 from filters import Reason
 from mediation import names
-from mediation.codec import Answer
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, Expiry, format_seconds, parse_expiry
 from mediation.model.requests import (
+    Arrival,
+    Context,
     Destroy,
     GetProperties,
     Operation,
@@ -20,59 +23,127 @@ from mediation.model.requests import (
     SetTerminationTime,
     TerminationTime,
 )
+from mediation.model.specification import Answer, Faults, Offer, Written
+from mediation.resources.base_faults import base_fault
 from mediation.soap.envelopes import (
     elements,
     local_name,
     namespace_of,
     text_of,
+    xml_attribute,
+    xml_text,
 )
 
-RP, RL, WSNT = names.WSRF_RP, names.WSRF_RL, names.WSN_1_3
-NAMESPACES = frozenset({RP, RL})
 
-OPERATIONS = {
-    f"{{{RP}}}GetResourceProperty": Operation.GET_RESOURCE_PROPERTY,
-    f"{{{RP}}}GetMultipleResourceProperties": Operation.GET_MULTIPLE_RESOURCE_PROPERTIES,
-    f"{{{RP}}}GetResourcePropertyDocument": Operation.GET_RESOURCE_PROPERTY_DOCUMENT,
-    f"{{{RL}}}SetTerminationTime": Operation.SET_TERMINATION_TIME,
-    f"{{{RL}}}Destroy": Operation.DESTROY,
+@dataclass(frozen=True, slots=True)
+class WsrfNames:
+    """The names of one version of WSRF. An action is its prefix, the port type and the message."""
+
+    properties: str
+    lifetime: str
+    resource: str
+    property_actions: str
+    lifetime_actions: str
+    fault_action: str
+
+
+WSRF_1_2 = WsrfNames(
+    names.WSRF_RP,
+    names.WSRF_RL,
+    names.WSRF_R,
+    names.WSRF_RP_ACTIONS,
+    names.WSRF_RL_ACTIONS,
+    names.WSRF_FAULT_ACTION,
+)
+
+_PROPERTIES = (
+    Operation.GET_RESOURCE_PROPERTY,
+    Operation.GET_MULTIPLE_RESOURCE_PROPERTIES,
+    Operation.GET_RESOURCE_PROPERTY_DOCUMENT,
+)
+_LIFETIME = {
+    Operation.SET_TERMINATION_TIME: "ScheduledResourceTermination",
+    Operation.DESTROY: "ImmediateResourceTermination",
 }
-ACTION_OF = {
-    Operation.GET_RESOURCE_PROPERTY: names.WSRF_RP_ACTIONS + "GetResourceProperty/",
-    Operation.GET_MULTIPLE_RESOURCE_PROPERTIES: names.WSRF_RP_ACTIONS
-    + "GetMultipleResourceProperties/",
-    Operation.GET_RESOURCE_PROPERTY_DOCUMENT: names.WSRF_RP_ACTIONS
-    + "GetResourcePropertyDocument/",
-    Operation.SET_TERMINATION_TIME: names.WSRF_RL_ACTIONS + "ScheduledResourceTermination/",
-    Operation.DESTROY: names.WSRF_RL_ACTIONS + "ImmediateResourceTermination/",
-}
-ACTIONS = {f"{base}{operation.value}Request": operation for operation, base in ACTION_OF.items()}
+"""The port types of their actions; those of properties are named after the operation."""
+MAX_PROPERTIES = 64
+"""Properties that one request may ask for."""
 
 
-def read(operation: Operation, element: etree._Element) -> Request:
-    """Read a request.
+class ResourceRequests:
+    """The requests of WSRF."""
 
-    Raises:
-        MediationError: as the specifications say.
-    """
-    match operation:
-        case Operation.GET_RESOURCE_PROPERTY:
-            return GetProperties((_qname(element),))
-        case Operation.GET_MULTIPLE_RESOURCE_PROPERTIES:
-            asked = [
-                child for child in elements(element) if local_name(child) == "ResourceProperty"
-            ]
-            if not asked or len(asked) > 64:
-                raise MediationError(
-                    Reason.MESSAGE_INVALID, "The request names no resource property, or too many."
-                )
-            return GetProperties(tuple(map(_qname, asked)))
-        case Operation.GET_RESOURCE_PROPERTY_DOCUMENT:
-            return GetProperties(None)
-        case Operation.SET_TERMINATION_TIME:
-            return SetTerminationTime(_termination(element))
-        case _:
-            return Destroy()
+    def __init__(self, version: WsrfNames) -> None:
+        self._version = version
+        self.namespaces = frozenset({version.properties, version.lifetime})
+        self._namespaces = {
+            **dict.fromkeys(_PROPERTIES, version.properties),
+            **dict.fromkeys(_LIFETIME, version.lifetime),
+        }
+        self.elements: Mapping[str, Operation] = {
+            f"{{{namespace}}}{operation.value}": operation
+            for operation, namespace in self._namespaces.items()
+        }
+        self.actions: Mapping[str, Operation] = {
+            f"{_base(version, operation)}Request": operation for operation in self._namespaces
+        }
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        match operation:
+            case Operation.GET_RESOURCE_PROPERTY:
+                return GetProperties((_qname(element),))
+            case Operation.GET_MULTIPLE_RESOURCE_PROPERTIES:
+                asked = [
+                    child for child in elements(element) if local_name(child) == "ResourceProperty"
+                ]
+                if not asked or len(asked) > MAX_PROPERTIES:
+                    raise MediationError(
+                        Reason.MESSAGE_INVALID,
+                        "The request names no resource property, or too many.",
+                    )
+                return GetProperties(tuple(map(_qname, asked)))
+            case Operation.GET_RESOURCE_PROPERTY_DOCUMENT:
+                return GetProperties(None)
+            case Operation.SET_TERMINATION_TIME:
+                return SetTerminationTime(self._termination(element))
+            case _:
+                return Destroy()
+
+    def _termination(self, element: etree._Element) -> Expiry:
+        for child in elements(element):
+            if namespace_of(child) != self._version.lifetime:
+                continue
+            if local_name(child) in ("RequestedTerminationTime", "RequestedLifetimeDuration"):
+                if (child.get(f"{{{names.XSI}}}nil") or "").strip() in ("1", "true"):
+                    return NEVER
+                return parse_expiry(text_of(child))
+        raise MediationError(Reason.MESSAGE_INVALID, "SetTerminationTime requests no time.")
+
+    def write(self, response: Response, context: Context) -> Answer:
+        operation = context.operation or Operation.DESTROY
+        match response:
+            case Properties():
+                inner = _write_properties(response)
+            case TerminationTime(new, now):
+                inner = write_time("rf:NewTerminationTime", new)
+                inner += write_time("rf:CurrentTime", now)
+            case _:
+                inner = ""
+        name = f"rf:{operation.value}Response"
+        namespace = self._namespaces[operation]
+        return Answer(
+            f"{_base(self._version, operation)}Response",
+            f'<{name} xmlns:rf="{namespace}">{inner}</{name}>',
+        )
+
+
+def _base(version: WsrfNames, operation: Operation) -> str:
+    """The action of *operation* without its end, Request or Response."""
+    if operation in _LIFETIME:
+        return f"{version.lifetime_actions}{_LIFETIME[operation]}/{operation.value}"
+    return f"{version.property_actions}{operation.value}/{operation.value}"
 
 
 def _qname(element: etree._Element) -> str:
@@ -87,33 +158,8 @@ def _qname(element: etree._Element) -> str:
     return f"{{{uri}}}{local}" if uri else local
 
 
-def _termination(element: etree._Element) -> Expiry:
-    for child in elements(element):
-        if namespace_of(child) != RL:
-            continue
-        if local_name(child) in ("RequestedTerminationTime", "RequestedLifetimeDuration"):
-            if (child.get(f"{{{names.XSI}}}nil") or "").strip() in ("1", "true"):
-                return NEVER
-            return parse_expiry(text_of(child))
-    raise MediationError(Reason.MESSAGE_INVALID, "SetTerminationTime requests no time.")
-
-
-def write(response: Response, operation: Operation) -> Answer:
-    """The answer to one of these operations."""
-    action = f"{ACTION_OF[operation]}{operation.value}Response"
-    namespace = RL if operation in (Operation.SET_TERMINATION_TIME, Operation.DESTROY) else RP
-    match response:
-        case Properties():
-            inner = _write_properties(response)
-        case TerminationTime(new, now):
-            inner = write_time("rf:NewTerminationTime", new) + write_time("rf:CurrentTime", now)
-        case _:
-            inner = ""
-    name = f"rf:{operation.value}Response"
-    return Answer(action, f'<{name} xmlns:rf="{namespace}">{inner}</{name}>')
-
-
 def write_time(name: str, moment: datetime | None, declaration: str = "") -> str:
+    """An element with a time; None is never, an element that is nil."""
     if moment is None:
         return f'<{name}{declaration} xmlns:xsi="{names.XSI}" xsi:nil="true"/>'
     return f"<{name}{declaration}>{format_seconds(moment)}</{name}>"
@@ -130,3 +176,97 @@ def _write_properties(response: Properties) -> str:
             Reason.PROPERTY_UNKNOWN, "The resource has no such property.", names=tuple(unknown)
         )
     return b"".join(response.values[name] for name in response.names).decode()
+
+
+class ResourceClient:
+    """Requests of WSRF as a client writes them."""
+
+    def __init__(self, version: WsrfNames) -> None:
+        self._version = version
+
+    def get_property(self, name: str) -> Written:
+        """Write GetResourceProperty of *name*, in Clark notation."""
+        uri, _, local = name[1:].partition("}")
+        body = (
+            f'<rp:GetResourceProperty xmlns:rp="{self._version.properties}"'
+            f" xmlns:p={xml_attribute(uri)}>p:{xml_text(local)}</rp:GetResourceProperty>"
+        )
+        return Written(self._action(Operation.GET_RESOURCE_PROPERTY), body)
+
+    def get_termination_time(self) -> Written:
+        """Write GetResourceProperty of the termination time."""
+        return self.get_property(f"{{{self._version.lifetime}}}TerminationTime")
+
+    def set_termination_time(self, expires: str | None) -> Written:
+        """Write SetTerminationTime to a dateTime, for a duration, or, with None, to never."""
+        if expires is None:
+            inner = f'<rl:RequestedTerminationTime xmlns:xsi="{names.XSI}" xsi:nil="true"/>'
+        elif expires.startswith("P"):
+            name = "rl:RequestedLifetimeDuration"
+            inner = f"<{name}>{xml_text(expires)}</{name}>"
+        else:
+            name = "rl:RequestedTerminationTime"
+            inner = f"<{name}>{xml_text(expires)}</{name}>"
+        lifetime = self._version.lifetime
+        body = f'<rl:SetTerminationTime xmlns:rl="{lifetime}">{inner}</rl:SetTerminationTime>'
+        return Written(self._action(Operation.SET_TERMINATION_TIME), body)
+
+    def destroy(self) -> Written:
+        """Write Destroy."""
+        body = f'<rl:Destroy xmlns:rl="{self._version.lifetime}"/>'
+        return Written(self._action(Operation.DESTROY), body)
+
+    def _action(self, operation: Operation) -> str:
+        return f"{_base(self._version, operation)}Request"
+
+
+def resource_faults(version: WsrfNames) -> Faults:
+    """What WSRF calls what is wrong with a resource, or with what is asked of it."""
+    action = version.fault_action
+    unknown = base_fault(version.resource, "ResourceUnknownFault", action=action)
+    return {
+        (Reason.SUBSCRIPTION_UNKNOWN, None): unknown,
+        (Reason.MAILBOX_UNKNOWN, None): unknown,
+        (Reason.PROPERTY_UNKNOWN, None): base_fault(
+            version.properties, "InvalidResourcePropertyQNameFault", action=action
+        ),
+        (Reason.EXPIRY_INVALID, Operation.SET_TERMINATION_TIME): base_fault(
+            version.lifetime, "UnableToSetTerminationTimeFault", action=action
+        ),
+        (Reason.EXPIRY_TOO_LONG, Operation.SET_TERMINATION_TIME): base_fault(
+            version.lifetime, "TerminationTimeChangeRejectedFault", action=action
+        ),
+    }
+
+
+def resource_offers(version: WsrfNames) -> tuple[Offer, ...]:
+    """The operations of WSRF as rpw-2 and rlw-2 declare them."""
+    unknown = f"{{{version.resource}}}ResourceUnknownFault"
+    named = (unknown, f"{{{version.properties}}}InvalidResourcePropertyQNameFault")
+    changing = (
+        unknown,
+        f"{{{version.lifetime}}}UnableToSetTerminationTimeFault",
+        f"{{{version.lifetime}}}TerminationTimeChangeRejectedFault",
+    )
+    declared = {
+        Operation.GET_RESOURCE_PROPERTY: named,
+        Operation.GET_MULTIPLE_RESOURCE_PROPERTIES: named,
+        Operation.GET_RESOURCE_PROPERTY_DOCUMENT: (unknown,),
+        Operation.SET_TERMINATION_TIME: changing,
+        Operation.DESTROY: (unknown,),
+    }
+    offers = []
+    for operation, faults in declared.items():
+        lifetime = operation in _LIFETIME
+        base = _base(version, operation)
+        offers.append(
+            Offer(
+                "ResourceLifetime" if lifetime else "ResourceProperties",
+                operation,
+                version.lifetime if lifetime else version.properties,
+                f"{base}Request",
+                f"{base}Response",
+                faults=faults,
+            )
+        )
+    return tuple(offers)

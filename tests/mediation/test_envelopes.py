@@ -19,7 +19,6 @@ from mediation import (
     DescribeEvents,
     EndpointReference,
     Expiry,
-    Family,
     GetStatus,
     Operation,
     Renew,
@@ -305,11 +304,11 @@ def test_requests_to_the_manager(
 
 REFUSED = [
     pytest.param(
-        "ihe-dsub-wsn-1.3-subscribe", Reason.FILTER_UNKNOWN, Family.WSN,
+        "ihe-dsub-wsn-1.3-subscribe", Reason.FILTER_UNKNOWN, Version.WSN_1_3,
         ("{urn:oasis:names:tc:ebxml-regrep:xsd:rim:3.0}AdhocQuery",), id="an ebXML query",
     ),
     pytest.param(
-        "openwsman-wse-2004-08-subscribe", Reason.DELIVERY_MODE, Family.WSE,
+        "openwsman-wse-2004-08-subscribe", Reason.DELIVERY_MODE, Version.WSE_2004_08,
         ("http://schemas.xmlsoap.org/ws/2004/08/eventing/DeliveryModes/Push",), id="batches",
     ),
     pytest.param("cxf-wse-2011-03-subscribe", Reason.ACTION_UNSUPPORTED, None, (), id="2011/03"),
@@ -320,11 +319,12 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "reason", "family", "names"), REFUSED)
-def test_refused(name: str, reason: Reason, family: Family | None, names: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("name", "reason", "version", "names"), REFUSED)
+def test_refused(
+    name: str, reason: Reason, version: Version | None, names: tuple[str, ...]
+) -> None:
     rejected = refused(stored(name))
-    version = rejected.context.version
-    assert (rejected.refused.reason, version.family if version else None) == (reason, family)
+    assert (rejected.refused.reason, rejected.context.version) == (reason, version)
     assert rejected.refused.names == names
 
 

@@ -1,4 +1,4 @@
-"""Faults: what each family calls what is wrong, in both versions of SOAP."""
+"""Faults: what each version calls what is wrong, in both versions of SOAP."""
 
 import itertools
 from datetime import datetime
@@ -7,8 +7,9 @@ import pytest
 from lxml import etree
 
 from filters import Reason, Refused
-from mediation import FAULTS, Family, Operation, Soap, Version, Wsa, fault_of, write_fault
-from mediation.faults import ADDRESSING, MAX_NAMES
+from mediation import SPECIFICATIONS, Operation, Soap, Version, Wsa, fault_of, write_fault
+from mediation.faults import ADDRESSING, FAULTS
+from mediation.model.specification import MAX_NAMES
 from tests.rigs.mediation import NOW, WSE, WSMAN, WSNT, body, context, headers, part, parts, text
 from tests.rigs.schemas import Validator
 
@@ -192,7 +193,7 @@ WS_ADDRESSING = [
 
 
 @pytest.mark.parametrize(
-    "version", [None, *(version for version in Version if version.family is not Family.DEVICE)]
+    "version", [None, *(version for version in Version if version is not Version.ONVIF_DEVICE)]
 )
 @pytest.mark.parametrize("wsa", Wsa)
 @pytest.mark.parametrize("soap", Soap)
@@ -322,17 +323,51 @@ def test_every_reason_has_an_envelope(validator: Validator) -> None:
     assert len(seen) > 100
 
 
-def test_every_reason_that_a_family_has_words_for_is_in_the_table() -> None:
-    """What no row names is the sender's fault, and nothing of a specification's."""
-    plain = {
-        Reason.NOT_XML, Reason.DTD, Reason.PROCESSING_INSTRUCTION, Reason.ENCODING,
-        Reason.TOO_COMPLEX, Reason.TOO_LARGE, Reason.MEDIA_TYPE, Reason.ENVELOPE, Reason.RATE,
-        Reason.LOOP, Reason.PROPERTY_READ_ONLY, Reason.QUERY_DIALECT, Reason.QUERY_INVALID,
-    }  # fmt: skip
-    named = {reason for reason, _, _ in FAULTS} | set(ADDRESSING)
-    assert set(Reason) - named == plain
-    for reason in plain:
-        assert fault_of(reason, None, None).element == fault_of(reason, None, None).subcode == ""
+PLAIN = {
+    Reason.NOT_XML, Reason.DTD, Reason.PROCESSING_INSTRUCTION, Reason.ENCODING,
+    Reason.TOO_COMPLEX, Reason.TOO_LARGE, Reason.MEDIA_TYPE, Reason.ENVELOPE, Reason.RATE,
+    Reason.LOOP, Reason.PROPERTY_READ_ONLY, Reason.QUERY_DIALECT, Reason.QUERY_INVALID,
+}  # fmt: skip
+"""Reasons that no specification has words for: they are the sender's fault, and nothing else."""
+GENERAL = set(FAULTS) | set(ADDRESSING)
+"""Reasons that may befall a message of any specification."""
+ASKED_AT_SUBSCRIBE = {
+    Reason.MESSAGE_INVALID, Reason.EPR_INVALID, Reason.CONSUMER_ADDRESS, Reason.QUOTA,
+    Reason.EXPIRY_INVALID, Reason.EXPIRY_IN_THE_PAST, Reason.EXPIRY_TOO_LONG,
+    Reason.FILTER_UNKNOWN, Reason.FILTER_DIALECT, Reason.FILTER_INVALID, Reason.FILTER_COSTLY,
+    Reason.TOPIC_DIALECT, Reason.TOPIC_INVALID, Reason.TOPIC_UNSUPPORTED,
+}  # fmt: skip
+"""Reasons for which a version that has subscriptions must have words."""
+
+
+@pytest.mark.parametrize("version", [None, *Version], ids=str)
+@pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.name)
+def test_every_reason_in_every_version(reason: Reason, version: Version | None) -> None:
+    """The most specific row wins, a version without one falls back to what is said in all, and
+    what is plain is plain everywhere."""
+    own = SPECIFICATIONS[version].faults if version else {}
+    for operation in (None, *Operation):
+        fault = fault_of(reason, operation, version)
+        if (reason, operation) in own:
+            assert fault is own[reason, operation]
+        elif (reason, None) in own:
+            assert fault is own[reason, None]
+        elif reason in FAULTS:
+            assert fault is FAULTS[reason]
+        else:
+            assert (fault.element, fault.subcode) == ("", "")
+    if reason in PLAIN:
+        assert reason not in {named for named, _ in own}
+        assert fault_of(reason, None, version).element == ""
+    if version and SPECIFICATIONS[version].notifications and reason in ASKED_AT_SUBSCRIBE:
+        fault = fault_of(reason, SUBSCRIBE, version)
+        assert fault.element or fault.subcode, "it would be a plain fault"
+
+
+def test_every_reason_has_words_somewhere() -> None:
+    """What no row names is in PLAIN, so that a new reason is thought about."""
+    named = {reason for each in SPECIFICATIONS.values() for reason, _ in each.faults}
+    assert set(Reason) - named - GENERAL == PLAIN
 
 
 @pytest.mark.parametrize("soap", Soap)

@@ -1,174 +1,135 @@
-"""The examples of the specifications' pages: requests are read as they are meant, and responses
-are refused as requests."""
+"""Every version has every part that its kind needs, and the parts agree with each other."""
 
-import re
-from collections.abc import Iterator
-from pathlib import Path
+import itertools
+from dataclasses import fields
 
 import pytest
-from lxml import etree
 
-from filters import Reason
+from filters import DEFAULT_TOPIC
 from mediation import (
-    AnsweredFault,
-    CreateMailbox,
-    DestroyMailbox,
-    Ended,
-    GetCurrentMessage,
-    GetProperties,
-    GetStatus,
+    SPECIFICATIONS,
+    SPECS,
+    End,
+    EndpointReference,
+    Family,
     Operation,
-    Publish,
-    Rejected,
-    Renew,
-    Subscribe,
-    SubscribePulling,
-    Take,
-    Unsubscribe,
-    fault_in,
-    read,
-    read_granted,
-    read_received,
+    Soap,
+    Specification,
+    Version,
+    Wsa,
+    names,
 )
-from mediation.names import KNOWN_ELSEWHERE
-from tests.rigs.mediation import ARRIVAL
+from mediation.mailboxes.kept import SPECIFICATION_NAMESPACES
+from mediation.model.specification import MAX_NAMES, Client, Requests
+from tests.rigs.mediation import subscription
 
-PAGES = ("ws-eventing.md", "ws-notification.md", "ws-messenger.md")
-_BLOCK = re.compile(r"^```xml\n(.*?)^```", re.DOTALL | re.MULTILINE)
-OFFERED = (
-    "http://schemas.xmlsoap.org/ws/2004/08/eventing",
-    "http://docs.oasis-open.org/wsn/b-2",
-    "http://www.onvif.org/ver10/events/wsdl",
-)
-WSRF = ("http://docs.oasis-open.org/wsrf/rp-2", "http://docs.oasis-open.org/wsrf/rl-2")
-NOT_OFFERED = {"SubscriptionEnd"}
-MEANT = {
-    "Subscribe": Subscribe,
-    "Renew": Renew,
-    "GetStatus": GetStatus,
-    "Unsubscribe": Unsubscribe,
-    "GetCurrentMessage": GetCurrentMessage,
-    "GetResourceProperty": GetProperties,
-    "Notify": Publish,
-    "CreatePullPoint": CreateMailbox,
-    "GetMessages": Take,
-    "DestroyPullPoint": DestroyMailbox,
-    "CreatePullPointSubscription": SubscribePulling,
-    "PullMessages": Take,
+EVERY = pytest.mark.parametrize("version", Version, ids=lambda version: version.value)
+FIELDS = {field.name for field in fields(Specification)}
+SUBSCRIBING = {"notifications", "client", "services"}
+"""Parts of a version in which one subscribes."""
+PARTS = {
+    Version.WSE_2004_08: SUBSCRIBING | {"faults", "ending", "identifiers"},
+    Version.WSN_1_3: SUBSCRIBING | {"faults"},
+    Version.MESSAGE_BOX_2011: set[str](),
+    Version.MESSAGE_BOX_2004: set[str](),
+    Version.MAKE_CONNECTION_1_1: {"faults"},
+    Version.MESSENGER: {"faults", "events"},
+    Version.MANAGEMENT: set[str](),
+    Version.ONVIF_DEVICE: {"faults"},
 }
+ALWAYS = {"version", "family", "title", "requests", "leases"}
 
 
-def examples(shared: Path) -> Iterator[tuple[str, bytes, etree._Element]]:
-    for page in PAGES:
-        text = (shared / "specs" / page).read_text()
-        for number, block in enumerate(_BLOCK.findall(text)):
-            if "Envelope" in block:
-                root = etree.fromstring(block.encode())
-                yield f"{page}, example {number}", block.encode(), root
+def test_every_version_is_a_row() -> None:
+    assert set(SPECIFICATIONS) == set(PARTS) == set(Version)
+    assert all(version is each.version for version, each in SPECIFICATIONS.items())
+    assert len({each.title for each in SPECIFICATIONS.values()}) == len(SPECIFICATIONS)
 
 
-def first_child(root: etree._Element) -> etree._Element | None:
-    body = root.find("{*}Body")
-    assert body is not None
-    return body[0] if len(body) else None
+@EVERY
+@pytest.mark.parametrize("field", sorted(FIELDS))
+def test_the_parts_of_a_version(version: Version, field: str) -> None:
+    """A part that is empty is one that the table above does not name: none is forgotten."""
+    part = getattr(SPECIFICATIONS[version], field)
+    assert bool(part) is (field in ALWAYS or field in PARTS[version])
 
 
-def test_examples(shared: Path) -> None:
-    read_as: dict[str, int] = {}
-    for where, octets, root in examples(shared):
-        element = first_child(root)
-        if element is None:
-            continue
-        name = etree.QName(element)
-        outcome: object
-        try:
-            outcome = read(octets, ARRIVAL).request
-        except Rejected as rejected:
-            outcome = rejected.refused.reason
-        offered = name.namespace in OFFERED + WSRF
-        if name.localname.endswith("Response") and (offered or name.namespace in KNOWN_ELSEWHERE):
-            assert outcome is Reason.ACTION_UNSUPPORTED, where
-        elif name.localname == "Fault":
-            assert outcome is Reason.ACTION_UNSUPPORTED, where
-            assert fault_in(octets) is not None, where
-            with pytest.raises(AnsweredFault):
-                read_granted(octets)
-        elif offered and name.localname in NOT_OFFERED:
-            assert outcome is Reason.ACTION_UNSUPPORTED, where
-        elif offered and name.localname in MEANT:
-            modes = (Reason.DELIVERY_MODE, Reason.NOT_UNDERSTOOD)  # WS-Management's
-            assert isinstance(outcome, MEANT[name.localname]) or outcome in modes, where
-        read_as[name.localname] = read_as.get(name.localname, 0) + 1
-    assert sum(read_as.values()) > 60
-    assert set(MEANT) <= set(read_as)
+@EVERY
+def test_families_are_said(version: Version) -> None:
+    assert isinstance(SPECIFICATIONS[version].family, Family)
 
 
-def test_responses_are_read_by_clients(shared: Path) -> None:
-    seen = 0
-    for where, octets, root in examples(shared):
-        element = first_child(root)
-        if element is None or etree.QName(element).namespace not in OFFERED:
-            continue
-        match etree.QName(element).localname:
-            case "SubscribeResponse":
-                assert read_granted(octets).manager is not None, where
-            case "RenewResponse" | "GetStatusResponse":
-                assert read_granted(octets).expires is not None, where
-            case "SubscriptionEnd":
-                assert read_received(octets) == Ended(
-                    "SourceShuttingDown", "The gateway is going down for maintenance."
-                )
-            case "Notify":
-                received = read_received(octets)
-                assert isinstance(received, tuple) and received, where
-            case _:
-                continue
-        seen += 1
-    assert seen >= 8
+@EVERY
+def test_requests(version: Version) -> None:
+    requests: Requests = SPECIFICATIONS[version].requests
+    assert requests.elements
+    for element in requests.elements:
+        assert element[1:].partition("}")[0] in requests.namespaces
+    assert set(requests.actions.values()) <= set(requests.elements.values())
+    assert requests.namespaces <= SPECIFICATION_NAMESPACES
 
 
-_SAVAN = (
-    '<?xml version="1.0"?>\n<soapenv:Envelope xmlns:soapenv="http://www.w3.org/2003/05/soap-envelope"'
-    ' xmlns:wsa="http://www.w3.org/2005/08/addressing" xmlns:wse="{wse}"><soapenv:Header>'
-    "<wsa:To>http://www.example.org/source</wsa:To><wsa:MessageID>urn:uuid:1</wsa:MessageID>"
-    "<wsa:Action>{wse}/{operation}</wsa:Action>{header}</soapenv:Header>\n  <soapenv:Body>\n"
-    "    <wse:{operation}>\n{inner}</wse:{operation}></soapenv:Body></soapenv:Envelope>"
-)
-LIKE_SAVAN = {
-    Operation.SUBSCRIBE: (
-        "",
-        "<wse:Delivery><wse:NotifyTo><wsa:Address>http://www.example.org/sink</wsa:Address>"
-        "</wse:NotifyTo></wse:Delivery><wse:Expires>2040-06-26T21:07:00.000-08:00</wse:Expires>",
-    ),
-    Operation.RENEW: (
-        "<wse:Identifier>urn:uuid:2</wse:Identifier>",
-        "<wse:Expires>P1Y2M3DT10H30M40S</wse:Expires>",
-    ),
-}
+@pytest.mark.parametrize("part", ["namespaces", "elements", "actions"])
+def test_versions_do_not_share_what_tells_them_apart(part: str) -> None:
+    for one, other in itertools.combinations(SPECIFICATIONS.values(), 2):
+        assert set(getattr(one.requests, part)).isdisjoint(getattr(other.requests, part))
 
 
-@pytest.mark.parametrize("operation", LIKE_SAVAN)
-def test_requests_as_savan_writes_them(operation: Operation) -> None:
-    """Of our own making; the samples themselves are reference material."""
-    header, inner = LIKE_SAVAN[operation]
-    octets = _SAVAN.format(
-        wse=OFFERED[0], operation=operation.value, header=header, inner=inner
-    ).encode()
-    incoming = read(octets, ARRIVAL)
-    assert incoming.context.operation is operation
-    assert bool(incoming.named.identifiers) is (operation is Operation.RENEW)
+@EVERY
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.parametrize("raw", [False, True])
+def test_notifications(version: Version, soap: Soap, raw: bool) -> None:
+    notifications = SPECIFICATIONS[version].notifications
+    if notifications is None:
+        return
+    wrapping = notifications.wrapping(soap, raw=raw, dialect=None)
+    assert wrapping is notifications.wrapping(soap, raw=raw, dialect=None), "shapes look it up"
+    producer = EndpointReference("http://producer.example.org/", Wsa.V2005_08)
+    around = wrapping.around(DEFAULT_TOPIC, producer, None, Wsa.V2005_08)
+    assert bool(around.before_payload) is bool(around.after_payload) is wrapping.names_producer
+    assert wrapping.action is None or wrapping.action in notifications.actions
 
 
-def test_savan_samples(shared: Path) -> None:
-    folder = shared / "specs/schemas/ws-eventing/samples"
-    found = {path.name: read(path.read_bytes(), ARRIVAL) for path in sorted(folder.rglob("*.xml"))}
-    operations = {name: incoming.context.operation for name, incoming in found.items()}
-    assert operations == {
-        "eventing-renew-datetime.xml": Operation.RENEW,
-        "eventing-renew-duration.xml": Operation.RENEW,
-        "eventing-subscription.xml": Operation.SUBSCRIBE,
-        "esb_subscribe.xml": Operation.SUBSCRIBE,
-        "renew.xml": Operation.RENEW,
-        "savanc_subscribe.xml": Operation.SUBSCRIBE,
-    }
-    assert found["renew.xml"].named.identifiers
+@EVERY
+def test_endings(version: Version) -> None:
+    ending = SPECIFICATIONS[version].ending
+    if ending is None:
+        return
+    for end in End:
+        action, body = ending.write(subscription(version), end, "Because.")
+        assert action.rpartition("/")[2] == ending.element.rpartition("}")[2]
+        assert end.value in body
+
+
+@EVERY
+def test_clients(version: Version) -> None:
+    client: Client | None = SPECIFICATIONS[version].client
+    assert (version in SPECS) is (client is not None)
+    if client is None:
+        return
+    assert (SPECS[version].soap, SPECS[version].wsa) == (client.soap, client.wsa)
+    written = client.manage(Operation.RENEW, "PT1H")
+    assert written.action in SPECIFICATIONS[version].requests.actions
+
+
+@EVERY
+def test_faults(version: Version) -> None:
+    for fault in SPECIFICATIONS[version].faults.values():
+        assert bool(fault.element) is not bool(fault.subcode)
+        assert bool(fault.base) is bool(fault.element)
+        assert 0 < fault.most <= MAX_NAMES
+
+
+@EVERY
+def test_services(version: Version) -> None:
+    requests = SPECIFICATIONS[version].requests
+    for service in SPECIFICATIONS[version].services:
+        for offer in service.offers:
+            assert requests.elements[f"{{{offer.namespace}}}{offer.name}"] is offer.operation
+            for fault in offer.faults:
+                assert fault[1:].partition("}")[0] in service.fault_actions
+
+
+def test_what_is_known_elsewhere_is_named_where_it_is_not_offered() -> None:
+    offered = frozenset[str]().union(*(s.requests.namespaces for s in SPECIFICATIONS.values()))
+    assert set(names.KNOWN_ELSEWHERE) - offered

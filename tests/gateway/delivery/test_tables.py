@@ -17,7 +17,7 @@ from gateway.mailboxes.mailboxes import SCHEME
 from gateway.security.quotas import TokenBucket
 from gateway.store import Totals
 from gateway.subscriptions.leases import LeaseRefused, LeaseTerms, grant
-from mediation import NEVER, UNSPECIFIED, Expiry, Family, fault_in
+from mediation import NEVER, SPECIFICATIONS, UNSPECIFIED, Expiry, Version, fault_in
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOAP_12 = (
@@ -280,13 +280,13 @@ def test_token_bucket_forgets_strangers() -> None:
     assert bucket.take("19999", 0.0) > 0.0
 
 
-WSE, WSN = Family.WSE, Family.WSN
+WSE, WSN = Version.WSE_2004_08, Version.WSN_1_3
 HOUR, DAY, MONTH = timedelta(hours=1), timedelta(days=1), timedelta(days=30)
 YEAR = timedelta(days=365)
 
 
 @pytest.mark.parametrize(
-    ("asked", "family", "trusted", "granted"),
+    ("asked", "version", "trusted", "granted"),
     [
         pytest.param(UNSPECIFIED, WSE, False, DAY, id="nothing asked"),
         pytest.param(UNSPECIFIED, WSN, True, DAY, id="nothing asked, trusted"),
@@ -294,6 +294,12 @@ YEAR = timedelta(days=365)
         pytest.param(Expiry(instant=NOW + HOUR), WSN, False, HOUR, id="an hour, WSN"),
         pytest.param(Expiry(instant=NOW + YEAR), WSE, False, DAY, id="a year is shortened"),
         pytest.param(Expiry(instant=NOW + YEAR), WSN, False, Reason.EXPIRY_TOO_LONG, id="WSN"),
+        pytest.param(
+            Expiry(instant=NOW + YEAR, best_effort=True), WSN, False, DAY, id="best effort"
+        ),
+        pytest.param(
+            Expiry(never=True, best_effort=True), WSN, False, DAY, id="for ever, best effort"
+        ),
         pytest.param(Expiry(instant=NOW + YEAR), WSE, True, YEAR, id="a year, trusted"),
         pytest.param(Expiry(instant=NOW + YEAR), WSN, True, YEAR, id="a year, WSN, trusted"),
         pytest.param(NEVER, WSE, False, DAY, id="for ever is shortened"),
@@ -302,25 +308,25 @@ YEAR = timedelta(days=365)
         pytest.param(NEVER, WSN, True, None, id="for ever, WSN, trusted"),
         *[
             pytest.param(
-                Expiry(instant=NOW - HOUR), family, trusted, Reason.EXPIRY_IN_THE_PAST,
-                id=f"over, {family.name}, {trusted}",
+                Expiry(instant=NOW - HOUR), version, trusted, Reason.EXPIRY_IN_THE_PAST,
+                id=f"over, {version.value}, {trusted}",
             )
-            for family in (WSE, WSN)
+            for version in (WSE, WSN)
             for trusted in (False, True)
         ],
         pytest.param(Expiry(instant=NOW), WSE, False, Reason.EXPIRY_IN_THE_PAST, id="now is over"),
     ],
 )  # fmt: skip
 def test_leases(
-    asked: Expiry, family: Family, trusted: bool, granted: timedelta | Reason | None
+    asked: Expiry, version: Version, trusted: bool, granted: timedelta | Reason | None
 ) -> None:
-    terms = LeaseTerms()
+    terms, rules = LeaseTerms(), SPECIFICATIONS[version].leases
     if isinstance(granted, Reason):
         with pytest.raises(LeaseRefused) as caught:
-            grant(asked, family, terms, trusted=trusted, now=NOW)
+            grant(asked, rules, terms, trusted=trusted, now=NOW)
         assert caught.value.reason is granted
     else:
-        until = grant(asked, family, terms, trusted=trusted, now=NOW)
+        until = grant(asked, rules, terms, trusted=trusted, now=NOW)
         assert until == (None if granted is None else NOW + granted)
 
 

@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 from lxml import etree
 
-from filters import Reason
-from mediation import CODECS, FAULTS, Done, Family, Operation, Soap, Version, Wsa, write_response
-from mediation.wsdl import OFFERS, Offer, Service, schema_named, services_named, write_wsdl
+from mediation import SPECIFICATIONS, Done, Operation, Soap, Version, Wsa, write_response
+from mediation.model.specification import Offer, Service
+from mediation.wsdl import SERVICES, schema_named, services_named, write_wsdl
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
 from tests.rigs.mediation import context
@@ -21,8 +21,8 @@ WSAM = "{http://www.w3.org/2007/05/addressing/metadata}"
 XSD = "{http://www.w3.org/2001/XMLSchema}"
 XML = "http://www.w3.org/XML/1998/namespace"
 SOAP = {"Soap11": "{http://schemas.xmlsoap.org/wsdl/soap/}", "Soap12": "{http://schemas.xmlsoap.org/wsdl/soap12/}"}  # fmt: skip
-ALL = tuple(itertools.chain.from_iterable(OFFERS.values()))
-WHOLE = [*((service,) for service in Service), tuple(Service)]
+ALL = tuple(itertools.chain.from_iterable(service.offers for service in SERVICES))
+WHOLE = [*((service,) for service in SERVICES), SERVICES]
 
 
 def expanded(element: etree._Element, attribute: str) -> tuple[str | None, str]:
@@ -43,8 +43,8 @@ async def test_where_it_is(tmp_path: Path) -> None:
         for path in ("/soap?WSDL", "/soap/?wsdl", "/wsman?wsdl", "/onvif/device_service?wsdl"):
             assert (await run.request("GET", path)).body == answer.body
         assert (await run.request("HEAD", "/soap?wsdl")).status == 200
-        for service in Service:
-            one = await run.request("GET", f"/soap?wsdl={service.value[0]}")
+        for service in SERVICES:
+            one = await run.request("GET", f"/soap?wsdl={service.query}")
             assert one.body == write_wsdl("https://events.example.org/x/soap", (service,))
         assert (await run.request("GET", "/soap?xsd=xml")).body == schema_named("xsd=xml")
         for path in (
@@ -59,8 +59,8 @@ async def test_where_it_is(tmp_path: Path) -> None:
 
 
 def test_what_a_query_names() -> None:
-    assert services_named("wsdl") == services_named("WSDL=") == tuple(Service)
-    assert services_named("wsdl=WSN") == (Service.WSN,)
+    assert services_named("wsdl") == services_named("WSDL=") == SERVICES
+    assert [service.query for service in services_named("wsdl=WSN")] == ["wsn"]
     assert services_named("") == services_named("wsdl=x") == services_named("singleWsdl") == ()
 
 
@@ -99,7 +99,7 @@ def test_a_description_holds_together(services: tuple[Service, ...]) -> None:
             ):
                 assert names(abstract, "fault") == names(concrete, "fault")
     assert used == {(namespace, name) for name in names(root, "message")}
-    assert names(root, "service") == [service.value[1] for service in services]
+    assert names(root, "service") == [service.name for service in services]
     bound = {
         expanded(port, "binding") for service in root.findall(f"{WSDL}service") for port in service
     }
@@ -125,7 +125,7 @@ def test_its_schemas_are_whole(services: tuple[Service, ...]) -> None:
         for schema in root.iter(f"{XSD}schema")
         for element in schema.findall(f"{XSD}element")
     }
-    for offer in itertools.chain.from_iterable(OFFERS[service] for service in services):
+    for offer in itertools.chain.from_iterable(service.offers for service in services):
         element = elements[f"{{{offer.namespace}}}{offer.name}"]
         assert not (element.get("type") or "").endswith(":anyType")
 
@@ -209,12 +209,13 @@ def canonical(path: Path) -> bytes:
 
 
 def test_every_operation_is_offered() -> None:
-    for codec in CODECS.values():
-        for offer in ALL:
-            if offer.namespace in codec.namespaces:
-                assert codec.operation(f"{{{offer.namespace}}}{offer.name}") is offer.operation
+    for specification in SPECIFICATIONS.values():
+        requests = specification.requests
+        for service in specification.services:
+            for offer in service.offers:
+                assert requests.elements[f"{{{offer.namespace}}}{offer.name}"] is offer.operation
                 if offer.operation is not Operation.PUBLISH:
-                    assert codec.action(offer.action) is offer.operation
+                    assert requests.actions[offer.action] is offer.operation
     elsewhere = {
         Operation.CREATE_MESSAGE_BOX,
         Operation.STORE_MESSAGES,
@@ -230,18 +231,20 @@ def test_every_operation_is_offered() -> None:
     assert {offer.operation for offer in ALL} == set(Operation) - elsewhere
 
 
-def test_the_faults_of_ws_notification_are_declared() -> None:
-    """Each that a row of the table gives for one operation is among those that it declares."""
-    for (_, operation, family), fault in FAULTS.items():
-        if operation is None or family is not Family.WSN or not fault.element:
-            continue
-        declared = [offer.faults for offer in OFFERS[Service.WSN] if offer.operation is operation]
-        declared += [
-            offer.faults for offer in OFFERS[Service.ONVIF] if offer.operation is operation
-        ]
-        assert declared and all(fault.element in faults for faults in declared), operation
-    unknown = FAULTS[Reason.SUBSCRIPTION_UNKNOWN, None, Family.WSN].element
-    assert any(unknown in offer.faults for offer in ALL)
+@pytest.mark.parametrize("version", SPECIFICATIONS)
+def test_the_elements_of_faults_are_declared(version: Version) -> None:
+    """The element that a row gives for one operation is among those that the operation declares,
+    and each other element is declared by some operation."""
+    specification = SPECIFICATIONS[version]
+    offers = [offer for service in specification.services for offer in service.offers]
+    for (_, operation), fault in specification.faults.items():
+        if fault.element:
+            declared = [
+                fault.element in offer.faults
+                for offer in offers
+                if operation in (None, offer.operation)
+            ]
+            assert any(declared) if operation is None else declared and all(declared), operation
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -274,9 +277,12 @@ async def test_answers_have_the_action_that_is_declared(
 
 
 def test_answers_of_the_codecs_have_the_action_that_is_declared() -> None:
-    for service, offers in OFFERS.items():
-        version = Version.WSE_2004_08 if service is Service.WSE else Version.WSN_1_3
-        for offer in offers:
+    for version, service in [
+        (version, service)
+        for version, specification in SPECIFICATIONS.items()
+        for service in specification.services
+    ]:
+        for offer in service.offers:
             if offer.operation in (Operation.SUBSCRIBE, Operation.RENEW, Operation.GET_STATUS):
                 continue  # They answer with a subscription; `test_ws_eventing` looks at them.
             if not offer.response or offer.operation in ASKED:

@@ -1,14 +1,16 @@
-"""WS-Messenger's publications (Airavata 0.11), and what its consumers expect.
+"""Publications of WS-Messenger's clients (Airavata 0.11), `SPECIFICATION`.
 
-Its clients wait for an envelope in answer to what they publish; who gets an empty 202 throws, and
-keeps the connection. Of the namespace of WS-BaseNotification 1.0 that it speaks, Notify is read.
+Its clients wait for an envelope in answer to what they publish; a client that gets an empty 202
+throws, and keeps the connection. Of the namespace of WS-BaseNotification 1.0 that it speaks, Notify
+is read.
 """
+
+from collections.abc import Mapping
 
 from lxml import etree
 
-from filters import dialects
 from mediation import names
-from mediation.codec import Answer
+from mediation.eventing import v2004_08
 from mediation.model.requests import (
     Arrival,
     Context,
@@ -18,7 +20,8 @@ from mediation.model.requests import (
     Request,
     Response,
 )
-from mediation.model.versions import Soap, Version
+from mediation.model.specification import Answer, Specification
+from mediation.model.versions import Family, Version
 from mediation.notification.notify import read_notify
 from mediation.soap.envelopes import xml_attribute
 
@@ -28,30 +31,17 @@ _RESPONSES = frozenset({"Subscribe", "Renew", "GetStatus", "Unsubscribe"})
 name."""
 
 
-def is_messenger(version: Version, soap: Soap, dialect: str | None) -> bool:
-    """Whether a subscriber is one of WS-Messenger's clients, as far as its Subscribe tells:
-    WS-Eventing in SOAP 1.1 with topics in its dialect (`eventing` sees to that where the
-    expiration is in milliseconds)."""
-    own = dialect == dialects.TOPIC_IBM_SIMPLE
-    return own and soap is Soap.V1_1 and version is Version.WSE_2004_08
+class MessengerRequests:
+    """Notify of WS-BaseNotification 1.0, and the answers to it and to bare events."""
 
-
-class Messenger:
-    """The codec of `Version.MESSENGER`."""
-
-    version = Version.MESSENGER
     namespaces = frozenset({names.WSN_IBM})
-
-    def operation(self, name: str) -> Operation | None:
-        return Operation.PUBLISH if name == NOTIFY else None
-
-    def action(self, action: str) -> Operation | None:
-        return None
+    elements: Mapping[str, Operation] = {NOTIFY: Operation.PUBLISH}
+    actions: Mapping[str, Operation] = {}
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
-        return Publish(read_notify(element, context, arrival))
+        return Publish(read_notify(element, context, arrival), answered=True)
 
     def write(self, response: Response, context: Context) -> Answer:
         track = response.track_id if isinstance(response, Published) else ""
@@ -63,3 +53,13 @@ class Messenger:
         name = f"{'event' if event in _RESPONSES else event}Response"
         body = f'<wse:{name} xmlns:wse="{names.WSE_2004_08}" {said}/>'
         return Answer(f"{names.WSE_2004_08}/{name}", body)
+
+
+SPECIFICATION = Specification(
+    Version.MESSENGER,
+    Family.WSE,
+    "publishing by WS-Messenger",
+    requests=MessengerRequests(),
+    faults=v2004_08.FAULTS,
+    events=frozenset({names.WSE_NOTIFICATION}),
+)

@@ -1,0 +1,48 @@
+"""The other side of the specifications: requests as subscribers and publishers write them, and what
+they read. Sans-I/O, like all of this floor."""
+
+from mediation.client.reading import (
+    AnsweredFault,
+    Ended,
+    Granted,
+    Received,
+    read_answer,
+    read_granted,
+    read_received,
+)
+from mediation.client.writing import (
+    SPECS,
+    write_destroy,
+    write_get_current_message,
+    write_get_resource_property,
+    write_get_status,
+    write_pause,
+    write_publish,
+    write_renew,
+    write_resume,
+    write_set_termination_time,
+    write_subscribe,
+    write_unsubscribe,
+)
+
+__all__ = [
+    "SPECS",
+    "AnsweredFault",
+    "Ended",
+    "Granted",
+    "Received",
+    "read_answer",
+    "read_granted",
+    "read_received",
+    "write_destroy",
+    "write_get_current_message",
+    "write_get_resource_property",
+    "write_get_status",
+    "write_pause",
+    "write_publish",
+    "write_renew",
+    "write_resume",
+    "write_set_termination_time",
+    "write_subscribe",
+    "write_unsubscribe",
+]

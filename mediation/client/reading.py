@@ -1,0 +1,165 @@
+"""What subscribers and consumers read: a producer's answers, notifications, SubscriptionEnd."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from filters import Reason, Topic, parse_document
+from mediation import names
+from mediation.model.errors import MediationError
+from mediation.model.messages import EndpointReference
+from mediation.notification.topics import received_topic
+from mediation.soap.addressing import read_epr
+from mediation.soap.answers import PeerFault, fault_in
+from mediation.soap.envelopes import (
+    Envelope,
+    elements,
+    local_name,
+    namespace_of,
+    read_envelope,
+    text_of,
+)
+from mediation.soap.payloads import is_ours, payload_of
+from mediation.specifications import SPECIFICATIONS
+
+_ENDINGS = frozenset(
+    specification.ending.element
+    for specification in SPECIFICATIONS.values()
+    if specification.ending is not None
+)
+_WRAPPING = {
+    element: specification.client
+    for specification in SPECIFICATIONS.values()
+    if specification.client is not None
+    for element in specification.client.notify
+}
+
+
+class AnsweredFault(MediationError):
+    """The peer answered with a fault."""
+
+    def __init__(self, fault: PeerFault) -> None:
+        super().__init__(Reason.MESSAGE_INVALID, fault.reason or fault.subcode or fault.code)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What a producer granted; times are its own text."""
+
+    manager: EndpointReference | None
+    expires: str | None
+    current_time: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One notification as it arrived at a consumer."""
+
+    topic: Topic | None
+    payload: bytes
+    action: str | None
+    message_id: str | None
+    subscription: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """SubscriptionEnd as it arrived: the status's last word, and the reason."""
+
+    status: str
+    reason: str
+
+
+def _read(octets: bytes) -> Envelope:
+    fault = fault_in(octets)
+    if fault is not None:
+        raise AnsweredFault(fault)
+    return read_envelope(parse_document(octets))
+
+
+def read_granted(octets: bytes) -> Granted:
+    """Read the answer to Subscribe, Renew, GetStatus or SetTerminationTime.
+
+    Raises:
+        AnsweredFault: It is a fault.
+        Refused: It cannot be read.
+    """
+    envelope = _read(octets)
+    manager, expires, current = None, None, None
+    for response in envelope.body[:1]:
+        for child in elements(response):
+            match local_name(child):
+                case "SubscriptionManager" | "SubscriptionReference":
+                    manager = read_epr(child, forged="drop")
+                case "Expires" | "GrantedExpires" | "TerminationTime" | "NewTerminationTime":
+                    expires = text_of(child) or None
+                case "CurrentTime":
+                    current = text_of(child) or None
+    return Granted(manager, expires, current)
+
+
+def read_answer(octets: bytes) -> None:
+    """Read an answer of which nothing is wanted; empty is fine.
+
+    Raises:
+        AnsweredFault: It is a fault.
+    """
+    fault = fault_in(octets)
+    if fault is not None:
+        raise AnsweredFault(fault)
+
+
+def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, ...] | Ended:
+    """Read what arrives at a consumer: notifications, wrapped or bare, or SubscriptionEnd.
+
+    Args:
+        room: Octets that the payloads may have together, the first in any case: each repeats the
+            namespaces of the envelope.
+
+    Raises:
+        Refused: It is no envelope, or a fault.
+    """
+    envelope = _read(octets)
+    headers = {local_name(block): block for block in reversed(envelope.headers)}
+    action = text_of(headers["Action"]) if "Action" in headers else None
+    message_id = text_of(headers["MessageID"]) if "MessageID" in headers else None
+    if not envelope.body:
+        return ()
+    first = envelope.body[0]
+    if first.tag in _ENDINGS:
+        texts = {local_name(child): text_of(child) for child in elements(first)}
+        status = texts.get("Status") or texts.get("Code", "")
+        word = status.replace(":", "/").rpartition("/")[2]
+        return Ended(word, texts.get("Reason", ""))
+    ours = is_ours(octets)
+    client = _WRAPPING.get(first.tag)
+    if client is not None:
+        events = client.unwrap(first, in_ours=ours)
+        return _within(
+            room,
+            (
+                Received(event.topic, event.payload, action, message_id, event.subscription)
+                for event in events
+            ),
+        )
+    topic = None
+    for block in envelope.headers:
+        if local_name(block) == "Topic" and namespace_of(block) in names.TOPIC_HEADERS:
+            topic = received_topic(block)
+    bare = (
+        Received(topic, payload_of(child, in_ours=ours), action, message_id)
+        for child in envelope.body
+    )
+    return _within(room, bare)
+
+
+def _within(room: int | None, events: Iterable[Received]) -> tuple[Received, ...]:
+    if room is None:
+        return tuple(events)
+    read: list[Received] = []
+    for event in events:
+        room -= len(event.payload)
+        if read and room < 0:
+            break
+        read.append(event)
+    return tuple(read)

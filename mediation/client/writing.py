@@ -1,0 +1,159 @@
+"""Requests as subscribers and publishers write them, in any specification that has a client."""
+
+from collections.abc import Mapping
+
+from filters import parse_document
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Operation
+from mediation.model.specification import Client, Wanted, Written
+from mediation.model.versions import Spec, Version
+from mediation.soap.addressing import reference_headers, write_headers
+from mediation.soap.envelopes import octets_of, write_envelope
+from mediation.specifications import SPECIFICATIONS
+
+SPECS: Mapping[Version, Spec] = {
+    version: Spec(version, specification.client.soap, specification.client.wsa)
+    for version, specification in SPECIFICATIONS.items()
+    if specification.client is not None
+}
+"""The versions that our clients speak, each in the way in which they do where nobody asks for
+another."""
+
+
+def _client(spec: Spec) -> Client:
+    client = SPECIFICATIONS[spec.version].client
+    if client is None:
+        raise ValueError(f"no client of ours speaks {spec.version.value}")
+    return client
+
+
+def _request(
+    spec: Spec,
+    to: EndpointReference | str,
+    written: Written,
+    message_id: str,
+    *,
+    reply: bool = True,
+) -> tuple[str, bytes]:
+    address = to if isinstance(to, str) else to.address
+    wsa = spec.wsa
+    head = write_headers(wsa, action=written.action, to=address, message_id=message_id)
+    if reply and wsa is not None:
+        head += f"<wsa:ReplyTo><wsa:Address>{wsa.anonymous}</wsa:Address></wsa:ReplyTo>"
+    if not isinstance(to, str) and wsa is not None:
+        head += reference_headers(to, wsa).decode()
+    return written.action, write_envelope(spec.soap, wsa, head + written.headers, written.body)
+
+
+def write_subscribe(
+    spec: Spec,
+    *,
+    to: str,
+    consumer: EndpointReference,
+    message_id: str,
+    topic: str | None = None,
+    xpath: str | None = None,
+    namespaces: Mapping[str, str] | None = None,
+    expires: str | None = None,
+    end_to: EndpointReference | None = None,
+    raw: bool = False,
+) -> tuple[str, bytes]:
+    """Write Subscribe: the action and the envelope.
+
+    Args:
+        topic: A name, a path or a Full expression; its namespaces are prefixes or, in braces, URIs
+            (``{urn:example}a/b``).
+        xpath: A content filter, over the payload in WS-Notification; *namespaces* are its prefixes,
+            and the topic's.
+        expires: An xsd:duration or xsd:dateTime.
+    """
+    wanted = Wanted(consumer, topic, xpath, namespaces or {}, expires, end_to, raw)
+    return _request(spec, to, _client(spec).subscribe(wanted), message_id)
+
+
+def _manage(
+    spec: Spec,
+    operation: Operation,
+    manager: EndpointReference,
+    message_id: str,
+    expires: str | None = None,
+) -> tuple[str, bytes]:
+    return _request(spec, manager, _client(spec).manage(operation, expires), message_id)
+
+
+def write_renew(
+    spec: Spec, manager: EndpointReference, expires: str | None, *, message_id: str
+) -> tuple[str, bytes]:
+    """Renew until *expires*, an xsd:duration or xsd:dateTime; None leaves it to the producer."""
+    return _manage(spec, Operation.RENEW, manager, message_id, expires)
+
+
+def write_unsubscribe(
+    spec: Spec, manager: EndpointReference, *, message_id: str
+) -> tuple[str, bytes]:
+    return _manage(spec, Operation.UNSUBSCRIBE, manager, message_id)
+
+
+def write_pause(spec: Spec, manager: EndpointReference, *, message_id: str) -> tuple[str, bytes]:
+    """PauseSubscription; WS-Notification alone has it, as it has the five below.
+
+    Raises:
+        MediationError: ``ACTION_UNSUPPORTED``: the specification does not have it.
+    """
+    return _manage(spec, Operation.PAUSE, manager, message_id)
+
+
+def write_resume(spec: Spec, manager: EndpointReference, *, message_id: str) -> tuple[str, bytes]:
+    """ResumeSubscription."""
+    return _manage(spec, Operation.RESUME, manager, message_id)
+
+
+def write_get_resource_property(
+    spec: Spec, manager: EndpointReference, name: str, *, message_id: str
+) -> tuple[str, bytes]:
+    """GetResourceProperty of *name*, in Clark notation."""
+    return _request(spec, manager, _client(spec).get_property(name), message_id)
+
+
+def write_set_termination_time(
+    spec: Spec, manager: EndpointReference, expires: str | None, *, message_id: str
+) -> tuple[str, bytes]:
+    """SetTerminationTime to a dateTime, for a duration, or, with None, to never."""
+    return _manage(spec, Operation.SET_TERMINATION_TIME, manager, message_id, expires)
+
+
+def write_destroy(spec: Spec, manager: EndpointReference, *, message_id: str) -> tuple[str, bytes]:
+    return _manage(spec, Operation.DESTROY, manager, message_id)
+
+
+def write_get_current_message(
+    spec: Spec, *, to: str, topic: str, message_id: str
+) -> tuple[str, bytes]:
+    return _request(spec, to, _client(spec).get_current_message(topic), message_id)
+
+
+def write_get_status(
+    spec: Spec, manager: EndpointReference, *, message_id: str
+) -> tuple[str, bytes]:
+    """GetStatus; in WS-Notification, the termination time as a resource property."""
+    return _manage(spec, Operation.GET_STATUS, manager, message_id)
+
+
+def write_publish(
+    spec: Spec,
+    *,
+    to: str,
+    payload: bytes,
+    message_id: str,
+    topic: str | None = None,
+    action: str | None = None,
+    producer: EndpointReference | None = None,
+) -> tuple[str, bytes]:
+    """An event: a wrapped Notify, or, in WS-Eventing, the bare payload with a topic header.
+
+    Raises:
+        FilterError: *payload* is not one acceptable XML element.
+    """
+    body = octets_of(parse_document(payload)).decode()
+    written = _client(spec).publish(body, topic, action, producer)
+    return _request(spec, to, written, message_id, reply=False)

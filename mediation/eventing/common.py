@@ -1,0 +1,182 @@
+"""What the versions of WS-Eventing have in common, with the namespace as a parameter."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from lxml import etree
+
+from filters import Reason, dialects
+from mediation import names
+from mediation.filtering import write_expression, write_topic_expression
+from mediation.model.errors import MediationError
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Operation
+from mediation.model.specification import (
+    Code,
+    Detail,
+    Fault,
+    Offer,
+    Unwrapped,
+    Wanted,
+    Written,
+    lacks,
+)
+from mediation.model.versions import Soap, Wsa
+from mediation.soap.actions import payload_action
+from mediation.soap.addressing import read_epr, write_epr
+from mediation.soap.envelopes import elements, xml_text
+
+OPERATIONS = (
+    Operation.SUBSCRIBE,
+    Operation.RENEW,
+    Operation.GET_STATUS,
+    Operation.UNSUBSCRIBE,
+)
+
+
+def operations_of(namespace: str) -> Mapping[str, Operation]:
+    """The operations by the expanded names of their elements."""
+    return {f"{{{namespace}}}{operation.value}": operation for operation in OPERATIONS}
+
+
+def actions_of(namespace: str) -> Mapping[str, Operation]:
+    """The operations by their actions."""
+    return {f"{namespace}/{operation.value}": operation for operation in OPERATIONS}
+
+
+def children(element: etree._Element, namespace: str, name: str) -> list[etree._Element]:
+    """The children of that name."""
+    wanted = f"{{{namespace}}}{name}"
+    return [child for child in elements(element) if child.tag == wanted]
+
+
+def child(element: etree._Element, namespace: str, name: str) -> etree._Element | None:
+    """The first child of that name."""
+    return next(iter(children(element, namespace, name)), None)
+
+
+def read_delivery(
+    delivery: etree._Element, end_to: etree._Element | None, namespace: str
+) -> tuple[EndpointReference, EndpointReference | None]:
+    """The consumer that a Delivery names, and the reference of *end_to*.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``, ``EPR_INVALID``.
+    """
+    notify_to = children(delivery, namespace, "NotifyTo")
+    if len(notify_to) != 1:
+        raise MediationError(Reason.MESSAGE_INVALID, "Delivery has not exactly one NotifyTo.")
+    consumer = read_epr(notify_to[0], forged="drop")
+    return consumer, None if end_to is None else read_epr(end_to, forged="drop")
+
+
+def eventing_fault(
+    namespace: str,
+    name: str,
+    text: str = "",
+    inner: str = "",
+    *,
+    code: Code = Code.SENDER,
+    action: str = "",
+) -> Fault:
+    """A fault of WS-Eventing; its detail, which lists *inner*, is for SOAP 1.2 alone."""
+    return Fault(
+        code,
+        f"{{{namespace}}}{name}",
+        text=text,
+        detail=Detail.URIS if inner else Detail.NONE,
+        inner=inner,
+        in_soap_1_1=False,
+        prefix="wse",
+        action=action,
+    )
+
+
+def eventing_offers(
+    namespace: str, faults: Mapping[Operation, tuple[str, ...]], *, empty: Iterable[Operation] = ()
+) -> tuple[Offer, ...]:
+    """The operations as the specification declares them.
+
+    Args:
+        faults: The expanded names of the details of an operation's faults.
+        empty: Operations whose answer has an empty body.
+    """
+    return tuple(
+        Offer(
+            "EventSource" if operation is Operation.SUBSCRIBE else "EventSubscriptionManager",
+            operation,
+            namespace,
+            f"{namespace}/{operation.value}",
+            f"{namespace}/{operation.value}Response",
+            operation in empty,
+            faults.get(operation, ()),
+        )
+        for operation in OPERATIONS
+    )
+
+
+class EventingClient:
+    """Requests of WS-Eventing as a client writes them; notifications are bare events."""
+
+    notify: Final = frozenset[str]()
+
+    def __init__(self, namespace: str, soap: Soap, wsa: Wsa) -> None:
+        self.soap: Final = soap
+        self.wsa: Final = wsa
+        self._namespace = namespace
+
+    def subscribe(self, wanted: Wanted) -> Written:
+        parts = []
+        if wanted.end_to is not None:
+            parts.append(f"<wse:EndTo>{write_epr(wanted.end_to)}</wse:EndTo>")
+        consumer = write_epr(wanted.consumer)
+        parts.append(f"<wse:Delivery><wse:NotifyTo>{consumer}</wse:NotifyTo></wse:Delivery>")
+        if wanted.expires:
+            parts.append(f"<wse:Expires>{xml_text(wanted.expires)}</wse:Expires>")
+        parts.append(self._filter(wanted))
+        return self._written(Operation.SUBSCRIBE, "".join(parts))
+
+    def _filter(self, wanted: Wanted) -> str:
+        topic, xpath, scope = wanted.topic, wanted.xpath, wanted.namespaces
+        if topic and xpath:
+            inner = write_topic_expression(names.WSN_1_3, "wsnt:TopicExpression", topic, scope)
+            inner += write_expression(
+                names.WSN_1_3, "wsnt:MessageContent", xpath, dialects.XPATH_1_0, scope
+            )
+            return f'<wse:Filter Dialect="{names.WSE_FILTER_COMBINED}">{inner}</wse:Filter>'
+        if topic:
+            return write_topic_expression(self._namespace, "wse:Filter", topic, scope)
+        if xpath:
+            return write_expression(self._namespace, "wse:Filter", xpath, dialects.XPATH_1_0, scope)
+        return ""
+
+    def manage(self, operation: Operation, expires: str | None = None) -> Written:
+        if operation not in OPERATIONS:
+            lacks(operation)
+        inner = f"<wse:Expires>{xml_text(expires)}</wse:Expires>" if expires else ""
+        return self._written(operation, inner)
+
+    def _written(self, operation: Operation, inner: str) -> Written:
+        name = f"wse:{operation.value}"
+        body = f'<{name} xmlns:wse="{self._namespace}">{inner}</{name}>'
+        return Written(f"{self._namespace}/{operation.value}", body)
+
+    def get_property(self, name: str) -> Written:
+        lacks(Operation.GET_RESOURCE_PROPERTY)
+
+    def get_current_message(self, topic: str) -> Written:
+        lacks(Operation.GET_CURRENT_MESSAGE)
+
+    def publish(
+        self,
+        payload: str,
+        topic: str | None,
+        action: str | None,
+        producer: EndpointReference | None,
+    ) -> Written:
+        """The bare payload, with a topic header."""
+        header = write_topic_expression(names.WSN_1_3, "wsnt:Topic", topic) if topic else ""
+        return Written(action or payload_action(payload.encode()), payload, header)
+
+    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[Unwrapped]:
+        return ()

@@ -1,0 +1,379 @@
+"""One version of a specification as one value, `Specification`, and the types of its parts.
+
+    requests        the elements and actions that are its own, how they are read and answered
+    notifications   how a notification is wrapped for its subscribers
+    ending          how a subscriber is told that its subscription ended early
+    client          how the gateway's own clients speak it
+    faults          what it calls what is wrong
+    leases          what a source may grant
+    services        what its WSDL describes
+
+A new version is a module that makes a `Specification`, a member of `Version`, and a row of
+`mediation.specifications.SPECIFICATIONS`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, NoReturn, Protocol
+
+from lxml import etree
+
+from filters import Reason, Topic
+from mediation.model.errors import MediationError
+from mediation.model.messages import End, EndpointReference, Subscription
+from mediation.model.requests import Arrival, Context, Operation, Request, Response
+from mediation.model.versions import Family, Soap, Version, Wsa
+
+# Requests.
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The action of an answer with its serialised body, or with the whole *envelope* where the
+    answer is a message that was written before. An empty envelope answers nothing."""
+
+    action: str
+    body: str = ""
+    envelope: bytes | None = None
+
+
+NOTHING = Answer("", envelope=b"")
+
+
+class Requests(Protocol):
+    """The requests of a specification, and their answers."""
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """Namespaces whose elements, in a body, are this specification's: never events."""
+
+    @property
+    def elements(self) -> Mapping[str, Operation]:
+        """The operation of each request element, by expanded name."""
+
+    @property
+    def actions(self) -> Mapping[str, Operation]:
+        """The operation of each action, for requests whose body is empty."""
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        """Read a request.
+
+        Raises:
+            Refused: as the specification says.
+        """
+
+    def write(self, response: Response, context: Context) -> Answer:
+        """Write the answer to the request of *context*."""
+
+
+class Combined:
+    """The requests of several specifications as those of one: WS-BaseNotification with a version of
+    WSRF under it, and profiles over it. Of two that know an element the first reads it."""
+
+    def __init__(self, first: Requests, *others: Requests) -> None:
+        every = (first, *others)
+        self.namespaces = frozenset[str]().union(*(each.namespaces for each in every))
+        self.elements: Mapping[str, Operation] = {}
+        self.actions: Mapping[str, Operation] = {}
+        self._first = first
+        self._owners: dict[Operation, Requests] = {}
+        for each in reversed(every):
+            self.elements = {**self.elements, **each.elements}
+            self.actions = {**self.actions, **each.actions}
+            self._owners |= dict.fromkeys(each.elements.values(), each)
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        return self._owners[operation].read(operation, element, context, arrival)
+
+    def write(self, response: Response, context: Context) -> Answer:
+        owner = self._owners.get(context.operation) if context.operation else None
+        return (owner or self._first).write(response, context)
+
+
+# Notifications.
+
+
+class Around(NamedTuple):
+    """What stands around the payload in an envelope.
+
+    *header* follows the addressing headers. In the body *before_reference* comes first, then the
+    subscription's reference, *before_payload*, the payload, and *after_payload*.
+    """
+
+    header: str = ""
+    before_reference: str = ""
+    before_payload: str = ""
+    after_payload: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wrapping:
+    """One way to wrap notifications. It is compared by identity: every rendering looks it up."""
+
+    around: Callable[[Topic, EndpointReference, str | None, Wsa], Around]
+    """Called with the topic, the producer, the topic dialect of the subscriber, and the version of
+    WS-Addressing for references; once for all messages with these."""
+    reference: Callable[[str, Wsa], str] | None = None
+    """Writes the reference of the subscription, with its manager's address, where messages have
+    one."""
+    action: str | None = None
+    """The action of every message; None: each has its event's."""
+    default_action: str | None = None
+    """The action of an event without one; None: it is made from the payload."""
+    names_producer: bool = False
+    """Whether *around* writes the producer, which then is part of what is the same."""
+    keeps_topic_header: bool = False
+    """Whether a publisher's own topic header goes to the consumer as it is."""
+
+
+class Notifications(Protocol):
+    """How a version wraps notifications."""
+
+    @property
+    def actions(self) -> frozenset[str]:
+        """The actions of its wrapped messages; an event that came with one has none of its own."""
+
+    def wrapping(self, soap: Soap, *, raw: bool, dialect: str | None) -> Wrapping:
+        """The way for a subscriber that used this SOAP and topic dialect, and asked for *raw*
+        messages or not."""
+
+
+class Ending(Protocol):
+    """How a subscriber learns that its subscription ended before its time."""
+
+    @property
+    def element(self) -> str:
+        """The expanded name of the message's element."""
+
+    def write(self, subscription: Subscription, end: End, reason: str) -> tuple[str, str]:
+        """The action and the body of the message to the ``EndTo`` of *subscription*."""
+
+
+# The other side.
+
+
+class Written(NamedTuple):
+    """A request of ours without its envelope and its addressing headers."""
+
+    action: str
+    body: str
+    headers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a client of ours subscribes to; `mediation.client.write_subscribe` explains each."""
+
+    consumer: EndpointReference
+    topic: str | None = None
+    xpath: str | None = None
+    namespaces: Mapping[str, str] = field(default_factory=dict)
+    expires: str | None = None
+    end_to: EndpointReference | None = None
+    raw: bool = False
+
+
+class Unwrapped(NamedTuple):
+    """One event of a wrapped message: its topic, its payload, and the address of the manager of
+    the subscription that it is for."""
+
+    topic: Topic | None
+    payload: bytes
+    subscription: str | None = None
+
+
+class Client(Protocol):
+    """How our own clients speak a version: as subscribers, publishers and consumers. A request that
+    the version does not have is refused with ``ACTION_UNSUPPORTED`` (`lacks`)."""
+
+    @property
+    def soap(self) -> Soap:
+        """The SOAP version to speak where nobody asks for another."""
+
+    @property
+    def wsa(self) -> Wsa:
+        """The version of WS-Addressing, likewise."""
+
+    @property
+    def notify(self) -> frozenset[str]:
+        """The expanded names of elements that wrap notifications."""
+
+    def subscribe(self, wanted: Wanted) -> Written:
+        """Write Subscribe."""
+
+    def manage(self, operation: Operation, expires: str | None = None) -> Written:
+        """Write a request to a subscription's manager; *expires* as in `write_renew`."""
+
+    def get_property(self, name: str) -> Written:
+        """Write GetResourceProperty of *name*, in Clark notation."""
+
+    def get_current_message(self, topic: str) -> Written:
+        """Write GetCurrentMessage."""
+
+    def publish(
+        self,
+        payload: str,
+        topic: str | None,
+        action: str | None,
+        producer: EndpointReference | None,
+    ) -> Written:
+        """Write an event."""
+
+    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[Unwrapped]:
+        """The events in an element of `notify`; *in_ours* as in `payload_of`."""
+
+
+def lacks(operation: Operation) -> NoReturn:
+    """Refuse to write *operation*, which the version does not have.
+
+    Raises:
+        MediationError: ``ACTION_UNSUPPORTED``.
+    """
+    raise MediationError(Reason.ACTION_UNSUPPORTED, f"The specification has no {operation.value}.")
+
+
+# Faults.
+
+MAX_NAMES = 32
+"""Names that a fault lists at most: a request may hold thousands of unknown ones."""
+
+
+class Code(Enum):
+    """Who is at fault; the values are the local names in SOAP 1.1 and 1.2."""
+
+    SENDER = ("Client", "Sender")
+    RECEIVER = ("Server", "Receiver")
+    NOT_UNDERSTOOD = ("MustUnderstand", "MustUnderstand")
+    VERSION_MISMATCH = ("VersionMismatch", "VersionMismatch")
+
+    def name_in(self, soap: Soap) -> str:
+        return self.value[0 if soap is Soap.V1_1 else 1]
+
+
+class Detail(Enum):
+    """What the detail of a fault holds."""
+
+    NONE = "none"
+    URIS = "one element for each of the error's names that is a URI"
+    QNAMES = "one element for each of the error's names, as a QName"
+    TIMES = "the acceptable times"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of a specification: an *element* in the detail that extends the BaseFault of the
+    namespace *base* (WS-Notification, WSRF), or a *subcode* (WS-Eventing, WS-Addressing)."""
+
+    code: Code = Code.SENDER
+    subcode: str = ""
+    element: str = ""
+    base: str = ""
+    text: str = ""
+    detail: Detail = Detail.NONE
+    inner: str = ""
+    """The local name of the detail's children, which have the fault's own namespace."""
+    most: int = MAX_NAMES
+    """Children of the detail at most."""
+    otherwise: str = ""
+    """The name that is listed where the error has none, but the schema wants one."""
+    in_soap_1_1: bool = True
+    """Whether the detail is for SOAP 1.1, too."""
+    prefix: str = "f"
+    """The prefix of the subcode; some peers read it by its prefix."""
+    action: str = ""
+    """The action of the message; empty: that of WS-Addressing."""
+    soap_action: bool = False
+    """Whether the action is that of SOAP's own faults, although there is a subcode."""
+
+
+Faults = Mapping[tuple[Reason, Operation | None], Fault]
+"""Faults by reason and operation; a row without an operation is for the others."""
+
+
+# Leases.
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRules:
+    """What a source may grant. How long a lease may be is the gateway's to say, and whether a
+    subscriber takes another time than it asked for, `Expiry.best_effort`."""
+
+    shortens: bool = False
+    """A lease that is too long is shortened; else it is refused."""
+    endless: bool = True
+    """A trusted subscriber may get a lease without end."""
+    grace: bool = False
+    """A subscription can be renewed for a while after its lease."""
+
+
+# WSDL.
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One operation of a port type; ``response`` is the action of the answer, empty of a one-way
+    operation, and ``empty`` is an answer with an empty body. ``faults`` are the expanded names of
+    elements of details."""
+
+    port_type: str
+    operation: Operation
+    namespace: str
+    action: str
+    response: str = ""
+    empty: bool = False
+    faults: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.operation.value
+
+    @property
+    def unique(self) -> str:
+        """The prefix of its messages' names: two port types have a Subscribe."""
+        return f"{self.port_type}_{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service of a WSDL description: ``?wsdl=QUERY`` asks for it. ``schemas`` are files of
+    ``mediation/schemas``; ``fault_actions`` are the actions of faults by their namespace."""
+
+    query: str
+    name: str
+    schemas: tuple[str, ...]
+    offers: tuple[Offer, ...]
+    fault_actions: Mapping[str, str] = field(hash=False)
+
+
+# The whole.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Specification:
+    """A specification in one version: all that the version decides.
+
+    Attributes:
+        family: For metrics.
+        title: What people call it, in a refusal that lists what is offered.
+        events: Actions of bare events that are publications in this specification, and answered.
+        identifiers: Expanded names of elements in a request that name the subscription.
+        notifications, ending, client: None where the specification has none.
+    """
+
+    version: Version
+    family: Family
+    title: str
+    requests: Requests
+    faults: Faults = field(default_factory=dict)
+    notifications: Notifications | None = None
+    ending: Ending | None = None
+    client: Client | None = None
+    leases: LeaseRules = LeaseRules()
+    services: tuple[Service, ...] = ()
+    events: frozenset[str] = frozenset()
+    identifiers: frozenset[str] = frozenset()

@@ -1,0 +1,24 @@
+"""Every specification that is spoken here, in each of its versions."""
+
+from collections.abc import Mapping
+
+from mediation.eventing import management, messenger, v2004_08
+from mediation.mailboxes import make_connection, message_box
+from mediation.model.specification import Specification
+from mediation.model.versions import Version
+from mediation.notification import onvif_device, v1_3
+
+SPECIFICATIONS: Mapping[Version, Specification] = {
+    specification.version: specification
+    for specification in (
+        v2004_08.SPECIFICATION,
+        v1_3.SPECIFICATION,
+        message_box.SPECIFICATION_2011,
+        message_box.SPECIFICATION_2004,
+        make_connection.SPECIFICATION,
+        messenger.SPECIFICATION,
+        management.SPECIFICATION,
+        onvif_device.SPECIFICATION,
+    )
+}
+"""One row a version; refusals list them in this order."""

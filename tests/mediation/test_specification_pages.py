@@ -1,0 +1,174 @@
+"""The examples of the specifications' pages: requests are read as they are meant, and responses
+are refused as requests."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from filters import Reason
+from mediation import (
+    AnsweredFault,
+    CreateMailbox,
+    DestroyMailbox,
+    Ended,
+    GetCurrentMessage,
+    GetProperties,
+    GetStatus,
+    Operation,
+    Publish,
+    Rejected,
+    Renew,
+    Subscribe,
+    SubscribePulling,
+    Take,
+    Unsubscribe,
+    fault_in,
+    read,
+    read_granted,
+    read_received,
+)
+from mediation.names import KNOWN_ELSEWHERE
+from tests.rigs.mediation import ARRIVAL
+
+PAGES = ("ws-eventing.md", "ws-notification.md", "ws-messenger.md")
+_BLOCK = re.compile(r"^```xml\n(.*?)^```", re.DOTALL | re.MULTILINE)
+OFFERED = (
+    "http://schemas.xmlsoap.org/ws/2004/08/eventing",
+    "http://docs.oasis-open.org/wsn/b-2",
+    "http://www.onvif.org/ver10/events/wsdl",
+)
+WSRF = ("http://docs.oasis-open.org/wsrf/rp-2", "http://docs.oasis-open.org/wsrf/rl-2")
+NOT_OFFERED = {"SubscriptionEnd"}
+MEANT = {
+    "Subscribe": Subscribe,
+    "Renew": Renew,
+    "GetStatus": GetStatus,
+    "Unsubscribe": Unsubscribe,
+    "GetCurrentMessage": GetCurrentMessage,
+    "GetResourceProperty": GetProperties,
+    "Notify": Publish,
+    "CreatePullPoint": CreateMailbox,
+    "GetMessages": Take,
+    "DestroyPullPoint": DestroyMailbox,
+    "CreatePullPointSubscription": SubscribePulling,
+    "PullMessages": Take,
+}
+
+
+def examples(shared: Path) -> Iterator[tuple[str, bytes, etree._Element]]:
+    for page in PAGES:
+        text = (shared / "specs" / page).read_text()
+        for number, block in enumerate(_BLOCK.findall(text)):
+            if "Envelope" in block:
+                root = etree.fromstring(block.encode())
+                yield f"{page}, example {number}", block.encode(), root
+
+
+def first_child(root: etree._Element) -> etree._Element | None:
+    body = root.find("{*}Body")
+    assert body is not None
+    return body[0] if len(body) else None
+
+
+def test_examples(shared: Path) -> None:
+    read_as: dict[str, int] = {}
+    for where, octets, root in examples(shared):
+        element = first_child(root)
+        if element is None:
+            continue
+        name = etree.QName(element)
+        outcome: object
+        try:
+            outcome = read(octets, ARRIVAL).request
+        except Rejected as rejected:
+            outcome = rejected.refused.reason
+        offered = name.namespace in OFFERED + WSRF
+        if name.localname.endswith("Response") and (offered or name.namespace in KNOWN_ELSEWHERE):
+            assert outcome is Reason.ACTION_UNSUPPORTED, where
+        elif name.localname == "Fault":
+            assert outcome is Reason.ACTION_UNSUPPORTED, where
+            assert fault_in(octets) is not None, where
+            with pytest.raises(AnsweredFault):
+                read_granted(octets)
+        elif offered and name.localname in NOT_OFFERED:
+            assert outcome is Reason.ACTION_UNSUPPORTED, where
+        elif offered and name.localname in MEANT:
+            modes = (Reason.DELIVERY_MODE, Reason.NOT_UNDERSTOOD)  # WS-Management's
+            assert isinstance(outcome, MEANT[name.localname]) or outcome in modes, where
+        read_as[name.localname] = read_as.get(name.localname, 0) + 1
+    assert sum(read_as.values()) > 60
+    assert set(MEANT) <= set(read_as)
+
+
+def test_responses_are_read_by_clients(shared: Path) -> None:
+    seen = 0
+    for where, octets, root in examples(shared):
+        element = first_child(root)
+        if element is None or etree.QName(element).namespace not in OFFERED:
+            continue
+        match etree.QName(element).localname:
+            case "SubscribeResponse":
+                assert read_granted(octets).manager is not None, where
+            case "RenewResponse" | "GetStatusResponse":
+                assert read_granted(octets).expires is not None, where
+            case "SubscriptionEnd":
+                assert read_received(octets) == Ended(
+                    "SourceShuttingDown", "The gateway is going down for maintenance."
+                )
+            case "Notify":
+                received = read_received(octets)
+                assert isinstance(received, tuple) and received, where
+            case _:
+                continue
+        seen += 1
+    assert seen >= 8
+
+
+_SAVAN = (
+    '<?xml version="1.0"?>\n<soapenv:Envelope xmlns:soapenv="http://www.w3.org/2003/05/soap-envelope"'
+    ' xmlns:wsa="http://www.w3.org/2005/08/addressing" xmlns:wse="{wse}"><soapenv:Header>'
+    "<wsa:To>http://www.example.org/source</wsa:To><wsa:MessageID>urn:uuid:1</wsa:MessageID>"
+    "<wsa:Action>{wse}/{operation}</wsa:Action>{header}</soapenv:Header>\n  <soapenv:Body>\n"
+    "    <wse:{operation}>\n{inner}</wse:{operation}></soapenv:Body></soapenv:Envelope>"
+)
+LIKE_SAVAN = {
+    Operation.SUBSCRIBE: (
+        "",
+        "<wse:Delivery><wse:NotifyTo><wsa:Address>http://www.example.org/sink</wsa:Address>"
+        "</wse:NotifyTo></wse:Delivery><wse:Expires>2040-06-26T21:07:00.000-08:00</wse:Expires>",
+    ),
+    Operation.RENEW: (
+        "<wse:Identifier>urn:uuid:2</wse:Identifier>",
+        "<wse:Expires>P1Y2M3DT10H30M40S</wse:Expires>",
+    ),
+}
+
+
+@pytest.mark.parametrize("operation", LIKE_SAVAN)
+def test_requests_as_savan_writes_them(operation: Operation) -> None:
+    """Of our own making; the samples themselves are reference material."""
+    header, inner = LIKE_SAVAN[operation]
+    octets = _SAVAN.format(
+        wse=OFFERED[0], operation=operation.value, header=header, inner=inner
+    ).encode()
+    incoming = read(octets, ARRIVAL)
+    assert incoming.context.operation is operation
+    assert bool(incoming.named.identifiers) is (operation is Operation.RENEW)
+
+
+def test_savan_samples(shared: Path) -> None:
+    folder = shared / "specs/schemas/ws-eventing/samples"
+    found = {path.name: read(path.read_bytes(), ARRIVAL) for path in sorted(folder.rglob("*.xml"))}
+    operations = {name: incoming.context.operation for name, incoming in found.items()}
+    assert operations == {
+        "eventing-renew-datetime.xml": Operation.RENEW,
+        "eventing-renew-duration.xml": Operation.RENEW,
+        "eventing-subscription.xml": Operation.SUBSCRIBE,
+        "esb_subscribe.xml": Operation.SUBSCRIBE,
+        "renew.xml": Operation.RENEW,
+        "savanc_subscribe.xml": Operation.SUBSCRIBE,
+    }
+    assert found["renew.xml"].named.identifiers
