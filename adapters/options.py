@@ -44,7 +44,7 @@ class Options:
             return None
         found = _OCTETS.match(text.strip())
         if found is None:
-            raise _wrong(name, "a number of octets, such as 64MiB")
+            raise _wrong(name, "a number of bytes, such as 64MiB")
         return int(found[1]) * _UNITS[found[2].lower()]
 
     def text(self, name: str) -> str | None:

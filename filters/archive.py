@@ -51,11 +51,11 @@ JSON_LINES = ".jsonl.gz"
 UNFINISHED = "_unfinished"
 
 GROUP = 4 * 2**20
-"""Octets of rows that are written at once: one row group, or one gzip member."""
+"""Bytes of rows that are written at once: one row group, or one gzip member."""
 ROW_OVERHEAD = 512
-"""Octets that a row takes in memory beside its text."""
+"""Bytes that a row takes in memory beside its text."""
 MAX_LINE = 64 * 2**20
-"""Octets of one JSON line; a longer one is damage."""
+"""Bytes of one JSON line; a longer one is damage."""
 
 
 class DamagedFile(ValueError):
@@ -64,7 +64,7 @@ class DamagedFile(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One notification. ``time`` is aware; the rest is as in `SCHEMA`."""
+    """A row of the archive: one notification. ``time`` is aware; the rest is as in `SCHEMA`."""
 
     id: str
     time: datetime
@@ -75,7 +75,7 @@ class Row:
     properties: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def octets(self) -> int:
-        """What it takes in memory, about.
+        """Return its size in memory, about.
 
         Raises:
             ValueError: A text holds what UTF-8 cannot.
@@ -89,7 +89,8 @@ class Row:
 
 
 def directory(topic: Topic | None, time: datetime) -> PurePath:
-    """Where in the archive the rows of *topic* (None: the default topic) at *time* are."""
+    """Return the folder of the archive that holds the rows of *topic* (None: the default topic) at
+    *time*."""
     root = str((topic or DEFAULT_TOPIC).steps[0])
     day = time.astimezone(UTC).date().isoformat()
     return PurePath(f"day={day}", f"root={hashlib.sha256(root.encode()).hexdigest()[:8]}")
@@ -122,9 +123,9 @@ class FileWriter:
         self._rows: list[Row] = []
         self.rows = 0
         self.octets = 0
-        """Of all rows that it was given."""
+        """The bytes of all rows that it was given."""
         self.buffered = 0
-        """Octets that are in memory alone."""
+        """Bytes that are in memory alone."""
 
     def append(self, row: Row) -> None:
         """Add *row*.
@@ -145,7 +146,7 @@ class FileWriter:
         self._format.write(self._unfinished, rows)
 
     def close(self) -> int:
-        """Let the file appear, safe from a power loss; the octets it has."""
+        """Let the file appear, safe from a power loss, and return its size in bytes."""
         if self._rows:
             self._write()
         self._format.finish()
@@ -278,7 +279,7 @@ def _row(values: dict[str, Any]) -> Row:
         raise TypeError("no id or no payload")
     for text in (*texts.values(), *properties.values(), *properties):
         if not isinstance(text, str | None):
-            raise TypeError("a value is no text")
+            raise TypeError("a value is not a text")
         if text is not None:
             text.encode()  # JSON can write half of a surrogate pair, UTF-8 cannot
     return Row(**texts, time=time, properties=properties)
@@ -337,7 +338,7 @@ def _damaged(path: Path, error: Exception) -> DamagedFile:
     return DamagedFile(f"{path}: {what:.200}")
 
 
-# What a crash leaves.
+# Recovery of what a crash leaves.
 
 
 def recover(archive: Path, unfinished: Path) -> bool:
@@ -367,7 +368,7 @@ def recover(archive: Path, unfinished: Path) -> bool:
 
 
 def _whole_members(data: bytes) -> int:
-    """How many octets at the front of *data* are complete gzip members."""
+    """Return how many bytes at the front of *data* are complete gzip members."""
     whole = 0
     while whole < len(data):
         member = zlib.decompressobj(wbits=31)

@@ -47,4 +47,4 @@ SPELLINGS: dict[str, str] = {
     TOPIC_IBM_SIMPLE.replace("WS-Topics", "WSTopics"): TOPIC_IBM_SIMPLE,
     ITEM_FILTER: XPATH_1_0,
 }
-"""What peers write, and the dialect that they mean."""
+"""Spellings that peers use, and the dialects that they mean."""

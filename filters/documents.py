@@ -1,4 +1,4 @@
-"""Octets of strangers into one XML document, within limits (reliability, sections 3 and 4.1).
+"""Parses the bytes of strangers into an XML document, within limits.
 
 The parser is libxml2, hardened, a new one per document. What it cannot refuse by itself is
 checked around it: document types before (nothing in one is ever read) and after, counts by a look
@@ -19,7 +19,7 @@ from filters.reasons import FilterError, Reason
 
 @dataclass(frozen=True, slots=True)
 class DocumentLimits:
-    """What one document may have. All are in octets of UTF-8, or counts."""
+    """The limits of one document, in octets of UTF-8 or as counts."""
 
     octets: int = 2 * 2**20
     depth: int = 256
@@ -28,19 +28,19 @@ class DocumentLimits:
     nodes: int = 100_000
     """Elements, attributes, texts, comments."""
     attributes: int = 128
-    """On one element."""
+    """Attributes of one element."""
     attribute_value: int = 64 * 2**10
     namespaces_in_scope: int = 64
     namespaces_declared: int = 1024
-    """In the document."""
+    """Declarations of namespaces in the document."""
     scope_octets: int = 8 * 2**10
     """Prefixes and URIs in scope together."""
     uri: int = 2048
-    """One namespace name."""
+    """Octets of one namespace name."""
     name: int = 1024
-    """One element's or attribute's name, with its prefix."""
+    """Octets of one element's or attribute's name, with its prefix."""
     few: int = field(init=False, repr=False, compare=False)
-    """So many attributes and declarations in the document break none of these limits."""
+    """Attributes and declarations in the whole document up to which no limit can be exceeded."""
     short: int = field(init=False, repr=False, compare=False)
     """Nor does a tag of so many octets."""
 
@@ -128,7 +128,7 @@ def _collect(names: set[str], root: etree._Element, octets: bytes) -> None:
             names.add(f"xmlns:{prefix}")
             names.add(uri)
     found = root.iter(etree.Element)
-    if signs == declared:  # There is none for an attribute.
+    if signs == declared:  # All signs belong to declarations: no attribute is left.
         names.update([element.tag for element in found])
         return
     for element in found:
@@ -257,7 +257,7 @@ def _refuse_document_type(octets: bytes, body: int) -> None:
 
 
 def _may_be_crowded(octets: bytes, limits: DocumentLimits) -> bool:
-    """Whether there can be too many nodes: each `<` begins one and ends a text at most."""
+    """Return True if there can be too many nodes: each `<` begins one, and ends a text at most."""
     if len(octets) <= min(limits.elements, limits.nodes):
         return False
     marks = octets.count(b"<")
@@ -384,8 +384,8 @@ def _not_xml(why: str = "") -> FilterError:
 
 
 def _said(error: etree.XMLSyntaxError) -> str:
-    """What the parser says is wrong, in its own words, and where. Names of the document may be in
-    them: they are bounded, and what would not show is replaced."""
+    """Return the parser's own words for what is wrong, and the place. They may hold names of the
+    document, so they are cut to a length, and characters that would not show are replaced."""
     words = _PLACE.sub("", " ".join(str(error.msg).split()))
     shown = "".join(character if character.isprintable() else "?" for character in words)
     shown = shown if len(shown) <= MOST_SAID else f"{shown[:MOST_SAID]}..."

@@ -1,4 +1,4 @@
-"""What a filter sees of a message."""
+"""Events: the part of a message that filters see."""
 
 from collections.abc import Callable, Mapping
 from typing import NewType
@@ -14,7 +14,7 @@ PAYLOAD = View("payload")
 
 
 class Event:
-    """One message as filters see it.
+    """A message as filters see it.
 
     Args:
         payload: One XML element in UTF-8, with every namespace declared on it that it uses.

@@ -10,10 +10,10 @@ _MARK = "; extra == "
 
 
 def how_to_install(extra: str) -> str:
-    """What to do about a library of *extra* that is missing here, to follow a colon in a message.
+    """Say how to install a missing library of *extra*, to follow a colon in a message.
 
-    It is a command for the very environment that runs, with the libraries that Dragoman's own
-    metadata asks for; where pip is missing, as in a container image, it is words.
+    Returns a command for the environment that runs, with the requirements of Dragoman's own
+    metadata; a sentence if pip is missing, as in a container image.
     """
     wanted = _requirements(extra)
     if not wanted or importlib.util.find_spec("pip") is None:
@@ -23,7 +23,7 @@ def how_to_install(extra: str) -> str:
 
 
 def _requirements(extra: str) -> list[str]:
-    """The requirements that *extra* adds, as pip takes them."""
+    """Return the requirements that *extra* adds, as pip takes them."""
     try:
         every = metadata.requires("dragoman") or []
     except metadata.PackageNotFoundError:  # A copy of the sources, not installed.
@@ -33,6 +33,6 @@ def _requirements(extra: str) -> list[str]:
 
 
 def _python() -> str:
-    """The interpreter that runs, as one types it in this folder."""
+    """Return the interpreter that runs, as one types it in this folder."""
     path = Path(sys.executable)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -12,7 +12,7 @@ namespace has the prefix ``""``; XPath and topic expressions ignore it."""
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """One condition: its text and all that its meaning depends on.
+    """A condition: its text and all that its meaning depends on.
 
     *view* is the document that a content expression is evaluated over.
     """

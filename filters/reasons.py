@@ -1,4 +1,4 @@
-"""Everything that can be wrong with a request, as one enumeration.
+"""The reasons for refusing a request, as one enumeration.
 
 Every error of every floor carries one of these; what a specification calls it on the
 wire is a row of ``mediation.faults``, what HTTP calls it is a row of ``gateway``.
@@ -8,9 +8,9 @@ from enum import Enum
 
 
 class Reason(Enum):
-    """What is wrong. The value is the word used in logs and metrics."""
+    """A reason for refusing. The value is the word used in logs and metrics."""
 
-    # The octets and the envelope.
+    # Bytes and envelope.
     NOT_XML = "not-xml"
     DTD = "dtd"
     PROCESSING_INSTRUCTION = "processing-instruction"
@@ -55,7 +55,7 @@ class Reason(Enum):
     SUBSCRIPTION_UNKNOWN = "subscription-unknown"
     MAILBOX_UNKNOWN = "mailbox-unknown"
     MAILBOX_BUSY = "mailbox-busy"
-    """Somebody else is just taking messages from it."""
+    """Another reader is taking messages from it just now."""
     MAILBOX_FULL = "mailbox-full"
     SELECTION_MISSING = "selection-missing"
     SELECTION_UNSUPPORTED = "selection-unsupported"
@@ -103,7 +103,7 @@ class FilterError(Refused):
 
 
 def quoted(text: str, most: int = 100) -> str:
-    """*text* of a peer as a refusal may repeat it: in quotes, on one line, so many characters of
-    it at most."""
+    """Quote *text* of a peer as a refusal may repeat it: in quotes, on one line, at most *most*
+    characters of it."""
     shown = "".join(character if character.isprintable() else "?" for character in text[:most])
     return f'"{shown}{"..." if len(text) > most else ""}"'

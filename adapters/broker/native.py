@@ -55,11 +55,8 @@ def notification_of(
         notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
         _check(notification, properties)
         forced = False
-    except (
-        Refused,
-        ValueError,
-        TypeError,
-    ):  # What cannot be read is left aside; the body still arrives.
+    except (Refused, ValueError, TypeError):
+        # Properties that cannot be read are left aside; the body still arrives.
         notification = Notification(id=id, source=source, payload=body, time=time, topic=topic)
         forced = True
     payload, wrapped = payload_of(

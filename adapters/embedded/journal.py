@@ -1,8 +1,8 @@
 """The journal of ``embedded:``: one SQLite file that holds messages until they are settled.
 
-    message      seq, properties (JSON), body        what is not settled, in the order of seq
+    message      seq, properties (JSON), body        unsettled messages, in the order of seq
     generation   ┐
-    used         ┘ see `repeats`                     ids that publishers used lately
+    used         ┘ see `adapters.deduplication`      ids that publishers used lately
 
 All methods block, and belong to one thread. A commit is on the disk when it returns
 (``synchronous=FULL``; the write-ahead log is flushed), so an error leaves the state before it.
@@ -106,7 +106,7 @@ class Journal:
     Args:
         survive_power_loss: False leaves flushing to the system: a commit then survives the end of
             the process, not that of the machine.
-        reserve: Octets of the disk that publications leave free, so that settling, which makes
+        reserve: Bytes of the disk that publications leave free, so that settling, which makes
             room, always finds some. None takes an eighth of the file system, at most 16 MiB.
     """
 

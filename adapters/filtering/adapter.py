@@ -220,7 +220,7 @@ class XPathFilterAdapter:
                     evaluated = slow_filters.evaluated()
                     await asyncio.wait((coming, evaluated), return_when=asyncio.FIRST_COMPLETED)
                     if evaluated.done() or not coming.done():
-                        continue  # What is evaluated first comes first.
+                        continue  # Parts that are evaluated already go before what comes new.
                     delivery, coming = coming.result(), None
                 if delivery is None:
                     return
@@ -251,7 +251,7 @@ class XPathFilterAdapter:
         """Match *notification*. A failure counts as no match and is logged: else one message would
         end the delivery of all others, again after each restart."""
         filters = self._filters if selected is None else self._selected.get(selected)
-        if filters is None:  # It is wanted no more.
+        if filters is None:  # The last filter with this interest was removed meanwhile.
             return Matching()
         try:
             return filters.begin(event(notification))
@@ -299,7 +299,7 @@ class XPathFilterAdapter:
                 if self._is_needless(pattern):
                     interest = self._references.pop(pattern).interest
                     self._selected.pop(interest, None)
-                    # It may lag: what nobody wants is settled as it comes.
+                    # unwant may lag: messages that no filter matches are settled as they come.
                     with suppress(AdapterUnavailable):
                         await self._adapter.unwant(interest)
 

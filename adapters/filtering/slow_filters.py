@@ -214,7 +214,7 @@ class SlowFilters:
         now = [key for key in matching.keys if key not in under_way]
         behind = self._by_share([key for key in matching.keys if key in under_way])
         for share in [one for one in behind if one is not None and not self._has_room(one)]:
-            unevaluated += behind.pop(share)  # Else it would hold all messages up.
+            unevaluated += behind.pop(share)  # If queued, the message would hold up all others.
         shares = [*deferred, *(share for share in behind if share not in deferred)]
         if not shares:
             return _unless_nobody(Matched(delivery, now, over_budget, unevaluated))
@@ -300,7 +300,7 @@ class SlowFilters:
     async def _work(self) -> None:
         turns = 0
         while self._next:
-            # It stays the first while it is evaluated: who comes has taken as much, or more.
+            # The share stays first in the heap meanwhile: a new share has taken as much, or more.
             _, number, share = self._next[0]
             share_queue = self._queues[share]
             self._least = share_queue.taken
@@ -347,7 +347,7 @@ class SlowFilters:
 
     async def _answer(self, asked: _Request) -> None:
         if asked.answer.done():
-            return  # Nobody waits any more.
+            return  # The caller has given up.
         started = perf_counter()
         answer = None
         try:

@@ -121,7 +121,7 @@ def _load_class(point: EntryPoint) -> Any:
         raise _wrong(
             point, f"needs {exc.name}, which is not installed: {_how_to_install(point)}"
         ) from exc
-    except Exception as exc:  # Whatever a module of others does when it is imported.
+    except Exception as exc:  # A third party's module may raise anything.
         raise _wrong(point, f"cannot be loaded: {type(exc).__name__}: {exc}") from exc
 
 
@@ -168,7 +168,7 @@ def _is(kind: str, value: object) -> bool:
 def _demand(point: EntryPoint, candidate: Any, methods: tuple[str, ...]) -> None:
     missing = [name for name in methods if not callable(getattr(candidate, name, None))]
     if missing:
-        raise _wrong(point, f"is no adapter: {point.value} has no {', '.join(missing)}")
+        raise _wrong(point, f"is not an adapter: {point.value} has no {', '.join(missing)}")
 
 
 def _package(point: EntryPoint) -> str:

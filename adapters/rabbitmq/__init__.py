@@ -66,7 +66,7 @@ class RabbitMQAdapter:
 
     async def start(self, interests: Collection[Interest]) -> None:
         """As `Adapter.start`, but does not fail when the broker cannot be reached."""
-        logging.getLogger("pika").setLevel(logging.CRITICAL)  # What matters is told by us.
+        logging.getLogger("pika").setLevel(logging.CRITICAL)  # We log what matters.
         self._consuming.begin(interests)
         self._open = True
         await start_all((self._consumer, self._publisher))

@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, command: str, headers: Mapping[str, str], body: bytes = b"") -> None:
         """Send a frame. All frames of one turn of the event loop are written together."""
-        self._stomp.send_frame(command, dict(headers), body)  # It escapes in place.
+        self._stomp.send_frame(command, dict(headers), body)  # stomp.py escapes them in place.
         self._flush_soon()
 
     def send_later(self, command: str, headers: Mapping[str, str], many: int) -> None:
@@ -275,7 +275,7 @@ class Connection(asyncio.Protocol):
         for answer in (self._connected, *self._asked.values()):
             if not answer.done():
                 answer.set_exception(Lost(why))
-                answer.exception()  # Nobody may be waiting.
+                answer.exception()  # Marks it as retrieved: there may be no waiter.
         self._asked.clear()
 
 

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-# Else the import asks the DNS for this machine's names, for seconds where there is none.
+# Without it, the import asks the DNS for this machine's names: seconds where there is no DNS.
 os.environ.setdefault("STOMP_SKIP_HOSTNAME_SCAN", "1")
 
 from stomp.protocol import Protocol12

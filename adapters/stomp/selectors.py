@@ -61,4 +61,6 @@ def check_selector(text: str) -> str:
 
 
 def _invalid(text: str) -> FilterError:
-    return FilterError(Reason.FILTER_INVALID, "the filter is no JMS message selector", value=text)
+    return FilterError(
+        Reason.FILTER_INVALID, "the filter is not a JMS message selector", value=text
+    )

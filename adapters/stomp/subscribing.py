@@ -183,7 +183,7 @@ class Subscriptions:
         named = {name: value for name, value in headers.items() if name in DURABLE}
         try:
             await self._connection.ask("UNSUBSCRIBE", {"id": "removed", **named})
-        except Declined as exc:  # There is none, perhaps since somebody else removed it.
+        except Declined as exc:  # It does not exist, perhaps because somebody else removed it.
             logger.info(
                 "adapter.subscription_left",
                 extra={"adapter": "stomp", "subscription": [*named.values()], "reason": str(exc)},

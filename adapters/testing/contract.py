@@ -367,7 +367,7 @@ class AdapterContract:
         async with self.running(data, self.interest("storm"), self.interest("calm")) as adapter:
             inbox = self.inbox(adapter)
             await adapter.unwant(self.interest("storm"))
-            async with asyncio.timeout(self.deadline):  # It may lag.
+            async with asyncio.timeout(self.deadline):  # unwant may lag.
                 while True:
                     storm, calm = self.notification("storm"), self.notification("calm")
                     await adapter.publish([storm, calm])
@@ -601,7 +601,7 @@ class AdapterContract:
             waiting = asyncio.create_task(inbox.next())
             async with self.interrupted():
                 await self.connection(adapter, up=False)
-                taken[0].settle()  # It may be lost with the connection, and does no harm.
+                taken[0].settle()  # Settling may be lost with the connection.
             await self.published(adapter, last)
             again = await waiting
             again.settle()

@@ -1,4 +1,4 @@
-"""The door for filters: a filter as written becomes one that decides, or we say what is wrong.
+"""Compiles filters: turns a filter as written into one that decides, or says what is wrong with it.
 
 Dialects of content filters are open. A package adds some with an entry point of the group
 ``dragoman.filters`` that names a mapping of dialect URI to `Compiler`::
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class Content:
-    """One XPath expression over one view, its context node the root element."""
+    """A compiled XPath expression over one view; its context node is the root element."""
 
     __slots__ = ("_xpath", "view")
 
@@ -47,8 +47,8 @@ class Content:
         self.view = expression.view
 
     def holds(self, event: Event) -> bool:
-        """Whether it is true of *event*; never, where its view is none. An error while it runs
-        makes it false."""
+        """Return True if it is true of *event*. False if the event lacks the view, or the
+        evaluation fails."""
         try:
             return bool(self._xpath(parse_own(event.view(self.view))))
         except (LookupError, Refused, etree.XMLSyntaxError, etree.XPathError, ValueError):
@@ -64,7 +64,7 @@ class CompiledFilter:
     conditions: tuple[Condition, ...]
 
     def matches(self, event: Event) -> bool:
-        """Whether *event* passes; a `FilterSet` answers that for many filters at once."""
+        """Return True if *event* passes. A `FilterSet` answers that for many filters at once."""
         return (
             self.selects(event.topic)
             and all(holds(condition, event) for condition in self.conditions)
@@ -72,7 +72,7 @@ class CompiledFilter:
         )
 
     def selects(self, topic: Topic) -> bool:
-        """Whether the topic expressions hold."""
+        """Return True if all topic expressions select *topic*."""
         return all(pattern.matches(topic) for pattern in self.patterns)
 
 
@@ -93,7 +93,7 @@ def compile(filter: Filter, *, compilers: Mapping[str, Compiler] | None = None) 
 
 
 def contents_of(filter: Filter) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-    """The XPath expressions of *filter*, and those of other dialects.
+    """Split the expressions of *filter* into XPath expressions and those of other dialects.
 
     Raises:
         FilterError: ``FILTER_COSTLY``: it has too many.
@@ -125,7 +125,7 @@ def conditions_of(
 
 
 def holds(condition: Condition, event: Event) -> bool:
-    """Whether *condition*, maybe the code of others, is true of *event*."""
+    """Return True if *condition*, which may be a third party's code, is true of *event*."""
     try:
         return bool(condition(event))
     except Exception:
@@ -135,18 +135,18 @@ def holds(condition: Condition, event: Event) -> bool:
 
 
 def topic_dialects() -> tuple[str, ...]:
-    """The URIs of the topic expression dialects we support."""
+    """Return the URIs of the supported topic expression dialects."""
     return TOPIC_DIALECTS
 
 
 def content_dialects(compilers: Mapping[str, Compiler] | None = None) -> tuple[str, ...]:
-    """The URIs of all other dialects we support, the default one first."""
+    """Return the URIs of all other supported dialects, the default one first."""
     return (XPATH_1_0, *(installed_compilers() if compilers is None else compilers))
 
 
 @lru_cache(maxsize=1)
 def installed_compilers() -> Mapping[str, Compiler]:
-    """Our dialects, and those of the packages installed beside us, looked for once.
+    """Load our dialects and those of installed packages, once.
 
     A package that cannot be loaded is left out and logged; none can replace a dialect of ours.
     """

@@ -42,7 +42,7 @@ MAX_STEPS = 64
 
 @dataclass(frozen=True, slots=True)
 class _Grammar:
-    """What a dialect allows beyond a path of names."""
+    """The syntax that a dialect allows beyond a path of names."""
 
     union: bool = False
     children: bool = True
@@ -171,7 +171,7 @@ def _alternatives(text: str, grammar: _Grammar, limit: int) -> Iterator[str]:
     if len(alternatives) > limit:
         raise _invalid("the topic expression has too many alternatives")
     if len(alternatives) > 1 and not grammar.union:
-        raise _invalid("the topic expression dialect has no alternatives")
+        raise _invalid("the topic expression dialect does not allow alternatives (|)")
     return map(str.strip, alternatives)
 
 
@@ -197,7 +197,7 @@ def _path(text: str, grammar: _Grammar, namespaces: Mapping[str, str], max_steps
         if piece == ".":
             closing = grammar.subtree and doubled and position == len(pieces)
             if not (grammar.wildcards or closing):
-                raise _invalid("the topic expression dialect has no such step")
+                raise _invalid('the topic expression dialect does not allow the step "." there')
             descendant = descendant or doubled
         elif piece:
             if doubled and not grammar.wildcards:
@@ -249,7 +249,7 @@ def _no_pattern() -> FilterError:
 
 
 def _no_name(text: str) -> FilterError:
-    """What is wrong with *text*, where a topic's name belongs."""
+    """Say what is wrong with *text*, where a topic's name belongs."""
     if not text:
         return _invalid("the topic expression has an empty name")
     why = "has several colons" if text.count(":") > 1 else ""

@@ -9,11 +9,11 @@ _WORDS = {True: "yes", False: "no ", None: "?  "}
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What became of one piece of a filter; `str` gives indented lines, for people.
+    """The result of one piece of a filter; `str` gives indented lines, for people.
 
     Args:
-        verdict: Whether it holds; None where that was not found out (it is too expensive, or
-            depends on a position).
+        verdict: True if it holds; None if that was not found out (it is too expensive, or depends
+            on a position).
         text: The piece as it was written, shortened.
         note: What was found, in a few words; may be empty.
         children: The pieces of it that say why.

@@ -30,7 +30,7 @@ class Names:
         return ", ".join(map(self.of, names[:MOST])) + more
 
     def of_test(self, step: Step) -> str:
-        """What *step* looks for: ``element p:a``, ``attribute b``, ``text()``."""
+        """Name what *step* looks for: ``element p:a``, ``attribute b``, ``text()``."""
         kind = _kind(step)
         test = step.test
         if isinstance(test, KindTest):
@@ -48,7 +48,7 @@ class Names:
         return f"{number} {kind}{plural}"
 
     def hint(self, test: NameTest, present: Sequence[str]) -> str:
-        """What is likely to be wrong where *test* found none of the names that are *present*."""
+        """Guess what is wrong if *test* found none of the names that are *present*."""
         if test.local is None:
             return ""
         for clark in present:

@@ -33,7 +33,7 @@ from filters.xpath.syntax import (
 from filters.xpath.unparse import unparse
 
 MAX_VISITS = 5_000_000
-"""For the whole expression and all its pieces together: tens of milliseconds."""
+"""The most visits for the whole expression and all its pieces: tens of milliseconds."""
 MAX_LINES = 100
 MAX_VALUE = 60
 SHOWN_VALUES = 3
@@ -65,11 +65,11 @@ def explain_xpath(expression: Expression, root: etree._Element) -> Explanation:
 
 
 class _TooExpensiveError(Exception):
-    """What is to be evaluated next costs more than is left."""
+    """The next evaluation costs more than is left."""
 
 
 class _Walk:
-    """One expression over one document."""
+    """The explanation of one expression over one document."""
 
     def __init__(self, expression: Expression, root: etree._Element) -> None:
         self._text = expression.text
@@ -138,7 +138,7 @@ class _Walk:
                 return "no node", ()
 
     def _death(self, path: Path, context: etree._Element) -> tuple[str, tuple[Explanation, ...]]:
-        """At which step a path that selects nothing dies, and of what."""
+        """Find the step at which a path that selects nothing loses its last node, and why."""
         if path.start is not None and not self._count(path.start, context):
             return "", self._each((path.start,), context)
         before = 1
@@ -201,7 +201,7 @@ class _Walk:
         return f"{note}. {hint}" if hint else note
 
     def _place(self, path: Path, number: int, before: int, context: etree._Element) -> str:
-        """Where step *number* looked."""
+        """Say where step *number* looked."""
         step = path.steps[number]
         anywhere = step.axis == "descendant"
         while number and path.steps[number - 1] in (_SLASHES, _HERE):
@@ -237,7 +237,7 @@ class _Walk:
         return ", ".join(notes), ()
 
     def _is(self, node: Node, context: etree._Element, *, plain: bool = False) -> str:
-        """What the value of *node* is."""
+        """Say what the value of *node* is."""
         number = self._count(node, context) if is_node_set(node) else 1
         values = self._values(node, context, number)
         if plain:
@@ -246,7 +246,8 @@ class _Walk:
         return f"{text} is {values}" if number else f"{text} is nothing"
 
     def _first(self, node: Node, context: etree._Element) -> str:
-        """What *node* is where one value is asked for: of nodes, the first one's."""
+        """Say what *node* is where one value is asked for: of a node-set, the value of the first
+        node."""
         if not is_node_set(node) or self._count(node, context) <= 1:
             return self._is(node, context)
         text = shortened(self._text[slice(*node.span)], MAX_VALUE)
@@ -312,7 +313,7 @@ class _Walk:
 
 
 def _operands(node: Node, operator: str) -> tuple[Node, ...]:
-    """What *operator* stands between, in a chain of any length."""
+    """Return the operands of a chain of *operator*, of any length."""
     found: list[Node] = []
     while isinstance(node, Operation) and node.operator == operator:
         found.append(node.right)
@@ -321,7 +322,8 @@ def _operands(node: Node, operator: str) -> tuple[Node, ...]:
 
 
 def _asks_position(node: Node) -> bool:
-    """Whether it asks for the position that a predicate around it gives to the context node."""
+    """Return True if it asks for the position that the predicate around it gives to the context
+    node."""
     match node:
         case Call(function="position" | "last"):
             return True

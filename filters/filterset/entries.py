@@ -1,4 +1,4 @@
-"""What a filter set holds: distinct filters, and whose they are."""
+"""The entries of a filter set: distinct filters, and the keys that have them."""
 
 from array import array
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ Number: TypeAlias = tuple[View, int]
 
 
 class Entry(Generic[Key]):
-    """One distinct filter of several parts, and whose it is."""
+    """A distinct filter of several parts, and the keys that have it."""
 
     __slots__ = ("conditions", "contents", "group", "held", "others")
 
@@ -145,11 +145,11 @@ class Group(Generic[Key]):
         self.topics = topics
         self.patterns = patterns
         self.held: Held[Key] = NOBODY
-        """Whose filter asks for nothing but the topic."""
+        """Keys whose filter asks for nothing but the topic."""
         self.entries: dict[tuple[tuple[Number, ...], tuple[Expression, ...]], Entry[Key]] = {}
-        """All others, by what they ask for."""
+        """All other filters, by their parts."""
         self.filed: dict[Entry[Key], None] = {}
-        """Those of them that are looked at for each event of the topic."""
+        """Filters that are looked at for each event of the topic."""
         self.views: dict[View, int] = {}
         """The views of their content expressions, and how many filters need each."""
 
@@ -162,6 +162,6 @@ class Contents(Generic[Key]):
     def __init__(self, index: Index) -> None:
         self.index = index
         self.alone: list[Held[Key]] = []
-        """By number: whose whole filter the expression is."""
+        """By number of an expression: the keys whose whole filter it is."""
         self.filed: dict[int, dict[Entry[Key], None]] = {}
-        """By number: filters of several parts that are looked at when the expression holds."""
+        """By number of an expression: filters of several parts that are looked at when it holds."""

@@ -1,4 +1,4 @@
-"""One event under evaluation by a filter set."""
+"""The evaluation of one event by a filter set."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
@@ -26,11 +26,11 @@ from filters.matching.fallback.verification import Verification, Verifier
 
 Key = TypeVar("Key")
 SHARES = 8
-"""Of those who have one filter, so many are asked for time to evaluate it."""
+"""The most shares with one filter that are asked for time to evaluate it."""
 
 
 class _Seen(Generic[Key]):
-    """What the document of one view says of the expressions over it."""
+    """The result of the document of one view for the expressions over it."""
 
     def __init__(
         self,
@@ -46,8 +46,8 @@ class _Seen(Generic[Key]):
         self._verdicts: dict[int, bool | None] | None = None
 
     def verdict(self, number: int, held: Held[Key]) -> bool | None:
-        """Whether an expression is true; None is not known, for it costs too much. It takes the
-        time of those who ask, *held*, if it takes any."""
+        """Return True if an expression is true, None if it costs too much to find out. The time is
+        taken from the shares of the keys in *held*."""
         if self._verdicts is None:
             self._verdicts = dict.fromkeys(self.found.true, True)
             self._unsettled = set(self.found.doubtful)
@@ -102,7 +102,7 @@ class Evaluation(Generic[Key]):
         for view, seen in self._seen.items():
             alone, filed = seen.contents.alone, seen.contents.filed
             if alone:
-                # There may be thousands, which are not copied without need.
+                # Not copied without need: there may be thousands.
                 keys = keys_of(alone, seen.found.true)
                 matching.keys = matching.keys + keys if matching.keys else keys
                 for number in seen.found.doubtful:

@@ -41,7 +41,7 @@ from filters.xpath import relocate
 Key = TypeVar("Key")
 
 PayloadPaths: TypeAlias = Mapping[View, tuple[str, ...]]
-"""Where the payload lies in other views: the names (Clark notation) of the elements around it."""
+"""The place of the payload in other views: the names (Clark notation) of the elements around it."""
 
 
 class FilterSet(Generic[Key]):
@@ -69,7 +69,8 @@ class FilterSet(Generic[Key]):
         self._engine = engine
         self._share_of = share_of
         self._places: dict[Key, Entry[Key] | Group[Key] | int] = {}
-        """Where a key is held; a number is that of an expression over the payload, alone."""
+        """The entry that holds a key; a number if its whole filter is that expression over the
+        payload."""
         self._groups: dict[tuple[Expression, ...], Group[Key]] = {}
         self._topics: TopicIndex[Group[Key]] = TopicIndex()
         self._contents: dict[View, Contents[Key]] = {}
@@ -135,7 +136,7 @@ class FilterSet(Generic[Key]):
         return keys
 
     def begin(self, event: Event) -> Matching[Key]:
-        """As `match`, without what costs too much to be evaluated on the spot."""
+        """Match as `match` does, but defer what costs too much to be evaluated on the spot."""
         matching: Matching[Key] = Matching()
         groups = self._topics.find(event.topic)
         views: dict[View, int] = {}
@@ -156,7 +157,7 @@ class FilterSet(Generic[Key]):
         return matching
 
     def overlaps(self, expression: Expression) -> bool:
-        """Whether some filter may match some event on a topic that *expression* covers.
+        """Return True if some filter may match some event on a topic that *expression* covers.
 
         Raises:
             FilterError: *expression* is no topic expression.

@@ -2,7 +2,7 @@
 
 Libxml2 keeps every name that a thread ever parsed for the life of that thread. So a thread that
 matches parses by itself until it has met a bounded number of names; from then on documents are
-parsed in threads that are replaced (reliability, X13).
+parsed in threads that are replaced.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +16,7 @@ LEARNT = 20_000
 """Names of elements and attributes that the calling thread may meet."""
 DOCUMENTS = 100
 OCTETS = 16 * 2**20
-"""What another thread may parse before it is replaced."""
+"""Bytes that a parsing thread may parse before it is replaced."""
 
 
 class Reader:

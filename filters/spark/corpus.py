@@ -141,7 +141,7 @@ def _text_of(line: bytes) -> bytes:
         raise ValueError("not an object")
     column = _column(list(values))
     if not isinstance(values[column], str):
-        raise ValueError(f"{column} is no text")
+        raise ValueError(f"{column} is not a text")
     text: str = values[column]
     try:
         return text.encode()
@@ -158,7 +158,7 @@ def _parquet(path: Path) -> Iterator[bytes]:
         column = _column(file.schema_arrow.names)
         type_ = file.schema_arrow.field(column).type
         if not any(check(type_) for check in _texts(pyarrow.types)):
-            raise ValueError(f"{column} is no text, but {type_}")
+            raise ValueError(f"{column} is not a text, but {type_}")
         for batch in file.iter_batches(batch_size=1024, columns=[column]):
             for value in batch.column(0).to_pylist():
                 if value is not None:

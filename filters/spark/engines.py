@@ -102,7 +102,7 @@ class Indexed:
 def unavailable(name: str) -> str | None:
     """Why there is no engine of that *name* here; None where there is one."""
     if name not in ENGINES:
-        return f"{name!r} is no engine; there are {', '.join(ENGINES)}"
+        return f"{name!r} is not an engine; the engines are {', '.join(ENGINES)}"
     return engine_note() if name == NATIVE else None
 
 

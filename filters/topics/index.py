@@ -16,7 +16,7 @@ T = TypeVar("T")
 CACHED_TOPICS = 1024
 
 _Place = Topic | str | None
-"""Where a value is filed: under a topic, under the name of a step, or under None."""
+"""The place where a value is filed: under a topic, under the name of a step, or under None."""
 
 
 class TopicIndex(Generic[T]):
@@ -54,7 +54,7 @@ class TopicIndex(Generic[T]):
         self._forget(patterns)
 
     def find(self, topic: Topic) -> tuple[T, ...]:
-        """All values whose patterns match *topic*, each once."""
+        """Return all values whose patterns match *topic*, each once."""
         found = self._cache.get(topic)
         if found is None:
             places: dict[_Place, None] = {topic: None, None: None}
@@ -73,7 +73,7 @@ class TopicIndex(Generic[T]):
         return found
 
     def _places_for(self, patterns: tuple[TopicPattern, ...]) -> Iterable[_Place]:
-        """Where to file: any of the patterns will do, for all must match."""
+        """Choose where to file: any of the patterns will do, because all must match."""
         for pattern in patterns:
             if pattern.topics is not None:
                 return pattern.topics

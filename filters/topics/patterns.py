@@ -1,4 +1,5 @@
-"""What a topic expression means: alternatives of paths, matched without backtracking.
+"""Patterns of topics: the meaning of a topic expression, as alternatives of paths that are matched
+without backtracking.
 
 Every path becomes a row of states, one a step and one behind the last, and a pattern is the set
 of states it has reached, as the bits of one integer. A level of the topic moves all at once:
@@ -7,7 +8,7 @@ of states it has reached, as the bits of one integer. A level of the topic moves
 
 *loops* are the states that may skip a level (a step behind ``//``, and the end of ``a//.``),
 *tests(level)* those whose step accepts this level. So a match costs (levels x states / 64) and
-nothing an expression says makes it worse (reliability, Q06).
+nothing an expression says makes it worse than that.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from filters.topics.topics import Step, Topic
 
 @dataclass(frozen=True, slots=True)
 class PathStep:
-    """One step of a topic expression.
+    """A step of a topic expression.
 
     Args:
         name: None is ``*``.
@@ -37,7 +38,8 @@ class PathStep:
 
 @dataclass(frozen=True, slots=True)
 class TopicPath:
-    """One alternative: steps, and *below* for a closing ``//.`` (the topic and all under it)."""
+    """An alternative of a topic expression: steps, and *below* for a closing ``//.`` (the topic and
+    all under it)."""
 
     steps: tuple[PathStep, ...]
     below: bool = False
@@ -45,7 +47,8 @@ class TopicPath:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """What one state accepts: namespaces (None is any), a name (None is any), and any skipping."""
+    """The levels that one state accepts: namespaces (None is any), a name (None is any), and
+    whether levels may be skipped."""
 
     namespaces: tuple[str | None, ...] | None
     name: str | None
@@ -104,7 +107,7 @@ class TopicPattern:
         return f"TopicPattern({self.paths!r})"
 
     def matches(self, topic: Topic) -> bool:
-        """Whether *topic* is one of those selected (WS-Topics 1.3, Topic Expressions)."""
+        """Return True if *topic* is one of those selected (WS-Topics 1.3, Topic Expressions)."""
         if self.topics is not None:
             return topic in self.topics
         reached = self._start
@@ -115,13 +118,13 @@ class TopicPattern:
         return bool(reached & self._accepting)
 
     def overlaps(self, other: "TopicPattern") -> bool:
-        """Whether some topic, published or not, matches both."""
+        """Return True if some topic, published or not, matches both."""
         if self.topics is not None:
             return any(map(other.matches, self.topics))
         return any(other._meets(tests, below) for tests, below in self._rows())
 
     def roots(self) -> frozenset[Step] | None:
-        """The first steps of all topics that match, or None where they cannot be told."""
+        """Return the first steps of all topics that match, None if they cannot be listed."""
         roots = set()
         for path in self.paths:
             first = path.steps[0]
@@ -144,7 +147,7 @@ class TopicPattern:
             self._tests[_ANY, name] = self._tests.get((_ANY, name), 0) | state
 
     def _accepts(self, step: Step) -> int:
-        """The states whose step accepts *step*."""
+        """Return the states whose step accepts *step*."""
         tests = self._tests
         return (
             self._anything
@@ -154,7 +157,7 @@ class TopicPattern:
         )
 
     def _meets(self, tests: list[_Test], below: bool) -> bool:
-        """Whether some topic matches here and in another pattern's row of *tests*."""
+        """Return True if some topic matches here and in another pattern's row of *tests*."""
         reached = self._start
         for test in tests:
             if test.loops:
@@ -165,7 +168,7 @@ class TopicPattern:
         return bool(reached & self._accepting)
 
     def _freely(self, reached: int) -> int:
-        """The states to be reached from *reached* over any levels whatever."""
+        """Return the states that are reached from *reached* over any levels."""
         while True:
             further = reached | ((reached & self._states) << 1)
             if further == reached:
@@ -173,7 +176,7 @@ class TopicPattern:
             reached = further
 
     def _compatible(self, test: _Test) -> int:
-        """The states that accept some step which *test* accepts too."""
+        """Return the states that accept some step which *test* accepts too."""
         if test.namespaces is not None and test.name is not None:
             states = 0
             for namespace in test.namespaces:

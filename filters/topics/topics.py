@@ -17,7 +17,7 @@ _UNESCAPES = {code: character for character, code in _ESCAPES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One name of a topic's path. Namespace None is the ad hoc namespace, or a plain child."""
+    """A name of a topic's path. Namespace None is the ad hoc namespace, or a plain child."""
 
     namespace: str | None
     name: str
@@ -51,7 +51,7 @@ class Topic:
 
 
 DEFAULT_TOPIC = Topic((Step(None, "wseTopic"),))
-"""What a message without a topic is on (WS-Messenger's reserved topic, ad hoc namespace)."""
+"""The topic of a message without a topic (WS-Messenger's reserved topic, ad hoc namespace)."""
 
 
 @lru_cache(maxsize=4096)

@@ -6,8 +6,8 @@ or 3 value predicates, paths and values drawn from a Zipf distribution. ``ev`` i
 of Windows events write: sets of ids, a provider and ids, the value of a named datum, ranges,
 ``not``, ``contains``, in the proportions of published Windows Event Forwarding subscriptions.
 
-Two families of messages stand in where there is no corpus. Whoever measures on other messages
-reads them into a `Vocabulary`.
+Two families of messages stand in where there is no corpus. To measure on other messages, read them
+into a `Vocabulary`.
 """
 
 from filters.workloads.messages import AUCTIONS, EVENTS, FAMILIES, messages

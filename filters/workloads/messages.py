@@ -19,7 +19,9 @@ def messages(family: str, count: int, seed: int) -> list[bytes]:
     """
     makers = {AUCTIONS: _auction, EVENTS: _event}
     if family not in makers:
-        raise ValueError(f"{family!r} is no family of messages; there are {', '.join(FAMILIES)}")
+        raise ValueError(
+            f"{family!r} is not a family of messages; the families are {', '.join(FAMILIES)}"
+        )
     chance = random.Random(f"{family} {seed}")
     return [makers[family](chance, number).encode() for number in range(count)]
 
@@ -72,7 +74,7 @@ def _words(chance: random.Random, most: int) -> str:
 
 
 def _auction(chance: random.Random, number: int) -> str:
-    """One item, person or auction in the place that it has in XMark's document."""
+    """Make an item, person or auction in the place that it has in XMark's document."""
     draw = chance.random()
     if draw < 0.4:
         return _item(chance, number)
@@ -182,7 +184,7 @@ _DATA: dict[str, Callable[[random.Random], str]] = {
 
 
 def _event(chance: random.Random, number: int) -> str:
-    """One record as Windows Event Forwarding delivers it."""
+    """Make a record as Windows Event Forwarding delivers it."""
     provider, channel, ids = _PROVIDERS.draw(chance)
     # An id always has the same data, so that filters on both find something.
     event_id = ids[min(len(ids), _draw(chance, 400)) - 1]

@@ -32,10 +32,10 @@ EVENT_NAMESPACE = "http://schemas.microsoft.com/win/2004/08/events/event"
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a corpus has values: an attribute or a child of an element, or its own text."""
+    """A place where a corpus has values: an attribute or a child of an element, or its own text."""
 
     subject: str
-    """As a predicate names it: ``@id``, ``n1:name``, ``text()``."""
+    """The place as a predicate names it: ``@id``, ``n1:name``, ``text()``."""
     values: Zipf[str]
 
 
@@ -72,7 +72,7 @@ class Vocabulary:
         self.namespaces = tuple(sorted((prefix, uri) for uri, prefix in self._uris.items()))
 
     def path_filter(self, chance: random.Random, predicates: int) -> str:
-        """One filter of the ``xm`` styles; it has fewer predicates where a path has no values."""
+        """Make a filter of the ``xm`` styles; it has fewer predicates if a path has no values."""
         path = self._paths.draw(chance)
         steps = []
         for name in path:
@@ -131,7 +131,7 @@ def _note(subjects: dict[str, Counter[str]], subject: str, value: str | None) ->
 
 
 class _EventVocabulary:
-    """What filters over Windows events ask for: providers with ids, and the data of events."""
+    """The vocabulary of filters over Windows events: providers with ids, and the data of events."""
 
     def __init__(self) -> None:
         self._ids: dict[str, Counter[str]] = {}
@@ -154,7 +154,7 @@ class _EventVocabulary:
                 _note(self._data, name, datum.text)
 
     def filter(self, chance: random.Random) -> str:
-        """One filter of the ``ev`` style.
+        """Make a filter of the ``ev`` style.
 
         Raises:
             Unfit: The corpus has no Windows events.
@@ -277,7 +277,7 @@ def expressions(style: str, count: int, seed: int, vocabulary: Vocabulary) -> li
             for _ in range(count)
         ]
     if style not in PREDICATES:
-        raise Unfit(f"{style!r} is no style of filters; there are {', '.join(STYLES)}")
+        raise Unfit(f"{style!r} is not a style of filters; the styles are {', '.join(STYLES)}")
     predicates = PREDICATES[style]
     return [
         Expression(vocabulary.path_filter(chance, predicates), namespaces=vocabulary.namespaces)

@@ -1,4 +1,4 @@
-"""XPath 1.0: what of it is taken, its syntax tree, and its compilation by libxml2."""
+"""XPath 1.0: the part of it that is supported, its syntax tree, and its compilation by libxml2."""
 
 from filters.xpath.admission import check, compile_xpath, names_payload_root
 from filters.xpath.limits import XPathLimits

@@ -1,6 +1,6 @@
 """XPath 1.0 content filters: what of them we take, and their compilation by libxml2.
 
-The parser knows all of the grammar and counts what costs (reliability, section 3). What it lets
+The parser knows all of the grammar and counts what costs. What it lets
 through, libxml2 compiles, and its answers are the verdict.
 """
 
@@ -49,7 +49,7 @@ def compile_xpath(
 
 
 def names_payload_root(text: str) -> bool:
-    """Whether *text* is meant for the payload as a document of its own.
+    """Return True if *text* is meant for the payload as a document of its own.
 
     True when some absolute path in it begins with the name of an element that is not
     ``Envelope`` (``/c/b/a``, ``/o:Reading``): over an envelope that never matches. Of a text

@@ -1,11 +1,11 @@
-"""What one XPath expression may have (reliability, section 3)."""
+"""The limits of one XPath expression."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class XPathLimits:
-    """What one expression may have. *nesting* counts parentheses and brackets together."""
+    """The limits of one expression. *nesting* counts parentheses and brackets together."""
 
     octets: int = 4096
     operators: int = 100

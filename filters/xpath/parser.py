@@ -69,13 +69,13 @@ PRECEDENCE = {
     "mod": 6,
     "|": _UNION,
 }
-"""How tightly an operator binds; a sign binds more tightly than all but ``|``. All are
-left-associative (section 3.5)."""
+"""The precedence of operators: a higher number binds more tightly; a sign binds more tightly than
+all but ``|``. All are left-associative (section 3.5)."""
 
 _ARITHMETIC = frozenset({"+", "-", "*", "div", "mod"})
 
 _MARKS = frozenset("\"'0123456789/|!<>=+-.:()[]@,*$")
-"""What a token that is no name begins with."""
+"""The first characters of tokens that are not names."""
 _STEP_MARKS = frozenset((".", "..", "@", "*"))
 """The tokens of these with which a step can begin."""
 _DIGITS = frozenset("0123456789")
@@ -98,12 +98,12 @@ def parse(expression: Expression, limits: XPathLimits = DEFAULT_LIMITS) -> Node:
 
 
 def parse_text(text: str, namespaces: Namespaces, limits: XPathLimits = DEFAULT_LIMITS) -> Node:
-    """As `parse`."""
+    """Parse *text*, as `parse`."""
     return _Parser(text, namespaces, limits).whole()
 
 
 def is_node_set(node: Node) -> bool:
-    """Whether the value of *node* is a node-set."""
+    """Return True if the value of *node* is a node-set."""
     kind = type(node)
     if kind is Path or kind is Filtered:
         return True
@@ -113,7 +113,8 @@ def is_node_set(node: Node) -> bool:
 
 
 def is_number(node: Node) -> bool:
-    """Whether the value of *node* is a number; as a predicate that is a position (section 2.4)."""
+    """Return True if the value of *node* is a number; as a predicate that is a position (section
+    2.4)."""
     match node:
         case Number() | Negative():
             return True
@@ -126,7 +127,7 @@ def is_number(node: Node) -> bool:
 
 
 class _Parser:
-    """Where the reading of one text stands: before word ``at``."""
+    """The parser of one text; the next word is ``at``."""
 
     __slots__ = (
         "_at",
@@ -149,7 +150,7 @@ class _Parser:
         self._prefixes[XML_PREFIX] = XML_NAMESPACE
         self._at = 0
         self._in_predicates = 0
-        # What is left of each.
+        # The rest of each text.
         self._nesting = limits.nesting
         self._operators = limits.operators
         self._steps = limits.steps
@@ -174,7 +175,7 @@ class _Parser:
             self._at += 1
             right = self._expression(precedence + 1)
             if precedence == _UNION and not (is_node_set(node) and is_node_set(right)):
-                raise invalid("the expression has a union of what is no node-set")
+                raise invalid("the expression has a union (|) with a side that is not a node-set")
             node = Operation(operator, node, right, self._span(first))
 
     def _negative(self) -> Node:
@@ -228,9 +229,11 @@ class _Parser:
         return Path(self._relative(steps), True, None, self._span(at))
 
     def _filtered(self, node: Node, first: int) -> Node:
-        """What stands behind a primary expression: predicates, then steps."""
+        """Read what stands behind a primary expression: predicates, then steps."""
         if not is_node_set(node):
-            raise invalid("the expression has a predicate or a step on what is no node-set")
+            raise invalid(
+                "the expression has a predicate or a step behind something that is not a node-set"
+            )
         predicates = self._predicates()
         if predicates:
             node = Filtered(node, predicates, self._span(first))
@@ -301,7 +304,7 @@ class _Parser:
         return NameTest(namespace, None if local == "*" else local)
 
     def _kind_test(self, kind: str) -> KindTest:
-        """At the parenthesis behind *kind*."""
+        """Read a kind test, from the parenthesis behind *kind*."""
         self._at += 1
         target = None
         word = self._words[self._at]
@@ -342,7 +345,7 @@ class _Parser:
         if not function.fewest <= len(arguments) <= most:
             raise self._names("a function with the wrong arguments", name, first)
         if function.takes and not all(map(is_node_set, arguments)):
-            raise self._names("a function of a node-set without one", name, first)
+            raise self._names("a function that needs a node-set as its argument", name, first)
         return Call(name, tuple(arguments), self._span(first))
 
     def _enclosed(self, *closing: str) -> Node:
@@ -366,7 +369,7 @@ class _Parser:
             raise _too_many()
 
     def _span(self, first: int) -> Span:
-        """From word *first* to the last one read."""
+        """Return the span from word *first* to the last one read."""
         ends = self._ends
         return ends[first] - len(self._words[first]), ends[self._at - 1]
 
@@ -388,7 +391,7 @@ class _Parser:
         return invalid(text, name)
 
     def _place(self, at: int) -> str:
-        """Where word *at* begins."""
+        """Return where word *at* begins."""
         return place(self._ends[at] - len(self._words[at]))
 
 

@@ -48,8 +48,8 @@ _LEVELS = {
     "preceding-sibling": 0,
     "parent": -1,
 }
-"""How many levels further down the nodes of an axis are at least; other axes may lead outside. The
-root element has no siblings in either document."""
+"""The least number of levels that the nodes of an axis are further down; other axes may lead
+outside. The root element has no siblings in either document."""
 
 _OUTSIDE = frozenset({"id", "lang"})
 """Functions that look at the whole document, or at ancestors."""
@@ -100,7 +100,7 @@ _Context = _Outside | _Inside
 
 
 class _InexactError(Exception):
-    """There is no rewriting, or we know of none."""
+    """No exact rewriting is known."""
 
 
 class _Relocation:
@@ -171,9 +171,9 @@ class _Relocation:
                 raise _InexactError
 
     def _walk(self, path: Path, context: _Context) -> tuple[list[Node], Path | None, int]:
-        """What the steps outside ask for, the rest of the path inside, and its depth.
+        """Split a path into what its steps outside ask for, the rest inside, and the depth.
 
-        The path is None where it ends outside.
+        The rest is None if the path ends outside.
         """
         if path.absolute:
             context = _Outside(-1)
@@ -198,7 +198,7 @@ class _Relocation:
         test = step.test
         if step.axis != "child" or not isinstance(test, NameTest):
             raise _InexactError
-        # There is one root element, but more than one element in it.
+        # A document has one root element, which has several elements.
         any_name = level == 0 and test in (NameTest(None, None), NameTest(name.namespace, None))
         if test != name and not any_name:
             raise _InexactError
@@ -248,7 +248,7 @@ def _name(clark: str) -> NameTest:
 
 def _all(conditions: list[Node]) -> Node:
     if not conditions:
-        # It is true of every envelope, or false of every one.
+        # Such an expression is true of every envelope, or of none.
         raise _InexactError
     node, *others = conditions
     for other in others:

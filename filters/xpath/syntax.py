@@ -64,7 +64,7 @@ class Step:
     test: "NameTest | KindTest"
     predicates: "tuple[Node, ...]" = ()
     span: Span = field(default=(0, 0), compare=False)
-    """Its predicates included."""
+    """The span of the step, with its predicates."""
 
 
 @_node

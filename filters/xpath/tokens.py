@@ -22,14 +22,14 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no place for."""
+"""Characters that XML 1.0 does not allow."""
 
 
 class Tokens(NamedTuple):
     words: list[str]
     """Three empty ones follow the last."""
     ends: list[int]
-    """Where in the text each word ends; that of the empty ones is the last's."""
+    """The end of each word in the text; empty words have the end of the last one."""
 
 
 def tokenize(text: str, limits: XPathLimits = DEFAULT_LIMITS) -> Tokens:
@@ -60,7 +60,7 @@ def tokenize(text: str, limits: XPathLimits = DEFAULT_LIMITS) -> Tokens:
 
 
 def _behind_tokens(text: str) -> str:
-    """What stands behind the last token before something that is none."""
+    """Return what stands behind the last token before something that is not a token."""
     at = 0
     while found := _TOKEN.match(text, at):
         at = found.end()

@@ -32,7 +32,7 @@ EXPRESSIONS = {
     "/a/ foo:bar": 'the prefix "foo" of the expression is not declared, at character 5',
     "/a b": 'a name where an operator belongs: "b", at character 4',
     "matches(a, 'b')": 'outside the XPath 1.0 core library: "matches", at character 1',
-    "a[count(1)]": 'a function of a node-set without one: "count", at character 3',
+    "a[count(1)]": 'a function that needs a node-set as its argument: "count", at character 3',
     "a/b ~ 1": "the expression is not XPath 1.0, at character 5",
     "a//": "the expression ends too early, at character 4",
     "$x": "the expression has a variable, and none are bound, at character 1",

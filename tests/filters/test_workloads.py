@@ -66,9 +66,9 @@ def test_what_there_is_nothing_for() -> None:
     auctions = Vocabulary(messages("auctions", 5, 1))
     with pytest.raises(ValueError, match="Windows events"):
         expressions("ev", 1, 1, auctions)
-    with pytest.raises(ValueError, match="'xm2' is no style"):
+    with pytest.raises(ValueError, match="'xm2' is not a style"):
         expressions("xm2", 1, 1, auctions)
-    with pytest.raises(ValueError, match="'storms' is no family"):
+    with pytest.raises(ValueError, match="'storms' is not a family"):
         messages("storms", 1, 1)
     with pytest.raises(ValueError, match="at least one"):
         Vocabulary([])

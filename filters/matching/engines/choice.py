@@ -1,4 +1,4 @@
-"""Which engine runs: the compiled one where it was built for this lxml, else the reference.
+"""Chooses the engine: the compiled one if it was built for this lxml, else the reference.
 
 The compiled engine reads libxml2's tree in memory, so it must know its layout: it serves only the
 very versions of lxml and libxml2 that it was built for.
@@ -18,13 +18,13 @@ REFERENCE = "reference"
 
 
 def engine() -> str:
-    """``native`` or ``reference``: what a `FilterSet` uses unless it is told."""
+    """Return ``native`` or ``reference``: the engine that a `FilterSet` uses by default."""
     return REFERENCE if engine_note() else NATIVE
 
 
 @lru_cache(maxsize=1)
 def engine_note() -> str | None:
-    """Why the compiled engine does not run, and how to mend it, in a line; None where it does."""
+    """Say in a line why the compiled engine does not run, and how to mend it; None if it runs."""
     try:
         from filters.matching.engines import native
     except ImportError as exc:
@@ -33,7 +33,7 @@ def engine_note() -> str | None:
 
 
 def make_index(name: str | None = None) -> Index:
-    """An index of the engine of that *name*, by default of the best there is.
+    """Make an index of the engine of that *name*, by default of the best there is.
 
     Raises:
         ValueError: There is no such engine here.
@@ -57,7 +57,7 @@ class NameCounter(Protocol):
 
 
 def make_names() -> NameCounter:
-    """A counter of the best engine there is."""
+    """Make a counter of the best engine there is."""
     if engine() == REFERENCE:
         return Names()
     from filters.matching.engines import native

@@ -9,10 +9,11 @@ from filters.filter import Expression
 
 
 class Found(NamedTuple):
-    """What one message says of the expressions of an index; all others are false."""
+    """The result of one message for the expressions of an index; all that are not here are
+    false."""
 
     true: "list[int] | array[int]"
-    """Packed where the engine is compiled: there may be thousands."""
+    """Numbers; packed by the compiled engine, because there may be thousands."""
     doubtful: list[int]
     """Libxml2 has to decide these (`filters.matching.fallback.verification`)."""
 
@@ -20,11 +21,11 @@ class Found(NamedTuple):
 class Index(Protocol):
     """Content expressions by number. One that is added again gets the number it has.
 
-    Not for several threads at a time. What it remembers of messages is bounded.
+    Not for several threads at a time. Its memory of messages is bounded.
     """
 
     def add(self, expression: Expression) -> int:
-        """The number of *expression*, which one more user has now.
+        """Count one more user of *expression*, and return its number.
 
         Only ``text`` and ``namespaces`` matter; a number that was let go of is used again.
 
@@ -33,21 +34,22 @@ class Index(Protocol):
         """
 
     def remove(self, number: int) -> None:
-        """One user less; the last one takes the expression out.
+        """Count one user less; the last one takes the expression out.
 
         Raises:
             KeyError: No expression has *number*.
         """
 
     def find(self, root: etree._Element) -> Found:
-        """What the document of *root*, its root element, says; each number at most once."""
+        """Find the expressions that are true of the document of *root*, its root element; each
+        number at most once."""
 
     def expression(self, number: int) -> Expression:
-        """The expression of *number*, equal to the one that was added but for its view.
+        """Return the expression of *number*, equal to the one that was added but for its view.
 
         Raises:
             KeyError: There is none.
         """
 
     def __len__(self) -> int:
-        """How many distinct expressions there are."""
+        """Return the number of distinct expressions."""

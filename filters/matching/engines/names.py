@@ -1,10 +1,10 @@
-"""How many different names were met in documents, in plain Python."""
+"""Counts the different names in documents, in plain Python."""
 
 from lxml import etree
 
 
 class Names:
-    """The same as the compiled engine's."""
+    """Counts names as the compiled engine's class does."""
 
     def __init__(self) -> None:
         self._met: set[str] = set()

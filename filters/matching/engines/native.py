@@ -1,4 +1,4 @@
-"""The compiled engine: plans go in, and one walk over libxml2's tree finds what is true."""
+"""The compiled engine: takes plans, and finds what is true in one walk over libxml2's tree."""
 
 from lxml import etree
 
@@ -13,7 +13,7 @@ Names = _kernel.Names
 
 
 def unfit() -> str | None:
-    """Why the compiled engine must not be used with the lxml that runs; None if it may.
+    """Say why the compiled engine must not be used with the lxml that runs; None if it may.
 
     It reads libxml2's tree in memory, whose layout is that of the headers it was compiled with.
     """
@@ -23,7 +23,7 @@ def unfit() -> str | None:
             "the compiled engine was built for lxml {} with libxml2 {}, this is lxml {} with"
             " libxml2 {}: install Dragoman again".format(*_kernel.BUILT_FOR, *found)
         )
-    # Of the same version, yet maybe built otherwise.
+    # The version is the same, but the build may differ: try a filter.
     index = NativeIndex()
     number = index.add(Expression("/a[p:b[@c='1' and .='x']]//d", namespaces=(("p", "urn:p"),)))
     if etree._Element.__basicsize__ == _kernel.ELEMENT_SIZE:
@@ -45,14 +45,14 @@ class NativeIndex:
         self._scopes: dict[Namespaces, int] = {}
         self._namespaces: list[Namespaces] = []
         self._users: list[int] = []
-        """Of each scope: expressions with these namespaces."""
+        """The number of expressions with the namespaces of each scope."""
         self._free: list[int] = []
 
     def __len__(self) -> int:
         return len(self._kernel)
 
     def add(self, expression: Expression) -> int:
-        # What is no character at all is refused with the plan.
+        # Surrogates are refused with the plan.
         text = expression.text.encode(errors="surrogatepass")
         namespaces = used_namespaces(expression)
         scope = self._scopes.get(namespaces)
@@ -117,12 +117,12 @@ class NativeIndex:
             self._free.append(scope)
 
     def sizes(self) -> dict[str, int]:
-        """How much there is of everything that expressions or messages make grow."""
+        """Return the sizes of all tables that expressions or messages make grow."""
         return {"scopes": len(self._scopes), **self._kernel.sizes()}
 
 
 def _plan(text: bytes, expression: Expression) -> Plan:
-    """The plan of *expression*, whose text in UTF-8 is *text*.
+    """Make the plan of *expression*, whose text in UTF-8 is *text*.
 
     Raises:
         FilterError: As `plan_of`.
@@ -131,7 +131,7 @@ def _plan(text: bytes, expression: Expression) -> Plan:
 
 
 def used_namespaces(expression: Expression) -> Namespaces:
-    """The bindings whose prefixes occur in the text: no others can matter."""
+    """Return the bindings whose prefixes occur in the text: no others can matter."""
     if not expression.namespaces:
         return ()
     text = expression.text

@@ -2,9 +2,9 @@
 
 One walk over the message finds the atoms that hold (`filters.matching.engines.trie`,
 `filters.matching.engines.tables`). An expression is looked at only when an atom holds that it
-*watches*: at least one of these must hold if its formula does. Now and then one that was looked at
-in vain watches others from then on, such as did not hold (as SAT solvers watch literals): so each
-comes to watch those of its atoms that rarely hold.
+*watches*: at least one of these must hold if its formula does. Now and then an expression that was
+looked at in vain changes to atoms that did not hold, as SAT solvers watch literals. So each
+expression comes to watch those of its atoms that rarely hold.
 """
 
 from collections.abc import Iterable
@@ -23,8 +23,8 @@ from filters.matching.planning.templates import plan_of
 from filters.matching.planning.values import Checks, Values, checks_of, string_of, texts_of
 
 PATIENCE = 16
-"""How many looks in vain make one expression watch other atoms: each one would cost more than it
-saves."""
+"""The number of looks in vain after which one expression watches other atoms: changing at each
+would cost more than it saves."""
 
 _NOTHING: dict[str, list[int]] = {}
 _Identity = tuple[str, tuple[tuple[str, str], ...]]
@@ -32,7 +32,7 @@ _Identity = tuple[str, tuple[tuple[str, str], ...]]
 
 class _Waiting:
     """The expressions that an atom matters to: those that are *true* if it holds, and those that
-    are to be *looked_at*; None where there are none, for an empty set is not small."""
+    are to be *looked_at*. None stands for no expressions, because an empty set takes memory."""
 
     __slots__ = ("looked_at", "true")
 
@@ -50,7 +50,7 @@ class _Waiting:
 
 
 class _Entry:
-    """One expression. Its formula is over the atoms of the index."""
+    """An expression of the index. Its formula is over the atoms of the index."""
 
     __slots__ = (
         "all_of",
@@ -72,13 +72,14 @@ class _Entry:
         self.formula: Formula = TRUE
         self.atoms: tuple[int, ...] = ()
         self.all_of: frozenset[int] | None = None
-        """The formula, where it asks for all of some atoms and for nothing else."""
+        """The atoms of the formula, if it asks for all of them and for nothing else."""
         self.exact = True
         self.branches: tuple[Node, ...] = ()
         self.branching = 0
-        """The same as a set of the trie's bits."""
+        """The branches as a set of the trie's bits."""
         self.watched: Iterable[int] | None = ()
-        """None: no atom need hold, it is looked at for every message."""
+        """The atoms that it watches. None: no atom need hold, so it is looked at for every
+        message."""
 
 
 class _Atom:
@@ -103,14 +104,14 @@ class ReferenceIndex:
         self._atoms: dict[int, _Atom] = {}
         self._free_atoms: list[int] = []
         self._waiting: dict[int, _Waiting] = {}
-        """By atom."""
+        """The expressions that wait, by atom."""
         self._asked: set[int] = set()
-        """The same atoms, but for plain ones: their states know."""
+        """The atoms that some expression waits for, without plain ones: their states know."""
         self._patience = PATIENCE
         self._true: set[int] = set()
-        """Of every message."""
+        """Expressions that are true of every message."""
         self._always: set[int] = set()
-        """Those to be looked at for every message."""
+        """Expressions that are looked at for every message."""
 
     def add(self, expression: Expression) -> int:
         text = expression.text
@@ -248,7 +249,7 @@ class ReferenceIndex:
     def _verdict(
         self, number: int, entry: _Entry, passed: set[int], doubtful: set[int], twice: int
     ) -> bool | None:
-        """Whether the expression is true; None where libxml2 has to say."""
+        """Return True if the expression is true, None if libxml2 has to decide."""
         sure = entry.exact and not twice & entry.branching and doubtful.isdisjoint(entry.atoms)
         if sure and holds(entry.formula, passed):
             return True
@@ -297,7 +298,8 @@ class ReferenceIndex:
                 one.looked_at.add(number)
 
     def _cut(self, formula: Formula, maybe: Any) -> tuple[int, ...] | None:
-        """None where the formula may hold without any atom that is not in *maybe*."""
+        """Return atoms of which one must hold if the formula does; None if it may hold without any
+        atom that is not in *maybe*."""
         if isinstance(formula, int):
             return (formula,) if formula >= 0 and formula not in maybe else None
         cuts = [self._cut(part, maybe) for part in formula[1:]]
@@ -309,7 +311,8 @@ class ReferenceIndex:
         return min(known, key=self._crowd) if known else None
 
     def _crowd(self, cut: tuple[int, ...]) -> int:
-        """How many already watch the atoms of *cut*, and how many those are."""
+        """Return how many expressions watch the atoms of *cut* already, and how many atoms those
+        are."""
         held = (self._waiting.get(atom) for atom in cut)
         return len(cut) + sum(len(one.looked_at) for one in held if one and one.looked_at)
 

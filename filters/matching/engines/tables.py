@@ -1,7 +1,8 @@
-"""What is tested of an element at the end of one path: which atoms, by number, does it pass?
+"""The tests on an element at the end of one path, which find the numbers of the atoms that it
+passes.
 
 Atoms are filed by a value that they ask for: one or two strings, else a number, else a bound. The
-few that ask for nothing of the kind are tried one after the other.
+few others are tried one after the other.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -47,13 +48,13 @@ class Tables:
     def __init__(self) -> None:
         self.plain: int | None = None
         self.asked = False
-        """Whether somebody waits for it."""
+        """True if some expression waits for the plain atom."""
         self.equal: dict[Key, dict[str, int]] = {}
         self.others: dict[Any, Table] = {}
         self.ranges: set[int] = set()
 
     def add(self, atom: int, checks: Checks) -> tuple[Key, str] | None:
-        """Where in ``equal`` it went, if there."""
+        """Add an atom. Returns its place in ``equal``, None if it is elsewhere."""
         if not checks:
             self.plain = atom
             return None
@@ -71,7 +72,7 @@ class Tables:
         return None
 
     def discard(self, atom: int, checks: Checks) -> tuple[Key, str] | None:
-        """Where in ``equal`` it was, if there."""
+        """Take an atom out. Returns its place in ``equal``, None if it was elsewhere."""
         if not checks:
             self.plain = None
             return None
@@ -225,7 +226,7 @@ class ByBound:
 
 
 class OneByOne:
-    """Atoms that ask for no value."""
+    """Atoms that ask for no particular value, tried one by one."""
 
     __slots__ = ("_atoms",)
 
@@ -246,7 +247,7 @@ class OneByOne:
 
 
 def _only_string(checks: Checks) -> tuple[Key, str] | None:
-    """The subject and the value, where *checks* ask for one string and nothing else."""
+    """Return the subject and the value if *checks* ask for one string and nothing else."""
     if len(checks) == 1:
         key, comparison, operand = checks[0]
         if comparison == EQUAL and (key == TEXT_KEY or key.is_single):
@@ -255,7 +256,7 @@ def _only_string(checks: Checks) -> tuple[Key, str] | None:
 
 
 def _place(checks: Checks) -> tuple[Any, tuple[Key, ...]]:
-    """The kind of table and its keys."""
+    """Choose the kind of table and its keys."""
     strings = [key for key, comparison, _ in checks if comparison == EQUAL]
     single = sorted({key for key in strings if key.is_single}, key=lambda key: key[::3])[:2]
     if single or strings:

@@ -2,8 +2,8 @@
 
 A state says which paths lead to an element. It follows from the state of the parent and the
 element's name, so it is worked out once and remembered (a lazy deterministic automaton, as of
-YFilter's successors): a message of known shape costs one look-up an element, however many paths
-there are. A change of the trie forgets those states alone that hold the node that changed.
+YFilter's successors): a message of a known structure costs one look-up an element, however many
+paths there are. A change of the trie forgets only the states that hold the node that changed.
 """
 
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ from filters.matching.planning.plan import CHILD, Path, Step
 from filters.matching.planning.values import SELF_KEY, Checks, Key
 
 BITS = 2_048
-"""In sets of branches, which are numbers: a branch more shares its bit with another one, and counts
-as met by several elements when each is by one."""
+"""The number of bits in sets of branches, which are integers. Branches beyond share a bit, and then
+count as met by several elements when each is met by one."""
 
 MAX_CELLS = 1_000_000
-"""About how much is remembered: nodes in states, and transitions. Over it, everything is forgotten
-before the next message."""
+"""The most that is remembered, about: nodes in states, and transitions. Over it, all states are
+forgotten before the next message."""
 
 
 class Node:
@@ -42,21 +42,21 @@ class Node:
         self.uses = 0
         self.children: dict[tuple[str | None, str | None], Node] = {}
         self.below: dict[tuple[str | None, str | None], Node] = {}
-        """By `DESCENDANT` steps."""
+        """Children by `DESCENDANT` steps."""
         self.states: set[State] = set()
-        """Those that hold this node."""
+        """The states that hold this node."""
         self.tables = Tables()
         self.branches = 0
-        """How many expressions are exact only if one element meets this path."""
+        """The number of expressions that are exact only if one element meets this path."""
         self.bit = 0
-        """If there are any, that of this node in sets of branches, which are numbers."""
+        """The bit of this node in sets of branches, 0 if no expression needs it."""
 
 
 class State:
-    """What an element is: the ends of paths that lead to it (*met*), those from which descendants
-    may still be reached (*waiting*), and what all that end there ask for: by the string-value, a
-    text, the value of an attribute. *plain* atoms hold of it anyway; of these somebody waits for
-    those *asked* for."""
+    """The state of the walk at an element: the ends of paths that lead to it (*met*), those from
+    which descendants may still be reached (*waiting*), and the atoms that end there, by the
+    string-value, text or attribute that they ask for. *plain* atoms hold at once; expressions wait
+    for those *asked* for."""
 
     __slots__ = (
         "asked",
@@ -90,7 +90,7 @@ class State:
         self.read()
 
     def read(self) -> None:
-        """Take over what the nodes hold, but for their ``equal``."""
+        """Read what the nodes hold, except their ``equal``."""
         others: list[Table] = []
         plain: list[int] = []
         self.asked: set[int] = set()
@@ -107,7 +107,7 @@ class State:
         self.ranged = tuple(node for node in self.met if node.tables.ranges)
 
     def file(self, key: Key, value: str, atom: int) -> None:
-        """*atom* asks for *value* alone."""
+        """File *atom*, which asks for *value* alone."""
         if key.name:
             values = self.attributes.setdefault(key.name, {})
         else:
@@ -132,7 +132,7 @@ class State:
 
 
 class Trie:
-    """See the module."""
+    """The trie of paths, and the automaton of its states."""
 
     def __init__(self) -> None:
         self.root = Node(None, None)
@@ -140,12 +140,12 @@ class Trie:
         self._start: State | None = None
         self._cells = 0
         self._bits = 0
-        """How many were given out."""
+        """The number of bits that were given out."""
         self.nodes = 0
         """The document node not counted."""
 
     def insert(self, path: Path) -> Node:
-        """The node of *path*, with one use more."""
+        """Return the node of *path*, made if it is missing, with one use more."""
         node = self.root
         for step in path:
             axis, namespace, local = step
@@ -162,7 +162,7 @@ class Trie:
         return node
 
     def release(self, node: Node) -> None:
-        """One use less; nodes that nobody uses go."""
+        """Count one use less, and remove nodes without uses."""
         node.uses -= 1
         while not node.uses and node.parent is not None and node.step is not None:
             self._forget(node.states)
@@ -176,7 +176,7 @@ class Trie:
             node = parent
 
     def use(self, node: Node, atom: int, checks: Checks) -> None:
-        """*node* has an atom more."""
+        """Add an atom to *node*."""
         value = node.tables.add(atom, checks)
         for state in node.states:
             if node in state.met:
@@ -187,7 +187,7 @@ class Trie:
                     self._cells += 1
 
     def leave(self, node: Node, atom: int, checks: Checks) -> None:
-        """*node* has an atom less, and a use."""
+        """Take an atom, and a use, from *node*."""
         value = node.tables.discard(atom, checks)
         for state in node.states:
             if node in state.met:
@@ -199,7 +199,7 @@ class Trie:
         self.release(node)
 
     def ask(self, node: Node, asked: bool) -> None:
-        """Whether somebody waits for the plain atom of *node*."""
+        """Note whether expressions wait for the plain atom of *node*."""
         atom = node.tables.plain
         assert atom is not None
         node.tables.asked = asked
@@ -211,7 +211,8 @@ class Trie:
                     state.asked.discard(atom)
 
     def branch(self, path: Path) -> Node:
-        """The node of *path*, an expression more being exact only if one element meets it."""
+        """Return the node of *path*, counting one expression more that is exact only if one element
+        meets it."""
         node = self.insert(path)
         node.branches += 1
         if node.branches == 1:
@@ -230,7 +231,7 @@ class Trie:
         self.release(node)
 
     def start(self) -> State:
-        """The state of the document node."""
+        """Return the state of the document node."""
         if self._cells > MAX_CELLS:
             self._forget(list(self._states.values()))
         if self._start is None:
@@ -238,7 +239,7 @@ class Trie:
         return self._start
 
     def step(self, state: State, tag: str) -> State:
-        """The state of a child called *tag* of an element of *state*."""
+        """Return the state of a child with the name *tag* of an element of *state*."""
         names = _names(tag)
         met = {
             ways[name]
@@ -271,10 +272,10 @@ class Trie:
         return state
 
     def _leads_on(self, node: Node, step: Step) -> None:
-        """*step* will lead on from *node*."""
+        """Forget the transitions that a new *step* from *node* changes."""
         axis, namespace, local = step
         if axis != CHILD and not node.below:
-            # It will wait for descendants, which no state knows of.
+            # The node will wait for descendants, which its states do not know.
             self._forget(node.states)
             return
         orphans = []
@@ -291,7 +292,7 @@ class Trie:
         self._forget([state for state in orphans if not state.reached_from])
 
     def _forget(self, states: Iterable[State]) -> None:
-        """*states*, and those that are reached from them alone."""
+        """Forget *states*, and those that are reached from them alone."""
         waiting = list(states)
         while waiting:
             state = waiting.pop()
@@ -319,7 +320,7 @@ def _is_named(tag: str, namespace: str | None, local: str | None) -> bool:
 
 
 def _names(tag: str) -> tuple[tuple[str | None, str | None], ...]:
-    """What a step may call an element of this name."""
+    """Return the names that a step may have for an element of this name."""
     namespace, brace, local = tag[1:].rpartition("}")
     if not brace:
         local = tag

@@ -1,4 +1,4 @@
-"""Expressions as libxml2 takes them, and what is known of their cost, kept for the next message."""
+"""Expressions compiled by libxml2, with bounds of their cost, kept for the next message."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -12,7 +12,7 @@ from filters.xpath.parser import parse_text
 
 
 class Compiled:
-    """One expression.
+    """A compiled expression.
 
     Raises:
         FilterError: As `compile_xpath`.
@@ -27,21 +27,22 @@ class Compiled:
         self._dear: DocumentSize | None = None
 
     def holds(self, root: etree._Element) -> bool:
-        """Whether it is true of the document of *root*, the context node; an error while it runs
-        makes it false."""
+        """Return True if it is true of the document of *root*, the context node; False if the
+        evaluation fails."""
         try:
             return bool(self._xpath(root))
         except etree.XPathError:
             return False
 
     def cost(self, size: DocumentSize) -> int:
-        """The most visits that it takes on a document of *size*."""
+        """Return the most visits that it takes on a document of *size*."""
         return bound(self._tree, size)
 
     def is_cheap(self, size: DocumentSize, visits: int) -> bool:
-        """Whether that is at most *visits*, which are always the same.
+        """Return True if its cost is at most *visits*, which must be the same at each call.
 
-        The cost grows with the size, so it is seldom reckoned for documents of one kind.
+        The cost grows with the size, so the largest cheap and the smallest dear size are
+        remembered, and it is seldom computed for documents of one kind.
         """
         if self._cheap is not None and self._cheap.covers(size):
             return True
@@ -63,7 +64,7 @@ class Kept:
         self._compiled: OrderedDict[Hashable, Compiled] = OrderedDict()
 
     def get(self, text: str, namespaces: Namespaces) -> Compiled:
-        """The expression, compiled unless it is kept.
+        """Return the expression, compiled unless it is kept.
 
         Raises:
             FilterError: As `compile_xpath`.

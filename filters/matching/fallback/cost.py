@@ -1,8 +1,8 @@
-"""What libxml2 spends on an expression, at most: an upper bound that is known before it is asked.
+"""An upper bound of what libxml2 spends on an expression, known before it is evaluated.
 
-Libxml2 cannot be interrupted, so what it is given must be cheap, and known to be. The bound
-counts *visits*, of about ten nanoseconds each: nodes that a step looks at, pairs of nodes that are
-compared when node-sets are merged, pieces of text that are read.
+Libxml2 cannot be interrupted, so it may only be given expressions that are known to be cheap. The
+bound counts *visits*, of about ten nanoseconds each: nodes that a step looks at, pairs of nodes
+that are compared when node-sets are merged, pieces of text that are read.
 
 An expression inside a predicate is evaluated once for each of many nodes, so all is counted for a
 *batch* of evaluations at once, by two rules:
@@ -41,9 +41,9 @@ PAIRS = 8
 CHARACTERS = 8
 """Characters of text that are read in the time of a visit."""
 NAMESPACES = 64
-"""In scope of one element, at most (`DocumentLimits`)."""
+"""The most namespaces in scope of one element (`DocumentLimits`)."""
 NAMESPACE_VISITS = 256
-"""What listing the namespaces in scope of one element costs."""
+"""The visits that listing the namespaces in scope of one element costs."""
 SMALL, LARGE = 32, 2**15
 """Nodes of a document whose depth and fan-out are worth measuring: of a smaller one they are small,
 and on a larger one little is cheap."""
@@ -62,7 +62,7 @@ _LONGER = {
     for length in (32, 128, 512, 2048, 8192)
 }
 _DEEPEST, _LONGEST = 256, 65536
-"""What `DocumentLimits` allows."""
+"""The depth and the length of a value that `DocumentLimits` allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class DocumentSize:
         return cls(_rounded(nodes), depth, _rounded(fan_out), _rounded(characters))
 
     def covers(self, other: "DocumentSize") -> bool:
-        """Whether no figure of *other* is larger."""
+        """Return True if no figure of *other* is larger."""
         return (
             self.nodes >= other.nodes
             and self.depth >= other.depth
@@ -104,7 +104,7 @@ class DocumentSize:
         )
 
     def union(self, other: "DocumentSize") -> "DocumentSize":
-        """The smallest size that covers both."""
+        """Return the smallest size that covers both."""
         return DocumentSize(
             max(self.nodes, other.nodes),
             max(self.depth, other.depth),
@@ -114,8 +114,8 @@ class DocumentSize:
 
 
 def bound(expression: Node, size: DocumentSize) -> int:
-    """The visits that *expression* costs at most, on any document of *size*, its context node any
-    one node of it."""
+    """Return the most visits that *expression* costs on any document of *size*, with any one node
+    of it as context node."""
     reckoning = _Reckoning(size)
     reckoning.value(expression, _Nodes(1, 1, 1, 1))
     return reckoning.visits
@@ -127,7 +127,7 @@ def _number(xpath: etree.XPath, root: etree._Element) -> int:
 
 
 def _rounded(number: int) -> int:
-    """*number* rounded up to three binary digits: sizes are remembered, and should be few."""
+    """Round *number* up to three binary digits: sizes are remembered, and should be few."""
     shift = max(0, number.bit_length() - 3)
     return -(-number >> shift) << shift
 
@@ -140,22 +140,22 @@ class _Nodes(NamedTuple):
     total: int
     """Nodes in all of them together."""
     multiplicity: int
-    """How many of them the same node is in, at most."""
+    """The most of them that the same node is in."""
     each: int
     """Nodes in one of them, at most."""
     level: bool = True
-    """None of the nodes in the batch lies below another."""
+    """True if none of the nodes in the batch lies below another."""
     ordered: bool = True
-    """Each is found in document order: sorting it is one pass."""
+    """True if each is found in document order, so that sorting it is one pass."""
     leaves: bool = False
-    """The nodes are attributes, texts and the like."""
+    """True if the nodes are attributes, texts and the like."""
     apart: bool = True
-    """None of the nodes of one node-set lies below another of it."""
+    """True if none of the nodes of one node-set lies below another of it."""
 
 
 class _Value(NamedTuple):
     nodes: _Nodes | None = None
-    """None where it is no node-set."""
+    """The node-sets; None if the value is of another type."""
     text: int = 0
     """Characters of the strings of the batch, all together."""
     longest: int = 0
@@ -218,9 +218,10 @@ class _Reckoning:
         return found
 
     def _step(self, step: Step, at: _Nodes) -> _Nodes:
-        """One step from each node of *at*. Candidates of different contexts are merged into one
-        node-set, each compared with all that are in it already, after the predicates have judged
-        them apart; children and attributes are known to be different, and only appended."""
+        """Add what one step from each node of *at* costs. Candidates of different contexts are
+        merged into one node-set, each compared with all that are in it already, after the
+        predicates have judged them apart; children and attributes are known to be different, and
+        only appended."""
         runs, total, multiplicity, each, level, ordered, _, apart = at
         everything = self._nodes
         leaves = isinstance(step.test, KindTest) and step.test.kind != "node"
@@ -368,7 +369,7 @@ class _Reckoning:
         """The functions of section 4.2 on their arguments."""
         text, longest = strings[0].text, strings[0].longest
         if name in ("contains", "starts-with", "substring-before", "substring-after"):
-            # Where the first characters agree, the others are compared.
+            # If the first characters agree, the others are compared.
             self.visits += text * (8 + strings[1].longest) // 64
         elif name == "translate":
             self.visits += text * (2 + strings[1].longest + strings[2].longest) // 4

@@ -1,9 +1,9 @@
-"""Deciding doubtful expressions with libxml2, here where it is cheap; where it is not, elsewhere.
+"""Decides doubtful expressions with libxml2: in this process if that is cheap, else in the worker.
 
-What is evaluated here holds whoever waits behind it: so each expression has a bound on what it may
-cost on a document of this size (`filters.matching.fallback.cost`), and all on one message have a
-time, of which each *share* (expressions that belong together) has a part. The rest is for a process
-that can be killed (`filters.matching.fallback.worker`).
+An evaluation in this process holds up everything behind it. So each expression has a bound of what
+it may cost on a document of this size (`filters.matching.fallback.cost`), and all expressions on
+one message share a time, of which each *share* (expressions that are accounted together) has a
+part. The rest is for a process that can be killed (`filters.matching.fallback.worker`).
 """
 
 from collections.abc import Hashable, Sequence
@@ -19,15 +19,15 @@ from filters.matching.fallback.worker import Question, Worker, WorkerUnavailable
 COMPILED = 4096
 """Compiled expressions that are kept."""
 VISITS = 500_000
-"""What one expression may cost, by its bound: some milliseconds at most."""
+"""The most that one expression may cost, by its bound: some milliseconds."""
 SECONDS = 0.02
-"""What all expressions may take together on one document."""
+"""The most that all expressions may take together on one document."""
 SECONDS_OF_SHARE = 0.005
-"""What those of one share may take of that."""
+"""The most of it that the expressions of one share may take."""
 
 
 class Verification:
-    """One document, for all the expressions that are doubtful on it."""
+    """The verification of one document's doubtful expressions."""
 
     __slots__ = ("_left", "_left_of", "_root", "_size", "_verifier")
 
@@ -39,15 +39,15 @@ class Verification:
         self._size: DocumentSize | None = None
 
     def has_time(self, share: Hashable) -> bool:
-        """Whether something of *share* may still be evaluated here."""
+        """Return True if an expression of *share* may still be evaluated in this process."""
         return self._left > 0 and (share is None or self._left_of.get(share, 1.0) > 0)
 
     def verdict(self, expression: Expression, share: Hashable = None) -> bool | None:
-        """Whether *expression* is true of the document, its root element the context node; None
-        where that is too expensive to find out here.
+        """Return True if *expression* is true of the document, with its root element as context
+        node; None if that is too expensive to find out in this process.
 
         Args:
-            share: Whose time it takes; None is bound by the time of all alone.
+            share: The share whose time it takes; None is bound by the time of all alone.
 
         Raises:
             FilterError: *expression* is none, and should never have been admitted.
@@ -70,7 +70,8 @@ class Verification:
 
 
 class Verifier:
-    """Verifies, and keeps the expressions that it compiled last. Not for several threads at a time.
+    """Begins verifications, and keeps the expressions that were compiled last. Not for several
+    threads at a time.
 
     Args:
         most: How many it keeps.
@@ -98,8 +99,8 @@ class Verifier:
         return Verification(self, root, self._seconds)
 
     def evaluate(self, questions: Sequence[Question]) -> list[bool | None]:
-        """Whether all expressions of each of *questions* are true, found out in another process,
-        all of one message at once; None where that exceeds its budget or cannot be done."""
+        """Find out in the worker whether all expressions of each of *questions*, all about one
+        message, are true; None for a question that exceeds its budget or cannot be evaluated."""
         if self._worker is None:
             self._worker = Worker()
         try:

@@ -1,7 +1,7 @@
-"""Evaluation in another process, which the kernel ends when its time is over.
+"""Evaluation in a worker process, which the operating system ends when its time is over.
 
-This is the side that asks; `filters.matching.fallback.worker_main` is the other. Time is processor
-time: a loaded machine punishes nobody.
+This is the client's side; `filters.matching.fallback.worker_main` is the process. Time is processor
+time, so that a loaded machine makes no expression exceed its budget.
 """
 
 import contextlib
@@ -33,20 +33,21 @@ from filters.matching.fallback.worker_main import (
 ONE = 0.05
 """Seconds of processor time for one expression on one document."""
 ALL, PER_EXPRESSION = 0.25, 0.001 / 100
-"""The same for all expressions on one message."""
+"""Seconds of processor time for all expressions on one message: a constant, and more for each
+expression."""
 STUCK = 5.0
-"""Seconds without any answer after which the process is taken for stuck. A machine so loaded that
-it gets no 50 ms of processor time in them evaluates nothing anyway."""
+"""Seconds without any answer after which the process counts as stuck. A machine so loaded that the
+process gets less than 50 ms of processor time in them evaluates nothing anyway."""
 START = 30.0
 """Seconds within which the process is ready."""
 LARGEST = MEMORY // 64
-"""Octets of a document: its tree takes a multiple of them."""
+"""The most bytes of a document, whose tree takes a multiple of them."""
 AT_ONCE = 4096
 """Expressions in one request."""
 
 
 Question: TypeAlias = tuple[Sequence[Expression], Mapping[View, bytes]]
-"""Expressions, and the documents that their views are."""
+"""Expressions that must all hold, and the documents of their views."""
 
 
 class WorkerUnavailable(Exception):
@@ -67,7 +68,7 @@ class Budget:
 
 
 class Worker:
-    """Evaluates where it can be stopped. For one thread at a time.
+    """Evaluates expressions in a process that can be stopped. For one thread at a time.
 
     The process is started when it is first needed, and ends with this object, or with the process
     that has it: at the end of its standard input.
@@ -82,15 +83,18 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """Of the process, which leads a process group of its own; None while there is none."""
+        """The id of the process, which leads a process group of its own; None while there is
+        none."""
         return self._process.pid if self._process is not None else None
 
     def evaluate(
         self, document: bytes, expressions: Sequence[Expression], budget: Budget | None = None
     ) -> list[bool | None]:
-        """Whether each of *expressions* is true of *document*; None for those over budget.
+        """Return for each of *expressions* whether it is true of *document*; None if it is over
+        budget.
 
-        They are evaluated the cheapest first, so that an expensive one uses nobody else's time.
+        The cheapest are evaluated first, so that an expensive one does not use the time of the
+        others.
 
         Args:
             document: One of our own documents, its root element the context node.
@@ -116,7 +120,7 @@ class Worker:
     def _evaluate(
         self, document: bytes, expressions: Sequence[Expression], budget: Budget
     ) -> list[bool | None]:
-        """One request, and others for what is left when the process dies of an expression."""
+        """Make one request, and others for the rest when the process dies of an expression."""
         verdicts: list[bool | None] = [None] * len(expressions)
         left = list(range(len(expressions))) if len(document) <= LARGEST else []
         in_order = len(left) < 2
@@ -127,7 +131,9 @@ class Worker:
             except (_WorkerBroken, OSError):
                 self.close()
                 budget.left -= self._one
-                del left[0]  # Something of the request is unbearable.
+                del left[
+                    0
+                ]  # Something in the request kills the process: give up its first expression.
                 continue
             in_order = True
             left = [left[place] for place in order]
@@ -138,7 +144,7 @@ class Worker:
         return verdicts
 
     def _answers(self, number: int, budget: Budget) -> list[bool]:
-        """So many verdicts, or those before the process died or the budget was used up."""
+        """Read *number* verdicts, or those before the process died or the budget was used up."""
         verdicts: list[bool] = []
         try:
             while len(verdicts) < number:
@@ -159,7 +165,7 @@ class Worker:
     def _begin(
         self, document: bytes, expressions: Sequence[Expression], seconds: float, in_order: bool
     ) -> tuple[int, ...]:
-        """Ask; the places of *expressions* in the order in which they will be answered.
+        """Send a request, and return the places of *expressions* in the order of the answers.
 
         Raises:
             _WorkerBroken, OSError: It is not to be had, by a new process either.
@@ -176,11 +182,11 @@ class Worker:
             except (_WorkerBroken, OSError):
                 if attempt:
                     raise
-            self.close()  # It died while nobody asked.
+            self.close()  # The process died since the last request.
         raise _WorkerBroken
 
     def _running(self) -> subprocess.Popen[bytes]:
-        """The process, started if there is none.
+        """Return the process, started if there is none.
 
         Raises:
             WorkerUnavailable: It cannot be.
@@ -225,7 +231,7 @@ class Worker:
             view = view[os.write(stream.fileno(), view) :]
 
     def _read(self, octets: int, seconds: float | None = None) -> bytes:
-        """Receive so many *octets*, within *seconds*.
+        """Receive *octets* bytes, within *seconds*.
 
         Raises:
             _WorkerBroken: No more comes.
@@ -245,7 +251,8 @@ class Worker:
 
 
 def _environment() -> dict[str, str]:
-    """Ours without the settings, among which are secrets; packages are found where we find them."""
+    """Return our environment without the settings, which hold secrets; packages are found where we
+    find them."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("DRAGOMAN_")}
     return kept | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
@@ -267,8 +274,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def evaluate_questions(worker: Worker, questions: Sequence[Question]) -> list[bool | None]:
-    """Whether all expressions of each of *questions* are true, all questions of one message under
-    one budget; None where that is over budget.
+    """Return for each of *questions*, all about one message, whether all its expressions are true;
+    None if it is over the budget that they share.
 
     Raises:
         WorkerUnavailable: As `Worker.evaluate`.
@@ -292,7 +299,7 @@ def evaluate_questions(worker: Worker, questions: Sequence[Question]) -> list[bo
 
 
 def _all(verdicts: Iterable[bool | None]) -> bool | None:
-    """The conjunction, where None is not known."""
+    """Return the conjunction, with None for unknown."""
     known: bool | None = True
     for verdict in verdicts:
         if verdict is False:

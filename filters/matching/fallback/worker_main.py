@@ -1,10 +1,10 @@
-"""The process that evaluates what may be expensive: ``python -m
+"""The worker process, which evaluates expressions that may be expensive: ``python -m
 filters.matching.fallback.worker_main``.
 
-Libxml2 cannot be interrupted, but the kernel ends a process that has used up its processor time. So
-there are two: the *supervisor* only waits, and forks an *evaluator*, which evaluates, each
-expression under a timer of its own. An evaluator that dies is said so, and the next one is there at
-once.
+Libxml2 cannot be interrupted, but the operating system ends a process that has used up its
+processor time. So there are two processes: the *supervisor* only waits, and forks an *evaluator*,
+which evaluates each expression under a timer of its own. When an evaluator dies, the supervisor
+answers for it and forks the next one at once.
 
     request  (octets of the document, of the expressions, microseconds for all, for one, whether
              the expressions are in order already)
@@ -36,36 +36,36 @@ REQUEST = struct.Struct("!IIII?")
 ANSWER = struct.Struct("!BI")
 FALSE, TRUE, SPENT, DIED, ORDER, READY = range(6)
 MEMORY = 2**30
-"""Octets of address space."""
+"""Bytes of address space."""
 KEPT = 4096
 """Compiled expressions that an evaluator keeps."""
 CHEAP = 100_000
-"""Visits, by the bound, of expressions that it does not matter to order."""
+"""The cost, in visits, up to which the order of expressions does not matter."""
 _IN, _OUT = 0, 1
 
 
 def main() -> None:
-    """Be the supervisor, until the evaluator ends by itself: nobody asks any more."""
+    """Run the supervisor, until the evaluator ends by itself because its input has ended."""
     for limit, value in (
         (resource.RLIMIT_AS, MEMORY),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0),
     ):
         resource.setrlimit(limit, (value, value))
-    gc.freeze()  # What both share stays shared.
+    gc.freeze()  # Pages that both processes share stay shared.
     _write(ANSWER.pack(READY, 0))
     while True:
         evaluator = os.fork()
         if evaluator == 0:
-            _live()
+            _run_evaluator()
         _, status = os.waitpid(evaluator, 0)
         if not os.WIFSIGNALED(status):
             return
         os.write(_OUT, ANSWER.pack(DIED, os.WTERMSIG(status)))
 
 
-def _live() -> None:
-    """Be an evaluator."""
+def _run_evaluator() -> None:
+    """Run an evaluator."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     evaluator = Evaluator()
     try:
@@ -78,16 +78,16 @@ def _live() -> None:
 
 
 class Evaluator:
-    """Evaluates."""
+    """Answers requests: evaluates expressions on documents."""
 
     def __init__(self) -> None:
         self._kept = Kept(KEPT)
         self._document = b""
         self._root: etree._Element | None = None
-        """Of the last document, about which more than one may ask in turn."""
+        """The root of the last document: several requests in a row may be about it."""
 
     def serve(self) -> bool:
-        """Answer one request; whether there was one."""
+        """Answer one request. Returns False at the end of the input."""
         header = _read(REQUEST.size)
         if header is None:
             return False
@@ -123,7 +123,8 @@ class Evaluator:
 
 
 def _cheapest_first(root: etree._Element, expressions: Sequence[Compiled | None]) -> Sequence[int]:
-    """So that no expensive one uses the time of the cheap ones up."""
+    """Order expressions by cost, so that an expensive one does not use up the time of the cheap
+    ones."""
     size = DocumentSize.of(root)
 
     def cost(index: int) -> int:
@@ -136,7 +137,7 @@ def _cheapest_first(root: etree._Element, expressions: Sequence[Compiled | None]
 
 
 def _read(octets: int) -> bytes | None:
-    """So many octets; None at the end of the stream."""
+    """Read *octets* bytes; None at the end of the stream."""
     buffer = bytearray()
     while len(buffer) < octets:
         piece = os.read(_IN, octets - len(buffer))

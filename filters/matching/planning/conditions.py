@@ -1,5 +1,5 @@
-"""What an expression asks of an element: a program of `filters.matching.planning.plan`, with two
-additions.
+"""Conditions: what an expression asks of an element, as a program of
+`filters.matching.planning.plan` with two additions.
 
 ``(UNKNOWN,)`` stands for what a program cannot say: a position, most functions, arithmetic, other
 axes. What stands around it still holds, so a condition with unknowns is implied by the expression
@@ -20,7 +20,7 @@ UNSURE: Condition = (UNKNOWN,)
 
 
 def both(parts: Sequence[Condition]) -> Condition:
-    """All of *parts*."""
+    """Return the conjunction of *parts*."""
     kept: list[Any] = [AND]
     for part in parts:
         if part[0] == AND:
@@ -33,7 +33,7 @@ def both(parts: Sequence[Condition]) -> Condition:
 
 
 def either(parts: Sequence[Condition]) -> Condition:
-    """One of *parts*."""
+    """Return the disjunction of *parts*."""
     kept: list[Any] = [OR]
     for part in parts:
         if part[0] == OR:

@@ -1,4 +1,4 @@
-"""All that a condition asks of one element, sorted by what atoms can say of it."""
+"""Sorts what a condition asks of one element by what atoms can express."""
 
 from filters.matching.planning.conditions import UNKNOWN, Condition, negation
 from filters.matching.planning.plan import (
@@ -18,7 +18,7 @@ from filters.matching.planning.plan import (
 )
 
 MAX_ALTERNATIVES = 16
-"""To how many atoms the tests on one element may be multiplied out."""
+"""The most atoms that the tests on one element may be multiplied out to."""
 
 _COMPLEMENTS = {
     EQUAL: DIFFERENT,
@@ -26,11 +26,12 @@ _COMPLEMENTS = {
     NUMBER_EQUAL: NUMBER_DIFFERENT,
     NUMBER_DIFFERENT: NUMBER_EQUAL,
 }
-"""What an element's string passes if and only if it fails the other."""
+"""Comparisons and their complements: an element's string passes one if and only if it fails the
+other."""
 
 
 class ElementTests:
-    """What is asked of one element, sorted."""
+    """The parts of a condition on one element, sorted."""
 
     __slots__ = (
         "elsewhere",
@@ -46,20 +47,20 @@ class ElementTests:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.tests: list[Test] = []
-        """On the element itself."""
+        """Tests on the element itself."""
         self.options: list[tuple[Condition, list[tuple[Test, ...]]]] = []
-        """Disjunctions of such, and their alternatives."""
+        """Disjunctions of such tests, and their alternatives."""
         self.others: list[Condition] = []
         self.negatives: list[Condition] = []
-        """Must not hold."""
+        """Conditions on the element that must not hold."""
         self.elsewhere: list[Condition] = []
-        """Absolute: no matter which element asks for it."""
+        """Absolute conditions, which do not depend on the element."""
         self.nowhere: list[Condition] = []
-        """Likewise, and must not hold."""
+        """Absolute conditions that must not hold."""
         self.unknown = False
 
     def sort_in(self, condition: Condition) -> bool:
-        """Sort *condition* in; False where it cannot hold."""
+        """Sort *condition* in. Returns False if it cannot hold."""
         waiting = [condition]
         while waiting:
             part = waiting.pop()
@@ -109,7 +110,8 @@ class ElementTests:
         return True
 
     def multiplied(self) -> tuple[list[tuple[Test, ...]], list[Condition]]:
-        """The tests on the element in all their alternatives, and what else is asked for."""
+        """Return the tests on the element in all their alternatives, and the conditions beside
+        them."""
         alternatives = [tuple(dict.fromkeys(self.tests))]
         others = self.others
         for condition, options in self.options:
@@ -125,7 +127,8 @@ class ElementTests:
 
 
 def _alternatives(condition: Condition) -> list[tuple[Test, ...]] | None:
-    """*condition* as a disjunction of conjunctions of tests on the element itself, if it is one."""
+    """Return *condition* as a disjunction of conjunctions of tests on the element itself, None if
+    it is no such disjunction."""
     code = condition[0]
     if code == SOME:
         return [(condition[3],)] if not condition[1] and not condition[2] else None
@@ -152,7 +155,8 @@ def _alternatives(condition: Condition) -> list[tuple[Test, ...]] | None:
 
 
 def _complement(condition: Condition) -> Test | None:
-    """The test that the context element passes if it fails that of *condition*."""
+    """Return the test that the context element passes if and only if it fails that of
+    *condition*."""
     _, absolute, steps, test = condition
     if absolute or steps or test[0] != SELF or test[3] not in _COMPLEMENTS:
         return None
@@ -160,7 +164,7 @@ def _complement(condition: Condition) -> Test | None:
 
 
 def narrow(path: Path, namespace: str | None, local: str | None) -> Path | None:
-    """*path* to those of its elements that have this name too; None where none can."""
+    """Narrow *path* to those of its elements that have this name too; None if none can."""
     axis, had_namespace, had_local = path[-1]
     if namespace is None:
         namespace = had_namespace

@@ -1,4 +1,4 @@
-"""Formulas over atoms (`filters.matching.planning.plan`): made, and evaluated."""
+"""Makes and evaluates formulas over atoms (`filters.matching.planning.plan`)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -38,7 +38,7 @@ def opposite(formula: Formula) -> Formula:
 
 
 def number_atoms(formula: Formula, used: dict[int, int]) -> None:
-    """Give the atoms that *formula* speaks of new numbers, in order."""
+    """Number the atoms of *formula* anew, in their order."""
     if isinstance(formula, int):
         used.setdefault(formula if formula >= 0 else ~formula, len(used))
     else:
@@ -53,7 +53,7 @@ def renumbered(formula: Formula, numbers: Mapping[int, int] | Sequence[int]) -> 
 
 
 def is_any(formula: Formula) -> bool:
-    """Whether one atom is enough, no matter which."""
+    """Return True if any one of its atoms is enough."""
     if isinstance(formula, int):
         return formula >= 0
     return formula[0] == OR and all(type(part) is int and part >= 0 for part in formula[1:])
@@ -70,7 +70,7 @@ def holds(formula: Formula, passed: set[int]) -> bool:
 
 
 def may_hold(formula: Formula, passed: set[int]) -> bool:
-    """As `holds`, each negated atom taken as true."""
+    """Return `holds` with each negated atom taken as true."""
     if isinstance(formula, int):
         return formula < 0 or formula in passed
     wanted = formula[0] == OR

@@ -1,4 +1,4 @@
-"""From a syntax tree to the condition that it is."""
+"""Lowers a syntax tree to a condition on the context element."""
 
 from math import isnan
 from typing import Any
@@ -50,7 +50,7 @@ _ARITHMETIC = frozenset(["+", "-", "*", "div", "mod"])
 
 
 def lower_boolean(node: Node) -> Condition:
-    """When ``boolean(node)`` holds, over the context element (XPath 1.0, section 4.3)."""
+    """Lower ``boolean(node)`` to a condition on the context element (XPath 1.0, section 4.3)."""
     kind = type(node)
     if isinstance(node, Operation):
         operator = node.operator
@@ -95,7 +95,7 @@ def _call(node: Call) -> Condition:
 
 
 def _predicate(node: Node) -> Condition:
-    """As `lower_boolean`; but a number is a position."""
+    """Lower a predicate, as `lower_boolean`; but a number is a position, so libxml2 decides."""
     if isinstance(node, Call):
         return lower_boolean(node) if FUNCTIONS[node.function].gives != "number" else UNSURE
     if isinstance(node, Number | Negative):
@@ -127,7 +127,7 @@ def _comparison(operator: str, left: Node, right: Node) -> Condition:
 
 
 def _compared(nodes: Node, operator: str, operand: str | float) -> Condition:
-    """Some of *nodes* passes."""
+    """Lower a comparison of a node-set with a constant: some of *nodes* passes."""
     test = _test(operator, operand)
     path_sets = lower_node_set(nodes, _predicate)
     if test is None:
@@ -138,7 +138,7 @@ def _compared(nodes: Node, operator: str, operand: str | float) -> Condition:
 
 
 def _test(operator: str, operand: str | float) -> tuple[Any, ...] | None:
-    """Comparison and operand; `NO` where nothing passes, None where libxml2 alone knows."""
+    """Return comparison and operand; `NO` if nothing passes, None if only libxml2 knows."""
     if type(operand) is str:
         if operator in _STRINGS:
             return _STRINGS[operator], operand
@@ -160,7 +160,7 @@ def _number(node: Node) -> float | None:
 
 
 def _uncomputed(operator: str, left: Node, right: Node) -> Condition:
-    """One side, or both, is more than a literal."""
+    """Lower a comparison without a constant side."""
     lowered = [_boolean(side) for side in (left, right)]
     for constant, other in (lowered, lowered[::-1]):
         if constant in (YES, NO) and operator in _STRINGS:
@@ -169,13 +169,13 @@ def _uncomputed(operator: str, left: Node, right: Node) -> Condition:
             return held if (constant == YES) == (operator == "=") else negation(held)
     if any(side is not None for side in lowered):
         return UNSURE
-    # There must be a node on either side that gives a node-set.
+    # A comparison of node-sets is only true if there is a node on each of these sides.
     needed = [lower_boolean(side) for side in (left, right) if is_node_set(side)]
     return both([*needed, UNSURE])
 
 
 def _boolean(node: Node) -> Condition | None:
-    """The condition that *node* is, None where its value is no boolean."""
+    """Lower *node* if its value is a boolean; else return None."""
     if isinstance(node, Operation):
         return None if node.operator == "|" or node.operator in _ARITHMETIC else lower_boolean(node)
     if isinstance(node, Call) and FUNCTIONS[node.function].gives == "boolean":
@@ -224,7 +224,7 @@ def _compared_call(call: Call, operator: str, operand: str | float) -> Condition
 
 
 def _count(call: Call, operator: str, bound: float) -> Condition:
-    """How many there are, where that comes to whether there are any."""
+    """Lower a comparison of ``count()``, if it comes to whether there are any."""
     exists = lower_boolean(call.arguments[0])
     none_will_do = _holds(operator, 0.0, bound)
     if isnan(bound) or bound < 1:
@@ -259,7 +259,7 @@ def _substring(comparison: int, whole: Node, part: Node) -> Condition:
 
 
 def _string(arguments: tuple[Node, ...], comparison: int, operand: str) -> Condition:
-    """``string(...)`` compared with *operand*; that of no node is empty."""
+    """Lower ``string(...)`` compared with *operand*; the string of no node is empty."""
     if (comparison == EQUAL) == (operand == ""):
         opposite = DIFFERENT if comparison == EQUAL else EQUAL
         return negation(_first(arguments, opposite, operand))
@@ -267,7 +267,7 @@ def _string(arguments: tuple[Node, ...], comparison: int, operand: str) -> Condi
 
 
 def _numeric(arguments: tuple[Node, ...], comparison: int, operand: float) -> Condition:
-    """``number(...)`` compared with *operand*; that of no node is NaN."""
+    """Lower ``number(...)`` compared with *operand*; the number of no node is NaN."""
     if isnan(operand):
         return YES if comparison == NUMBER_DIFFERENT else NO
     if comparison == NUMBER_DIFFERENT:
@@ -276,7 +276,7 @@ def _numeric(arguments: tuple[Node, ...], comparison: int, operand: float) -> Co
 
 
 def _first(arguments: tuple[Node, ...], comparison: int, operand: Any) -> Condition:
-    """The first node is there and passes."""
+    """Lower a test on the first node: it is there and passes."""
     if arguments and not is_node_set(arguments[0]):
         return UNSURE
     path_sets = lower_node_set(arguments[0], _predicate) if arguments else [CONTEXT]
@@ -297,12 +297,13 @@ def _first(arguments: tuple[Node, ...], comparison: int, operand: Any) -> Condit
 
 
 def is_one(path_set: PathSet) -> bool:
-    """Whether an element has at most one attribute of that name."""
+    """Return True if an element has at most one attribute of that name."""
     return path_set.local is not None and path_set.namespace is not None
 
 
 def _named(call: Call, name: str) -> Condition:
-    """The context element, or the root element, has this local name, or is in this namespace."""
+    """Lower a test on the name: the context element, or the root element, has this local name, or
+    is in this namespace."""
     namespace, local = (None, name) if call.function == "local-name" else (name, None)
     path_sets = lower_node_set(call.arguments[0], _predicate) if call.arguments else [CONTEXT]
     if local == "" and path_sets in ([CONTEXT], [PathSet(True, (ROOT_ELEMENT,))]):

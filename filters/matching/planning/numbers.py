@@ -1,4 +1,4 @@
-"""The number that a text is, as libxml2's ``number()`` reads it.
+"""Reads the number that a text is, as libxml2's ``number()`` does.
 
 XPath 1.0, section 4.4, takes blanks, an optional minus, digits with at most one point, blanks; all
 else is NaN. Libxml2 (``xmlXPathStringEvalNumber``) takes an exponent too (``1e5``, and ``1e`` as
@@ -10,13 +10,14 @@ import re
 from math import nan
 
 MAX_DIGITS = 15
-"""All digits count, leading and trailing zeros too. Up to here every intermediate sum is exact."""
+"""The most digits, leading and trailing zeros included, for which every intermediate sum is
+exact."""
 
 _NUMBER = re.compile(r"[ \t\r\n]*(-?)(?:([0-9]+)\.?([0-9]*)|\.([0-9]+))(?:([eE])|[ \t\r\n]*\Z)")
 
 
 def read_number(text: str) -> float | None:
-    """The number that *text* is for libxml2: NaN if it is none, None if it is doubtful.
+    """Return the number that *text* is for libxml2: NaN if it is none, None if it is doubtful.
 
     In order: skip blanks (space, tab, CR, LF), take ``-``, digits, and a point with digits; there
     must be a digit before or behind the point, else NaN. If ``e`` or ``E`` follows, doubtful,

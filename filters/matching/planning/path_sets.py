@@ -1,4 +1,4 @@
-"""Node-sets, as the ways in which their nodes are reached."""
+"""Path sets: node-sets, described by the paths that reach their nodes."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
@@ -20,13 +20,14 @@ from filters.matching.planning.plan import (
 from filters.xpath.syntax import Filtered, NameTest, Node, Operation, Path, Step
 
 DOCUMENT = -1
-"""A path_set's subject beside those of plan.py: the document node."""
+"""The subject of a path set that is the document node; the others are in plan.py."""
 
 
 class PathSet(NamedTuple):
-    """*deep*: and all nodes below those, of any kind. Unless it is *sure*, the nodes are some of
-    those that it reaches, or others that are there only if it reaches one. *own* is a test that
-    the predicates of a last step onto text or attributes ask for: comparison and operand."""
+    """The nodes at the end of *steps*. *deep*: and all nodes below those, of any kind. Unless it is
+    *sure*, the nodes are some of those that it reaches, or others that are there only if it reaches
+    one. *own* is a test that the predicates of a last step onto text or attributes ask for:
+    comparison and operand."""
 
     absolute: bool
     steps: tuple[Any, ...] = ()
@@ -43,11 +44,11 @@ ROOT = PathSet(True, (), DOCUMENT)
 ROOT_ELEMENT = (HERE, None, None, None)
 
 Holds: TypeAlias = Callable[[Node], Condition]
-"""What a predicate asks of an element."""
+"""Lowers a predicate to a condition on an element."""
 
 
 def some_node_passes(path_set: PathSet, comparison: int = EXISTS, operand: Any = None) -> Condition:
-    """Some node of *path_set* passes."""
+    """Return the condition that some node of *path_set* passes."""
     absolute, steps, subject, namespace, local, deep, sure, own = path_set
     if deep:
         # Nodes of all kinds: of these, programs know nothing but that there are some.
@@ -103,11 +104,11 @@ _AXES = {
     "descendant-or-self": (BELOW_OR_HERE, BELOW_OR_HERE),
     "self": (ITSELF, BELOW_OR_HERE),
 }
-"""The axis of a program's step from a node, and from it or any below it."""
+"""The axes of a program's step: from a node, and from it or any below it."""
 
 
 def _advance(path_sets: list[PathSet], step: Step, holds: Holds) -> list[PathSet]:
-    """Where *step* leads from *path_sets*."""
+    """Follow *step* from *path_sets*."""
     axis, test = step.axis, step.test
     wanted = _predicates(step.predicates, holds) if step.predicates else None
     found: list[PathSet] = []
@@ -153,7 +154,7 @@ def _to_elements(
 def _to_leaves(
     path_set: PathSet, subject: int, test: NameTest | None, wanted: Condition | None
 ) -> list[PathSet]:
-    """Onto attributes or text nodes."""
+    """Follow a step onto attributes or text nodes."""
     if path_set.subject in (TEXT, ATTRIBUTE):
         return []
     steps = path_set.steps
@@ -176,7 +177,7 @@ def _to_texts(path_set: PathSet, axis: str, wanted: Condition | None) -> list[Pa
 
 
 def _filtered(path_set: PathSet, wanted: Condition | None) -> list[PathSet]:
-    """*path_set* with a predicate, by its subject."""
+    """Add a predicate to *path_set*, by its subject."""
     if wanted is None:
         return [path_set]
     if wanted == NO:
@@ -198,7 +199,7 @@ def _filtered(path_set: PathSet, wanted: Condition | None) -> list[PathSet]:
 
 
 def _filtered_leaf(path_set: PathSet, wanted: Condition) -> list[PathSet]:
-    """Text or an attribute, of which one test on its string can be said, or its local name."""
+    """Add a predicate to text or an attribute: one test on its string, or its local name."""
     alternatives = wanted[1:] if wanted[0] == OR else (wanted,)
     if path_set.own is None and all(map(_is_own, alternatives)):
         return [path_set._replace(own=wanted[3][3:]) for wanted in alternatives]
@@ -223,7 +224,7 @@ def _is_own(wanted: Condition) -> bool:
 
 
 def operands(node: Operation) -> list[Node]:
-    """Those of a chain of one operator, however long, without recursion."""
+    """Return the operands of a chain of one operator, however long, without recursion."""
     found: list[Node] = [node.right]
     left = node.left
     while isinstance(left, Operation) and left.operator == node.operator:

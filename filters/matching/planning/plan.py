@@ -1,4 +1,4 @@
-"""What both engines are told of an expression: conditions that it implies, and when they suffice.
+"""The plan of an expression, for both engines: conditions that it implies, and when they suffice.
 
 An *atom* says that some element of the message lies at the end of a path and passes tests; engines
 share atoms between expressions and find those that hold in one walk over the message. The *formula*
@@ -23,18 +23,18 @@ Step: TypeAlias = tuple[int, str | None, str | None]
 """Axis, namespace ("" for none, None for any), local name (None for any)."""
 
 Path: TypeAlias = tuple[Step, ...]
-"""From the document node to an element; never empty. A relative path of the expression begins at
-the root element, the context node: ``(CHILD, None, None)``."""
+"""The steps from the document node to an element; never empty. A relative path of the expression
+begins at the root element, the context node: ``(CHILD, None, None)``."""
 
 SELF, TEXT, ATTRIBUTE = 0, 1, 2
-"""What is tested: the element's string-value, each of its text nodes (true if one of them passes),
-or an attribute."""
+"""The subject of a test: the element's string-value, each of its text nodes (true if one of them
+passes), or an attribute."""
 
 EXISTS, EQUAL, DIFFERENT, CONTAINS, STARTS = 0, 1, 2, 3, 4
-"""On strings. ``EXISTS`` is for ``TEXT`` and ``ATTRIBUTE``: there is one."""
+"""Comparisons of strings. ``EXISTS`` is for ``TEXT`` and ``ATTRIBUTE``: there is one."""
 
 NUMBER_EQUAL, NUMBER_DIFFERENT, LESS, AT_MOST, GREATER, AT_LEAST = 5, 6, 7, 8, 9, 10
-"""On the number that the value is: not a number is different from every number."""
+"""Comparisons of the number that the value is: NaN is different from every number."""
 
 RANGE = 11
 """Two bounds at once, operand (low, low included, high, high included). For ``[b >= 1 and b < 9]``,
@@ -46,7 +46,8 @@ Test: TypeAlias = tuple[int, str | None, str | None, int, Any]
 comparison, operand: a str, a float, or the tuple of ``RANGE``."""
 
 Atom: TypeAlias = tuple[Path, tuple[Test, ...]]
-"""Some element at the end of the path passes all tests; without tests, there is one."""
+"""A path and tests: some element at the end of the path passes all tests; without tests, there is
+one."""
 
 AND, OR, NOT = 0, 1, 2
 
@@ -77,7 +78,7 @@ node in document order, empty where there is none; the subject is ``SELF`` or ``
 
 
 class Plan(NamedTuple):
-    """See the module."""
+    """The plan of one expression: see the module."""
 
     atoms: tuple[Atom, ...]
     formula: Formula

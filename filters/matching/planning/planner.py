@@ -1,4 +1,4 @@
-"""From a syntax tree to a plan: which atoms an expression needs, and when they suffice.
+"""Makes a plan of a syntax tree: the atoms that an expression needs, and when they suffice.
 
 `filters.matching.planning.conditions` says what the expression asks for, element by element. Here
 each "some element at this path, of which all that holds" becomes a formula over atoms:
@@ -48,8 +48,8 @@ from filters.matching.planning.plan import (
 from filters.xpath.syntax import Node
 
 MAX_PARTS = 400
-"""How often a condition may be taken apart, and how many atoms that may give: a chain of
-descendant-or-self steps doubles it each time. Beyond, the plan is TRUE."""
+"""The most parts that a condition may be split into, and the most atoms: a chain of
+descendant-or-self steps doubles them each time. Beyond, the plan is TRUE."""
 
 _CONTEXT: Path = ((CHILD, None, None),)
 
@@ -83,7 +83,7 @@ class _TooMany(Exception):
 
 
 class _Lowering:
-    """One plan as it grows."""
+    """A plan under construction."""
 
     __slots__ = ("atoms", "branches", "exact", "parts", "ranges")
 
@@ -95,7 +95,8 @@ class _Lowering:
         self.parts = 0
 
     def exists(self, path: Path, condition: Condition, given: bool) -> Formula:
-        """Some element at *path* meets *condition*; *given*: one is known to be there."""
+        """Return the formula that some element at *path* meets *condition*; *given*: one is known
+        to be there."""
         self.parts += 1
         if self.parts > MAX_PARTS or len(self.atoms) > MAX_PARTS:
             raise _TooMany
@@ -112,7 +113,7 @@ class _Lowering:
         return self.atoms.setdefault((path, tests), len(self.atoms))
 
     def _some(self, path: Path, absolute: bool, steps: Any, test: Test | None) -> Formula:
-        """Some node at the end of *steps* passes."""
+        """Return the formula that some node at the end of *steps* passes."""
         if absolute:
             path = ()
         for at, (axis, namespace, local, wanted) in enumerate(steps):
@@ -138,7 +139,7 @@ class _Lowering:
         return self._atom(path, () if test is None else (test,))
 
     def _all(self, path: Path, condition: Condition, given: bool) -> Formula:
-        """Some element at *path* meets all parts of *condition*."""
+        """Return the formula that some element at *path* meets all parts of *condition*."""
         asked = ElementTests(path)
         if not asked.sort_in(condition):
             return FALSE
@@ -155,7 +156,7 @@ class _Lowering:
         if (demands > 1 or negatives) and not _is_root(path):
             self.branches[path] = None
         found: list[Formula] = list(ranges)
-        # Whether what is asked for by itself says that there is such an element.
+        # True if a part asked for by itself implies that there is such an element.
         given = given or tested or bool(ranges) or any(part[0] != OR for part in others)
         if tested:
             found.append(any_of([self._atom(path, tests) for tests in alternatives]))
@@ -199,7 +200,7 @@ class _Lowering:
         return self._some(path, absolute, steps, test)
 
     def _ranges(self, path: Path, parts: list[Condition]) -> tuple[list[Formula], list[Condition]]:
-        """Two bounds on what lies at the end of the same steps become one atom (`RANGE`)."""
+        """Join two bounds on what lies at the end of the same steps into one atom (`RANGE`)."""
         if len(parts) < 2:
             return [], parts
         bounds: dict[Any, list[Condition]] = {}
@@ -222,7 +223,7 @@ class _Lowering:
 
 
 def _end(path: Path, steps: Any) -> Path | None:
-    """The path to the end of *steps*; None where it takes more than one to say it."""
+    """Return the path to the end of *steps*; None if one path cannot express it."""
     for axis, namespace, local, _ in steps:
         if axis == HERE:
             path += ((CHILD, namespace, local),)
@@ -243,7 +244,8 @@ def _is_root(path: Path) -> bool:
 
 
 def _is_plain(steps: Any, subject: Any) -> bool:
-    """Whether an element at the end of *steps*, without predicates, has one such value at most."""
+    """Return True if an element at the end of *steps*, without predicates, has at most one such
+    value."""
     if subject[0] == TEXT or (subject[0] == ATTRIBUTE and None in subject[1:]):
         return False
     return all(step[3] is None for step in steps)
@@ -254,7 +256,7 @@ def _is_numeric(atom: Atom) -> bool:
 
 
 def _is_program(condition: Condition) -> bool:
-    """Whether *condition* is a program of plan.py, which knows of nothing unknown."""
+    """Return True if *condition* is a program of plan.py, which has no unknowns."""
     code = condition[0]
     if code == SOME:
         return all(step[3] is None or _is_program(step[3]) for step in condition[2])

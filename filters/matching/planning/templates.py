@@ -1,9 +1,9 @@
-"""Plans for expressions, by way of their shapes.
+"""Plans for expressions, made from templates.
 
-Subscribers write few expressions, with many constants. So an expression is cut at its literals:
-what stands around these is its *shape*. The second of a shape leaves a template, its plan with
-slots in place of literals, and from then on the plan is the template filled in; there is nothing
-to parse.
+Subscribers write few expressions, with many constants. So an expression is cut at its literals; the
+text around them is the key of a template. The second expression of a key leaves a *template*: its
+plan with slots in place of literals. From then on the plan is the template filled in, without
+parsing.
 """
 
 import re
@@ -18,8 +18,8 @@ from filters.xpath.parser import parse_text
 
 MAX_TEMPLATES = 1024
 MAX_LENGTH = 1000
-"""Of an expression in characters; longer ones are planned one by one. So is each that might exceed
-a limit of the parser by its literals alone."""
+"""The longest expression, in characters; longer ones are planned one by one. So is each that might
+exceed a limit of the parser by its literals alone."""
 
 _LITERAL = re.compile(
     r"""("[^"]*"|'[^']*'|(?<![\w.\-])(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))""",
@@ -28,22 +28,22 @@ _LITERAL = re.compile(
 digit is cut in two, and what is left is no expression: then there is no template."""
 
 _STRING, _NUMBER = "\ue000", 71077
-"""What the literals begin with that stand for all others: such as occur in no expression."""
+"""The beginnings of literals that stand for all others; they occur in no expression."""
 
 _Key: TypeAlias = tuple[tuple[str, ...], tuple[bool, ...], Namespaces]
 _Value: TypeAlias = str | float
 
 
 class Templates:
-    """The templates of some shapes. It answers as if it remembered nothing; for any thread."""
+    """Remembers templates. Answers are the same as without; usable from any thread."""
 
     def __init__(self) -> None:
         self._templates: dict[_Key, _Template | None] = {}
-        """None: there is no template, or the shape came but once."""
+        """The templates by key; None if there can be none."""
         self._once: set[_Key] = set()
 
     def plan_of(self, expression: Expression) -> Plan:
-        """The plan of *expression*; its dialect and its view are not looked at.
+        """Return the plan of *expression*; its dialect and its view do not matter.
 
         Raises:
             FilterError: As `filters.xpath.parse`.
@@ -86,7 +86,7 @@ class Templates:
 
 
 plan_of = Templates().plan_of
-"""One for all: plans are values, and what is remembered of shapes shows in nothing but time."""
+"""The templates of the process: plans are values, so sharing them changes nothing but the time."""
 
 
 def _plan(text: str, namespaces: Namespaces) -> Plan:
@@ -111,7 +111,7 @@ class _Template:
         self._constant = tuple(pattern)
 
     def _make(self, part: Any, slots: dict[_Value, int], made: dict[Any, int]) -> int | None:
-        """Where *part* will be found; None if it is constant."""
+        """Return where *part* will be found; None if it is constant."""
         if not isinstance(part, tuple):
             return slots.get(part) if type(part) in (str, float) else None
         if part in made:
@@ -129,7 +129,7 @@ class _Template:
         return made[part]
 
     def filled(self, values: list[Any]) -> Plan:
-        """The plan with *values* in its slots."""
+        """Return the plan with *values* in its slots."""
         found = values.copy()
         for before, place, behind in self._steps:
             if behind is not None:
@@ -147,8 +147,8 @@ class _Template:
 
 
 def _template(key: _Key, values: list[_Value], found: Plan) -> _Template | None:
-    """The template of a shape, by way of an expression of that shape whose literals are unlike
-    anything; None if the plan depends on literals in other ways than as operands of atoms."""
+    """Make the template of a key from an expression of that key whose literals occur nowhere else;
+    None if the plan depends on literals in other ways than as operands of atoms."""
     around, kinds, namespaces = key
     if any(_STRING in part or str(_NUMBER) in part for part in around):
         return None

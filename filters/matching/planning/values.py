@@ -1,4 +1,4 @@
-"""What is tested of one element, and how."""
+"""Values of an element, and tests on them."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -28,7 +28,7 @@ _string = etree.XPath("string()", smart_strings=False)
 
 
 class Key(NamedTuple):
-    """A subject; *name* is an attribute's in Clark notation, where it is known."""
+    """A subject of tests; *name* is an attribute's in Clark notation, if it is known."""
 
     subject: int
     namespace: str | None = None
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
     @property
     def is_single(self) -> bool:
-        """Whether an element has one such value at most."""
+        """True if an element has at most one such value."""
         return self.subject == SELF or bool(self.name)
 
 
@@ -54,15 +54,15 @@ def checks_of(tests: Iterable[Test]) -> Checks:
 
 
 def string_of(element: etree._Element) -> str:
-    """The string-value."""
+    """Return the string-value."""
     if len(element):
         return str(_string(element))
     return element.text or ""
 
 
 def texts_of(element: etree._Element) -> Sequence[str]:
-    """The text nodes, of which the parser leaves no two side by side. One may be empty: there is
-    one where there was ``<![CDATA[]]>``."""
+    """Return the text nodes, of which the parser leaves no two side by side. One may be empty,
+    where there was ``<![CDATA[]]>``."""
     text = element.text
     if not len(element):
         return () if text is None else (text,)
@@ -71,7 +71,7 @@ def texts_of(element: etree._Element) -> Sequence[str]:
 
 
 class Values:
-    """One element, what is asked of it found once."""
+    """The values of one element, each found once."""
 
     __slots__ = ("_element", "_string", "_texts")
 
@@ -81,7 +81,7 @@ class Values:
         self._texts: Sequence[str] | None = None
 
     def one(self, key: Key) -> str | None:
-        """The value of a single-valued subject; None if there is none."""
+        """Return the value of a single-valued subject; None if there is none."""
         if key.name:
             return self._element.get(key.name)
         if self._string is None:
@@ -108,7 +108,7 @@ class Values:
 
 
 def passes(check: Check, values: Values) -> bool | None:
-    """None where only libxml2 knows."""
+    """Return True if some value passes *check*; None if only libxml2 knows."""
     key, comparison, operand = check
     verdict: bool | None = False
     for value in values.all(key):

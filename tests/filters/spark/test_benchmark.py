@@ -56,7 +56,9 @@ def test_engines_take_and_forget_expressions(name: str) -> None:
 
 
 def test_an_engine_that_is_none() -> None:
-    with pytest.raises(ValueError, match="'yfilter' is no engine; there are naive, reference"):
+    with pytest.raises(
+        ValueError, match="'yfilter' is not an engine; the engines are naive, reference"
+    ):
         make_engine("yfilter")
 
 
@@ -176,7 +178,7 @@ def test_a_footprint_is_of_one_engine() -> None:
     assert took.distinct == len(set(one.expressions))
     assert took.memory > took.distinct * 500
     assert 0 < took.churn_seconds < took.build_seconds
-    with pytest.raises(MeasuringFailed, match="'yfilter' is no engine"):
+    with pytest.raises(MeasuringFailed, match="'yfilter' is not an engine"):
         measure("yfilter", one.expressions, (), 1)
 
 

@@ -11,7 +11,9 @@ from tests.filters.spark.conftest import SMALL, require_spark_here
 from tests.rigs.programs import run
 
 ERRORS = [
-    pytest.param(("--engine", "yfilter"), 1, "'yfilter' is no engine; there are", id="engine"),
+    pytest.param(
+        ("--engine", "yfilter"), 1, "'yfilter' is not an engine; the engines are", id="engine"
+    ),
     pytest.param(("--workload", "xm2"), 2, "neither a file nor one of xm0", id="workload"),
     pytest.param(("--corpus", "no.xml"), 1, "no.xml: ", id="corpus"),
     pytest.param(("--preset", "huge"), 2, "--preset", id="preset"),
