@@ -35,12 +35,12 @@ from gateway.cli.output import (
     styled,
 )
 from gateway.client import (
-    Arrived,
     Client,
     Consumer,
     GatewayError,
-    Held,
     PulledMailbox,
+    ReceivedMessage,
+    RenewedSubscription,
     base_url,
     shown,
     subscribed,
@@ -169,19 +169,19 @@ async def _listen(
             namespaces=wanted.namespaces,
             troubled=_say_trouble,
         )
-        held = ended = None
+        renewed = ended = None
         try:
-            async with subscription as held:
+            async with subscription as renewed:
                 note(_whereabouts(consumer, gateway))
                 note(
                     f"Subscribed to {wanted.topic or 'everything'} at {shown(gateway)}"
                     f" ({wanted.version.value}); Ctrl-C ends."
                 )
                 ended = await _print_all(consumer, printing)
-                held.is_over = ended is not None
+                renewed.is_over = ended is not None
         finally:
-            if held is not None and ended is None:
-                note(_notify_end(held))
+            if renewed is not None and ended is None:
+                note(_notify_end(renewed))
         if ended is not None:
             raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
 
@@ -196,28 +196,28 @@ def _say_trouble(error: GatewayError) -> None:
     note(f"dragoman: {error}; trying again")
 
 
-def _notify_end(held: Held) -> str:
-    if held.is_over:
+def _notify_end(renewed: RenewedSubscription) -> str:
+    if renewed.is_over:
         return "Unsubscribed."
-    return f"Could not unsubscribe; the subscription ends by itself at {_end(held)}."
+    return f"Could not unsubscribe; the subscription ends by itself at {_end(renewed)}."
 
 
-def _end(held: Held) -> object:
-    expires = held.subscription.expires
+def _end(renewed: RenewedSubscription) -> object:
+    expires = renewed.subscription.expires
     return moment(expires.isoformat()) if expires else "some time"
 
 
-async def _print_all(consumer: AsyncIterable[Arrived], printing: _Printing) -> Ended | None:
+async def _print_all(consumer: AsyncIterable[ReceivedMessage], printing: _Printing) -> Ended | None:
     """Print what comes until there is enough, or the gateway ends the subscription."""
     printed = 0
-    async for arrived in consumer:
-        if arrived.ended is not None:
-            return arrived.ended
+    async for message in consumer:
+        if message.ended is not None:
+            return message.ended
         if printing.whole and printing.form is Form.TEXT:
-            line(envelope_text(arrived.octets))
-        for notification in arrived.notifications:
+            line(envelope_text(message.octets))
+        for notification in message.notifications:
             if printing.form is Form.JSON:
-                json_line(_record(arrived, notification, printing.whole))
+                json_line(_record(message, notification, printing.whole))
             elif not printing.whole:
                 styled(str(notification.topic or "(no topic)"))
                 line(payload_text(notification.payload))
@@ -229,17 +229,17 @@ async def _print_all(consumer: AsyncIterable[Arrived], printing: _Printing) -> E
     return None
 
 
-def _record(arrived: Arrived, notification: Received, whole: bool) -> dict[str, object]:
+def _record(message: ReceivedMessage, notification: Received, whole: bool) -> dict[str, object]:
     """A notification as JSON; one that came in an envelope with others shares its id."""
     record: dict[str, object] = {
         "topic": str(notification.topic) if notification.topic else None,
         "action": notification.action,
         "message_id": notification.message_id,
-        "received": arrived.time.isoformat(timespec="milliseconds"),
+        "received": message.time.isoformat(timespec="milliseconds"),
         "payload": payload_text(notification.payload, indent=False),
     }
     if whole:
-        record["envelope"] = arrived.octets.decode("utf-8", "replace")
+        record["envelope"] = message.octets.decode("utf-8", "replace")
     return record
 
 

@@ -5,8 +5,8 @@
     async with Client("http://127.0.0.1:8080") as client, Consumer() as consumer:
         async with subscribed(client, consumer.address, topic="storms"):
             await client.publish(b"<speed>120</speed>", topic="storms")
-            arrived = await consumer.receive()
-            print(arrived.notifications[0].payload)
+            message = await consumer.receive()
+            print(message.notifications[0].payload)
 """
 
 from filters.extras import how_to_install
@@ -24,11 +24,15 @@ except ModuleNotFoundError as error:
 
 from gateway.client.administration import Administration, Changed, Letters, Record
 from gateway.client.calling import Answer, base_url, shown
-from gateway.client.consumer import Arrived, Consumer
+from gateway.client.consumer import Consumer, ReceivedMessage
 from gateway.client.errors import GatewayError
 from gateway.client.messaging import Client, Exchange, Subscription
 from gateway.client.pulling import PulledMailbox
-from gateway.client.renewal import Held, subscribed
+from gateway.client.renewal import RenewedSubscription, subscribed
+
+Arrived = ReceivedMessage
+Held = RenewedSubscription
+"""Former names, which stay."""
 
 __all__ = [
     "Administration",
@@ -42,7 +46,9 @@ __all__ = [
     "Held",
     "Letters",
     "PulledMailbox",
+    "ReceivedMessage",
     "Record",
+    "RenewedSubscription",
     "Subscription",
     "base_url",
     "shown",

@@ -24,8 +24,8 @@ _log.addHandler(logging.NullHandler())  # What strangers send is no event of the
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
-    """One request that a consumer took: its octets whole, and what they say.
+class ReceivedMessage:
+    """A message that a consumer received: its octets whole, and what they say.
 
     ``ended``: the gateway says that the subscription has ended (SubscriptionEnd).
     """
@@ -35,6 +35,18 @@ class Arrived:
     octets: bytes
     headers: tuple[tuple[str, str], ...]
     time: datetime
+
+    @classmethod
+    def of(
+        cls,
+        received: tuple[Received, ...] | Ended,
+        octets: bytes,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> Self:
+        """The message of *octets*, which say *received*, as of now."""
+        ended = received if isinstance(received, Ended) else None
+        notifications = () if isinstance(received, Ended) else received
+        return cls(notifications, ended, octets, headers, datetime.now(UTC))
 
 
 class Consumer:
@@ -65,7 +77,7 @@ class Consumer:
         self._port = port
         self._shown = shown or host
         self._max_octets = max_octets
-        self._queue: asyncio.Queue[Arrived] = asyncio.Queue(waiting)
+        self._queue: asyncio.Queue[ReceivedMessage] = asyncio.Queue(waiting)
         self._path = f"/{secrets.token_urlsafe(12)}"
         self._busy = 0
         self._runner: web.AppRunner | None = None
@@ -98,11 +110,11 @@ class Consumer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def receive(self) -> Arrived:
+    async def receive(self) -> ReceivedMessage:
         """The next message; waits for it."""
         return await self._queue.get()
 
-    async def __aiter__(self) -> AsyncIterator[Arrived]:
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         while True:
             yield await self.receive()
 
@@ -117,11 +129,11 @@ class Consumer:
             return _later()
         self._busy += 1
         try:
-            return await self._take(request)
+            return await self._receive(request)
         finally:
             self._busy -= 1
 
-    async def _take(self, request: web.Request) -> web.Response:
+    async def _receive(self, request: web.Request) -> web.Response:
         try:
             async with asyncio.timeout(BODY_TIME):
                 octets = await request.read()
@@ -132,19 +144,10 @@ class Consumer:
             return web.Response(status=400, text=f"{refused.text}\n")
         headers = tuple((name, value) for name, value in request.headers.items())
         try:
-            self._queue.put_nowait(_arrived(received, octets, headers))
+            self._queue.put_nowait(ReceivedMessage.of(received, octets, headers))
         except asyncio.QueueFull:  # Others were quicker while this one came in.
             return _later()
         return web.Response(status=202)
-
-
-def _arrived(
-    received: tuple[Received, ...] | Ended, octets: bytes, headers: tuple[tuple[str, str], ...]
-) -> Arrived:
-    now = datetime.now(UTC)
-    if isinstance(received, Ended):
-        return Arrived((), received, octets, headers, now)
-    return Arrived(received, None, octets, headers, now)
 
 
 def _later() -> web.Response:

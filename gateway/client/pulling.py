@@ -5,15 +5,14 @@ import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
 from typing import Any, Self
 
 from filters import Refused
 from gateway.client.calling import Answer, Caller, base_url, shown, stranger
-from gateway.client.consumer import Arrived
+from gateway.client.consumer import ReceivedMessage
 from gateway.client.errors import GatewayError
 from gateway.client.renewal import PARTING_TIME
-from mediation.client import Ended, read_received
+from mediation.client import read_received
 
 WAIT = 20.0
 """Seconds that the gateway lets a request wait for a message."""
@@ -81,7 +80,7 @@ class PulledMailbox:
                 await self._caller.call("DELETE", f"{self._url}/mailboxes/{self._key}")
         await self._caller.__aexit__(*error)
 
-    async def __aiter__(self) -> AsyncIterator[Arrived]:
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """What comes, for ever.
 
         Raises:
@@ -93,7 +92,7 @@ class PulledMailbox:
             messages = batch.get("messages") or ()
             for message in messages:
                 if message["id"] not in self._dealt_with:
-                    yield _arrived(message["envelope"].encode())
+                    yield _message(message["envelope"].encode())
                 self._dealt_with.add(message["id"])
             if messages and await self._ask_again("acknowledge", {"lease": batch["lease"]}):
                 self._dealt_with.clear()
@@ -147,12 +146,9 @@ def _refused(url: str, answer: Answer, record: dict[str, Any]) -> GatewayError:
     return GatewayError(f"{shown(url)} refused: {detail}", status=answer.status)
 
 
-def _arrived(octets: bytes) -> Arrived:
-    now = datetime.now(UTC)
+def _message(octets: bytes) -> ReceivedMessage:
     try:
         received = read_received(octets)
     except Refused:  # It is no notification; whoever wants whole envelopes has it.
         received = ()
-    if isinstance(received, Ended):
-        return Arrived((), received, octets, (), now)
-    return Arrived(received, None, octets, (), now)
+    return ReceivedMessage.of(received, octets)

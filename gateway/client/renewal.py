@@ -1,4 +1,4 @@
-"""A subscription that lives as long as the program that holds it."""
+"""A subscription that lives as long as the program that made it."""
 
 import asyncio
 import contextlib
@@ -14,8 +14,8 @@ PARTING_TIME = 5.0
 """Seconds that an Unsubscribe may take when its program ends."""
 
 
-class Held:
-    """A subscription, renewed until its holder lets go of it.
+class RenewedSubscription:
+    """A subscription that is renewed until its program ends it.
 
     Args:
         every: Seconds between renewals; sooner, where the lease is shorter than twice that.
@@ -89,10 +89,11 @@ async def subscribed(
     lease: timedelta = LEASE,
     every: float = RENEW_EVERY,
     troubled: Callable[[GatewayError], None] = lambda _: None,
-) -> AsyncIterator[Held]:
+) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
-    What is subscribed to is as in `Client.subscribe`, *every* and *troubled* are as in `Held`.
+    *topic*, *xpath* and *lease* are as in `Client.subscribe`, *every* and *troubled* as in
+    `RenewedSubscription`.
 
     Raises:
         GatewayError: There is no subscription, or it was lost: then the body is cancelled.
@@ -100,14 +101,14 @@ async def subscribed(
     granted = await client.subscribe(
         consumer, topic=topic, xpath=xpath, namespaces=namespaces, lease=lease
     )
-    held = Held(client, granted, lease=lease, every=every, troubled=troubled)
+    renewed = RenewedSubscription(client, granted, lease=lease, every=every, troubled=troubled)
     try:
         async with asyncio.TaskGroup() as group:
-            renewing = group.create_task(held.renew_for_ever())
-            yield held
+            renewing = group.create_task(renewed.renew_for_ever())
+            yield renewed
             renewing.cancel()
     except BaseExceptionGroup as several:  # Whatever came first is what went wrong.
         first = several.exceptions[0]
         raise first from first.__cause__
     finally:
-        await held.end()
+        await renewed.end()

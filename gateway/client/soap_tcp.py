@@ -5,17 +5,16 @@ import logging
 import secrets
 import ssl
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Self
 from urllib.parse import urlsplit
 
 from filters import Refused
 from gateway.client.calling import MAX_ANSWER, TIMEOUT, Answer, shown
-from gateway.client.consumer import WAITING, Arrived
+from gateway.client.consumer import WAITING, ReceivedMessage
 from gateway.client.errors import GatewayError
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
 from mediation import Soap
-from mediation.client import Ended, read_received
+from mediation.client import read_received
 from mediation.mailboxes.kept import message_id, relates_to
 from mediation.packaging.dime import DimeLimits, DimeMessage, Encoder
 from mediation.soap.answers import fault_in
@@ -240,7 +239,7 @@ class SoapTcpConsumer:
         self._shown = shown or host
         self._tls = tls
         self._limits = limits or TcpLimits()
-        self._queue: asyncio.Queue[Arrived] = asyncio.Queue(waiting)
+        self._queue: asyncio.Queue[ReceivedMessage] = asyncio.Queue(waiting)
         self._path = f"/{secrets.token_urlsafe(12)}"
         self._server: asyncio.Server | None = None
         self._connections: set[_Incoming] = set()
@@ -278,11 +277,11 @@ class SoapTcpConsumer:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._server.wait_closed()
 
-    async def receive(self) -> Arrived:
+    async def receive(self) -> ReceivedMessage:
         """The next message; waits for it."""
         return await self._queue.get()
 
-    async def __aiter__(self) -> AsyncIterator[Arrived]:
+    async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         while True:
             yield await self.receive()
 
@@ -309,12 +308,7 @@ class SoapTcpConsumer:
         except Refused as refused:
             _log.info("refused a message: %s", refused.text)
             return
-        now = datetime.now(UTC)
-        if isinstance(received, Ended):
-            arrived = Arrived((), received, octets, (), now)
-        else:
-            arrived = Arrived(received, None, octets, (), now)
-        await self._queue.put(arrived)
+        await self._queue.put(ReceivedMessage.of(received, octets))
 
 
 class _Incoming(SoapTcpConnection):

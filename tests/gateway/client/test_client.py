@@ -13,11 +13,11 @@ import pytest
 from filters import Refused
 from gateway.client import (
     Administration,
-    Arrived,
     Client,
     Consumer,
     Exchange,
     GatewayError,
+    ReceivedMessage,
     base_url,
     subscribed,
 )
@@ -38,7 +38,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Running]:
         yield run
 
 
-async def received(consumer: Consumer) -> Arrived:
+async def received(consumer: Consumer) -> ReceivedMessage:
     return await asyncio.wait_for(consumer.receive(), DEADLINE)
 
 

@@ -17,7 +17,7 @@ KEY = "2f1a6e0c-8d0f-4b3e-9c55-0d6f6a1b7c11"
 OTHER = "00000000-8d0f-4b3e-9c55-0d6f6a1b7c11"
 BOX_2011, BOX_2004 = ResourceKind.MESSAGE_BOX_2011, ResourceKind.MESSAGE_BOX_2004
 
-DOORS = [
+ADDRESSES = [
     (f"/subscriptions/{KEY}", ResourceAddress(ResourceKind.SUBSCRIPTION, KEY)),
     (f"/pullpoints/{KEY}", ResourceAddress(ResourceKind.PULL_POINT, KEY)),
     (f"/mailboxes/{KEY}", ResourceAddress(ResourceKind.MAILBOX, KEY)),
@@ -51,7 +51,7 @@ DOORS = [
 ]
 
 
-@pytest.mark.parametrize(("address", "resource"), DOORS, ids=str)
+@pytest.mark.parametrize(("address", "resource"), ADDRESSES, ids=str)
 def test_doors(address: str | None, resource: ResourceAddress | None) -> None:
     assert resource_at(address) == resource
 

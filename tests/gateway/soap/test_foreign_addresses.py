@@ -22,7 +22,7 @@ EVENT = "<c><b>1</b></c>"
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("foreign-doors")
+    data: Path = tmp_path_factory.mktemp("foreign-addresses")
     async with running(data) as run:
         yield run
 
