@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from filters import Reason, Refused
-from mediation import PeerFault
-from mediation.soap.answers import read_fault
+from mediation import PeerFault, read_fault
 
 T = TypeVar("T")
 

@@ -1,5 +1,11 @@
 """Messages as values: SOAP envelopes, WS-Addressing, WS-Eventing, WS-Notification and WSRF are
-read, translated and rendered here. Sans-I/O: no socket, clock, thread or random number."""
+read, translated and rendered here. Sans-I/O: no socket, clock, thread or random number.
+
+Public are the names below, and the modules of three rooms: `mediation.client` (requests as
+subscribers and publishers write them), `mediation.packaging` (attachments, DIME, MIME, records) and
+`mediation.mailboxes` (what is kept for consumers to fetch), with `mediation.names` (every URI) and
+`mediation.wsdl`. All else is found through them.
+"""
 
 from mediation.client import (
     SPECS,
@@ -26,7 +32,15 @@ from mediation.detect import read, write_response
 from mediation.faults import fault_of, write_fault
 from mediation.filtering import PAYLOAD_PATHS
 from mediation.model.errors import MediationError
-from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, format_seconds
+from mediation.model.expiry import (
+    NEVER,
+    UNSPECIFIED,
+    Expiry,
+    format_duration,
+    format_seconds,
+    parse_date_time,
+    parse_expiry,
+)
 from mediation.model.messages import (
     NO_HEADERS,
     Attachment,
@@ -104,8 +118,8 @@ from mediation.rendering import (
     shape_of,
     write_subscription_end,
 )
-from mediation.soap.addressing import is_anonymous, reference_headers
-from mediation.soap.answers import PeerFault, fault_in
+from mediation.soap.addressing import id_to_keep, is_anonymous, reference_headers
+from mediation.soap.answers import PeerFault, fault_in, read_fault
 from mediation.soap.envelopes import http_headers
 from mediation.specifications import SPECIFICATIONS
 
@@ -193,13 +207,18 @@ __all__ = [
     "event",
     "fault_in",
     "fault_of",
+    "format_duration",
     "format_seconds",
     "http_headers",
+    "id_to_keep",
     "is_anonymous",
+    "parse_date_time",
+    "parse_expiry",
     "prepare",
     "producer_properties",
     "read",
     "read_answer",
+    "read_fault",
     "read_granted",
     "read_received",
     "reference_headers",

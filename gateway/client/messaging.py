@@ -12,7 +12,16 @@ from filters import Refused
 from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
 from gateway.client.errors import GatewayError
 from gateway.client.soap_tcp import SCHEMES, SOAP_TCP, SoapTcpCaller
-from mediation import EndpointReference, Spec, Version, Wsa, http_headers
+from mediation import (
+    EndpointReference,
+    Spec,
+    Version,
+    Wsa,
+    format_duration,
+    http_headers,
+    parse_date_time,
+    parse_expiry,
+)
 from mediation.client import (
     SPECS,
     AnsweredFault,
@@ -24,7 +33,6 @@ from mediation.client import (
     write_subscribe,
     write_unsubscribe,
 )
-from mediation.model.expiry import format_duration, parse_date_time, parse_expiry
 
 LEASE = timedelta(minutes=10)
 """What a subscription asks for: a listener that was killed is forgotten after it."""

@@ -13,11 +13,10 @@ from gateway.client.calling import MAX_ANSWER, TIMEOUT, Answer, shown
 from gateway.client.consumer import WAITING, ReceivedMessage
 from gateway.client.errors import GatewayError
 from gateway.tcp import Fate, SoapTcpConnection, TcpLimits
-from mediation import Soap
+from mediation import Soap, fault_in
 from mediation.client import read_received
 from mediation.mailboxes.kept import message_id, relates_to
 from mediation.packaging.dime import DimeLimits, DimeMessage, Encoder
-from mediation.soap.answers import fault_in
 
 SOAP_TCP = ("soap.tcp", "soap.tcps")
 SCHEMES = ("http", "https", *SOAP_TCP)

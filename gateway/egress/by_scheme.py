@@ -15,7 +15,7 @@ from gateway.egress.transport import (
     SendFailed,
     Transport,
 )
-from mediation.model.messages import Packaging
+from mediation import Packaging
 
 
 class TransportByScheme:

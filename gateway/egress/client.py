@@ -20,7 +20,7 @@ from gateway.egress.dialing import Dialer
 from gateway.egress.heads import Heads
 from gateway.egress.packaging import dress
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
-from mediation.model.messages import Packaging
+from mediation import Packaging
 
 _SWEEP = 5.0
 """Seconds between two searches for connections that have been idle for too long."""

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from gateway.egress.addresses import AddressRefused, Target, parse_target
 from gateway.security.tls import Names, client_context
-from mediation.model.messages import Packaging
+from mediation import Packaging
 
 _PATTERN = re.compile(
     r"""(?:(?P<scheme>https?|soap\.tcps?)://)?

@@ -7,8 +7,7 @@ from enum import Enum
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from gateway.egress.addresses import Target
-from mediation.model.messages import Attachment, Packaging
-from mediation.model.versions import Soap
+from mediation import Attachment, Packaging, Soap
 
 MAX_RETRY_AFTER = 3600.0
 """Seconds; a consumer that asks for more is asked again after these."""

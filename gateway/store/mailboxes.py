@@ -18,8 +18,7 @@ from gateway.model.mailboxes import (
 from gateway.store import dead_letters, held
 from gateway.store.dead_letters import Selection, Slice
 from gateway.store.schema import mailbox_messages, mailboxes
-from mediation import Notification
-from mediation.soap.addressing import id_to_keep
+from mediation import Notification, id_to_keep
 
 AT_A_TIME = 1000
 """Messages that one operation looks at."""

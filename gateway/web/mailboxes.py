@@ -29,6 +29,7 @@ from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
 from mediation import (
     SPECS,
+    UNSPECIFIED,
     EndpointReference,
     Rejected,
     Subscribe,
@@ -36,9 +37,9 @@ from mediation import (
     SubscribePulling,
     Version,
     Wsa,
+    parse_expiry,
 )
 from mediation.client import write_subscribe
-from mediation.model.expiry import UNSPECIFIED, parse_expiry
 
 LONGEST_LEASE = 3600.0
 LATEST = 2**63 - 1

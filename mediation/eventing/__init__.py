@@ -1,1 +1,1 @@
-"""WS-Eventing, one module a version, and what WS-Management adds to it."""
+"""WS-Eventing, a module for each version; WS-Messenger's publications, and WS-Management."""

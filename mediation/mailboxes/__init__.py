@@ -1,1 +1,5 @@
-"""Messages that are kept for consumers to fetch: WS-Messenger message boxes, WS-MakeConnection."""
+"""Messages that are kept for consumers to fetch, and the specifications by which they fetch them.
+
+Public are its modules: `kept` (envelopes as a mailbox keeps them), `message_box` and
+`make_connection`.
+"""

@@ -1,1 +1,1 @@
-"""Messages, subscriptions and specification versions as values."""
+"""Messages, requests, subscriptions and specifications as values."""

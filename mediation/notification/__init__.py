@@ -1,1 +1,1 @@
-"""WS-Notification, one module a version, and its profiles: ONVIF, WS-Messenger."""
+"""WS-Notification, a module for each version, and its profiles: ONVIF's services."""

@@ -1,1 +1,4 @@
-"""Envelopes with attachments: DIME, MIME, MTOM; and notifications as records."""
+"""Envelopes with attachments, and notifications as records of a messaging system.
+
+Public are its modules: `dime`, `mime` and `packages` for the wire, `records` for adapters.
+"""

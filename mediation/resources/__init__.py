@@ -1,1 +1,1 @@
-"""WSRF: properties, lifetime and faults of resources."""
+"""WSRF, on which WS-Notification is built: properties, lifetime and faults of resources."""

@@ -1,1 +1,1 @@
-"""SOAP envelopes and WS-Addressing headers."""
+"""SOAP envelopes, WS-Addressing headers and references, faults of peers."""

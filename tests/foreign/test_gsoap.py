@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from mediation import Wsa
-from mediation.model.messages import Attachment
+from mediation import Attachment, Wsa
 from mediation.names import WSE_2004_08
 from tests.rigs.envelopes import S11, Speaker
 from tests.rigs.gateways import Consumer, Running, running

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mediation import Soap
-from mediation.model.messages import Attachment
+from mediation import Attachment, Soap
 from mediation.packaging.dime import Decoder, DimeMessage, Encoder
 from tests.rigs.gsoap import DEADLINE, gsoap_consumer, gsoap_publish, needs_gsoap
 

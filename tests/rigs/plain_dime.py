@@ -3,8 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from mediation.model.messages import Attachment
-from mediation.model.versions import Soap
+from mediation import Attachment, Soap
 from mediation.packaging.dime import (
     Decoder,
     DimeError,

@@ -27,7 +27,7 @@ from gateway.egress import (
 )
 from gateway.egress.options import PLAIN
 from gateway.security.tls import TlsError
-from mediation.model.messages import Attachment, Packaging
+from mediation import Attachment, Packaging
 from tests.gateway.egress.test_egress import (
     ACCEPTED,
     StubResolver,
