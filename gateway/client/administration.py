@@ -35,8 +35,8 @@ Progress: TypeAlias = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class Letters:
-    """Which dead letters: those of ``numbers``; or those for which everything else holds that is
-    said; or, with ``all``, all. One that says nothing is refused by the gateway.
+    """A selection of dead letters: those of ``numbers``; or those that fit every other field that
+    is set; or, with ``all``, all. The gateway refuses a selection that says nothing.
 
     ``topic`` is a topic expression of the Full dialect, ``since`` an instant in ISO 8601.
     """
@@ -70,7 +70,7 @@ class Letters:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """How many dead letters were, or would be, changed, in all and by reason."""
+    """The number of dead letters that were, or would be, changed, in all and by reason."""
 
     number: int
     reasons: Mapping[str, int]
@@ -252,7 +252,7 @@ class Administration:
 
 
 def _json(octets: bytes) -> Any:
-    """What *octets* say; None where they are not JSON."""
+    """The value of *octets*; None where they are not JSON."""
     try:
         return json.loads(octets)
     except ValueError:
@@ -274,7 +274,7 @@ def _listed(page: Record, name: str, url: str) -> list[Record]:
 
 
 def _detail(answer: Answer) -> str | None:
-    """What the gateway says is wrong; None where the answer is not one of a gateway."""
+    """The text of the gateway's refusal; None where the answer is not one of a gateway."""
     body = _json(answer.body)
     said = body.get("detail") if isinstance(body, dict) else None
     if not isinstance(said, str) or said == "Not Found":  # FastAPI's word for an unknown path

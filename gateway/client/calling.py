@@ -1,4 +1,4 @@
-"""One HTTP request to a gateway, and what can go wrong with it, in words."""
+"""HTTP requests to a gateway, and errors in words for whatever goes wrong."""
 
 import ssl
 from collections.abc import Collection, Mapping
@@ -20,7 +20,7 @@ LARGE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back, whatever its status."""
+    """An answer, whatever its status."""
 
     status: int
     body: bytes
@@ -130,7 +130,7 @@ def shown(url: str) -> str:
 
 
 def stranger(url: str, answer: Answer) -> GatewayError:
-    """What an answer means that no gateway gives."""
+    """The error for an answer that no gateway gives."""
     text = f"{shown(url)} does not answer as a Dragoman gateway does: {answer.words}"
     if answer.content_type:
         text += f" ({answer.content_type})"

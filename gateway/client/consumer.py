@@ -82,7 +82,7 @@ class Consumer:
         self._busy = 0
         self._runner: web.AppRunner | None = None
         self.address = ""
-        """Where notifications are sent to; known once it listens."""
+        """The address that notifications are sent to; known once it listens."""
 
     async def __aenter__(self) -> Self:
         """Listen.
@@ -161,5 +161,5 @@ def _bracketed(host: str) -> str:
 
 
 def _why(error: OSError) -> str:
-    """What people know: the system's own words, without those that asyncio puts around them."""
+    """The system's own words for *error*, without those that asyncio puts around them."""
     return (error.strerror or str(error)).rpartition(": ")[2]

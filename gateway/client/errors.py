@@ -1,4 +1,4 @@
-"""What goes wrong between a client and a gateway."""
+"""Errors between a client and a gateway."""
 
 _LATER = (408, 429)
 
@@ -18,5 +18,5 @@ class GatewayError(Exception):
 
     @property
     def is_final(self) -> bool:
-        """Whether asking again will not help: it was understood, and refused."""
+        """Whether asking again will not help: the request was understood, and refused."""
         return self.status is not None and 400 <= self.status < 500 and self.status not in _LATER

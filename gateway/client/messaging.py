@@ -35,7 +35,7 @@ from mediation.client import (
 )
 
 LEASE = timedelta(minutes=10)
-"""What a subscription asks for: a listener that was killed is forgotten after it."""
+"""The lease that a subscription asks for; a listener that was killed is forgotten after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def _granted(answer: Answer, url: str) -> Granted:
 
 
 def _until(granted: Granted) -> datetime | None:
-    """When the lease ends by our clock; None is never, or nothing that could be read."""
+    """The end of a lease by our clock; None where it has none, or none that can be read."""
     now = datetime.now(UTC)
     if granted.expires is None:
         return None

@@ -81,7 +81,7 @@ class PulledMailbox:
         await self._caller.__aexit__(*error)
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
-        """What comes, for ever.
+        """Yield messages as they come, for ever.
 
         Raises:
             GatewayError: The mailbox is gone.

@@ -37,7 +37,7 @@ class RenewedSubscription:
         self._troubled = troubled
         self.subscription = subscription
         self.is_over = False
-        """Whether it has ended: the gateway says so, or confirmed it."""
+        """Whether the subscription has ended: the gateway says so, or confirmed it."""
 
     async def renew_for_ever(self) -> None:
         """Renew in time, again and again.

@@ -20,9 +20,9 @@ from mediation.packaging.dime import DimeLimits, DimeMessage, Encoder
 
 SOAP_TCP = ("soap.tcp", "soap.tcps")
 SCHEMES = ("http", "https", *SOAP_TCP)
-"""What a gateway may be called at to publish and to subscribe."""
+"""Schemes of URLs that a gateway can be called at to publish and to subscribe."""
 PORT = 8081
-"""What a URL without a port means."""
+"""The port of a URL that names none."""
 _log = logging.getLogger("dragoman.client")
 
 
@@ -133,7 +133,7 @@ class SoapTcpCaller:
 
 
 class _Session(SoapTcpConnection):
-    """One connection to a gateway, and the requests on it that wait for their answers."""
+    """A connection to a gateway, and the requests on it that wait for their answers."""
 
     __slots__ = ("_over", "_pending", "_trouble")
 
@@ -142,7 +142,7 @@ class _Session(SoapTcpConnection):
         self._pending: dict[str, asyncio.Future[DimeMessage]] = {}
         self._over: asyncio.Future[None] = loop.create_future()
         self._trouble = ""
-        """What went wrong that no request was told."""
+        """The error that no request was told."""
 
     async def finish(self) -> str:
         """Say that nothing more is sent, and wait for the end; what went wrong, if anything did."""
@@ -244,7 +244,7 @@ class SoapTcpConsumer:
         self._connections: set[_Incoming] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self.address = ""
-        """Where notifications are sent to; known once it listens."""
+        """The address that notifications are sent to; known once it listens."""
 
     async def __aenter__(self) -> Self:
         """Listen.

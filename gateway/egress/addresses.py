@@ -61,7 +61,7 @@ class AddressRefused(Refused):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to send: an address that passed `parse_target`.
+    """An address to send to, which passed `parse_target`.
 
     Attributes:
         scheme: In lower case.
@@ -79,7 +79,7 @@ class Target:
 
     @property
     def destination(self) -> tuple[str, str, int]:
-        """What connections and breakers are shared by."""
+        """The key by which connections and breakers are shared."""
         return self.scheme, self.host, self.port
 
     @property

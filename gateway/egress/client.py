@@ -90,7 +90,8 @@ class HttpTransport:
         return destination
 
     def post(self, destination: "_Destination", request: Request, told: Told) -> "_Post | None":
-        """As `send`, over a connection that is idle, or not at all."""
+        """Begin to send *request* over an idle connection of *destination*; None where there is
+        none. *told* hears how it ended."""
         if request.attachments or request.packaging is Packaging.DIME or self._closed:
             return None
         if request.admit is not None:
@@ -107,8 +108,8 @@ class HttpTransport:
         return post
 
     def post_again(self, post: "_Post") -> bool:
-        """The connection of *post* had been closed meanwhile, perhaps: use another, unless nothing
-        is to be sent any more."""
+        """Send *post* over another connection: its own may have been closed by the consumer while
+        it was idle. Returns False where nothing is to be sent any more."""
         if self._closed:
             return False
         self._busy.discard(post.connection)
@@ -119,7 +120,7 @@ class HttpTransport:
         self._again.add(task)
 
         def ended(task: asyncio.Task[Answer]) -> None:
-            """Whoever posted waits to be told, also when that was cancelled or broke."""
+            """Tell whoever posted, also when the task was cancelled or broke."""
             self._again.discard(task)
             error = None if task.cancelled() else task.exception()
             if task.cancelled():
@@ -143,7 +144,8 @@ class HttpTransport:
         head: bytes,
         deadline: float,
     ) -> Answer:
-        """One exchange over *connection*, or over a new one, where that is None or was closed."""
+        """Exchange *request* for an answer over *connection*, or over a new one, where that is None
+        or was closed."""
         target, body = request.target, request.body
         try:
             if connection is not None:
@@ -189,7 +191,7 @@ class HttpTransport:
         return Connection(self._limits, self._loop)
 
     def _take(self, destination: "_Destination") -> Connection | None:
-        """The connection used last, for it is the least likely to have been closed."""
+        """Take the idle connection used last, for it is the least likely to have been closed."""
         while destination.idle:
             connection = destination.idle.pop()
             del self._idle[connection]
@@ -199,7 +201,7 @@ class HttpTransport:
         return None
 
     async def _wait(self, destination: "_Destination") -> Connection | None:
-        """A connection that another exchange gives back; None is the leave to make one."""
+        """Wait for a connection that another exchange gives back; None is the leave to make one."""
         turn: asyncio.Future[Connection | None] = self._loop.create_future()
         destination.waiting.append(turn)
         try:
@@ -231,7 +233,7 @@ class HttpTransport:
         self._forget(destination)
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long; the oldest come first."""
+        """Close connections that have been idle for too long; the oldest come first."""
         self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
         past = self._loop.time() - self._limits.idle
         for connection in [c for c in self._idle if c.idle_since < past or not c.open]:
@@ -250,7 +252,12 @@ class HttpTransport:
 
 
 class _Destination:
-    """The connections that one route shares; the idle ones are a lane."""
+    """The connections that one route shares; the idle ones are a lane.
+
+    Its numbers change in three places: `grow` counts a connection before it is made,
+    `HttpTransport.give_back` hands it to the next that waits, keeps it as idle, or uncounts it, and
+    `HttpTransport._take` takes an idle one out.
+    """
 
     in_order = False
 
@@ -274,7 +281,11 @@ class _Destination:
 
 
 class _Post:
-    """A message that was posted."""
+    """A message that was posted, until it is answered or given up.
+
+    ``connection`` has it until ``again``, a task, is set: then that sends it once more, over
+    another connection.
+    """
 
     __slots__ = (
         "_told", "_transport", "again", "connection", "deadline", "destination", "head", "over",
@@ -299,12 +310,12 @@ class _Post:
         self.deadline = deadline
         self._told = told
         self.over = False
-        """It was told, or given up."""
+        """Whether it was answered, or given up."""
         self.again: asyncio.Task[Answer] | None = None
         """Sends it once more, over another connection."""
 
     def ended(self, outcome: Answer | SendFailed) -> None:
-        """It is answered, or its connection has ended."""
+        """Hear that it is answered, or that its connection has ended."""
         transport = self._transport
         if isinstance(outcome, Cut) and transport.post_again(self):
             return

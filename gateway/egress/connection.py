@@ -1,4 +1,4 @@
-"""One connection to a consumer: a request out, an answer in, as often as both agree.
+"""A connection to a consumer over HTTP: a request out, an answer in, as often as both agree.
 
             connected
                 |
@@ -38,7 +38,7 @@ _JOINED = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ClientLimits:
-    """What one delivery may cost. Times in seconds, sizes in octets."""
+    """Limits of one delivery. Times in seconds, sizes in octets."""
 
     resolve: float = 5.0
     connect: float = 3.0

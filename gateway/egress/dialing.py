@@ -58,7 +58,7 @@ class Dialer:
         self.options = options or ConsumerOptions()
 
     def route(self, target: Target) -> Hashable:
-        """What connections for *target* may be kept and shared by."""
+        """The key by which connections for *target* may be kept and shared."""
         options = self.options.of(target)
         if options is PLAIN:
             return target.destination
@@ -149,7 +149,7 @@ class Dialer:
     async def _addresses(
         self, host: str, literal: IPAddress | None, deadline: float
     ) -> Sequence[IPAddress]:
-        """All addresses of *host*."""
+        """Resolve *host* to all its addresses."""
         if literal is not None:
             return [literal]
         try:

@@ -45,7 +45,7 @@ class Heads:
         )  # fmt: skip
 
     def _write(self, request: Request) -> tuple[bytes, bytes]:
-        """What stands before and behind the length of the body."""
+        """The parts of a head before and behind the length of the body."""
         target = request.target
         version = self._dialer.options.of(target).http
         proxy = self._dialer.proxy_of(target)

@@ -14,13 +14,13 @@ from filters import Reason, Refused
 HOPS_HEADER = "Dragoman-Hops"
 ORIGIN_HEADER = "Dragoman-Origin"
 HOPS_PROPERTY = "dragoman_hops"
-"""Of a notification that came from another gateway: how many it has passed."""
+"""Property of a notification that came from another gateway: how many it has passed."""
 ORIGIN_PROPERTY = "dragoman_origin"
-"""The same: which event it is a copy of."""
+"""Property of such a notification: which event it is a copy of."""
 _ORIGIN = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _URN = b"urn:dragoman:hops:"
-"""What begins the id of DIME's first record, where a message goes by SOAP.TCP: there is no header,
-and all readers that are known take an id, and none of them looks at it."""
+"""The beginning of the id of DIME's first record, where a message goes by SOAP.TCP, which has no
+headers: all known readers accept an id, and none of them looks at it."""
 MAX_HOPS = 8
 
 
@@ -32,7 +32,7 @@ class LoopRefused(Refused):
 
 
 def read_hops(value: str | None) -> int:
-    """How many gateways an incoming message has passed; None (no header) is 0.
+    """The number of gateways that an incoming message has passed; None (no header) is 0.
 
     Raises:
         LoopRefused: 8 or more, or no number: a loop must not live on by garbling its count.
@@ -45,9 +45,9 @@ def read_hops(value: str | None) -> int:
 
 
 def hops_kept(value: str | None) -> int:
-    """How many gateways a message from the messaging system has passed. Whoever may write there
-    may write anything: too many are `MAX_HOPS`, with which it ends at the next gateway, and what is
-    no number is 0."""
+    """The number of gateways that a message from the messaging system has passed. Whoever may write
+    there may write anything: too many are `MAX_HOPS`, with which it ends at the next gateway, and a
+    text that is no number is 0."""
     if value is None or not (value.isascii() and value.isdigit()):
         return 0
     return MAX_HOPS if len(value) > 2 else min(MAX_HOPS, int(value))
@@ -70,8 +70,8 @@ def read_origin(value: str | None) -> str:
 
 
 def hops_id(headers: Sequence[tuple[str, str]], origin: str = "") -> bytes:
-    """What `hops_header` says in *headers*, and the *origin*, as the id of a record; empty where
-    nothing is said."""
+    """The id of a record that says the hops in *headers* (`hops_header`) and the *origin*; empty
+    where *headers* have none."""
     for name, value in reversed(headers):
         if name == HOPS_HEADER:
             return b"".join((_URN, value.encode(), b":" if origin else b"", origin.encode()))
@@ -79,8 +79,8 @@ def hops_id(headers: Sequence[tuple[str, str]], origin: str = "") -> bytes:
 
 
 def hops_of_id(id_: bytes) -> tuple[str | None, str | None]:
-    """What `read_hops` and `read_origin` take, of the id of the first record of a message that came
-    in."""
+    """The texts of hops and origin (for `read_hops`, `read_origin`) in the id of the first record
+    of an incoming message."""
     if not id_.startswith(_URN):
         return None, None
     hops, _, origin = id_.removeprefix(_URN).decode("latin-1").partition(":")

@@ -1,4 +1,4 @@
-"""What an operator knows about consumers that their addresses do not say.
+"""Options of consumers: what an operator knows that their addresses do not say.
 
 A row is for all consumers whose address fits its pattern; the most specific row that fits
 counts, as a whole. Where there are no rows this costs nothing.
@@ -79,7 +79,7 @@ class Consumer(BaseModel):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Options:
-    """What holds for one consumer. Each row makes one, the same for all its consumers.
+    """The options of one consumer. Each row makes one, the same for all its consumers.
 
     Attributes:
         tls: The context for it; None for that of everybody.
@@ -94,7 +94,7 @@ class Options:
 
 
 PLAIN = Options()
-"""Of consumers that no row is for."""
+"""The options of consumers that no row is for."""
 
 
 class ConsumerOptions:
@@ -114,7 +114,7 @@ class ConsumerOptions:
         self._known: dict[str, Options] = {}
 
     def of(self, target: Target) -> Options:
-        """What holds for *target*; `PLAIN` where no row fits."""
+        """The options of *target*; `PLAIN` where no row fits."""
         if not self._patterns:
             return PLAIN
         known = self._known.get(target.url)

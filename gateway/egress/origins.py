@@ -20,7 +20,7 @@ from mediation import Notification
 
 SECONDS = 600.0
 MOST = 100_000
-"""How long what came is remembered, and how much of it."""
+"""Seconds for which an origin is remembered, and how many are."""
 
 
 class Origins:

@@ -1,4 +1,4 @@
-"""What a request with attachments looks like on the wire, by what its consumer reads."""
+"""Packages a request with attachments in the form that its consumer reads."""
 
 from gateway.egress.transport import Request
 from mediation import Packaging, Soap

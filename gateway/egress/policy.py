@@ -1,4 +1,4 @@
-"""Which addresses may be sent to.
+"""The policy of addresses: which ones may be sent to.
 
 An address is judged twice: as it is written, when somebody names it, and as what it
 turned into, on every connection. Between the two the owner of a name can change
@@ -54,7 +54,7 @@ def unmapped(address: IPAddress) -> IPAddress:
 
 def is_this_machine(address: IPAddress) -> bool:
     """Whether *address* is one of this machine's: then a connection to it would begin at the very
-    same address. Nothing is sent to find out, and interfaces that come and go are seen."""
+    same address. Nothing is sent to find out; interfaces that come and go are noticed."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as sock:

@@ -29,7 +29,7 @@ class TunnelRefused(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """Where it is, and how it knows us.
+    """The address of a proxy, and the credentials for it.
 
     Attributes:
         authorization: The value of ``Proxy-Authorization``; empty without a user.

@@ -13,7 +13,7 @@ MAX_LOOKUPS = 64
 
 
 class Resolver(Protocol):
-    """One look-up, its whole answer."""
+    """Looks names up."""
 
     async def resolve(self, host: str) -> Sequence[IPAddress]:
         """Every address of *host*, in the order to try them.

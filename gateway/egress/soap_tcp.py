@@ -33,8 +33,8 @@ _SWEEP = 5.0
 _log = structlog.get_logger("dragoman.soap-tcp")
 
 Handler: TypeAlias = Callable[[SoapTcpConnection, DimeMessage, asyncio.Event], Awaitable[None]]
-"""What takes a message that a consumer sent on a connection that we opened; it may write to it.
-The event is set when the consumer has gone."""
+"""Takes a message that a consumer sent on a connection that we opened, and may write to that
+connection. The event is set when the consumer has gone."""
 
 
 class SoapTcpTransport:
@@ -77,7 +77,7 @@ class SoapTcpTransport:
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """The number of open connections."""
         return sum(len(one.connections) for one in self._destinations.values())
 
     async def send(self, request: Request) -> Answer:
@@ -126,7 +126,8 @@ class SoapTcpTransport:
         return self._encoder.encode(message)
 
     def arrived(self, post: "_Post", fate: Fate) -> None:
-        """What was posted has arrived, or has not: all on a connection in their order."""
+        """Hear that *post* has arrived, or has not; posts of a connection are heard in their
+        order."""
         connection = post.connection
         self._learn(connection, post.size, fate)
         if fate is Fate.ACKNOWLEDGED:
@@ -140,7 +141,8 @@ class SoapTcpTransport:
                 self._post_again(connection)
 
     def _post_again(self, connection: "_Outbound") -> None:
-        """The connection had been closed meanwhile, perhaps: send what was lost by another."""
+        """Send the posts that *connection* lost over another: the consumer may have closed it while
+        it was idle."""
 
         async def again() -> None:
             outcome: Answer | SendFailed = _ARRIVED
@@ -155,7 +157,7 @@ class SoapTcpTransport:
                 post.told(outcome)
 
         def ended(task: asyncio.Task[None]) -> None:
-            """Whoever posted waits to be told, also when that was cancelled or broke."""
+            """Tell whoever posted, also when the task was cancelled or broke."""
             self._again.discard(task)
             if not task.cancelled() and task.exception() is not None:
                 _log.error("soap-tcp.error", exc_info=task.exception())
@@ -248,7 +250,7 @@ class SoapTcpTransport:
             del self._destinations[destination.key]
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long, and the longest idle where there are too many."""
+        """Close connections that have been idle for too long, and the longest idle of too many."""
         self._sweeping = self._loop.call_later(_SWEEP, self._sweep)
         past = self._loop.time() - self._limits.idle
         idle = sorted(
@@ -302,7 +304,7 @@ def _failure(fate: Fate) -> SendFailed:
 
 
 class _Post:
-    """A message that was posted; to give it up is to give up all that shares its connection."""
+    """A message that was posted. Giving it up gives up all posts that share its connection."""
 
     __slots__ = ("connection", "request", "size", "told")
 
@@ -368,7 +370,7 @@ class _Destination:
 
 
 class _Outbound(SoapTcpConnection):
-    """One connection to a consumer."""
+    """A connection to a consumer."""
 
     in_order = True
 
@@ -397,7 +399,7 @@ class _Outbound(SoapTcpConnection):
         self.on_their_way = 0
         """Octets that are not known to have arrived."""
         self.given_up = False
-        """What is lost on it is not sent again."""
+        """Whether posts that are lost on it are not sent again."""
         self.lost_posts: deque[_Post] = deque()
         self.again: asyncio.Task[None] | None = None
         """Sends by another connection what was lost on this one."""
@@ -424,7 +426,8 @@ class _Outbound(SoapTcpConnection):
 
     @property
     def usable(self) -> bool:
-        """Whether it is open, also by what the system knows and the loop has not read yet."""
+        """Whether the connection is open, also by what the system knows and the loop has not read
+        yet."""
         return self.open and not self._ended and not self._peer_closed()
 
     def retire(self) -> None:

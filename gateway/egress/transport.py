@@ -34,7 +34,7 @@ class FailureKind(Enum):
 
 
 class SendFailed(Exception):
-    """There is no answer that could be judged.
+    """Raised where there is no answer that could be judged.
 
     Args:
         kind: What went wrong.
@@ -54,7 +54,7 @@ class SendFailed(Exception):
 
 @dataclass(slots=True)  # Not frozen: that makes it three times as dear, for every delivery.
 class Request:
-    """One message to send.
+    """A message to send.
 
     Attributes:
         headers: What the message needs (``Content-Type``, ``SOAPAction``); those of the
@@ -81,7 +81,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back.
+    """An answer to a request.
 
     Attributes:
         body: At most 64 KiB, as it came: never inflated.
@@ -124,14 +124,14 @@ def check_peer(request: Request, peer: str) -> None:
 
 
 class Posted(Protocol):
-    """What was posted, and is under way."""
+    """A request that was posted, and is under way."""
 
     def cancel(self) -> object:
-        """Give it up: it is told as failed, in a later turn of the loop, or not at all."""
+        """Give the request up: it is told as failed, in a later turn of the loop, or not at all."""
 
 
 Told: TypeAlias = Callable[[Answer | SendFailed], None]
-"""Hears what was answered, or why nothing was."""
+"""Hears the answer, or why there is none."""
 
 
 class Lane(Protocol):
@@ -139,7 +139,8 @@ class Lane(Protocol):
     an open connection."""
 
     in_order: bool
-    """What is posted arrives in order, also behind what is still under way: nothing is answered."""
+    """Whether requests arrive in the order in which they are posted, also behind those still under
+    way: then none of them is answered."""
 
     def post(self, request: Request, told: Told) -> Posted | None:
         """Begin to send *request*; *told* hears how it ended, in a later turn of the loop. None: it
@@ -151,7 +152,8 @@ class Posting(Protocol):
     """A transport that has lanes."""
 
     def lane(self, target: Target) -> Lane | None:
-        """One to *target*, if there is one now; else `Transport.send` finds a way."""
+        """A lane to *target*; None where there is none now, and `Transport.send` has to find a
+        way."""
 
 
 class Transport(Protocol):

@@ -1,4 +1,4 @@
-"""Who may be connected: how many strangers in all, and how many from one side."""
+"""The gate of connections: how many strangers in all, and how many from one side."""
 
 from collections import Counter
 from typing import Protocol
@@ -34,7 +34,7 @@ class ConnectionGate:
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """The number of connections that are admitted."""
         return len(self._sides)
 
     def trusts(self, address: str) -> bool:
@@ -56,7 +56,7 @@ class ConnectionGate:
         return True
 
     def leave(self, connection: Evictable) -> None:
-        """*connection* is closed, admitted or not."""
+        """Forget *connection*, which is closed, admitted or not."""
         self._waiting.pop(connection, None)
         side = self._sides.pop(connection, None)
         if side is None:
@@ -66,13 +66,13 @@ class ConnectionGate:
             del self._strangers[side]
 
     def wait(self, connection: Evictable) -> None:
-        """*connection* waits for a header from now on."""
+        """Note that *connection* waits for a header from now on."""
         if self._sides.get(connection) is not None:
             self._waiting.pop(connection, None)
             self._waiting[connection] = None
 
     def serve(self, connection: Evictable) -> None:
-        """*connection* has sent a whole header."""
+        """Note that *connection* has sent a whole header."""
         self._waiting.pop(connection, None)
 
     def _make_room(self) -> bool:

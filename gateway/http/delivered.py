@@ -1,4 +1,5 @@
-"""Whether a peer has an answer: not only that it was written, but that it was taken in."""
+"""Finds out whether a peer has an answer: not only that it was written, but that its system
+acknowledged it."""
 
 import asyncio
 import contextlib
@@ -45,10 +46,11 @@ def unacknowledged(descriptor: int) -> int:
 
 
 async def was_delivered(scope: Scope, seconds: float) -> bool:
-    """Wait until the peer of *scope* has all of the answer, *seconds* at most; whether it has.
+    """Wait until the peer of *scope* has all of the answer, *seconds* at most. Returns whether it
+    has.
 
-    To be awaited as soon as the answer is written. What a proxy has taken in counts: nobody sees
-    further than to the next hop.
+    To be awaited as soon as the answer is written. A proxy in between counts as the peer: nobody
+    sees further than to the next hop.
     """
     connection: Connection | None = scope.get("extensions", {}).get(CONNECTION)
     if connection is None:

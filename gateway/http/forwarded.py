@@ -1,4 +1,4 @@
-"""Which address the gateway has, and which the peer has, as seen through proxies.
+"""The addresses of the gateway and of the peer, as proxies in between forward them.
 
 Headers about it count only when a configured proxy sent them; the nearest proxy's word is
 the last of each, and one goes further back only through proxies that are configured too.
@@ -22,7 +22,7 @@ _MAX_HOPS = 16
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """What the HTTP endpoints know about where they stand.
+    """The settings of HTTP that say where the gateway stands: its names, and proxies before it.
 
     Attributes:
         public_url: The base of all addresses given out; None to take it from requests.
@@ -37,7 +37,7 @@ class HttpSettings:
 
 @dataclass(frozen=True, slots=True)
 class _Hop:
-    """What one proxy said about the request that it received."""
+    """The word of one proxy about the request that it received."""
 
     peer: str = ""
     host: str = ""
@@ -86,7 +86,7 @@ def public_host(settings: HttpSettings) -> str:
 
 
 def _first_hop(scope: Scope, settings: HttpSettings) -> _Hop:
-    """What the outermost proxy said of those that we trust, one behind the other."""
+    """The word of the outermost of the trusted proxies that stand one behind the other."""
     found = _UNSAID
     if not settings.trusted_proxies or not from_proxy(scope, settings):
         return found
@@ -122,7 +122,7 @@ def _forwarded(scope: Scope) -> list[_Hop]:
 
 
 def _hop(said: Mapping[str, str]) -> _Hop:
-    """Keep of *said* what can be true."""
+    """The hop of *said*, without values that are no address, host or scheme."""
     host = said.get("host", "")
     scheme = said.get("proto", "").lower()
     peer = said.get("for", "")

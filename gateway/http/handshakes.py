@@ -1,4 +1,4 @@
-"""TLS in front of a protocol, so that who never finishes a handshake is bounded like anybody.
+"""TLS in front of a protocol: a connection is bounded while its handshake goes on, too.
 
 A server that hands its context to asyncio hears of a connection only after the handshake:
 until then nobody counts it. Here it is accepted plain, admitted by the gate, and only then the
@@ -73,7 +73,7 @@ class Handshaking(asyncio.Protocol):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     shutdown = evict
-    """What uvicorn calls when it stops."""
+    """Called by uvicorn when it stops."""
 
     async def _shake_hands(self, sock: socket.socket) -> None:
         try:
@@ -100,7 +100,7 @@ class Handshaking(asyncio.Protocol):
 
 
 class _Handover(asyncio.Protocol):
-    """Is told that the handshake is done."""
+    """Calls *hand_over* when the handshake is done."""
 
     def __init__(self, hand_over: Callable[[asyncio.Transport], None]) -> None:
         self._hand_over = hand_over

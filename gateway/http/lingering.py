@@ -1,4 +1,4 @@
-"""Closing so that the peer still reads why."""
+"""Closes a connection so that the peer still reads why."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ class LingeringTransport:
         self.receiving = False
         """Whether the peer is in mid-request."""
         self.aborted = False
-        """What was not written yet was thrown away."""
+        """Whether octets that were not written yet were thrown away."""
 
     @property
     def lingering(self) -> bool:
@@ -45,7 +45,7 @@ class LingeringTransport:
         self._transport.write_eof()
 
     def discard(self, octets: int) -> None:
-        """So many have come since `close`."""
+        """Count *octets* that came after `close`; too many abort the connection."""
         self._linger_octets -= octets
         if self._linger_octets < 0:
             self.abort()
@@ -56,7 +56,7 @@ class LingeringTransport:
         self._transport.abort()
 
     def stop(self) -> None:
-        """The connection is lost: nothing is left to wait for."""
+        """Stop waiting: the connection is lost."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""What every request meets before its endpoint."""
+"""The middleware in front of every endpoint."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 

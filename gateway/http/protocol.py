@@ -41,8 +41,12 @@ from gateway.http.lingering import LingeringTransport
 from gateway.http.unchunked import unchunked
 
 _MAX_PIPELINE = 16
+"""Requests that may wait for the answer to one before them. uvicorn bounds them by memory alone: it
+pauses reading, but parses on what one read brought, which may be thousands of small requests."""
 _OVERHEAD = 8
-"""Octets of chunk framing that one octet of a body may have, beyond the first 64 KiB."""
+"""Octets of chunk framing that one octet of a body may have, beyond the first 64 KiB. A chunk of
+one octet has five of framing (``1 CRLF x CRLF``); extensions of chunks, which nobody reads, have no
+bound of their own."""
 
 
 class _Phase(Enum):
@@ -54,8 +58,8 @@ class _Phase(Enum):
 def hardened(
     limits: HttpLimits, gate: ConnectionGate, tls: ssl.SSLContext | None = None
 ) -> type[asyncio.Protocol]:
-    """What ``uvicorn.Config(http=...)`` takes: the protocol with *limits* behind *gate*; with *tls*
-    behind a handshake, which uvicorn then must know nothing of."""
+    """The protocol for ``uvicorn.Config(http=...)``, with *limits* behind *gate*; with *tls* behind
+    a handshake, which uvicorn then must know nothing of."""
     protocol = partial(HardenedProtocol, limits=limits, gate=gate)
     if tls is None:
         return cast(type[asyncio.Protocol], protocol)
@@ -73,10 +77,10 @@ def hardened(
 
 
 class HardenedProtocol(HttpToolsProtocol):
-    """One connection of a stranger.
+    """A connection of a stranger.
 
     Args:
-        limits: What it may cost.
+        limits: Bounds of what it may cost.
         gate: Where it is admitted and counted; one for all connections of the process.
     """
 
@@ -143,7 +147,7 @@ class HardenedProtocol(HttpToolsProtocol):
     def evict(self) -> None:
         self._wrapped.abort()
 
-    # What `was_delivered` asks.
+    # Asked by `was_delivered`.
 
     @property
     def lost(self) -> bool | None:
@@ -161,6 +165,8 @@ class HardenedProtocol(HttpToolsProtocol):
         if self._wrapped.is_closing():
             self._wrapped.discard(len(data))
             return
+        # The parser tells of fields and body, not of half a line or of chunk framing. So octets of
+        # the wire are counted beside it, from where the phase began (`_check_wire`).
         before, messages = self._phase, self._messages
         self._parse(data)
         if self._wrapped.is_closing():
@@ -168,7 +174,9 @@ class HardenedProtocol(HttpToolsProtocol):
         if self._messages == messages:
             self._wire = self._wire + len(data) if self._phase is before else 0
         else:
-            # What was in front of this message, in the same octets, is not told apart.
+            # A new message began in *data*. How much of it was in front of that message is not
+            # known; only a first message after an answer is sure to begin with it. The clock of
+            # the former phase is void, `_adjust_clock` sets that of the new one.
             self._stop_clock()
             self._wire = len(data) if before is _Phase.QUIET and self._messages == 1 else 0
         self._check_wire()
@@ -201,11 +209,14 @@ class HardenedProtocol(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", b""])
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
-        """Answer a whole request even so; without an answer in a moment, the peer has gone."""
+        """Answer a whole request even so: a client may end its side when it has sent one. Without
+        an answer in a moment it counts as gone, for a closed connection looks the same."""
         if self._wrapped.lingering:
             self._wrapped.abort()
         elif self._phase is _Phase.QUIET and self._at_work() and self._wrapped.can_write_eof():
-            self.cycle.keep_alive = False  # the last of those that came
+            # Returning True keeps our side open. No further request can come, so the answer to the
+            # last one that came ends the connection.
+            self.cycle.keep_alive = False
             self._leaving = self.loop.call_later(self._limits.linger_time, self._leave)
             return True
         return None
@@ -218,7 +229,7 @@ class HardenedProtocol(HttpToolsProtocol):
             # No answer yet, or one without an end of its own: a stream of events.
             self.transport.close()
 
-    # What the parser finds.
+    # Called by the parser.
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -277,7 +288,8 @@ class HardenedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self._phase is _Phase.BODY and self.cycle.response_complete:
-            # Answered before it was read: what follows is no request.
+            # Answered before its body was read (a refusal): the rest of the body would be taken for
+            # the next request. Closing lingers, so the peer reads the answer.
             self.transport.close()
         elif self.cycle.response_complete:
             self._gate.wait(self)
@@ -288,10 +300,11 @@ class HardenedProtocol(HttpToolsProtocol):
         super().pause_writing()
         self._await_reader()
 
-    # What is refused.
+    # Refusals.
 
     def _refused(self, status: HTTPStatus) -> HeadRefused:
-        """What is raised out of the parser's callbacks; the parser stops there."""
+        """The error to raise in a callback of the parser, which stops there. httptools raises an
+        error of its own instead, so the status is kept here for `_parse`."""
         self._refusal = status
         return HeadRefused(status)
 
@@ -303,10 +316,13 @@ class HardenedProtocol(HttpToolsProtocol):
         if self._at_work():
             running = cast(RequestResponseCycle, self._running)
             if self._phase is not _Phase.BODY or running is not self.cycle:
-                # The request before this one: its answer is the last.
+                # A request before this one is being answered: an answer now would be taken for
+                # its own. That answer is the last, and this request gets none.
                 running.keep_alive = False
                 self.flow.pause_reading()
                 return
+            # The request whose body is refused runs already: the application hears that the peer
+            # has gone, and the refusal is the answer, unless half of another is written.
             running.disconnected = True
             running.message_event.set()
             if running.response_started:
@@ -325,7 +341,8 @@ class HardenedProtocol(HttpToolsProtocol):
         return self._running is not None and not self._running.response_complete
 
     def _check_wire(self) -> None:
-        """Bound what the parser swallows without telling: half a field, chunk extensions."""
+        """Refuse a message with too many octets that the parser swallows without a callback: half a
+        field, or extensions of chunks."""
         if self._phase is _Phase.HEAD and self._wire > self._limits.head:
             self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         elif self._phase is _Phase.BODY and self._wire > _OVERHEAD * self._body + 65536:
@@ -364,9 +381,11 @@ class HardenedProtocol(HttpToolsProtocol):
         phase, self._clocked, self._clock = self._clocked, None, None
         running = self._running
         if self.flow.read_paused or (running is not None and running.waiting_for_100_continue):
+            # The sender waits for us: this interval does not count against its rate.
             self._begun += self._interval
             self._set_clock(_Phase(phase), self._interval)
         elif phase is _Phase.HEAD:
+            # No word: a peer that is slow with its head (Slowloris) gets no answer to keep open.
             self._wrapped.abort()
         else:
             took = self.loop.time() - self._begun
@@ -386,6 +405,7 @@ class HardenedProtocol(HttpToolsProtocol):
             self._wrapped.abort()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        # uvicorn's `cycle` is that of the newest request; with pipelining an older one is answered.
         self._running = cycle
         scope = cast(dict[str, Any], cycle.scope)
         scope.setdefault("extensions", {})[CONNECTION] = self

@@ -1,1 +1,1 @@
-"""Who a peer is, what it may use up, and the keys, addresses and certificates that grant access."""
+"""Principals, what they may do and use up; the keys, addresses and certificates of access."""

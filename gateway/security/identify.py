@@ -40,5 +40,5 @@ class Identification:
         return principal
 
     def trusts_owner(self, owner: str) -> bool:
-        """Whether what is stored under *owner* is a trusted principal's."""
+        """Whether *owner*, of a subscription or a mailbox, is a trusted principal."""
         return address_of(owner) in self._trusted

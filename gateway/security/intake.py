@@ -1,4 +1,4 @@
-"""How much strangers may send in for others to store: events, and bytes of them."""
+"""The intake of events: how many, and how many bytes of them, a stranger may send to be stored."""
 
 from collections.abc import Callable
 

@@ -17,7 +17,7 @@ def new_key() -> str:
 
 
 def public_id(key: str) -> str:
-    """What logs and lists show: a prefix of the key's hash."""
+    """The id of a key for logs and lists: a prefix of its hash."""
     return sha256(key.encode()).hexdigest()[:ID_LENGTH]
 
 

@@ -7,10 +7,10 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 
 @lru_cache(maxsize=4096)
 def side_of(address: str) -> str:
-    """What counts as one stranger: an IPv4 address, or the /64 network of an IPv6 address.
+    """The unit that counts as one stranger: an IPv4 address, or the /64 network of an IPv6 address,
+    for whoever has one IPv6 address has the 2**64 of its network.
 
-    Who has one IPv6 address has the 2**64 of its network. An IPv4-mapped address is the IPv4
-    address in it; what is no address stays as it is.
+    An IPv4-mapped address is the IPv4 address in it; a text that is no address stays as it is.
     """
     try:
         ip = ip_address(address)

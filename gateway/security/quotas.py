@@ -1,4 +1,4 @@
-"""How much one stranger may ask for."""
+"""Quotas and rates: how much one stranger may ask for."""
 
 import time
 from collections import OrderedDict

@@ -32,7 +32,7 @@ ENDPOINTS = ("/soap", *_MESSENGER_PATHS, "/wsman", "/onvif/device_service")
 """Paths of the SOAP endpoint, each with a slash at its end, too: ours, WS-Messenger's, that of
 WS-Management, and of ONVIF's device service."""
 TOPIC_PATHS = tuple(f"{path}/topic/" for path in ("/soap", *_MESSENGER_PATHS))
-"""What stands before the name of a topic in a path."""
+"""Paths in front of the name of a topic."""
 
 
 def is_endpoint(path: str) -> bool:
@@ -41,7 +41,7 @@ def is_endpoint(path: str) -> bool:
 
 
 class ResourceKind(Enum):
-    """What an address names; the value is its path, in front of the key."""
+    """A kind of resource that an address names; the value is its path, in front of the key."""
 
     SUBSCRIPTION = "/subscriptions/"
     PULL_POINT = "/pullpoints/"
@@ -69,7 +69,7 @@ MESSAGE_BOXES = frozenset({ResourceKind.MESSAGE_BOX_2011, ResourceKind.MESSAGE_B
 
 _KEY = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _ANY = r"([^/]{1,100})"
-"""What stands where a key should; one that nobody has is for who looks it up."""
+"""Any text in the place of a key: whether somebody has it is found out by looking it up."""
 _RESOURCES = (
     (ResourceKind.SUBSCRIPTION, re.compile(rf"/subscriptions/{_ANY}/?$")),
     (ResourceKind.PULL_POINT, re.compile(rf"/pullpoints/{_ANY}/?$")),
@@ -139,8 +139,7 @@ def key_in(text: str | None) -> str | None:
 
 
 def key_named(text: str | None) -> str | None:
-    """The key of a mailbox in a peer's text: alone, as a ``urn:uuid:``, or in an address's
-    address."""
+    """The key of a mailbox in a peer's text: alone, as a ``urn:uuid:``, or in an address."""
     text = (text or "").strip()
     bare = _BARE_KEY.fullmatch(text)
     if bare is not None:

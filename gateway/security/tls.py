@@ -19,7 +19,7 @@ class TlsError(Refused):
 
 
 class Names(NamedTuple):
-    """What the settings that name files are called, for the text of errors."""
+    """The names of the settings that name files, for the text of errors."""
 
     certificate: str
     key: str

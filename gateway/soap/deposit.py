@@ -13,7 +13,7 @@ from gateway.soap.replies import ACCEPTED, Reply
 from mediation import Context, Done, Operation, Rejected, Version, write_response
 
 _KEPT_ALL_THE_SAME = frozenset({Reason.ACTION_UNSUPPORTED, Reason.MESSAGE_INVALID})
-"""What a message may be refused for that a mailbox keeps."""
+"""Reasons of refusal that do not keep a message out of a mailbox."""
 _ASKED_OF_BOXES = frozenset(
     {
         Operation.CREATE_PULL_POINT,

@@ -38,7 +38,7 @@ from mediation import Context, Packaging, Rejected, Soap, http_headers
 from mediation.wsdl import schema_named, services_named, write_wsdl
 
 DELIVERED_WITHIN = 5.0
-"""Seconds that a peer has to take in an answer with messages of a mailbox."""
+"""Seconds that a peer has to receive an answer with messages of a mailbox."""
 _PATHS = frozenset(
     {*ENDPOINTS, *(f"{path}/" for path in ENDPOINTS), "/soap/topic", "/subscriptions",
      "/pullpoints"}
@@ -148,8 +148,8 @@ class SoapEndpoint:
             await reply.handed_over(delivered)
 
     def _described(self, scope: Scope) -> bytes | None:
-        """The WSDL, or the schema beside it, that a request asks for; None where it asks for
-        none."""
+        """The WSDL, or the schema beside it, that a request asks for; None for any other
+        request."""
         if scope["method"] not in ("GET", "HEAD") or not is_endpoint(scope["path"]):
             return None
         query = scope["query_string"].decode("latin-1")
@@ -162,7 +162,7 @@ class SoapEndpoint:
         return self._identification.identify(client_address(scope, self._settings))
 
     async def _inbound(self, scope: Scope, receive: Receive) -> Inbound:
-        """Take the message of a request in, out of its package if it came in one.
+        """Receive the message of a request, and unpack it if it came in a package.
 
         Raises:
             HttpRefusal: HTTP has a word for what is wrong.
@@ -200,7 +200,7 @@ class SoapEndpoint:
 
 
 async def _gone(receive: Receive) -> None:
-    """Return when the peer has gone; its request was read to the end."""
+    """Return when the peer has gone. Its request was read to the end, so nothing else can come."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -232,6 +232,7 @@ def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:
 
 
 def _all(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str | None:
-    """All values of a header that should stand once; None where it does not stand at all."""
+    """Join all values of a header that should stand once; None where there is none. Hops are read
+    from it: a second header must not hide the first."""
     values = [value for name, value in headers if name == wanted]
     return ", ".join(value.decode("latin-1").strip() for value in values) if values else None

@@ -1,5 +1,5 @@
-"""Packages: what came in MIME or DIME becomes an envelope and its attachments, and
-an answer goes in what the request came in."""
+"""Packages: MIME and DIME become an envelope with its attachments; an answer is packaged as its
+request was."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -26,14 +26,14 @@ _TOO_LARGE = frozenset({DimeReason.MESSAGE_TOO_LONG, DimeReason.ENVELOPE_TOO_LON
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """A message as it came.
+    """An envelope that was taken out of its package, with its attachments.
 
     Attributes:
         envelope: The root of its package, or all of it; XOP is resolved.
-        charset: What its media type says.
-        action: The same; None where it does not.
+        charset: That of its media type.
+        action: That of its media type, if it has one.
         soap: The version of SOAP to refuse it in while the envelope's own is unknown.
-        packaging: What it came in, hence what the peer can read.
+        packaging: The packaging it came in, which the peer can read, too.
     """
 
     envelope: bytes
@@ -45,12 +45,13 @@ class Unpacked:
 
 
 def is_package(media_type: MediaType) -> bool:
-    """Whether what is of *media_type* may be as large as a message, and not only as an envelope."""
+    """Whether a body of *media_type* is a package: it may be as large as a message, and not only as
+    an envelope."""
     return media_type.name in (MULTIPART, DIME)
 
 
 def soap_hint(media_type: MediaType) -> Soap:
-    """The version of SOAP that *media_type* speaks of."""
+    """The version of SOAP that *media_type* names."""
     if media_type.name == _SOAP_1_2:
         return Soap.V1_2
     says = [media_type.parameters.get(name, "").lower() for name in ("type", "start-info")]
@@ -65,12 +66,12 @@ def unpack(
     The root of an MTOM package is parsed: call it where strangers' messages may be.
 
     Args:
-        learnt: Collects the names in it.
+        learnt: Collects the names in the envelope.
 
     Raises:
-        HttpRefusal: 413; 415 for a package of something else, or without a boundary; 400 for what
-            is no DIME message, or one with something behind it.
-        Rejected: What is wrong with a MIME package, or with its root.
+        HttpRefusal: 413; 415 for a package of something else, or without a boundary; 400 where the
+            body is not exactly one DIME message.
+        Rejected: The MIME package, or its root, cannot be read.
     """
     if media_type.name == DIME:
         return _unpack_dime(octets, limits, learnt)
@@ -82,10 +83,10 @@ def unpack(
 def unpack_dime(
     message: DimeMessage, limits: HttpLimits, *, learnt: set[str] | None = None
 ) -> Unpacked:
-    """The same for a message of DIME, whose first record may hold a MIME package (MTOM of WSE 3.0).
+    """Unpack a message of DIME, whose first record may hold a MIME package (MTOM of WSE 3.0).
 
     Raises:
-        Rejected: What is wrong with that.
+        Rejected: The MIME package cannot be read, or has too many parts.
     """
     soap = message.soap or Soap.V1_1
     if not message.packaged:

@@ -13,8 +13,8 @@ class Registry:
     """A handler for each type of request.
 
     Args:
-        rooms: What the rooms offer; no type of request is offered twice.
-        otherwise: What is said of a request that none of them offers.
+        rooms: The handlers of each room; no type of request is in two of them.
+        otherwise: The text of the refusal of a request that no room offers.
     """
 
     def __init__(self, *rooms: Handlers, otherwise: str = "The operation is not offered.") -> None:
@@ -27,10 +27,10 @@ class Registry:
         self._otherwise = otherwise
 
     def handler(self, request: Request) -> Handler:
-        """What carries *request* out.
+        """The handler that carries *request* out.
 
         Raises:
-            Refused: ``ACTION_UNSUPPORTED``: nothing does.
+            Refused: ``ACTION_UNSUPPORTED``: there is none.
         """
         handler = self._handlers.get(type(request))
         if handler is None:

@@ -1,4 +1,4 @@
-"""Where an answer goes: back on the connection, or to the address that the request names.
+"""Replies: back on the connection, or to the address that the request names.
 
 ``wsa:ReplyTo`` and ``wsa:FaultTo`` name addresses of the peer's choice, so what is sent there is
 bounded: by the policy of addresses, by hosts that have agreed, and by a rate of bytes.
@@ -45,7 +45,7 @@ _log = structlog.get_logger("dragoman.soap")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What goes back on the connection; without a body nothing does (HTTP: 202).
+    """A reply on the connection; without a body it says only that the request is taken (HTTP: 202).
 
     Attributes:
         status: That of HTTP.
@@ -85,7 +85,8 @@ class Replies:
     def address_of_response(
         self, incoming: Incoming, principal: Principal
     ) -> EndpointReference | None:
-        """Where the response goes; None for the connection that the request came on.
+        """The address that the response is sent to; None for the connection that the request came
+        on.
 
         Raises:
             Refused: ``REPLY_ADDRESS``: the policy does not allow the address.
@@ -108,9 +109,9 @@ class Replies:
     def address_of_fault(
         self, refused: Refused, context: Context, principal: Principal
     ) -> EndpointReference | None:
-        """Where the fault goes that tells of *refused*; None for the connection.
+        """The address that the fault about *refused* is sent to; None for the connection.
 
-        What HTTP has a status for, and whether an event was accepted, is always said there.
+        A refusal that HTTP has a status for, or of an event, is always told on the connection.
         """
         headers, operation = context.headers, context.operation
         if operation in _NEVER_ELSEWHERE or refused.reason in _ON_THE_CONNECTION:
@@ -150,8 +151,8 @@ class Replies:
         return epr
 
     def may_send(self, to: EndpointReference, octets: int, principal: Principal) -> bool:
-        """Whether so many *octets* may be sent to *to* for *principal*, who else has them on the
-        connection; they are counted."""
+        """Whether so many *octets* may be sent to *to* for *principal*; if so, they are counted.
+        Else they go back on the connection."""
         if principal.trusted or to.address == WSA_NONE:
             return True
         now = time.monotonic()

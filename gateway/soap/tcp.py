@@ -1,4 +1,5 @@
-"""The listener of SOAP.TCP: messages of strangers to the SOAP service, its answers back."""
+"""The listener of SOAP.TCP: hands messages of strangers to the SOAP service, and its replies
+back."""
 
 import asyncio
 import contextlib
@@ -35,12 +36,12 @@ _SWEEP = 5.0
 _BEGINNINGS = (b"\x0c\x20", b"\x0d\x20", b"\x0e\x20")
 _SHOWN = 16
 EVERYWHERE = ("0.0.0.0", "::")
-"""Who listens there is reached at any of its addresses, and at none of these."""
+"""Addresses to listen at that are no address to reach: every address of the machine."""
 _log = structlog.get_logger("dragoman.soap-tcp")
 
 
 class Service(Protocol):
-    """What a `SoapService` is for its transports."""
+    """The part of `SoapService` that a transport needs."""
 
     async def handle(self, inbound: Inbound) -> Reply: ...
 
@@ -93,7 +94,7 @@ class SoapTcpServer:
         self.base = base
         self.limits = limits or TcpLimits()
         self.refused: Counter[str] = Counter()
-        """Connections that were ended, by what was wrong with what they sent."""
+        """Connections that were ended, by why they were."""
         self.messages = 0
         self.unrelated_faults = 0
         """Faults for messages without an id, which only the log could be told."""
@@ -113,7 +114,7 @@ class SoapTcpServer:
 
     @property
     def connections(self) -> int:
-        """How many there are, handshakes included."""
+        """The number of open connections, handshakes included."""
         return len(self._connections) + len(self._handshakes)
 
     async def start(
@@ -171,7 +172,7 @@ class SoapTcpServer:
             self._empty.set()
 
     def mark(self, connection: "_Connection", *, idle: bool) -> None:
-        """*connection* became idle, or is no longer; the one idle longest comes first."""
+        """Note whether *connection* is idle; the one idle longest comes first."""
         if idle:
             connection.idle_since = self._loop.time()
             self._idle[connection] = None
@@ -179,12 +180,12 @@ class SoapTcpServer:
             self._idle.pop(connection, None)
 
     def refuse(self, address: str, why: str, detail: str) -> None:
-        """A connection is ended for what it sent."""
+        """Count and log a connection that is ended for what it sent."""
         self.refused[why] += 1
         _log.info("soap-tcp.refused", peer=address, reason=why, detail=detail)
 
     def base_at(self, host: str) -> str:
-        """What a peer calls it whose connection ends at our address *host*."""
+        """The base of addresses for a peer whose connection ends at our address *host*."""
         parts = urlsplit(self.base)
         if parts.hostname not in EVERYWHERE:
             return self.base
@@ -273,7 +274,7 @@ class SoapTcpServer:
         )
 
     def _sweep(self) -> None:
-        """Close what has been idle for too long."""
+        """Close connections that have been idle for too long."""
         self._sweeping = self._loop.call_later(min(_SWEEP, self.limits.idle), self._sweep)
         past = self._loop.time() - self.limits.idle
         for connection in list(self._idle):
@@ -284,7 +285,7 @@ class SoapTcpServer:
 
 
 class _Connection(SoapTcpConnection):
-    """One connection of a stranger."""
+    """A connection that a peer opened."""
 
     __slots__ = (
         "_address",
@@ -306,12 +307,12 @@ class _Connection(SoapTcpConnection):
         self._address = ""
         self._principal = server.identification.identify("")
         self._beginning: bytes | None = b""
-        """What came until it is known to be DIME; then None."""
+        """The first octets, until they are known to be DIME; then None."""
         self._gone: asyncio.Event | None = None
         self._tasks: set[asyncio.Task[None]] | None = None
         self._large: asyncio.Task[None] | None = None
-        """A message that is parsed elsewhere: what came after it waits, for who sends one-way
-        messages has nothing but their order to say which is first."""
+        """A message that is parsed in a thread. Those that came after it wait for it: a sender of
+        one-way messages has only their order to say which is first."""
         self._marked_idle = False
         self._served = False
         self._retired = False
@@ -322,7 +323,7 @@ class _Connection(SoapTcpConnection):
         self.abort()
 
     def part(self) -> None:
-        """Close an idle connection; what its peer has not read by now it never will."""
+        """Close an idle connection; a peer that has not read all by now never will."""
         if self.unwritten:
             self.abort()
         else:

@@ -11,7 +11,7 @@ from gateway.security.resource_addresses import TOPIC_PATHS
 MAX_TOPIC_NAME = 4096
 """Characters of the name in a path."""
 UNDECODED = "\ufffd"
-"""What the server makes of octets in a path that are not UTF-8."""
+"""The character that the server puts in place of octets in a path that are not UTF-8."""
 
 
 def topic_of_path(path: str) -> Topic | None:
@@ -59,7 +59,7 @@ def _messenger_topic(name: str) -> Topic:
 
 
 def _step_named(text: str) -> Step:
-    """One name of a path; where it has a prefix, that is one that everybody knows: a URL declares
+    """One step of a path. Its prefix, if it has one, must be generally known, for a URL declares
     none."""
     prefix, colon, name = text.partition(":")
     if not colon:

@@ -1,4 +1,4 @@
-"""What of the octets written to a connection its peer's system has acknowledged.
+"""Acknowledgements by TCP: which octets written to a connection the peer's system has.
 
 A one-way message over TCP is answered by nobody. That the peer's system has all of it is as
 much as can be known: a peer that died loses nothing that was only in our own buffers.
@@ -22,7 +22,7 @@ _FEW = 4
 
 
 class Fate(Enum):
-    """What became of octets that were written."""
+    """The fate of octets that were written."""
 
     ACKNOWLEDGED = "acknowledged"
     LATE = "late"
@@ -109,21 +109,21 @@ class Acknowledgements:
 
     @property
     def waiting(self) -> int:
-        """How many writes are neither acknowledged nor late."""
+        """The number of writes that are neither acknowledged nor late."""
         return len(self._waiting)
 
     def wrote(self, octets: int) -> None:
-        """*octets* are to be given to the transport."""
+        """Count *octets* that are about to be given to the transport."""
         self._written += octets
         self._unflushed += octets
         self._clear = False
 
     def flushed(self) -> None:
-        """They were."""
+        """Note that the transport was given all octets that were counted."""
         self._unflushed = 0
 
     def wait(self, seconds: float) -> asyncio.Future[Fate]:
-        """What became of all that was written until now, in *seconds* at the latest."""
+        """The fate of all that was written until now, known in *seconds* at the latest."""
         fate: asyncio.Future[Fate] = self._loop.create_future()
 
         def settle(outcome: Fate) -> None:
@@ -134,7 +134,7 @@ class Acknowledgements:
         return fate
 
     def tell(self, seconds: float, settle: Callable[[Fate], None]) -> None:
-        """The same to *settle*, in a later turn of the loop."""
+        """As `wait`, but call *settle* with the fate, in a later turn of the loop."""
         self._waiting.append((self._written, self._loop.time() + seconds, settle))
         if self._timer is not None:
             self._timer.cancel()
@@ -143,13 +143,13 @@ class Acknowledgements:
         self._eager.join(self)
 
     def heard(self) -> None:
-        """The peer wrote something: an acknowledgement came with it, most likely."""
+        """Ask soon: the peer wrote something, and its acknowledgement most likely came along."""
         if self._waiting and self._timer is not None:
             self._timer.cancel()
             self._ask_later()
 
     def lose(self) -> None:
-        """The connection is gone."""
+        """Tell all who wait that the connection is lost."""
         self._eager.leave(self)
         if self._timer is not None:
             self._timer.cancel()
@@ -195,7 +195,7 @@ class Acknowledgements:
             settle(fate)
 
     def _reached(self) -> int:
-        """Of all octets ever written, how many the peer's system has at least."""
+        """The number of all octets ever written that the peer's system has at least."""
         if self._transport.is_closing():
             return -1  # It may have thrown away what it could not write; its loss is told soon.
         # What the transport still has comes first: until it is written, the system knows nothing.

@@ -1,4 +1,4 @@
-"""One connection of SOAP.TCP, whoever opened it: messages in, messages out, in any order.
+"""A connection of SOAP.TCP, whoever opened it: messages in, messages out, in any order.
 
 There is one clock, and it is set only when the octets that came do not complete a message:
 
@@ -44,8 +44,9 @@ _flusher_of = OfEachLoop(_Flusher)
 
 
 class SoapTcpConnection(asyncio.Protocol):
-    """What both sides share. A subclass says what is done with messages (`message_received`), and
-    with octets that are none (`broken`); it calls `processed` after each message.
+    """The part of a connection that both sides share. A subclass defines what is done with a
+    message (`message_received`) and with octets that are none (`broken`), and calls `processed`
+    after each message.
     """
 
     __slots__ = (
@@ -94,14 +95,15 @@ class SoapTcpConnection(asyncio.Protocol):
     # For subclasses.
 
     def message_received(self, message: DimeMessage) -> None:
-        """Take *message*; say `processed` when it is done with."""
+        """Process *message*, and call `processed` afterwards."""
         raise NotImplementedError
 
     def broken(self, why: str, detail: str) -> None:
-        """The peer sent what cannot be read on, or too slowly; the connection ends."""
+        """Called when the connection is ended, because the peer sent what cannot be read, or too
+        slowly."""
 
     def idle_changed(self) -> None:
-        """The connection became idle, or is no longer: see `idle`."""
+        """Called when `idle` may have changed."""
 
     # What is known of it.
 
@@ -119,13 +121,13 @@ class SoapTcpConnection(asyncio.Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether something can be written to it."""
+        """Whether the connection can be written to."""
         transport = self._transport
         return transport is not None and not self._lost and not transport.is_closing()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no message is under way, in or out."""
         return (
             not self._processing
             and (self._decoder is None or self._decoder.phase is Phase.QUIET)
@@ -134,7 +136,7 @@ class SoapTcpConnection(asyncio.Protocol):
 
     @property
     def begun(self) -> bool:
-        """Whether the peer has sent a whole head of what is under way."""
+        """Whether the peer has sent a whole record head of the message under way."""
         decoder = self._decoder
         return bool(self._processing) or (decoder is not None and decoder.records > 0)
 
@@ -148,7 +150,7 @@ class SoapTcpConnection(asyncio.Protocol):
     # What is done with it.
 
     def write(self, octets: bytes) -> bool:
-        """Write *octets*, whole messages; whether there was a connection to write them to."""
+        """Write *octets*, whole messages. Returns False where the connection is closed."""
         transport = self._transport
         if transport is None or not self.open:
             return False
@@ -168,7 +170,7 @@ class SoapTcpConnection(asyncio.Protocol):
         return True
 
     def flush(self) -> None:
-        """Give the system what was written."""
+        """Give the system all that `write` collected in this turn of the loop."""
         full = self._full
         if full is None:
             return
@@ -180,7 +182,7 @@ class SoapTcpConnection(asyncio.Protocol):
             self._transport.write(full[0] if len(full) == 1 else b"".join(full))
 
     def acknowledged(self, seconds: float) -> asyncio.Future[Fate]:
-        """What became of all that was written until now, in *seconds* at the latest."""
+        """The fate of all that was written until now, known in *seconds* at the latest."""
         acknowledgements = self._asking()
         if acknowledgements is not None:
             return acknowledgements.wait(seconds)
@@ -189,7 +191,7 @@ class SoapTcpConnection(asyncio.Protocol):
         return lost
 
     def tell(self, seconds: float, settle: Callable[[Fate], None]) -> None:
-        """The same to *settle*, never before this returns."""
+        """As `acknowledged`, but call *settle* with the fate, never before this returns."""
         acknowledgements = self._asking()
         if acknowledgements is not None:
             acknowledgements.tell(seconds, settle)
@@ -205,7 +207,7 @@ class SoapTcpConnection(asyncio.Protocol):
         return self._acknowledgements
 
     def processed(self) -> None:
-        """One message that was received is done with."""
+        """Count one received message as processed, and read on if reading waited for that."""
         self._processing -= 1
         if self._held and self._processing < self.limits.processing:
             self._held = False
@@ -220,13 +222,13 @@ class SoapTcpConnection(asyncio.Protocol):
             self.idle_changed()
 
     def close(self) -> None:
-        """Close it once everything is written."""
+        """Close the connection once everything is written."""
         self.flush()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Close it at once, and take nothing more of what came."""
+        """Close the connection at once, and process nothing more of what came."""
         self._aborted = True
         if self._transport is not None:
             self._transport.abort()
@@ -382,7 +384,7 @@ class SoapTcpConnection(asyncio.Protocol):
         return f"{error.reason.value}, at octet {self._before + error.offset}"
 
     def _can_half_close(self) -> bool:
-        """Whether we may write after the peer's last octet: TLS cannot (asyncio's)."""
+        """Whether we may write after the peer's last octet; asyncio's TLS cannot."""
         return self._transport is not None and self._transport.can_write_eof()
 
     def finish_if_ended(self) -> None:

@@ -7,7 +7,7 @@ from mediation.packaging.dime import DimeLimits
 
 @dataclass(frozen=True, slots=True)
 class TcpLimits:
-    """What one connection may cost. Sizes in octets, times in seconds."""
+    """Limits of one connection. Sizes in octets, times in seconds."""
 
     dime: DimeLimits = field(default_factory=DimeLimits)
     head_time: float = 10.0
@@ -17,16 +17,16 @@ class TcpLimits:
     rate: float = 1024.0
     """Octets a second that a message must come at, on average."""
     grace: float = 10.0
-    """How long a message may take before its rate counts."""
+    """The time that a message has before its rate counts."""
     idle: float = 120.0
     """Between two messages; the connection is closed then."""
     write_time: float = 90.0
-    """How long a peer may leave unread what is written to it."""
+    """The time that a peer may leave unread what is written to it."""
     queue: int = 8 * 1024 * 1024
-    """What may wait to be written; the connection of a peer that reads less is aborted."""
+    """Octets that may wait to be written; the connection of a peer that reads less is aborted."""
     processing: int = 32
     """Messages of one connection at a time; meanwhile nothing is read."""
     handshake: float = 10.0
-    """Of TLS."""
+    """The time of a TLS handshake."""
     acknowledged: float = 5.0
-    """How long a peer's system has to acknowledge an answer that must not be lost."""
+    """The time that a peer's system has to acknowledge an answer that must not be lost."""

@@ -1,4 +1,4 @@
-"""What there is one of for each event loop."""
+"""Objects of which each event loop has one."""
 
 import asyncio
 from collections.abc import Callable
