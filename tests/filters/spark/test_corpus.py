@@ -60,8 +60,8 @@ def test_an_archive_is_a_corpus(tmp_path: Path) -> None:
 
 COLUMNS = [
     pytest.param({"id": ["1"]}, "neither xml nor payload among its names", id="no column"),
-    pytest.param({"xml": [1, 2]}, "xml is no text, but int64", id="numbers"),
-    pytest.param({"payload": [["<a/>"]]}, "payload is no text, but list", id="lists"),
+    pytest.param({"xml": [1, 2]}, "xml is not a text, but int64", id="numbers"),
+    pytest.param({"payload": [["<a/>"]]}, "payload is not a text, but list", id="lists"),
 ]
 
 
@@ -87,8 +87,8 @@ ERRORS = [
     pytest.param("a.jsonl", b'{"xml": "<a>\xff</a>"}', "line 1: not JSON", id="not UTF-8"),
     pytest.param("a.jsonl", b"5", "line 1: not an object", id="a number"),
     pytest.param("a.jsonl", b'{"text": "<a/>"}', "line 1: neither xml nor payload", id="no key"),
-    pytest.param("a.jsonl", b'{"xml": 5}', "line 1: xml is no text", id="key of a number"),
-    pytest.param("a.jsonl", b'{"xml": null}', "line 1: xml is no text", id="key of null"),
+    pytest.param("a.jsonl", b'{"xml": 5}', "line 1: xml is not a text", id="key of a number"),
+    pytest.param("a.jsonl", b'{"xml": null}', "line 1: xml is not a text", id="key of null"),
     pytest.param("a.jsonl", b'{"xml": "\\ud800"}', "half of a surrogate pair", id="surrogate"),
     pytest.param("a.jsonl", b"[" * 100_000, "line 1: ", id="deep"),
     pytest.param("a.jsonl", b'"' * MAX_LINE, "line 1: over 8,388,608 octets", id="long"),
