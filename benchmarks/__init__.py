@@ -1,1 +1,1 @@
-"""What Dragoman can do, measured as ratios to a bare baseline in the same run."""
+"""Benchmarks, as ratios to a bare baseline in the same run."""

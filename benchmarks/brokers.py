@@ -1,4 +1,4 @@
-"""What a gateway in front of a broker costs.
+"""Measures what a gateway in front of a broker costs.
 
 Question: how many persistent messages of 1 KiB a second does a broker confirm to web services, and
 how many reach consumers, against the same traffic with the broker's client library and no gateway?
@@ -57,7 +57,7 @@ SUBSCRIPTIONS = 10_000
 BATCH = 500
 """Messages under way, or in a transaction, while a backlog is published."""
 SECONDS = 120.0
-"""That a step may take before it is given up."""
+"""The most seconds that a step may take."""
 
 _FRAME = '<w:Warning xmlns:w="urn:weather"><w:x>{}</w:x></w:Warning>'
 PAYLOAD = _FRAME.format("x" * (OCTETS + 2 - len(_FRAME)))
@@ -94,7 +94,7 @@ class Bare(Protocol):
         """Publish *count* messages, which *topics* get in turn, as fast as may be."""
 
     async def queues(self, name: str) -> int:
-        """How many queues there are of a gateway's *name*."""
+        """Return the number of queues of a gateway's *name*."""
 
 
 class Stopwatch(Tally):
@@ -220,7 +220,7 @@ class BareRabbitMQ:
 
     @asynccontextmanager
     async def _channel(self) -> AsyncIterator[pika.channel.Channel]:
-        """As pika alone opens one, over its own transport."""
+        """Open a channel as pika alone does, over its own transport."""
         loop = asyncio.get_running_loop()
         opened, closed = loop.create_future(), loop.create_future()
         connection = AsyncioConnection(

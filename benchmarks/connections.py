@@ -198,7 +198,8 @@ async def send_slowly(scheme: str, port: int, number: int) -> None:
 
 @contextmanager
 def slow_connections(scheme: str, port: int, number: int) -> Iterator[list[int]]:
-    """They send while this is open; afterwards the list has how many were closed."""
+    """Keep slow connections sending while this is open; afterwards the list has how many were
+    closed."""
     process = subprocess.Popen(
         [sys.executable, "-m", "benchmarks.connections", scheme, str(port), str(number)],
         stdin=subprocess.PIPE,
@@ -269,7 +270,8 @@ async def _phase(publishers: list[Poster | DimePoster], latencies: Latencies) ->
 
 
 async def slow(number: int, rounds: int) -> None:
-    """What *number* slow connections do to publishers that behave, over HTTP and SOAP.TCP."""
+    """Measure what *number* slow connections do to publishers that behave, over HTTP and
+    SOAP.TCP."""
     more_files()
     loop = asyncio.get_running_loop()
     # The slow ones come from other addresses, as strangers do.

@@ -1,4 +1,4 @@
-"""How fast the filter engines match, beside libxml2 evaluating every filter.
+"""Measures how fast the filter engines match, beside libxml2 evaluating every filter.
 
 Questions: how many microseconds does one message take against N content filters, the tree already
 parsed, on one core; how many times faster is that than precompiled lxml expressions, one by one, in
@@ -38,7 +38,7 @@ from filters.xpath import compile_xpath
 MESSAGES = 300
 PASSES = 5
 NAIVE = 2_000
-"""Of the distinct filters, how many lxml evaluates one by one; all others are as slow."""
+"""The number of distinct filters that lxml evaluates one by one; all others are as slow."""
 CORPORA = {"auctions": "xmark", "events": "winevent"}
 
 
@@ -112,7 +112,7 @@ def million(corpus: Path | None, name: str) -> None:
 
 
 def memory(corpus: Path | None, name: str) -> None:
-    """What a FilterSet with everything in it keeps, its keys (integers) included."""
+    """Measure the memory of a FilterSet with everything in it, its keys (integers) included."""
     for style, count in (("xm1", 100_000), ("xm3", 100_000), ("ev", 100_000), ("ev", 1_000_000)):
         documents = read(corpus, style)
         filters: FilterSet[int] = FilterSet()  # the former one goes

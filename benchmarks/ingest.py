@@ -1,4 +1,4 @@
-"""How many notifications a second are accepted, durably.
+"""Measures how many notifications a second are accepted, durably.
 
 Question: with the embedded adapter, how many events a second does one process answer 202 after
 flushing its journal, with 32 concurrent publishers; and how long does an answer take at half of
@@ -91,7 +91,7 @@ uvicorn.Server(config).run([listener])
 
 @contextmanager
 def bare_server() -> Iterator[int]:
-    """The same HTTP server with nothing behind it; its port."""
+    """Run the same HTTP server with nothing behind it. Yields its port."""
     process = subprocess.Popen([sys.executable, "-c", _BARE], stdout=subprocess.PIPE)
     try:
         yield int(process.stdout.readline()) if process.stdout else 0

@@ -1,4 +1,4 @@
-"""Where a figure was measured, and how far it spreads."""
+"""The machine that a figure was measured on, and its spread."""
 
 import os
 import platform

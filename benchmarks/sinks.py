@@ -22,7 +22,7 @@ _ACCEPTED = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n"
 
 
 class Tally:
-    """What has come in this round."""
+    """Counts what has come in this round."""
 
     def __init__(self) -> None:
         self.count = 0

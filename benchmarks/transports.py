@@ -1,4 +1,4 @@
-"""What SOAP.TCP costs, and what it saves, beside HTTP.
+"""Measures what SOAP.TCP costs, and what it saves, beside HTTP.
 
 Questions: how many deliveries a second does one process make over SOAP.TCP, and how many over HTTP
 with connections that are kept, the same messages to as many consumers, in turn in one run; how fast
@@ -44,7 +44,8 @@ _DEADLINE = 60.0
 
 @dataclass
 class Measured:
-    """Of each round: deliveries a second, and microseconds of the gateway's processor time each."""
+    """The figures of each round: deliveries a second, and microseconds of the gateway's processor
+    time each."""
 
     rates: list[float] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
@@ -114,7 +115,7 @@ async def _round(running: Running, sinks: Sinks, topic: str, events: int) -> tup
 
 
 async def _estimate(running: Running, sinks: Sinks, topic: str, seconds: float) -> int:
-    """How many events make a round of the wanted length; it warms up, too."""
+    """Estimate how many events make a round of the wanted length; it warms up, too."""
     rate, _ = await _round(running, sinks, topic, 40)
     return max(PUBLISHERS, int(rate * seconds / CONSUMERS))
 

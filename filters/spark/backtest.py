@@ -1,4 +1,5 @@
-"""What subscriptions would have received from an archive: counts over time, samples, matches."""
+"""Finds what subscriptions would have received from an archive: counts over time, samples,
+matches."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,7 @@ class BacktestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """What one hour (an aware datetime in UTC) would have brought."""
+    """The counts of one hour (an aware datetime in UTC)."""
 
     start: datetime
     messages: int
@@ -34,7 +35,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What one filter would have received; the times are of its first and last message."""
+    """The counts of one filter; the times are of its first and last message."""
 
     id: str
     messages: int
@@ -45,7 +46,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One notification that matched."""
+    """A notification that matched."""
 
     id: str
     time: datetime
@@ -56,7 +57,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a backtest found. A message that several filters match counts once in *hours*."""
+    """The result of a backtest. A message that several filters match counts once in *hours*."""
 
     files: int
     rows: int
@@ -65,7 +66,7 @@ class Result:
     """Files that could not be read to their end: name, rows before the damage, what it is."""
     hours: tuple[Hour, ...]
     totals: tuple[Total, ...]
-    """One a filter, in the order of the definitions."""
+    """The totals of the filters, in the order of the definitions."""
     samples: tuple[Sample, ...]
 
     @property

@@ -57,7 +57,7 @@ def over_time(hours: Sequence[Hour]) -> tuple[str, list[tuple[str, int, int]]]:
 
 
 def busiest(totals: Sequence[Total]) -> list[Total]:
-    """Those that match something, the one with the most messages first."""
+    """Return the totals that match something, the one with the most messages first."""
     return sorted((one for one in totals if one.messages), key=lambda one: -one.messages)
 
 

@@ -38,9 +38,10 @@ FEWEST = 10
 LEARNT = 2000
 """Generated messages from which the values in filters are drawn."""
 TASKS_A_CORE = 4
-"""Of the scaling by cores, on all cores: the last task to end then leaves little idle."""
+"""Tasks for each core in the scaling by cores, on all cores: so the last task to end leaves little
+idle."""
 MAX_ROUNDS = 5
-"""Of the scaling by cores: each starts a session for each number of cores."""
+"""The most rounds of the scaling by cores: each starts a session for each number of cores."""
 WARMED = 0.1
 """Share of the work by which a session is warmed up."""
 
@@ -51,7 +52,8 @@ class Disagreement(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured. *workloads* are styles of `filters.workloads`, or names in *given*."""
+    """The plan of a benchmark. *workloads* are styles of `filters.workloads`, or names in
+    *given*."""
 
     workloads: tuple[str, ...]
     engines: tuple[str, ...]
@@ -61,7 +63,7 @@ class Plan:
     repetitions: int
     seeds: tuple[int, ...] = (1,)
     scaling: int | None = None
-    """Of how many expressions the scaling by cores is measured; None leaves it out."""
+    """The number of expressions of the scaling by cores; None leaves it out."""
     scaled_seconds: float = 2.0
     """Work of one core that the scaling by cores shares out, in each of its rounds."""
     corpus: tuple[bytes, ...] = ()
@@ -86,19 +88,19 @@ PRESETS: Mapping[str, Plan] = {
 
 @dataclass(slots=True)
 class Outcome:
-    """What was measured. Rows are those of the Parquet file (`FIGURES`)."""
+    """The figures of a benchmark. Rows are those of the Parquet file (`FIGURES`)."""
 
     engines: tuple[str, ...] = ()
     rows: list[dict[str, Any]] = field(default_factory=list)
     startup: list[tuple[str, float]] = field(default_factory=list)
-    """What was waited for before anything was measured: its name, and seconds."""
+    """The steps before anything was measured: name, and seconds."""
     verdicts: int = 0
     flames: list[tuple[str, Block]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     java: str = ""
     """The version of the machine that Spark ran on."""
     seconds: float = 0.0
-    """How long all of it took."""
+    """The seconds that all of it took."""
 
 
 FIGURES = (
@@ -333,7 +335,7 @@ class _Cases:
 
 
 def _evenly(octets: tuple[bytes, ...], count: int) -> tuple[bytes, ...]:
-    """At most *count* of *octets*, from all of them, in their order: a corpus lies there sorted."""
+    """Choose at most *count* of *octets*, evenly and in their order, because a corpus is sorted."""
     if len(octets) <= count:
         return octets
     return tuple(octets[number * len(octets) // count] for number in range(count))
@@ -355,7 +357,8 @@ def _few(engine: str, case: Case) -> tuple[bytes, ...]:
 
 
 def _passes(case: Case, engine: str, seconds: float) -> int:
-    """How often to match the messages of *case*, so that one core has work for *seconds*."""
+    """Compute how often to match the messages of *case*, so that one core has work for
+    *seconds*."""
     made, _, _ = built(engine, case.name, lambda: case)
     for _ in range(2):
         started = time.process_time()

@@ -55,7 +55,7 @@ def html(plan: Plan, outcome: Outcome, corpus: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """What the same work took with some number of cores: seconds, a value a round.
+    """The time of the same work with some number of cores: seconds, a value a round.
 
     Engine work lasts from when the first task begins to parse until the last one has matched, by
     the machine's clock, in the workers; the job from when it is submitted until its rows are here;
@@ -68,7 +68,7 @@ class Scaled:
 
 
 def scaling(rows: Iterable[Row]) -> dict[int, Scaled]:
-    """By number of cores."""
+    """Return the times by number of cores."""
     runs: dict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in rows:
         if row["kind"] == "scale":
@@ -164,7 +164,7 @@ def _by_count(workload: str, rows: Sequence[Row], partitions: int) -> str:
 
 
 def _selectivity(rows: Sequence[Row], partitions: int) -> str:
-    """How much of what is asked is true: what an engine has to name, whatever it does."""
+    """Return how much of what is asked is true: the part that any engine has to report."""
     most = max((row["messages"] for row in rows), default=0)
     widest = [r for r in rows if r["partitions"] == partitions and r["messages"] == most]
     groups = _grouped(widest, "workload", "filters")

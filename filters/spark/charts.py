@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from html import escape
 
 WIDTH, HEIGHT = 460, 290
-"""Of a line chart: two stand side by side where there is room."""
+"""The size of a line chart: two stand side by side where there is room."""
 LEFT, RIGHT, TOP, BOTTOM = 66, 26, 14, 46
 WIDE = 920
-"""Of what wants a line for itself."""
+"""The width of a chart that takes a line for itself."""
 COLOURS = 6
 """Series colours that the page has; further series begin again."""
 
@@ -33,7 +33,7 @@ class Series:
 
 @dataclass(slots=True)
 class Block:
-    """One call of a flame: what it took, with all that it called. Units are the caller's."""
+    """A call in a flame graph: its time, with all that it called. Units are the caller's."""
 
     name: str
     value: float = 0.0
@@ -128,7 +128,7 @@ def line_chart(
 
 
 def bar_chart(rows: Sequence[tuple[str, float]], *, most: int = 48) -> str:
-    """One horizontal bar a row; of more than *most* rows, neighbours are added up."""
+    """Draw a horizontal bar for each row; of more than *most* rows, neighbours are added up."""
     if not rows:
         return "<p>Nothing to show.</p>"
     step = math.ceil(len(rows) / most)

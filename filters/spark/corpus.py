@@ -17,7 +17,7 @@ from filters.reasons import FilterError
 MAX_LINE = 8 * 2**20
 """Octets of one JSON line."""
 COLUMNS = ("xml", "payload")
-"""Where a document is in a row: the first of these that there is."""
+"""Columns that may hold a document; the first of them that exists counts."""
 
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".xml", ".parquet")
 
@@ -40,13 +40,13 @@ class Corpus:
 
     messages: tuple[bytes, ...]
     left_out: int = 0
-    """How many others were read that it does not take."""
+    """The number of documents that were read and left out."""
     passed_over: tuple[Path, ...] = ()
     """Files in folders that have rows, but no column of messages."""
 
 
 def read_corpus(paths: Sequence[Path], most: int) -> Corpus:
-    """At most *most* documents, evenly from the whole corpus, in its order.
+    """Read at most *most* documents, evenly from the whole corpus, in its order.
 
     Args:
         paths: Files, or folders of them (``*.jsonl``, ``*.jsonl.gz``, ``*.xml``, ``*.parquet``).

@@ -37,7 +37,7 @@ class DefinitionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One filter, and what its owner calls it."""
+    """A filter, and its owner's name for it."""
 
     id: str
     filter: Filter
@@ -191,5 +191,5 @@ def build(definitions: Definitions) -> FilterSet[str]:
 
 
 def builds() -> int:
-    """How many sets this process has built since it started."""
+    """Return the number of sets that this process has built since it started."""
     return _builds

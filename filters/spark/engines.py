@@ -1,4 +1,5 @@
-"""What a benchmark compares: engines that say which content expressions one document meets."""
+"""The engines that a benchmark compares: each finds the content expressions that one document
+meets."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
@@ -28,7 +29,7 @@ class Engine(Protocol):
         """The numbers of the expressions that are true of the document of *root*."""
 
     def __len__(self) -> int:
-        """How many distinct expressions there are."""
+        """Return the number of distinct expressions."""
 
 
 class Naive:

@@ -1,4 +1,5 @@
-"""The same transform over an archive that grows: Structured Streaming, each match written once.
+"""Follows an archive that grows, with the transform of `matching`: Structured Streaming, each match
+written once.
 
 The source remembers in the checkpoint which files it has seen, the sink which batches it has
 written: together, a message of the archive is in the output exactly once, whatever was killed

@@ -1,4 +1,4 @@
-"""What a set of expressions takes: time to build, memory, time to change. Run as a program.
+"""Measures a set of expressions: time to build, memory, time to change. Run as a program.
 
 In a process of its own, because a process that has built others has memory to use again. Reads one
 JSON object (``engine``, ``expressions`` as pairs of text and namespaces, ``messages`` as texts,
@@ -35,9 +35,9 @@ class Footprint:
 
     build_seconds: float
     churn_seconds: float
-    """To take one expression out and put it back, on average."""
+    """Seconds to take one expression out and put it back, on average."""
     memory: int
-    """What the engine took once built, and after it had seen the messages."""
+    """Bytes that the engine took once built, and after it had seen the messages."""
     distinct: int
 
 

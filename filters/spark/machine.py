@@ -1,4 +1,4 @@
-"""Where a figure was measured."""
+"""The machine that a figure was measured on."""
 
 import os
 import platform
@@ -10,7 +10,8 @@ from lxml import etree
 
 
 def describe(*, java: str = "") -> list[tuple[str, str]]:
-    """What a figure depends on: names and values. *java* is the version of Spark's machine."""
+    """Describe what a figure depends on: names and values. *java* is the version of Spark's
+    machine."""
     return [
         ("when it ended", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"),
         ("processor", f"{_processor()}, {len(os.sched_getaffinity(0))} cores for this process"),

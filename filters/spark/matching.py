@@ -17,7 +17,7 @@ from filters.spark.definitions import Definitions, filter_set
 from filters.topics.topics import DEFAULT_TOPIC, Topic, parse_clark
 
 FILES_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
-"""Of Spark's ``binaryFile``; the content is never asked for, so it is never read."""
+"""The schema of Spark's ``binaryFile``; the content is never asked for, so it is never read."""
 
 REPORT = "file string, rows long, damage string"
 """The last row of each file has these alone: how many rows it had, and what is wrong with it."""
@@ -47,7 +47,8 @@ def files(reader: Any, folder: str) -> Any:
 
 
 def relevant(paths: Any, definitions: Definitions) -> Any:
-    """Those of *paths* that can hold what some filter wants, by the folder of their topic's root.
+    """Return those of *paths* that can hold what some filter wants, by the folder of their topic's
+    root.
 
     A file that lies in no such folder is kept.
     """
@@ -79,7 +80,7 @@ def notifications(paths: Any) -> Any:
 
 
 def matched(rows: Any, definitions: Definitions) -> Any:
-    """Those of *rows* that some filter matches, with the filters; reports pass.
+    """Return those of *rows* that some filter matches, with the filters; reports pass.
 
     Args:
         rows: As `notifications` gives them.

@@ -1,4 +1,4 @@
-"""What a benchmark runs in the workers: verdicts compared, matching timed.
+"""The part of a benchmark that runs in the workers: compares verdicts, and times matching.
 
 A job is one row a partition; messages and expressions are broadcast. So what is timed, in the
 worker and around parsing and matching alone, has nothing of Spark in it.
@@ -26,9 +26,9 @@ TIMED = (
     "partition int, repetition int, messages int, octets long, matches long, parse_ns long,"
     " cpu_ns long, start_ns long, end_ns long, build_ns long, process string"
 )
-"""One repetition in one partition. ``parse_ns`` and ``cpu_ns`` (matching) are processor time;
-``start_ns`` and ``end_ns`` are by the clock of the machine, around both; ``build_ns`` is 0 where
-the process had the engine already."""
+"""The result of one repetition in one partition. ``parse_ns`` and ``cpu_ns`` (matching) are
+processor time; ``start_ns`` and ``end_ns`` are by the clock of the machine, around both;
+``build_ns`` is 0 where the process had the engine already."""
 
 COMPARED = "verdicts long, matches long, message int, expression int, engine string"
 """A row that names an engine is a verdict in which it differs; the last one has the counts."""

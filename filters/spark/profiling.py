@@ -1,4 +1,4 @@
-"""Where the time of matching goes: the call stack, looked at every few milliseconds.
+"""Profiles matching: samples the call stack every few milliseconds.
 
 The timer runs on processor time, as finely as the kernel lets it; a stack counts for the processor
 time since the one before.
@@ -69,7 +69,7 @@ def _sampled(root: Block, below: str) -> Iterator[None]:
 
 
 def _add(root: Block, frames: Sequence[FrameType], value: float) -> None:
-    """One sample; the innermost frame comes first."""
+    """Add a sample; the innermost frame comes first."""
     names = [frame.f_code.co_qualname for frame in reversed(frames[:-1])]
     innermost = frames[0]
     # Between two lines there is no number; then the function's first line stands for it.

@@ -1,4 +1,4 @@
-"""One Spark session, wherever its cores are."""
+"""Starts a Spark session, on this machine or a cluster."""
 
 import importlib.util
 import os
@@ -36,7 +36,7 @@ _LOCAL_DEFAULTS = {
 
 
 class SparkUnavailable(Exception):
-    """There is no Spark here, or it cannot be started; the text says what to do, in one line."""
+    """Spark is missing, or cannot be started; the text says what to do, in one line."""
 
 
 def require_spark() -> None:
@@ -119,7 +119,8 @@ def java_version(spark: Any) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of Spark says; classes and traces are of no use to whoever runs a command."""
+    """Return the text of an error of Spark, without classes and traces, which do not help the user
+    of a command."""
     lines = str(getattr(error, "java_exception", None) or error).strip().splitlines()
     raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line)]
     if "Python worker" in lines[0] and raised:

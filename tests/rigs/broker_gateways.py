@@ -1,18 +1,25 @@
-"""What a gateway in front of any broker has to go through, each with the programs of its guide."""
+"""Trials of a gateway in front of a real broker, the same for each: a subclass names the broker.
+
+Native programs and web services hear each other, and both sides survive every failure.
+"""
 
 import asyncio
 import contextlib
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, ClassVar
 
-from tests.rigs.brokers import Node
+import pytest
+
+from tests.rigs.brokers import Node, wire_to
 from tests.rigs.consumers import consumers, until
 from tests.rigs.envelopes import notification_message, notify, topic_expression
-from tests.rigs.outage_traffic import SECONDS, judge
-from tests.rigs.processes import SPEAKER, GatewayProcess, gateway_process, publishing
+from tests.rigs.outage_traffic import SECONDS, accepted, judge, refused, subscribed
+from tests.rigs.processes import SPEAKER, GatewayProcess, Publisher, gateway_process, publishing
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,3 +96,86 @@ async def start_without(library: str, url: str, folder: Path) -> str:
         await gateway.start()
     assert await gateway.end() == 1
     return gateway.log.read_text()
+
+
+class GatewayTrials:
+    """What a gateway in front of the fixture ``broker`` has to go through."""
+
+    library: ClassVar[tuple[str, str]]
+    """The module of the broker's library, and the URL of an adapter that needs it."""
+
+    def environment(self, url: str) -> dict[str, str]:
+        """What makes a gateway stand in front of *url*, with queues of its own."""
+        raise NotImplementedError
+
+    def programs(self, broker: Any) -> tuple[str, str]:
+        """The two programs of the broker's guide, which publish and hear storms at *broker*."""
+        raise NotImplementedError
+
+    def orders(self, broker: Any) -> tuple[str, Callable[[Sequence[tuple[str, bytes]]], None]]:
+        """Destinations of the broker that exist already, below ``eu``: the table
+        ``[[destinations]]`` for them, and what publishes bodies at ``us.new`` and ``eu.new``."""
+        raise NotImplementedError
+
+    async def while_short_of_memory(self, broker: Any, publisher: Publisher) -> None:
+        """Check that *publisher* is refused while the broker is short of memory, for a broker that
+        can be made so."""
+
+    async def test_the_programs_of_the_guide(self, broker: Node, tmp_path: Path) -> None:
+        environment = {"DRAGOMAN_ADAPTER": broker.url}
+        heard = await talk_to_native_programs(
+            *self.programs(broker), environment, tmp_path / "data"
+        )
+        assert heard.startswith("storms <storm><n>2</n></storm>\n")
+
+    async def test_destinations_that_exist(
+        self, broker: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """``[[destinations]]`` of dragoman.toml, for a subscriber of WS-Eventing, which knows no
+        topics."""
+        table, publish = self.orders(broker)
+        (tmp_path / "dragoman.toml").write_text(f"[[destinations]]\n{table}")
+        monkeypatch.chdir(tmp_path)
+        environment = self.environment(broker.url) | {"PYTHONPATH": str(ROOT)}
+        async with consumers() as sinks, gateway_process(tmp_path / "data", environment) as gateway:
+            consumer = sinks.add()
+            await gateway.subscribe(consumer.url)
+            first, second, third = b"<n>1</n>", b'{"n": "<n>2</n>"}', b"<n>3</n>"
+            publish([("us.new", first), ("eu.new", second), ("eu.new", third)])
+            await consumer.have(2, SECONDS)
+            assert "3" in consumer.numbers and "1" not in consumer.numbers
+            assert (await gateway.at_rest())["wrapped_total"] == 1
+
+    async def test_a_broker_that_comes_late_and_goes(self, broker: Node, tmp_path: Path) -> None:
+        async with wire_to(broker.port) as wire, consumers() as sinks:
+            await wire.cut()
+            environment = self.environment(broker.at(wire.port))
+            async with gateway_process(tmp_path / "data", environment) as gateway:
+                publisher, consumer = Publisher(gateway, "a"), sinks.add()
+                assert (await gateway.request("GET", "/readyz")).status == 200
+                answer = await gateway.ask(SPEAKER.wse_subscribe(consumer.url))
+                assert answer.status == 503 and "retry-after" in answer.headers
+                await refused(publisher)
+                await wire.join()
+                await subscribed(gateway, consumer)
+                await accepted(publisher)
+                await consumer.have(1, SECONDS)
+                await wire.cut()
+                await refused(publisher)
+                await wire.join()
+                await accepted(publisher)
+                await self.while_short_of_memory(broker, publisher)
+                await accepted(publisher)
+                await consumer.have_all(publisher.acknowledged)
+                await gateway.at_rest()
+                judge([publisher], [consumer])
+                publisher.close()
+
+    async def test_broker_and_gateway_die_in_traffic(self, broker: Node, tmp_path: Path) -> None:
+        await die_in_traffic(broker, self.environment(broker.url), tmp_path / "data")
+
+    async def test_the_library_is_missing(self, tmp_path: Path) -> None:
+        library, url = self.library
+        said = await start_without(library, url, tmp_path)
+        # As the build backend spells the name: ``stomp-py``.
+        assert re.search(f"-m pip install '{library}", said), said

@@ -73,7 +73,8 @@ class NatsDelivery:
         return self._redelivered
 
     def settle(self) -> None:
-        """Acknowledge it. After its connection has ended that is void: it comes again."""
+        """Acknowledge the message. After its connection has ended this does nothing: it comes
+        again."""
         if self._reply is not None:
             self._connection.acknowledge(self._reply)
             self._reply = None
@@ -94,9 +95,10 @@ class NatsAdapter:
         self._arrived: deque[tuple[Connection, Msg]] = deque()
         self._changed = asyncio.Event()
         self._given = 0
-        """The last message of the stream that was yielded."""
+        """The number of the last message of the stream that was yielded."""
         self._repeated = 0
-        """The last one that this connection gets, and an earlier one, or gateway, may have got."""
+        """The number of the last message that an earlier connection, or gateway, may have got
+        too."""
         self._open = False
 
     @classmethod
@@ -104,7 +106,7 @@ class NatsAdapter:
         return cls(read_setup(url, settings))
 
     async def start(self, interests: Collection[Interest]) -> None:
-        """As `Adapter.start`, but a server that is not there is none to fail for."""
+        """As `Adapter.start`, but does not fail when the server cannot be reached."""
         self._interests.replace(interests)
         self._wanted = {one: patterns_of(one, self._setup.destinations) for one in interests}
         self._open = True
@@ -161,7 +163,7 @@ class NatsAdapter:
         await self._reconnector.close()
 
     def _delivery(self, connection: Connection, message: Msg) -> NatsDelivery | None:
-        """*message*, if somebody wants it."""
+        """Return the delivery of *message*, None if no interest covers it."""
         try:
             origin = message.metadata
         except NotJSMessageError:
@@ -243,7 +245,7 @@ class NatsAdapter:
         )
 
     async def _free_consumer(self, connection: Connection) -> ConsumerInfo | None:
-        """The consumer, once nobody else uses it; None where there is none.
+        """Return the consumer, once nobody else uses it; None if there is none.
 
         Raises:
             Lost: Another gateway does.
@@ -269,7 +271,7 @@ class NatsAdapter:
             raise Lost(f"another gateway uses the stream {self._setup.stream!r}")
 
     async def _set_subjects(self, connection: Connection, wanted: Collection[Patterns]) -> int:
-        """Let the stream take what is *wanted*. What else an operator has set stays as it is.
+        """Let the stream take what is *wanted*. Other settings of an operator stay as they are.
 
         Returns:
             The number of the stream's last message; where there was none, 0.
@@ -303,7 +305,7 @@ class NatsAdapter:
 
     @asynccontextmanager
     async def _in_turn(self) -> AsyncIterator[Connection]:
-        """The connection, for one change of what is wanted after the other.
+        """Wait for the turn of one change of the interests, and yield the connection.
 
         Raises:
             AdapterUnavailable: There is none, or the change failed.

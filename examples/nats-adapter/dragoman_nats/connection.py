@@ -13,7 +13,7 @@ ANSWER = 10.0
 """Seconds that the server gets for one answer."""
 
 FAILURES = (OSError, TimeoutError, nats.errors.Error)
-"""What nats-py raises."""
+"""The errors that nats-py raises."""
 
 
 class Connection:
@@ -73,7 +73,7 @@ class Connection:
             self._replies.put_nowait(reply)
 
     def end(self, why: str) -> None:
-        """This connection is of no use any more; the first reason counts."""
+        """End the connection: it is of no use any more; the first reason counts."""
         self._why = self._why or why
         self._replies.put_nowait("")
 

@@ -25,7 +25,7 @@ MESSAGE_ID = "Nats-Msg-Id"
 _OF_NATS = ("Status", "Description")
 """Headers that mean something to NATS, beside those that begin with ``Nats-``."""
 _PRINTABLE = "".join(set(string.punctuation) - set('"%'))
-"""What a value has as it is, beside letters and digits."""
+"""Characters that a value has unescaped, beside letters and digits."""
 
 
 def write(notification: Notification, *, max_octets: int) -> tuple[dict[str, str], bytes]:

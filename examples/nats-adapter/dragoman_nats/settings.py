@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}\Z")
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """All that can be configured. ``server`` is the URL without a user and a password."""
+    """The settings of the adapter. ``server`` is the URL without a user and a password."""
 
     server: str
     user: str | None = None
@@ -31,7 +31,7 @@ class Setup:
 
     @property
     def source(self) -> str:
-        """Of messages that name none."""
+        """The source of messages that name none."""
         return f"{self.server}/{self.stream}"
 
 

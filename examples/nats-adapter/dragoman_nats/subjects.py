@@ -17,7 +17,7 @@ from adapters.broker.destinations import (
 from filters import parse_expression
 
 MAX_SUBJECTS = 100
-"""Of a stream; with more patterns than that, it takes everything below the root."""
+"""The most subjects of a stream; with more patterns, it takes everything below the root."""
 
 _WILDCARDS = Wildcards(">", inside=False)
 
@@ -63,7 +63,7 @@ def merged(patterns: Iterable[Words]) -> list[str]:
 
 
 def _both(one: Words, other: Words) -> Words:
-    """What matches all that either matches: the wider, else all that begins as both do."""
+    """Join two patterns: the wider one, else everything that begins as both do."""
     for wide, narrow in ((one, other), (other, one)):
         if covers(wide, narrow):
             return wide

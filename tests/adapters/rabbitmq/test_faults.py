@@ -5,31 +5,29 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from pathlib import Path
 
 import pika
 import pika.exceptions
 import pytest
 
-from adapters import EVERYTHING_WANTED, AdapterUnavailable, Interest
+from adapters import EVERYTHING_WANTED, Adapter, AdapterUnavailable, Interest
 from adapters.rabbitmq import publishing
 from adapters.testing import Inbox
 from filters import Expression, Step, Topic
 from filters.dialects import TOPIC_FULL
 from tests.rigs.adapters import (
-    CALM,
     SECONDS,
     STORM,
-    cut_while_publishing,
-    fall_silent_while_publishing,
-    publish_repeatedly,
     published,
     reasons,
-    run_without_a_word,
     storm,
     told,
     until_told,
 )
+from tests.rigs.broker_trials import FaultTrials
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq, rabbitmq_node, wire_to
 from tests.rigs.rabbitmq_adapters import running
 
@@ -41,37 +39,19 @@ def broker() -> RabbitMQ:
     return rabbitmq()
 
 
-async def test_a_connection_is_cut_and_heals(broker: RabbitMQ, name: str) -> None:
-    async with wire_to(broker.port) as wire, running(broker.at(wire.port), name) as adapter:
-        inbox = Inbox(adapter, SECONDS)
-        first, second, third = map(storm, range(3))
-        await adapter.publish([first, second])
-        settled, pending = await inbox.take(2, settle=False)
-        settled.settle()
-        await asyncio.sleep(0.1)  # Nothing tells that the broker has read the acknowledgement.
-        await wire.cut()
-        with pytest.raises(AdapterUnavailable) as refused:
-            await adapter.publish([third])
-        assert refused.value.retry_after >= 1
-        with pytest.raises(AdapterUnavailable):
-            await adapter.want(CALM)
-        pending.settle()  # Its channel is gone: that says nothing.
-        await wire.join()
-        await published(adapter, third)
-        again, fresh = await inbox.take(2)
-        assert (again.notification, again.redelivered) == (second, True)
-        assert (fresh.notification, fresh.redelivered) == (third, False)
-        pending.settle()
-        await adapter.want(CALM)
-        await adapter.publish([calm := storm(4, "calm")])
-        assert (await inbox.take(1))[0].notification == calm
+class TestFaults(FaultTrials):
+    heartbeat = ("2", 12.0)
+    wants_while_cut = False
+    second_publishes = True
 
+    def running(
+        self, url: str, name: str, data: Path, *interests: Interest, **settings: str
+    ) -> AbstractAsyncContextManager[Adapter]:
+        return running(url, name, *interests, **settings)
 
-async def test_publishers_under_way_are_told_when_the_connection_is_cut(
-    broker: RabbitMQ, name: str
-) -> None:
-    async with wire_to(broker.port) as wire, running(broker.at(wire.port), name) as adapter:
-        await cut_while_publishing(wire, adapter)
+    def secure_url(self, broker: RabbitMQ) -> str:
+        url = broker.at(broker.tls_port)
+        return url.replace("amqp:", "amqps:").replace("127.0.0.1", "localhost")
 
 
 async def test_a_broker_that_is_silent(
@@ -84,14 +64,6 @@ async def test_a_broker_that_is_silent(
             await adapter.publish([storm()])
         async with asyncio.timeout(2.5):
             await adapter.close()
-
-
-async def test_a_silent_broker_is_noticed(broker: RabbitMQ, name: str) -> None:
-    async with (
-        wire_to(broker.port) as wire,
-        running(broker.at(wire.port), name, heartbeat="2") as adapter,
-    ):
-        await fall_silent_while_publishing(wire, adapter, within=12)
 
 
 async def test_no_broker_at_the_start(
@@ -149,11 +121,6 @@ async def test_a_queue_that_is_full(broker: RabbitMQ, name: str) -> None:
     await asyncio.to_thread(broker.control, "clear_policy", name)
 
 
-async def test_a_publisher_that_repeats_itself(broker: RabbitMQ, name: str) -> None:
-    async with wire_to(broker.port) as wire, running(broker.at(wire.port), name) as adapter:
-        await publish_repeatedly(wire, adapter)
-
-
 async def test_a_queue_is_deleted(broker: RabbitMQ, name: str) -> None:
     async with running(broker.url, name, partitions="1") as adapter:
         inbox = Inbox(adapter, SECONDS)
@@ -204,20 +171,6 @@ async def test_an_alarm(broker: RabbitMQ, name: str) -> None:
         last = storm(1001)
         await published(adapter, last)
         assert set(await inbox.until(last.id)) <= {doubtful.id}
-
-
-async def test_a_second_gateway_of_the_same_name(
-    broker: RabbitMQ, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running(broker.url, name) as first:
-        inbox = Inbox(first, SECONDS)
-        async with running(broker.url, name, EVERYTHING_WANTED) as second:
-            assert f"another gateway uses the name '{name}'" in reasons(caplog)
-            with pytest.raises(AdapterUnavailable):
-                await second.want(STORM)
-            sent = storm()
-            await second.publish([sent])
-            assert (await inbox.take(1))[0].notification == sent
 
 
 async def test_a_crash_between_the_old_interests_and_the_new(broker: RabbitMQ, name: str) -> None:
@@ -300,23 +253,6 @@ def native(broker: RabbitMQ) -> Iterator[pika.BlockingConnection]:
     """A program that knows no Dragoman."""
     with contextlib.closing(pika.BlockingConnection(pika.URLParameters(broker.url))) as connection:
         yield connection
-
-
-async def test_what_is_said_once(
-    broker: RabbitMQ, name: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    await run_without_a_word(running(broker.url, name), caplog)
-
-
-async def test_tls(broker: RabbitMQ, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    url = broker.at(broker.tls_port).replace("amqp:", "amqps:").replace("127.0.0.1", "localhost")
-    async with running(url, name, ca=str(broker.ca)) as adapter:
-        await adapter.publish([sent := storm()])
-        assert (await Inbox(adapter, SECONDS).take(1))[0].notification == sent
-    async with running(url, name) as adapter:  # the authorities of this machine do not know it
-        assert "certificate verify failed" in reasons(caplog).lower()
-        with pytest.raises(AdapterUnavailable):
-            await adapter.publish([storm()])
 
 
 async def test_a_broker_that_cannot_hash(name: str, caplog: pytest.LogCaptureFixture) -> None:

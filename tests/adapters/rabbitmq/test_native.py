@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,12 +14,13 @@ from typing import Any
 import pika
 import pytest
 
-from adapters import EVERYTHING_WANTED, Interest, load
+from adapters import EVERYTHING_WANTED, Adapter, Interest, load
 from adapters.testing import Inbox
 from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation import Attachment, Notification
-from tests.rigs.adapters import NO_XML, SECONDS, judge_wrapped, storm
+from tests.rigs.adapters import SECONDS, storm
+from tests.rigs.broker_trials import NativeTrials
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
 from tests.rigs.rabbitmq_adapters import running
 
@@ -31,6 +33,23 @@ NAMESPACES = (("o", "urn:orders"),)
 @pytest.fixture(scope="module")
 def broker() -> RabbitMQ:
     return rabbitmq()
+
+
+@pytest.fixture
+def program(channel: Any) -> Any:
+    """A native program: its channel."""
+    return channel
+
+
+class TestNative(NativeTrials):
+    def running(
+        self, url: str, name: str, data: Path, *interests: Interest, **settings: str
+    ) -> AbstractAsyncContextManager[Adapter]:
+        return running(url, name, *interests, **settings)
+
+    def send(self, program: Any, name: str, body: bytes, media_type: str | None) -> None:
+        properties = pika.BasicProperties(content_type=media_type)
+        program.basic_publish(name, "dragoman.adhoc.storm", body, properties)
 
 
 @pytest.fixture
@@ -91,26 +110,6 @@ async def test_a_native_program_subscribes(broker: RabbitMQ, name: str, channel:
     assert properties.headers["ws_action"] == "urn:storm"
     assert properties.headers["speed"] == "9"
     assert "CC" not in properties.headers
-
-
-@pytest.mark.parametrize(("body", "media_type", "text", "encoding"), NO_XML)
-async def test_what_is_no_xml_arrives_once(
-    broker: RabbitMQ,
-    name: str,
-    channel: Any,
-    body: bytes,
-    media_type: str | None,
-    text: str | None,
-    encoding: str | None,
-) -> None:
-    async with running(broker.url, name) as adapter:
-        inbox = Inbox(adapter, SECONDS)
-        properties = pika.BasicProperties(content_type=media_type)
-        channel.basic_publish(name, "dragoman.adhoc.storm", body, properties)
-        (delivery,) = await inbox.take(1)
-        await adapter.publish([last := storm()])
-        assert await inbox.until(last.id) == []
-    judge_wrapped(delivery.notification.payload, media_type, text, encoding)
 
 
 @pytest.mark.parametrize(

@@ -6,23 +6,20 @@ folder in ``DRAGOMAN_ARTEMIS``.
 
 import os
 import subprocess
-import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-import pytest_asyncio
 
-from adapters import Adapter, load
 from adapters.stomp.address import read_setup
 from adapters.stomp.messages import write
-from adapters.testing import DialectContract
-from filters import Expression
 from mediation import Attachment
 from tests.rigs.adapters import storm
-from tests.rigs.brokers import PASSWORD, USER, Node, Wire, free_ports, wire_to
+from tests.rigs.broker_trials import SelectorContractOverAWire
+from tests.rigs.brokers import PASSWORD, USER, Node, free_ports
+from tests.rigs.stomp_adapters import settings_of_a_test
 
 HOME = os.environ.get("DRAGOMAN_ARTEMIS", "")
 CREATING = 120.0
@@ -74,33 +71,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Artemis]:
 
 if HOME:  # Else one line says that it is missing, and not one for each test.
 
-    class TestArtemis(DialectContract):
-        durable = True
-        wire: Wire
+    class TestArtemis(SelectorContractOverAWire):
+        def url_at(self, broker: Artemis, port: int) -> str:
+            return f"stomp://{quote(USER, '')}:{quote(PASSWORD, '')}@127.0.0.1:{port}"
 
-        @pytest_asyncio.fixture(autouse=True)
-        async def _broker(self, broker: Artemis) -> AsyncIterator[None]:
-            name = f"contract-{uuid.uuid4().hex[:8]}"
-            self.settings = {"name": name, "root": name, "system": "artemis"}
-            async with wire_to(broker.port) as self.wire:
-                secret = f"{quote(USER, '')}:{quote(PASSWORD, '')}"
-                self.url = f"stomp://{secret}@127.0.0.1:{self.wire.port}"
-                yield
-
-        async def interrupt(self) -> None:
-            await self.wire.cut()
-
-        async def resume(self) -> None:
-            await self.wire.join()
-
-        def make_adapter(self, data: Path) -> Adapter:
-            return load(self.url, data=data, settings=self.settings)
-
-        def selecting(self, dialect: str, value: str) -> Expression:
-            return Expression(f"severity = '{value}'", dialect)
-
-        def broken(self, dialect: str) -> Expression:
-            return Expression("severity = = 9", dialect)
+        def make_settings(self) -> dict[str, str]:
+            return {**settings_of_a_test(), "system": "artemis"}
 
 else:
 

@@ -19,15 +19,12 @@ from tests.rigs.adapters import (
     CALM,
     SECONDS,
     STORM,
-    cut_while_publishing,
-    fall_silent_while_publishing,
-    publish_repeatedly,
     published,
     reasons,
-    run_without_a_word,
     storm,
     told,
 )
+from tests.rigs.broker_trials import FaultTrials
 from tests.rigs.brokers import PASSWORD, USER, wire_to
 from tests.rigs.stomp_adapters import running
 from tests.rigs.waiting import until
@@ -40,41 +37,15 @@ def broker() -> ActiveMQ:
     return activemq()
 
 
-async def test_a_connection_is_cut_and_heals(broker: ActiveMQ, name: str, tmp_path: Path) -> None:
-    async with (
-        wire_to(broker.port) as wire,
-        running(broker.at(wire.port), name, tmp_path) as adapter,
-    ):
-        inbox = Inbox(adapter, SECONDS)
-        first, second, third = map(storm, range(3))
-        await adapter.publish([first, second])
-        settled, pending = await inbox.take(2, settle=False)
-        settled.settle()
-        await asyncio.sleep(0.1)  # Nothing tells that the broker has read the acknowledgement.
-        await wire.cut()
-        with pytest.raises(AdapterUnavailable) as refused:
-            await adapter.publish([third])
-        assert refused.value.retry_after >= 1
-        await adapter.want(CALM)  # The queue has it already.
-        pending.settle()  # Its connection is gone: that says nothing.
-        await wire.join()
-        await published(adapter, third)
-        again, fresh = await inbox.take(2)
-        assert (again.notification, again.redelivered) == (second, True)
-        assert (fresh.notification, fresh.redelivered) == (third, False)
-        pending.settle()
-        await adapter.publish([calm := storm(4, "calm")])
-        assert (await inbox.take(1))[0].notification == calm
+class TestFaults(FaultTrials):
+    heartbeat = ("1", 6.0)
+    wants_while_cut = True
+    second_publishes = False
+    running = staticmethod(running)
 
-
-async def test_publishers_under_way_are_told_when_the_connection_is_cut(
-    broker: ActiveMQ, name: str, tmp_path: Path
-) -> None:
-    async with (
-        wire_to(broker.port) as wire,
-        running(broker.at(wire.port), name, tmp_path) as adapter,
-    ):
-        await cut_while_publishing(wire, adapter)
+    def secure_url(self, broker: ActiveMQ) -> str:
+        url = broker.at(broker.tls_port)
+        return url.replace("stomp:", "stomp+ssl:").replace("127.0.0.1", "localhost")
 
 
 async def test_a_broker_that_is_silent(
@@ -93,14 +64,6 @@ async def test_a_broker_that_is_silent(
             await adapter.publish([storm()])
         async with asyncio.timeout(2.5):
             await adapter.close()
-
-
-async def test_a_silent_broker_is_noticed(broker: ActiveMQ, name: str, tmp_path: Path) -> None:
-    async with (
-        wire_to(broker.port) as wire,
-        running(broker.at(wire.port), name, tmp_path, heartbeat="1") as adapter,
-    ):
-        await fall_silent_while_publishing(wire, adapter, within=6)
 
 
 async def test_an_idle_connection_stays(
@@ -214,14 +177,6 @@ def _topic(namespace: str | None, *names: str) -> Topic:
     return Topic((Step(namespace, root), *(Step(None, each) for each in others)))
 
 
-async def test_a_publisher_that_repeats_itself(broker: ActiveMQ, name: str, tmp_path: Path) -> None:
-    async with (
-        wire_to(broker.port) as wire,
-        running(broker.at(wire.port), name, tmp_path) as adapter,
-    ):
-        await publish_repeatedly(wire, adapter)
-
-
 async def test_a_broker_short_of_memory(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,19 +209,6 @@ _SMALL = """<destinationPolicy><policyMap><policyEntries>
   <policyEntry queue=">" producerFlowControl="true" memoryLimit="1mb">
     <pendingQueuePolicy><vmQueueCursor/></pendingQueuePolicy></policyEntry>
 </policyEntries></policyMap></destinationPolicy>"""
-
-
-async def test_a_second_gateway_of_the_same_name(
-    broker: ActiveMQ, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with running(broker.url, name, tmp_path / "first") as first:
-        inbox = Inbox(first, SECONDS)
-        async with running(broker.url, name, tmp_path / "second", EVERYTHING_WANTED) as second:
-            assert f"another gateway uses the name '{name}'" in reasons(caplog)
-            with pytest.raises(AdapterUnavailable):
-                await second.want(STORM)
-            await first.publish([sent := storm()])
-            assert (await inbox.take(1))[0].notification == sent
 
 
 async def test_a_root_that_is_no_longer_configured(
@@ -302,28 +244,6 @@ async def test_a_file_that_cannot_be_read(
         with pytest.raises(AdapterUnavailable):
             await adapter.want(CALM)
         assert "stomp.json cannot be read" in reasons(caplog)
-
-
-async def test_what_is_said_once(
-    broker: ActiveMQ, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    await run_without_a_word(running(broker.url, name, tmp_path), caplog)
-
-
-async def test_tls(
-    broker: ActiveMQ, name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    url = (
-        broker.at(broker.tls_port).replace("stomp:", "stomp+ssl:").replace("127.0.0.1", "localhost")
-    )
-    async with running(url, name, tmp_path, ca=str(broker.ca)) as adapter:
-        sent = replace(storm(), payload=b"<n>%s</n>" % (b"x" * 2**20))
-        await adapter.publish([sent])
-        assert (await Inbox(adapter, SECONDS).take(1))[0].notification == sent
-    async with running(url, name, tmp_path) as adapter:  # this machine's authorities do not know it
-        assert "certificate verify failed" in reasons(caplog).lower()
-        with pytest.raises(AdapterUnavailable):
-            await adapter.publish([storm()])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])

@@ -19,7 +19,8 @@ from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation import Attachment, Notification
 from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
-from tests.rigs.adapters import NO_XML, SECONDS, judge_wrapped, storm
+from tests.rigs.adapters import SECONDS, storm
+from tests.rigs.broker_trials import NativeTrials
 from tests.rigs.brokers import PASSWORD, USER
 from tests.rigs.stomp_adapters import running
 
@@ -72,6 +73,14 @@ def program(broker: ActiveMQ) -> Iterator[Program]:
     program.connection.disconnect(receipt="bye")
 
 
+class TestNative(NativeTrials):
+    running = staticmethod(running)
+
+    def send(self, program: Program, name: str, body: bytes, media_type: str | None) -> None:
+        headers = {} if media_type is None else {"content-type": media_type}
+        program.publish(f"/topic/VirtualTopic.{name}.adhoc.storm", body, **headers)
+
+
 async def test_a_native_program_publishes(
     broker: ActiveMQ, name: str, tmp_path: Path, program: Program
 ) -> None:
@@ -119,27 +128,6 @@ async def test_a_native_program_subscribes(
     assert headers["ws_action"] == "urn:storm"
     assert headers["speed"] == "9"
     assert headers["priority"] == "4"
-
-
-@pytest.mark.parametrize(("body", "media_type", "text", "encoding"), NO_XML)
-async def test_what_is_no_xml_arrives_once(
-    broker: ActiveMQ,
-    name: str,
-    tmp_path: Path,
-    program: Program,
-    body: bytes,
-    media_type: str | None,
-    text: str | None,
-    encoding: str | None,
-) -> None:
-    async with running(broker.url, name, tmp_path) as adapter:
-        inbox = Inbox(adapter, SECONDS)
-        headers = {} if media_type is None else {"content-type": media_type}
-        program.publish(f"/topic/VirtualTopic.{name}.adhoc.storm", body, **headers)
-        (delivery,) = await inbox.take(1)
-        await adapter.publish([last := storm()])
-        assert await inbox.until(last.id) == []
-    judge_wrapped(delivery.notification.payload, media_type, text, encoding)
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,16 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from adapters import Adapter, AdapterUnavailable, load
-from adapters.testing import AdapterContract, Inbox
+from adapters import AdapterUnavailable
+from adapters.testing import Inbox
 from tests.rigs.adapters import SECONDS, published, reasons, storm
-from tests.rigs.brokers import RabbitMQ, Wire, needs_rabbitmq, rabbitmq, wire_to
-from tests.rigs.stomp_adapters import running
+from tests.rigs.broker_trials import ContractOverAWire
+from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
+from tests.rigs.stomp_adapters import running, settings_of_a_test
 from tests.rigs.waiting import until
 
 needs_rabbitmq()
@@ -27,29 +26,17 @@ def url_of(broker: RabbitMQ) -> str:
     return broker.at(broker.stomp_port).replace("amqp:", "stomp:")
 
 
-class TestRabbitMQsPlugIn(AdapterContract):
+class TestRabbitMQsPlugIn(ContractOverAWire):
     """One queue a root, as with ActiveMQ."""
 
-    durable = True
+    def port(self, broker: RabbitMQ) -> int:
+        return broker.stomp_port
 
-    wire: Wire
+    def url_at(self, broker: RabbitMQ, port: int) -> str:
+        return broker.at(port).replace("amqp:", "stomp:")
 
-    @pytest_asyncio.fixture(autouse=True)
-    async def _broker(self, broker: RabbitMQ) -> AsyncIterator[None]:
-        name = f"contract-{uuid.uuid4().hex[:8]}"
-        self.settings = {"name": name, "root": name, "system": "rabbitmq"}
-        async with wire_to(broker.stomp_port) as self.wire:
-            self.url = broker.at(self.wire.port).replace("amqp:", "stomp:")
-            yield
-
-    async def interrupt(self) -> None:
-        await self.wire.cut()
-
-    async def resume(self) -> None:
-        await self.wire.join()
-
-    def make_adapter(self, data: Path) -> Adapter:
-        return load(self.url, data=data, settings=self.settings)
+    def make_settings(self) -> dict[str, str]:
+        return {**settings_of_a_test(), "system": "rabbitmq"}
 
 
 async def test_a_queue_is_deleted(broker: RabbitMQ, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from tests.gateway.replicas.test_replicas import (
     shared_out,
 )
 from tests.gateway.server.test_kill import more_acknowledged
-from tests.gateway.server.test_rabbitmq import adapter
 from tests.gateway.soap.test_onvif import Puller, publish, pulled, time_of
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq
 from tests.rigs.envelopes import WSE, R, Speaker, next_number
@@ -32,6 +31,7 @@ from tests.rigs.gateways import manager_path
 from tests.rigs.json_mailboxes import UNKNOWN, Box, call, numbers, put, streaming
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.processes import GatewayProcess, Publisher, publishing
+from tests.rigs.rabbitmq_adapters import environment_of
 from tests.rigs.waiting import until
 
 needs_rabbitmq()
@@ -56,7 +56,7 @@ async def two(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Two]:
     folder: Path = tmp_path_factory.mktemp("mailbox-replicas")
     with fresh_database() as url:
         environment = {
-            **adapter(rabbitmq().url, f"boxes-{uuid.uuid4().hex[:8]}"),
+            **environment_of(rabbitmq().url, f"boxes-{uuid.uuid4().hex[:8]}"),
             "DRAGOMAN_STORE": url,
         }
         async with replicas(folder, environment) as both:

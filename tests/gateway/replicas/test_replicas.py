@@ -16,7 +16,6 @@ from gateway.delivery.settlement import COUNTED
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSN_1_3 as WSN
 from tests.gateway.server.test_kill import more_acknowledged
-from tests.gateway.server.test_rabbitmq import adapter
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
 from tests.rigs.consumers import OneConsumer, accept, consumers, status
 from tests.rigs.envelopes import Speaker
@@ -24,6 +23,7 @@ from tests.rigs.gateways import manager_path
 from tests.rigs.outage_traffic import judge
 from tests.rigs.postgresql import PostgreSQL, needs_postgresql, postgresql_cluster
 from tests.rigs.processes import GatewayProcess, Publisher, gateway_process, publishing
+from tests.rigs.rabbitmq_adapters import environment_of
 from tests.rigs.stores import check_store, execute
 from tests.rigs.waiting import until
 
@@ -53,7 +53,7 @@ def environment(broker: RabbitMQ, cluster: PostgreSQL) -> dict[str, str]:
     """What gateways have in common."""
     name = f"replicas-{uuid.uuid4().hex[:8]}"
     return {
-        **adapter(broker.url, name),
+        **environment_of(broker.url, name),
         "DRAGOMAN_STORE": cluster.url(cluster.make_database()),
         "DRAGOMAN_RETRY_DELAYS": ",".join(["0.5"] * 4),
     }

@@ -2,18 +2,19 @@
 
 import re
 import uuid
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import stomp
 
 from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
-from tests.rigs.broker_gateways import ROOT, die_in_traffic, start_without, talk_to_native_programs
-from tests.rigs.brokers import PASSWORD, USER, wire_to
+from tests.rigs.broker_gateways import ROOT, GatewayTrials
+from tests.rigs.brokers import PASSWORD, USER
 from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import message_content
-from tests.rigs.outage_traffic import SECONDS, accepted, judge, refused, subscribed
-from tests.rigs.processes import SPEAKER, Publisher, gateway_process
+from tests.rigs.outage_traffic import SECONDS
+from tests.rigs.processes import SPEAKER, gateway_process
 
 needs_activemq()
 
@@ -26,53 +27,40 @@ def broker() -> ActiveMQ:
     return activemq()
 
 
-def adapter(url: str, *settings: str) -> dict[str, str]:
-    """What makes a gateway stand in front of *url*, with a queue of its own."""
-    name = f"test-{uuid.uuid4().hex[:12]}"
-    return {"DRAGOMAN_ADAPTER": f"{url}?{'&'.join([f'name={name}', f'root={name}', *settings])}"}
+class TestGateway(GatewayTrials):
+    library = "stomp", "stomp://host"
 
+    def environment(self, url: str) -> dict[str, str]:
+        name = f"test-{uuid.uuid4().hex[:12]}"
+        return {"DRAGOMAN_ADAPTER": f"{url}?name={name}&root={name}"}
 
-async def test_the_programs_of_the_guide(broker: ActiveMQ, tmp_path: Path) -> None:
-    publish, hear = (
-        example.replace('"localhost", 61613', f'"127.0.0.1", {broker.port}').replace(
-            '"dragoman", "secret"', f'"{USER}", "{PASSWORD}"'
+    def programs(self, broker: ActiveMQ) -> tuple[str, str]:
+        publish, hear = (
+            example.replace('"localhost", 61613', f'"127.0.0.1", {broker.port}').replace(
+                '"dragoman", "secret"', f'"{USER}", "{PASSWORD}"'
+            )
+            for example in EXAMPLES
         )
-        for example in EXAMPLES
-    )
-    assert str(broker.port) in publish and str(broker.port) in hear and PASSWORD in hear
-    environment = {"DRAGOMAN_ADAPTER": broker.url}
-    said = await talk_to_native_programs(publish, hear, environment, tmp_path / "data")
-    assert said.startswith("storms <storm><n>2</n></storm>\n")
+        assert str(broker.port) in publish and str(broker.port) in hear and PASSWORD in hear
+        return publish, hear
 
+    def orders(self, broker: ActiveMQ) -> tuple[str, Callable[[Sequence[tuple[str, bytes]]], None]]:
+        topic = f"orders-{uuid.uuid4().hex[:8]}"
 
-async def test_destinations_that_exist(
-    broker: ActiveMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """``[[destinations]]`` of dragoman.toml, for a subscriber of WS-Eventing, which knows no topics."""
-    topic = f"orders-{uuid.uuid4().hex[:8]}"
-    (tmp_path / "dragoman.toml").write_text(
-        f'[[destinations]]\ntopic = "{topic}.eu.>"\nnamespace = "urn:orders"\n'
-    )
-    monkeypatch.chdir(tmp_path)
-    environment = adapter(broker.url) | {"PYTHONPATH": str(ROOT)}
-    async with consumers() as sinks, gateway_process(tmp_path / "data", environment) as gateway:
-        consumer = sinks.add()
-        await gateway.subscribe(consumer.url)
-        connection = stomp.Connection12([("127.0.0.1", broker.port)])
-        connection.connect(USER, PASSWORD, wait=True, with_connect_command=True)
-        connection.send(f"/topic/{topic}.us.new", "<n>1</n>")
-        connection.send(f"/topic/{topic}.eu.new", '{"n": "<n>2</n>"}')
-        connection.send(f"/topic/{topic}.eu.new", "<n>3</n>")
-        connection.disconnect(receipt="done")
-        await consumer.have(2, SECONDS)
-        assert "3" in consumer.numbers and "1" not in consumer.numbers
-        assert (await gateway.at_rest())["wrapped_total"] == 1
+        def publish(messages: Sequence[tuple[str, bytes]]) -> None:
+            connection = stomp.Connection12([("127.0.0.1", broker.port)])
+            connection.connect(USER, PASSWORD, wait=True, with_connect_command=True)
+            for key, body in messages:
+                connection.send(f"/topic/{topic}.{key}", body.decode())
+            connection.disconnect(receipt="done")
+
+        return f'topic = "{topic}.eu.>"\nnamespace = "urn:orders"\n', publish
 
 
 async def test_a_selector(broker: ActiveMQ, tmp_path: Path) -> None:
     """Named in Subscribe, evaluated by the broker, advertised, kept through a restart."""
     selector = "urn:dragoman:dialect:jms-selector:1"
-    environment = adapter(broker.url)
+    environment = TestGateway().environment(broker.url)
     name = environment["DRAGOMAN_ADAPTER"].rpartition("=")[2]
     connection = stomp.Connection12([("127.0.0.1", broker.port)])
     connection.connect(USER, PASSWORD, wait=True, with_connect_command=True)
@@ -107,36 +95,3 @@ async def test_a_selector(broker: ActiveMQ, tmp_path: Path) -> None:
         answer = await gateway.ask(SPEAKER.wsn_subscribe(severe.url, filter=broken))
         assert answer.status == 400
     connection.disconnect(receipt="done")
-
-
-async def test_a_broker_that_comes_late_and_goes(broker: ActiveMQ, tmp_path: Path) -> None:
-    async with wire_to(broker.port) as wire, consumers() as sinks:
-        await wire.cut()
-        environment = adapter(broker.at(wire.port))
-        async with gateway_process(tmp_path / "data", environment) as gateway:
-            publisher, consumer = Publisher(gateway, "a"), sinks.add()
-            assert (await gateway.request("GET", "/readyz")).status == 200
-            answer = await gateway.ask(SPEAKER.wse_subscribe(consumer.url))
-            assert answer.status == 503 and "retry-after" in answer.headers
-            await refused(publisher)
-            await wire.join()
-            await subscribed(gateway, consumer)
-            await accepted(publisher)
-            await consumer.have(1, SECONDS)
-            await wire.cut()
-            await refused(publisher)
-            await wire.join()
-            await accepted(publisher)
-            await consumer.have_all(publisher.acknowledged)
-            await gateway.at_rest()
-            judge([publisher], [consumer])
-            publisher.close()
-
-
-async def test_broker_and_gateway_die_in_traffic(broker: ActiveMQ, tmp_path: Path) -> None:
-    await die_in_traffic(broker, adapter(broker.url), tmp_path / "data")
-
-
-async def test_the_library_is_missing(tmp_path: Path) -> None:
-    said = await start_without("stomp", "stomp://host", tmp_path)
-    assert re.search("-m pip install 'stomp[.-]py", said), said  # As the build backend spells it.
