@@ -2,8 +2,6 @@
 
 from gateway.egress.addresses import AddressRefused, IPAddress, Target, parse_target
 from gateway.egress.by_scheme import TransportByScheme
-from gateway.egress.client import HttpTransport
-from gateway.egress.connection import ClientLimits
 from gateway.egress.dialing import Dialer
 from gateway.egress.hops import (
     HOPS_HEADER,
@@ -16,6 +14,8 @@ from gateway.egress.hops import (
     read_origin,
     with_hops,
 )
+from gateway.egress.http_connection import ClientLimits
+from gateway.egress.http_transport import HttpTransport
 from gateway.egress.options import Consumer, ConsumerOptions, Options
 from gateway.egress.policy import AddressPolicy, is_forbidden
 from gateway.egress.proxy import Proxy

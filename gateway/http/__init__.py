@@ -1,9 +1,9 @@
 """The HTTP server's hard shell: what strangers may send, how fast, and from how many sides."""
 
 from gateway.http.body import read_body
-from gateway.http.connections import ConnectionGate
 from gateway.http.delivered import was_delivered
 from gateway.http.forwarded import HttpSettings, client_address, public_base
+from gateway.http.gate import ConnectionGate
 from gateway.http.limits import HttpLimits
 from gateway.http.media import MediaType, content_type, parse_media_type, soap_media_type
 from gateway.http.middleware import HostMiddleware

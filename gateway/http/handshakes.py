@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import structlog
 
-from gateway.http.connections import ConnectionGate
+from gateway.http.gate import ConnectionGate
 
 HANDSHAKE = 10.0
 """Seconds."""

@@ -32,10 +32,10 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from gateway.http.connections import ConnectionGate
 from gateway.http.delivered import CONNECTION
+from gateway.http.gate import ConnectionGate
 from gateway.http.handshakes import Handshaking
-from gateway.http.heads import HeadRefused, check_head
+from gateway.http.head_checks import HeadRefused, check_head
 from gateway.http.limits import HttpLimits
 from gateway.http.lingering import LingeringTransport
 from gateway.http.unchunked import unchunked

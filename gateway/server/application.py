@@ -47,7 +47,7 @@ from gateway.egress import (
 )
 from gateway.egress.host_list import HostList
 from gateway.egress.origins import Origins
-from gateway.egress.soap_tcp import SoapTcpTransport
+from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings
 from gateway.mailboxes.deposits import Deposits
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport

@@ -19,7 +19,7 @@ from gateway.egress import (
     parse_target,
 )
 from gateway.egress.host_list import HostList
-from gateway.egress.soap_tcp import SoapTcpTransport
+from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from tests.rigs.consumers import consumers, status, until
 from tests.rigs.envelopes import WSE, Speaker, wse_filter
 from tests.rigs.gateways import Consumer, Running, running

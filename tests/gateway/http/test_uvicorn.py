@@ -1,7 +1,7 @@
 """What gateway/http leans on inside uvicorn and httptools, beyond what they promise.
 
 An upgrade that changes one of these fails here, with its name. Then look at its use in gateway/http,
-mend that, run tests/gateway/test_http_*.py, and raise the bounds in pyproject.toml.
+mend that, run tests/gateway/http and tests/gateway/soap/test_http.py, and raise the bounds in pyproject.toml.
 """
 
 import ast

@@ -16,7 +16,7 @@ import pytest
 from gateway.client import Client
 from gateway.delivery.schedule import Verdict
 from gateway.egress import MAX_HOPS, AddressPolicy, Dialer, IPAddress, hops_header, parse_target
-from gateway.egress.soap_tcp import SoapTcpTransport
+from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.egress.transport import Answer, Request, SendFailed
 from gateway.parsing import Parsing
 from gateway.tcp import SoapTcpConnection, TcpLimits

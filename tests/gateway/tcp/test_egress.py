@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from gateway.egress import AddressPolicy, ClientLimits, Dialer, parse_target
-from gateway.egress.soap_tcp import Handler, SoapTcpTransport
+from gateway.egress.soap_tcp_transport import Handler, SoapTcpTransport
 from gateway.egress.transport import FailureKind, Request, SendFailed
 from gateway.tcp import SoapTcpConnection
 from mediation import Attachment, Soap
@@ -211,7 +211,7 @@ class TestKeptConnections:
             assert consumer.texts == ["0", "1", "2", "3"]
 
     async def test_one_that_is_idle_is_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("gateway.egress.soap_tcp._SWEEP", 0.05)
+        monkeypatch.setattr("gateway.egress.soap_tcp_transport._SWEEP", 0.05)
         async with consuming() as consumer, transporting(ClientLimits(idle=0.1)) as transport:
             await transport.send(consumer.request("0"))
             await until(lambda: transport.connections == 0)

@@ -15,10 +15,10 @@ from http import HTTPStatus
 import structlog
 
 from gateway.egress.addresses import Target
-from gateway.egress.connection import ClientLimits, Connection, Cut
+from gateway.egress.attachments import dress
 from gateway.egress.dialing import Dialer
-from gateway.egress.heads import Heads
-from gateway.egress.packaging import dress
+from gateway.egress.http_connection import ClientLimits, Connection, Cut
+from gateway.egress.http_heads import Heads
 from gateway.egress.transport import Answer, FailureKind, Request, SendFailed, Told, check_peer
 from mediation import Packaging
 
