@@ -1,5 +1,6 @@
 """Delivery: one ordered, bounded outbox a subscription; what waits lies in the store."""
 
+from gateway.delivery.attempt import Attempts
 from gateway.delivery.dispatcher import NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
 from gateway.delivery.outbox import WINDOW, Entry
@@ -10,7 +11,8 @@ from gateway.delivery.partition_share import (
     everything,
     next_position,
 )
-from gateway.delivery.probation import ProbationLimits, Probations
+from gateway.delivery.probation import ProbationLimits
+from gateway.delivery.probations import Probations
 from gateway.delivery.resend import resend
 from gateway.delivery.schedule import Schedule
 from gateway.delivery.scheduler import SendScheduler
@@ -21,6 +23,7 @@ __all__ = [
     "AUTHORS",
     "NEVER_AGREED",
     "WINDOW",
+    "Attempts",
     "Conservation",
     "Dispatcher",
     "Dispatchers",

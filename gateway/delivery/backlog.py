@@ -94,28 +94,18 @@ class BacklogStorage:
 
     def spill(self, outbox: Outbox) -> None:
         """Hold all of *outbox*, and keep nothing of it in memory but attempts under way."""
-        self.hold_outbox(outbox)
-        outbox.loaded.clear()
+        self._hold(outbox.spill())
 
-    def hold_outbox(self, outbox: Outbox, first: PendingDelivery | None = None) -> None:
-        """Hold all of *outbox* that lies in memory alone, in its order, and *first* with it."""
-        deliveries = [pending for pending in outbox.in_flight if pending.state is State.LIVE]
-        if first is not None:
-            deliveries.append(first)
-        deliveries += outbox.live
-        outbox.live.clear()
-        if deliveries:
-            self.hold(sorted(deliveries, key=lambda pending: pending.position))
+    def hold_outbox(self, outbox: Outbox, failed: PendingDelivery | None = None) -> None:
+        """Hold all of *outbox* that lies in memory alone, in its order, and *failed* with it."""
+        self._hold(outbox.hold(failed))
 
-    def hold(self, deliveries: Sequence[PendingDelivery]) -> None:
+    def _hold(self, deliveries: Sequence[PendingDelivery]) -> None:
         """Make *deliveries* rows of the store; each outbox's in their order, behind its others.
 
-        Many hang at the same time: all of one turn of the event loop are one operation.
+        Many stall at the same time: all of one turn of the event loop are one operation.
         """
-        for pending in deliveries:
-            pending.state = State.HOLDING
-            pending.outbox.holding += 1
-        if not self._holding:
+        if deliveries and not self._holding:
             self._loop.call_soon(self.flush)
         self._holding.extend(deliveries)
 
@@ -151,12 +141,10 @@ class BacklogStorage:
         touched: dict[int, Outbox] = {}
         for pending, kept in zip(deliveries, results, strict=True):
             outbox = pending.outbox
-            pending.state = State.HELD if kept else State.DONE
-            self._is_held(outbox, pending.octets if kept else None)
+            outcome = outbox.store(pending, new=kept)
             self._settlement.stored(pending.message)
             touched[id(outbox)] = outbox
-            if pending.outcome is not None:
-                outcome, pending.outcome = pending.outcome, None
+            if outcome is not None:
                 self._completed(pending, outcome)
         for outbox in touched.values():
             self.bound(outbox)
@@ -168,7 +156,7 @@ class BacklogStorage:
         """Make a fresh message a row for each of *outboxes*, behind their others."""
         octets = message.notification.octets
         for outbox in outboxes:
-            outbox.holding += 1
+            outbox.hold_new()
 
         def operation(connection: Connection) -> list[bool]:
             return rows.hold_all(
@@ -178,7 +166,7 @@ class BacklogStorage:
 
         def held(results: list[bool]) -> None:
             for outbox, kept in zip(outboxes, results, strict=True):
-                self._is_held(outbox, octets if kept else None)
+                outbox.store_new(octets if kept else None)
                 self._settlement.stored(message)
                 if outbox.held > self._most or outbox.octets > self._most_octets:
                     self.bound(outbox)
@@ -188,16 +176,6 @@ class BacklogStorage:
                     self._changed(outbox, False)  # Else it is looked at anyway.
 
         self._submit(operation, held)
-
-    @staticmethod
-    def _is_held(outbox: Outbox, octets: int | None) -> None:
-        """What was on its way into the store is there; None: it was there before."""
-        outbox.holding -= 1
-        if octets is not None and not outbox.entry.ended:
-            outbox.held += 1
-            outbox.octets += octets
-            if outbox.width > 1:
-                outbox.until = 0.0  # Others of it are due before those that wait.
 
     def bound(self, outbox: Outbox, *, by_age: bool = False) -> None:
         """What is beyond the limits of a backlog dies, the oldest first, unless somebody else
@@ -230,8 +208,7 @@ class BacklogStorage:
         self._burying = True
         overflows = []
         for outbox, by_age in chosen.items():
-            outbox.loading = True
-            outbox.loaded.clear()
+            outbox.begin_burial()
             overflows.append(self._overflow(outbox, by_age))
         operation = partial(
             rows.bury_oldest, overflows=overflows, partition=self._partition, died=time.time(),
@@ -257,10 +234,8 @@ class BacklogStorage:
         # Who had no turn because others took all of it is not done with what is too old.
         spent = sum(number for number, _ in freed) >= BURIED
         for (outbox, by_age), (number, octets) in zip(chosen.items(), freed, strict=True):
-            outbox.loading = False
+            outbox.end_burial(number, octets)
             if not outbox.entry.ended:
-                outbox.held -= number
-                outbox.octets -= octets
                 self.bound(outbox, by_age=by_age and (number > 0 or spent))
             self._changed(outbox, False)
         self._burying = False
@@ -276,8 +251,7 @@ class BacklogStorage:
         """
         if outbox.loading or outbox.in_flight or not outbox.held:
             return
-        outbox.loading = True
-        outbox.destination.loading += 1
+        outbox.begin_load()
         self._reading.add(outbox)
         self._line.append(outbox)
         self._load_next()
@@ -302,16 +276,12 @@ class BacklogStorage:
 
     def _have_loaded(self, outbox: Outbox, result: Loaded) -> None:
         loaded, later = result
-        outbox.loading = False
-        outbox.destination.loading -= 1
         self._reading.discard(outbox)
         self._loads -= 1
-        if not outbox.entry.silent:
-            outbox.loaded.extend(self._loaded_delivery(outbox, *one) for one in loaded)
-        if later is not None:
-            outbox.until = self._loop.time() + max(0.1, later - time.time())
-        elif not loaded and not outbox.holding:
-            outbox.held = outbox.octets = 0
+        until = None if later is None else self._loop.time() + max(0.1, later - time.time())
+        taken = () if outbox.entry.silent else loaded
+        deliveries = [self._loaded_delivery(outbox, *one) for one in taken]
+        outbox.end_load(deliveries, found=bool(loaded), until=until)
         if outbox in self._over_bounds:
             self._bury_next()
         self._changed(outbox, True)
@@ -340,13 +310,11 @@ class BacklogStorage:
     # To its end.
 
     def delivered(self, pending: PendingDelivery) -> None:
-        """A row was delivered."""
-        self._leave(pending)
+        """Remove the row of *pending*, which was delivered."""
         self._settlement.remove(pending.outbox.entry, pending.position)
 
     def postpone(self, pending: PendingDelivery) -> None:
-        """A row is tried again when it is due."""
-        pending.outbox.loaded.clear()
+        """Write down when the row of *pending* is tried again."""
         operation = partial(
             rows.postpone,
             subscription=pending.outbox.entry.id,
@@ -361,14 +329,12 @@ class BacklogStorage:
         """Lay *pending* to the dead letters, whether it is a row or lies in memory alone."""
         outbox, notification = pending.outbox, pending.message.notification
         death = self._death(outbox.entry, notification, pending, reason, outcome)
-        if pending.state is State.HELD:
-            self._leave(pending)
+        if outbox.bury(pending):
             self._submit(
                 lambda connection: rows.bury_held(connection, pending.position, death),
                 lambda _: None,
             )
         else:
-            pending.state = State.DONE
             self._submit(
                 lambda connection: rows.bury_fresh(connection, notification, death),
                 lambda _: self._settlement.stored(pending.message),
@@ -409,17 +375,9 @@ class BacklogStorage:
             consumer=entry.subscription.consumer.address,
         )
 
-    def _leave(self, pending: PendingDelivery) -> None:
-        pending.state = State.DONE
-        if not pending.outbox.entry.ended:
-            pending.outbox.held -= 1
-            pending.outbox.octets -= pending.octets
-
     def end(self, outbox: Outbox, *, expired: bool) -> None:
         """Its subscription has ended: what became a row since it left the store goes too."""
         self._over_bounds.pop(outbox, None)
-        outbox.loaded.clear()
-        outbox.held = outbox.octets = 0
         self._forget(outbox.entry.id, expired)
 
     def _forget(self, subscription: str, expired: bool) -> None:
@@ -435,7 +393,7 @@ class BacklogStorage:
     def abandon(self) -> None:
         """Give back what is taken while outboxes are loaded: nothing is, any more."""
         for outbox in self._reading:
-            outbox.destination.loading -= 1
+            outbox.cancel_load()
         self._reading.clear()
         self._line.clear()
         self._holding.clear()

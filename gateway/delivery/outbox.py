@@ -1,21 +1,127 @@
-"""What is under way: a message with its deliveries, and the outbox of each subscription."""
+"""What is under way for each subscription, and every change of it.
 
-from asyncio import TimerHandle
+A delivery, one message for one subscription, is in one of four states. `TRANSITIONS` is the picture
+as a table; nothing but the methods of `Outbox` makes a transition.
+
+             hold                 stored
+      LIVE --------> HOLDING ---------------> HELD <---+
+       |                |                      |  |    | postponed
+       |                | already there        |  +----+
+       |                v                      |
+       +------------> DONE <-------------------+
+        delivered,     ^          delivered, buried, dropped
+        buried,        |
+        dropped        +-- abandoned, from everywhere
+
+A healthy delivery goes from LIVE to DONE and writes no row.
+
+Deliveries of an outbox stand in three places, in this order: under way (``in_flight``); rows of the
+store, of which the first are in memory, too (``held``, ``holding``, ``loaded``); and what is in
+memory alone (``live``).
+"""
+
+from asyncio import AbstractEventLoop, TimerHandle
 from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import Protocol, Self
 
 from adapters import Delivery
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
+from gateway.delivery.probation import Probation
 from gateway.delivery.schedule import Outcome
 from gateway.egress import Lane, Target
+from gateway.mailboxes.mailboxes import SCHEME
 from mediation import Notification, Recipient, Rendering, Shape, Subscription
 
-if TYPE_CHECKING:
-    from gateway.delivery.destinations import Destination
-    from gateway.delivery.scheduler import Owner
-    from gateway.delivery.status import Trouble
+WINDOW = 32
+"""Deliveries of one subscription in memory."""
+UNORDERED_WIDTH = 8
+LANE_WIDTH = 8
+SOON = 1.0
+"""Seconds within which what waits in the store can be sent."""
+PACE_WEIGHT = 0.2
+"""Of the last attempt in the moving average of an outbox's pace."""
+
+CONNECTIONS = 8
+RECOVERY_RATE = 50.0
+RECOVERY_DOUBLES = 10.0
+RECOVERED_RATE = 5000.0
+
+
+class State(Enum):
+    """Of a delivery."""
+
+    __hash__ = object.__hash__  # Enum's own is a Python function, called for every delivery.
+
+    LIVE = "live"
+    """In memory alone; its message stays unsettled."""
+    HOLDING = "holding"
+    """On its way into the store."""
+    HELD = "held"
+    """A row of the store."""
+    DONE = "done"
+
+
+class Event(Enum):
+    """What happens to a delivery."""
+
+    __hash__ = object.__hash__
+
+    HOLD = "hold"
+    """It failed, stalled, or stands behind one that did: it is to become a row."""
+    STORED = "stored"
+    """Its row is committed."""
+    ALREADY_THERE = "already there"
+    """The store had its row from an earlier run, or has its subscription no more."""
+    POSTPONED = "postponed"
+    """Its attempt failed, and its row says when the next one is due."""
+    DELIVERED = "delivered"
+    BURIED = "buried"
+    """It became a dead letter."""
+    DROPPED = "dropped"
+    """Its subscription has ended."""
+    ABANDONED = "abandoned"
+    """Another gateway may have its partition."""
+
+
+TRANSITIONS: Mapping[tuple[State, Event], State] = {
+    (State.LIVE, Event.HOLD): State.HOLDING,
+    (State.LIVE, Event.DELIVERED): State.DONE,
+    (State.LIVE, Event.BURIED): State.DONE,
+    (State.LIVE, Event.DROPPED): State.DONE,
+    (State.LIVE, Event.ABANDONED): State.DONE,
+    (State.HOLDING, Event.STORED): State.HELD,
+    (State.HOLDING, Event.ALREADY_THERE): State.DONE,
+    (State.HOLDING, Event.ABANDONED): State.DONE,
+    (State.HELD, Event.POSTPONED): State.HELD,
+    (State.HELD, Event.DELIVERED): State.DONE,
+    (State.HELD, Event.BURIED): State.DONE,
+    (State.HELD, Event.DROPPED): State.DONE,
+    (State.HELD, Event.ABANDONED): State.DONE,
+    (State.DONE, Event.ABANDONED): State.DONE,
+}
+"""All that may happen. A pair that is not here is a mistake of ours, and raises KeyError."""
+
+
+@dataclass(slots=True)
+class Trouble:
+    """What went wrong with a subscription. Times are POSIX seconds."""
+
+    failures: int
+    """Attempts in a row that failed; 0 once one has succeeded."""
+    since: float
+    """When the first of them failed."""
+    at: float
+    """When the last one failed."""
+    error: str
+    said: bool = False
+    """The log was told."""
+
+    def failed(self, error: str, now: float) -> None:
+        self.failures += 1
+        self.at, self.error = now, error
 
 
 class Entry:
@@ -51,16 +157,6 @@ class Entry:
         return self.halted or self.ended or self.subscription.policy.paused
 
 
-class State(Enum):
-    LIVE = "live"
-    """In memory alone; its message stays unsettled."""
-    HOLDING = "holding"
-    """On its way into the store."""
-    HELD = "held"
-    """A row of the store."""
-    DONE = "done"
-
-
 class Message:
     """A notification on its way to all that it matched.
 
@@ -68,15 +164,8 @@ class Message:
     """
 
     __slots__ = (
-        "__weakref__",
-        "arrived",
-        "deliveries",
-        "delivery",
-        "notification",
-        "origin",
-        "renderings",
-        "resolved",
-        "unsettled",
+        "__weakref__", "arrived", "deliveries", "delivery", "notification", "origin", "renderings",
+        "resolved", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -112,51 +201,100 @@ class PendingDelivery:
     counts: bool = True
     """The attempt under way uses one up: a breaker's probe ahead of its time does not."""
     slot: bool = False
+    """The attempt under way takes one of the scheduler's slots."""
     stalled: bool = False
     """The attempt under way takes long, and its outbox was told."""
     outcome: Outcome | None = None
-    """Of an attempt that ended while the pending was on its way into the store."""
+    """Of an attempt that ended while the delivery was on its way into the store."""
 
     @property
     def octets(self) -> int:
         return self.message.notification.octets
 
+    def count_attempt(self, *, answered: bool) -> None:
+        """The attempt that has ended uses one up."""
+        self.attempts += 1
+        self.answered += answered
 
-class Outbox:
-    """What is under way for one subscription, in order.
+    def give_slot(self) -> bool:
+        """Give the scheduler's slot back. Returns whether the delivery had one."""
+        had, self.slot = self.slot, False
+        return had
 
-    Rows of the store (``held``, ``holding``) come first, by way of ``loaded``; then what is in
-    ``live``. While many rows wait, or their consumer is in trouble, what is new becomes rows too.
+    def stall(self) -> bool:
+        """Note that the attempt takes long. Returns whether that is new."""
+        new, self.stalled = not self.stalled, True
+        return new
+
+    def _happens(self, event: Event) -> None:
+        self.state = TRANSITIONS[self.state, event]
+
+
+class Owner(Protocol):
+    """Whose deliveries an outbox has: what the scheduler asks, and tells."""
+
+    def next(self, outbox: "Outbox") -> PendingDelivery | None:
+        """The delivery that *outbox* sends now, if any."""
+
+    def completed(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        """The attempt is over."""
+
+    def stalled(self, outbox: "Outbox") -> None:
+        """An attempt of *outbox*, or of another one of its destination, takes long."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which an attempt counts as stalled."""
+
+
+class _Timed:
+    """Something with one timer."""
+
+    __slots__ = ("rings_at", "timer")
+
+    timer: TimerHandle | None
+    rings_at: float
+
+    def wake_at(self, at: float, loop: AbstractEventLoop, wake: Callable[[Self], None]) -> None:
+        """Call *wake* at *at* or earlier: the reason for a timer that is set may come sooner than
+        was known when it was set."""
+        if self.timer is not None:
+            if self.rings_at <= at:
+                return
+            self.timer.cancel()
+        self.rings_at = at
+        self.timer = loop.call_at(at, self._ring, wake)
+
+    def _ring(self, wake: Callable[[Self], None]) -> None:
+        self.timer = None
+        wake(self)
+
+    def cancel_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+
+class Outbox(_Timed):
+    """The deliveries of one subscription, in order.
+
+    While many rows wait, or its consumer is in trouble, new deliveries become rows, too.
     """
 
     __slots__ = (
-        "breaker",
-        "destination",
-        "entry",
-        "held",
-        "holding",
-        "in_flight",
-        "lane",
-        "live",
-        "loaded",
-        "loading",
-        "octets",
-        "owner",
-        "pace",
-        "queued",
-        "smooth",
-        "timer",
-        "until",
-        "wake_at",
+        "breaker", "destination", "entry", "held", "holding", "in_flight", "lane", "live", "loaded",
+        "loading", "octets", "owner", "pace", "queued", "smooth", "until",
     )  # fmt: skip
 
     def __init__(
         self,
         entry: Entry,
         destination: "Destination",
-        owner: "Owner",
+        owner: Owner,
         probe: float = FIRST_PROBE,
     ) -> None:
+        self.timer = None
+        self.rings_at = 0.0
         self.entry = entry
         self.owner = owner
         self.destination = destination
@@ -169,19 +307,19 @@ class Outbox:
         """Of what is held."""
         self.until = 0.0
         """Before this time of the event loop's clock nothing of the store is sent."""
-        self.timer: TimerHandle | None = None
-        self.wake_at = 0.0
-        """When the timer rings."""
         self.breaker = Breaker(probe)
         self.lane: Lane | None = None
-        """On which the last of what is in flight was posted."""
+        """On which the last of what is in flight was posted, where it keeps the order."""
         self.loading = False
         """The beginning of what it has in the store is being read, or cut off."""
         self.queued = False
+        """It stands in the queue of its destination."""
         self.smooth = False
         """The last attempt succeeded: more than one is loaded at a time."""
         self.pace = 0.0
         """Seconds that an attempt takes, on a moving average."""
+
+    # What it has.
 
     @property
     def stored(self) -> bool:
@@ -189,10 +327,20 @@ class Outbox:
         return bool(self.held or self.holding)
 
     @property
+    def waiting(self) -> int:
+        """How many deliveries wait, in the store or in memory alone."""
+        return self.held + self.holding + len(self.live)
+
+    @property
     def catches_up(self) -> bool:
-        """Whether what waits in the store will soon be gone, so that what is new may stay in memory
-        behind it: a consumer that was late once shall not have all of a broker's queue moved into
-        the store."""
+        """Whether what waits in the store will be gone within `SOON`, so that new deliveries may
+        stay in memory behind it.
+
+        Without this a consumer that was late once would never be in time again: each new message
+        stands behind rows, so it becomes a row, and all of a broker's queue moves into the store,
+        a transaction for each message. The product of rows and pace is the time that they take;
+        where several are sent at a time there is no such estimate, nor an order to keep.
+        """
         return self.smooth and self.width == 1 and (self.held + self.holding) * self.pace <= SOON
 
     @property
@@ -205,7 +353,21 @@ class Outbox:
 
     @property
     def idle(self) -> bool:
+        """Whether nothing is under way, and nothing waits."""
         return not (self.live or self.loaded or self.in_flight or self.stored or self.loading)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the first of what is in memory alone stands behind nothing of this outbox."""
+        return not (
+            not self.live or self.held or self.holding or self.loaded or self.loading
+            or self.queued or self.breaker.until is not None or self.entry.silent
+        )  # fmt: skip
+
+    @property
+    def must_load(self) -> bool:
+        """Whether the next delivery is a row that is not in memory."""
+        return self.stored and not self.loaded
 
     @property
     def width(self) -> int:
@@ -223,10 +385,405 @@ class Outbox:
             and not self.loaded
         )  # fmt: skip
 
+    # What comes.
 
-SOON = 1.0
-"""Seconds within which what waits in the store can be sent."""
-UNORDERED_WIDTH = 8
-LANE_WIDTH = 8
-WINDOW = 32
-"""Deliveries of one subscription in memory."""
+    def append(self, pending: PendingDelivery) -> None:
+        """Keep a new delivery in memory, behind the others."""
+        self.live.append(pending)
+
+    def find_rows(self, count: int, octets: int, until: float) -> None:
+        """Take on the rows of an earlier run, of which none is sent before *until*."""
+        self.held, self.octets, self.until = count, octets, until
+
+    def add_rows(self, count: int, octets: int, now: float) -> None:
+        """Take on rows that somebody else added to the store, and send them from *now* on."""
+        self.held += count
+        self.octets += octets
+        self.until = now
+
+    # Into the store.
+
+    def hold(self, failed: PendingDelivery | None = None) -> list[PendingDelivery]:
+        """Take all that is in memory alone, and *failed* with it, on the way into the store.
+        Returns it in its order."""
+        deliveries = [pending for pending in self.in_flight if pending.state is State.LIVE]
+        if failed is not None:
+            deliveries.append(failed)
+        deliveries += self.live
+        self.live.clear()
+        for pending in deliveries:
+            pending._happens(Event.HOLD)
+        self.holding += len(deliveries)
+        deliveries.sort(key=lambda pending: pending.position)
+        return deliveries
+
+    def spill(self) -> list[PendingDelivery]:
+        """Hold all, and keep nothing in memory but attempts under way."""
+        deliveries = self.hold()
+        self.loaded.clear()
+        return deliveries
+
+    def hold_new(self) -> None:
+        """A new message goes to the store at once, behind the others."""
+        self.holding += 1
+
+    def store(self, pending: PendingDelivery, *, new: bool) -> Outcome | None:
+        """The row of *pending* is there; not *new*: it was already, or its subscription is no more.
+        Returns how its attempt ended, if it did meanwhile."""
+        pending._happens(Event.STORED if new else Event.ALREADY_THERE)
+        self.store_new(pending.octets if new else None)
+        outcome, pending.outcome = pending.outcome, None
+        return outcome
+
+    def store_new(self, octets: int | None) -> None:
+        """A row is there that was on its way; None: it was there already."""
+        self.holding -= 1
+        if octets is not None and not self.entry.ended:
+            self.held += 1
+            self.octets += octets
+            if self.width > 1:
+                self.until = 0.0  # Others of it are due before those that wait.
+
+    # Out of the store.
+
+    def begin_load(self) -> None:
+        """The first rows are being read. Meanwhile it takes one of its destination's places, so
+        that no more are loaded than can be sent."""
+        self.loading = True
+        self.destination.loading += 1
+
+    def end_load(
+        self, loaded: Iterable[PendingDelivery], *, found: bool, until: float | None
+    ) -> None:
+        """The first rows are in memory; where none was *found*, *until* says when one is due."""
+        self.cancel_load()
+        self.loaded.extend(loaded)
+        if until is not None:
+            self.until = until
+        elif not found and not self.holding:
+            self.held = self.octets = 0
+
+    def cancel_load(self) -> None:
+        self.loading = False
+        self.destination.loading -= 1
+
+    def begin_burial(self) -> None:
+        """The oldest rows are being moved to the dead letters; nothing is sent meanwhile."""
+        self.loading = True
+        self.loaded.clear()
+
+    def end_burial(self, number: int, octets: int) -> None:
+        """So many rows were moved to the dead letters."""
+        self.loading = False
+        if not self.entry.ended:
+            self.held -= number
+            self.octets -= octets
+
+    # An attempt.
+
+    def take_next(self, now: float, wall: float) -> PendingDelivery | None:
+        """Take the delivery that is sent next: a row before what is in memory alone."""
+        if self.loaded:
+            pending = self.loaded.popleft()
+            self.breaker.probing(now)
+            pending.counts = wall >= pending.due
+            return pending
+        return self.live.popleft() if self.live else None
+
+    def take_live(self) -> PendingDelivery:
+        """Take the first of what is in memory alone."""
+        return self.live.popleft()
+
+    def put_back(self, pending: PendingDelivery) -> None:
+        """*pending*, from `take_live`, could not be sent."""
+        self.live.appendleft(pending)
+
+    def start(self, pending: PendingDelivery, now: float) -> None:
+        """An attempt begins."""
+        self.in_flight.add(pending)
+        pending.started = now
+        pending.slot = True
+        self.destination.start(now)
+
+    def use_lane(self, lane: Lane | None) -> None:
+        """An attempt is posted on *lane*; others follow on it, where it keeps the order."""
+        self.lane = lane if lane is not None and lane.in_order else None
+
+    def note_answer(self, pending: PendingDelivery, now: float) -> None:
+        """An attempt ended with an answer that is final, whatever it says."""
+        self.smooth = True
+        self.pace += PACE_WEIGHT * (now - pending.started - self.pace)
+        self.entry.failing_attempts, self.entry.failing_since = 0, None
+        self.breaker.succeeded()
+
+    def note_failure(self, outcome: Outcome, now: float) -> None:
+        """An attempt ended so that it is tried again."""
+        self.smooth = False
+        self.entry.failing_attempts += 1
+        self.entry.failing_since = self.entry.failing_since or now
+        if not outcome.connecting:
+            self.breaker.failed(now, at_least=outcome.retry_after or 0.0)
+
+    def wait_for_row(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        """An attempt ended before its row was there: *pending* keeps its place until then."""
+        pending.outcome = outcome
+
+    def finish(self, pending: PendingDelivery) -> None:
+        """*pending* is in flight no more."""
+        self.in_flight.discard(pending)
+
+    # The end of a delivery.
+
+    def deliver(self, pending: PendingDelivery) -> bool:
+        """*pending* was delivered. Returns whether it was a row, which is to be removed."""
+        held = pending.state is State.HELD
+        pending._happens(Event.DELIVERED)
+        if held:
+            self._remove_row(pending)
+        return held
+
+    def bury(self, pending: PendingDelivery) -> bool:
+        """*pending* becomes a dead letter. Returns whether it was a row."""
+        held = pending.state is State.HELD
+        pending._happens(Event.BURIED)
+        if held:
+            self._remove_row(pending)
+        return held
+
+    def drop(self, pending: PendingDelivery) -> bool:
+        """The subscription of *pending* has ended. Returns whether it was in memory alone: a row
+        goes with the subscription."""
+        live = pending.state is State.LIVE
+        pending._happens(Event.DROPPED)
+        return live
+
+    def postpone(self, pending: PendingDelivery, due: float, until: float) -> bool:
+        """*pending* is tried again at POSIX time *due*, which is *until* by the event loop's clock.
+        Returns whether it is a row; else it must be held."""
+        pending.due = due
+        if self.width == 1:
+            self.until = until
+        if pending.state is not State.HELD:
+            return False
+        pending._happens(Event.POSTPONED)
+        self.loaded.clear()
+        return True
+
+    def _remove_row(self, pending: PendingDelivery) -> None:
+        if not self.entry.ended:
+            self.held -= 1
+            self.octets -= pending.octets
+
+    # The end of its subscription, or of its partition.
+
+    def end(self) -> list[PendingDelivery]:
+        """The subscription has ended, and left the store with its rows. Returns what was dropped of
+        what was in memory alone; attempts under way go on."""
+        dropped = list(self.live)
+        self.live.clear()
+        for pending in dropped:
+            pending._happens(Event.DROPPED)
+        for pending in self.in_flight:
+            if pending.state is State.HELD:
+                pending._happens(Event.DROPPED)
+        self.loaded.clear()
+        self.held = self.octets = 0
+        return dropped
+
+    def drop_in_flight(self) -> list[PendingDelivery]:
+        """The subscription has ended, and attempts under way are not waited for. Returns those that
+        were in memory alone."""
+        dropped = [pending for pending in self.in_flight if pending.state is State.LIVE]
+        for pending in dropped:
+            pending._happens(Event.DROPPED)
+        return dropped
+
+    def abandon(self) -> None:
+        """Another gateway may have the partition: nothing of this outbox counts any more."""
+        for pending in self.in_flight:
+            pending._happens(Event.ABANDONED)
+        self.live.clear()
+        self.loaded.clear()
+
+
+class Destination(_Timed):
+    """A scheme, host and port, and the outboxes that want to send there.
+
+    It has a few connections, a breaker for failures to connect, and, for a while after that closed,
+    a rate.
+    """
+
+    __slots__ = (
+        "active", "address", "agreed", "breaker", "known", "loading", "name", "named", "outboxes",
+        "probation", "queue", "recovering", "tokens", "tokens_at", "trouble", "turning",
+    )  # fmt: skip
+
+    def __init__(self, name: tuple[str, str, int], probe: float = FIRST_PROBE) -> None:
+        self.timer = None
+        self.rings_at = 0.0
+        self.name = name
+        self.queue: deque[Outbox] = deque()
+        self.outboxes = 0
+        self.active = 0
+        """Attempts under way."""
+        self.loading = 0
+        """Outboxes that read the store, to send next."""
+        self.breaker = Breaker(probe)
+        self.known = False
+        """It is known whether its host has agreed."""
+        self.agreed = False
+        self.address = ""
+        """To which its name led last, on probation."""
+        self.probation: Probation[Destination] | None = None
+        """While its host has not, and nobody speaks for it."""
+        self.trouble: Trouble | None = None
+        """Why it could not be connected to; None when it could."""
+        self.named = 0
+        """Its subscriptions that the log was told are failing."""
+        self.turning = False
+        """It stands in the line of destinations with something to send."""
+        self.recovering: float | None = None
+        self.tokens = 0.0
+        self.tokens_at = 0.0
+
+    # Whether it may be sent to.
+
+    def may_start(self, now: float) -> bool:
+        """Whether an attempt may start: a connection is free and the breaker lets it."""
+        if self.active + self.loading >= CONNECTIONS or (self.breaker.open and self.loading):
+            return False
+        return self.wait(now) <= 0
+
+    @property
+    def is_free(self) -> bool:
+        """Whether an attempt may start at once, before nobody else's."""
+        return (
+            not self.queue
+            and self.active + self.loading < CONNECTIONS
+            and self.breaker.until is None
+            and self.recovering is None
+            and self.probation is None
+        )
+
+    def wait(self, now: float) -> float:
+        """Seconds until the breaker, the rate and its probation let an attempt start."""
+        wait = self._wait(now)
+        return wait if self.probation is None else max(wait, self.probation.wait(now))
+
+    def _wait(self, now: float) -> float:
+        if self.breaker.until is not None:
+            return max(0.0, self.breaker.until - now)
+        if self.recovering is None:
+            return 0.0
+        rate = RECOVERY_RATE * 2 ** ((now - self.recovering) / RECOVERY_DOUBLES)
+        if rate > RECOVERED_RATE:
+            self.recovering = None
+            return 0.0
+        self.tokens = min(rate, self.tokens + (now - self.tokens_at) * rate)
+        self.tokens_at = now
+        return 0.0 if self.tokens >= 1 else (1 - self.tokens) / rate
+
+    @property
+    def congested(self) -> bool:
+        """Whether what is offered now will wait: it belongs into the store."""
+        return (
+            self.breaker.open
+            or (self.recovering is not None and len(self.queue) > RECOVERY_RATE)
+            or (self.probation is not None and self.probation.breaker.open)
+        )
+
+    # Who sends.
+
+    def take(self) -> None:
+        """One outbox more sends here."""
+        self.outboxes += 1
+
+    def give_back(self) -> bool:
+        """One outbox less. Returns whether that was the last."""
+        self.outboxes -= 1
+        return not self.outboxes
+
+    def enqueue(self, outbox: Outbox, *, first: bool = False) -> None:
+        """Let *outbox* wait for its turn, if it does not yet."""
+        if outbox.queued:
+            return
+        outbox.queued = True
+        if first:
+            self.queue.appendleft(outbox)
+        else:
+            self.queue.append(outbox)
+
+    def dequeue(self) -> Outbox:
+        """The outbox whose turn it is."""
+        outbox = self.queue.popleft()
+        outbox.queued = False
+        return outbox
+
+    def turn(self, *, waits: bool) -> None:
+        """It stands in the line of destinations with something to send, or no more."""
+        self.turning = waits
+
+    # An attempt.
+
+    def start(self, now: float) -> None:
+        """An attempt begins."""
+        self.active += 1
+        if self.breaker.until is not None:
+            self.breaker.probing(now)
+        if self.recovering is not None:
+            self.tokens -= 1
+        if self.probation is not None:
+            self.probation.started(now)
+
+    def finish(self) -> None:
+        """An attempt is under way no more."""
+        self.active -= 1
+
+    def note_answer(self, now: float) -> None:
+        """It answered, or at least took the connection."""
+        if self.breaker.succeeded():
+            self.ease_in(now)
+
+    def ease_in(self, now: float) -> None:
+        """Begin with a low rate: much waits for it, and nobody knows how it fares. A mailbox of our
+        own takes what the store takes."""
+        if self.name[0] == SCHEME:
+            return
+        self.recovering = self.tokens_at = now
+        self.tokens = 1.0
+
+    def note_trouble(self, error: str, now: float) -> None:
+        """It could not be connected to."""
+        if self.trouble is None:
+            self.trouble = Trouble(0, now, now, error)
+        self.trouble.failed(error, now)
+
+    def clear_trouble(self) -> None:
+        self.trouble = None
+
+    def name_failing(self, change: int) -> None:
+        """The log was told of one failing subscription more (1), or of its recovery (-1)."""
+        self.named = max(0, self.named + change)
+
+    # Whether its host has agreed.
+
+    def learn_agreed(self, agreed: bool) -> bool:
+        """It is known from now on whether its host has agreed. Returns whether it has."""
+        self.known, self.agreed = True, agreed
+        return agreed
+
+    def put_on_probation(self, probation: "Probation[Destination] | None") -> None:
+        """Bound its attempts by *probation*; None: somebody speaks for its host."""
+        self.probation = probation
+
+    def agree(self) -> None:
+        """Its host has accepted a message."""
+        self.agreed = True
+
+    def free(self) -> None:
+        """Its host has accepted a message, here or elsewhere: its probation is over."""
+        self.agreed, self.probation = True, None
+
+    def lead_to(self, address: str) -> None:
+        """On probation its name led to *address*."""
+        self.address = address

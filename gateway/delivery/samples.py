@@ -20,7 +20,7 @@ def delivery_samples(dispatchers: Dispatchers) -> Iterator[Sample]:
         "attempts",
         "Delivery attempts, by verdict.",
         "verdict",
-        {verdict.value: number for verdict, number in scheduler.attempts.items()},
+        {verdict.value: number for verdict, number in scheduler.verdicts.items()},
     )
     yield counter(
         "attachments_dropped",

@@ -3,15 +3,13 @@
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable
-from typing import Protocol
 
 import structlog
 
+from gateway.delivery.attempt import Attempts
 from gateway.delivery.breaker import FIRST_PROBE
-from gateway.delivery.destinations import Destination
-from gateway.delivery.outbox import Outbox, PendingDelivery, State
-from gateway.delivery.probation import Probations
+from gateway.delivery.outbox import Destination, Outbox, Owner, PendingDelivery, State
+from gateway.delivery.probations import Probations
 from gateway.delivery.schedule import Outcome, Verdict, failed
 from gateway.delivery.stall_timer import TICK, StallTimer
 from gateway.delivery.status import Troubles
@@ -31,51 +29,24 @@ _NOT_POSTED = failed(SendFailed(FailureKind.RESET))
 _log = structlog.get_logger("dragoman.delivery")
 
 
-class Owner(Protocol):
-    """Whose deliveries are sent."""
-
-    def next(self, outbox: Outbox) -> PendingDelivery | None:
-        """What *outbox* sends now, if anything."""
-
-    async def send(self, pending: PendingDelivery) -> Outcome:
-        """One attempt.
-
-        Raises:
-            SendFailed: There was no answer.
-        """
-
-    def post(
-        self, pending: PendingDelivery, told: Callable[[PendingDelivery, Outcome], None]
-    ) -> Posted | None:
-        """One attempt that begins at once, where that is possible: then *told* hears how it
-        ended."""
-
-    def completed(self, pending: PendingDelivery, outcome: Outcome) -> None:
-        """The attempt is over."""
-
-    def stalled(self, outbox: Outbox) -> None:
-        """What is in *outbox* waits for an answer that does not come."""
-
-    @property
-    def patience(self) -> float:
-        """Seconds after which an attempt hangs."""
-
-
 class SendScheduler:
     """Deals slots to destinations in turn.
 
     Args:
+        attempts: Makes the attempts.
         probations: What is known of hosts that have not agreed; all have, where it is None.
     """
 
     def __init__(
         self,
+        attempts: Attempts,
         *,
         slots: int = SLOTS,
         probe: float = FIRST_PROBE,
         max_octets: int = MAX_OCTETS,
         probations: Probations | None = None,
     ) -> None:
+        self._attempts = attempts
         self._probations = probations
         self._loop = asyncio.get_running_loop()
         self._slots = slots
@@ -92,11 +63,9 @@ class SendScheduler:
         self._stalled = False
         """The last tick was too late to tell anything; the next one counts, however late."""
         self._pumping = False
-        self.stopped = False
         self.troubles = Troubles()
-        self.attempts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
-        self.attachments_dropped = 0
-        """Left out of what was delivered, for want of a packaging that the consumer reads."""
+        self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
+        """Numbers of attempts that ended so."""
         self.answer_time = 0.0
         """Seconds that successful attempts take, on a moving average."""
 
@@ -104,6 +73,12 @@ class SendScheduler:
     def in_flight(self) -> int:
         """Attempts under way whose deliveries have not come to their end in another way."""
         return sum(pending.state is not State.DONE for pending in self._in_flight)
+
+    @property
+    def attachments_dropped(self) -> int:
+        """Attachments left out of what was delivered, for want of a packaging that the consumer
+        reads."""
+        return self._attempts.attachments_dropped
 
     @property
     def open_breakers(self) -> int:
@@ -115,18 +90,15 @@ class SendScheduler:
         found = self._destinations.get(name)
         if found is None:
             found = self._destinations[name] = Destination(name, self._probe)
-        found.outboxes += 1
+        found.take()
         if self._probations is not None:
             self._probations.admit(found, owner, self._loop.time())
         return found
 
     def release(self, destination: Destination) -> None:
         """One outbox less; a destination that nobody needs is forgotten."""
-        destination.outboxes -= 1
-        if not destination.outboxes:
-            if destination.timer is not None:
-                destination.timer.cancel()
-                destination.timer = None
+        if destination.give_back():
+            destination.cancel_timer()
             self._destinations.pop(destination.name, None)
             if self._probations is not None:
                 self._probations.forget(destination)
@@ -134,23 +106,19 @@ class SendScheduler:
     def start(self, pending: PendingDelivery) -> bool:
         """Start *pending*, if it stands behind nothing and nobody; whether it was."""
         destination = pending.outbox.destination
-        if self._turns or self.stopped or not self._has_place() or not destination.is_free:
+        if self._turns or not self._has_place() or not destination.is_free:
             return False
         self._start(pending)
         return True
 
     def offer(self, outbox: Outbox) -> None:
         """*outbox* may have something to send."""
-        if not outbox.queued:
-            outbox.queued = True
-            outbox.destination.queue.append(outbox)
+        outbox.destination.enqueue(outbox)
         self.turn(outbox.destination)
 
     def offer_first(self, outbox: Outbox) -> None:
         """*outbox* had its turn, and only now has something to send."""
-        if not outbox.queued:
-            outbox.queued = True
-            outbox.destination.queue.appendleft(outbox)
+        outbox.destination.enqueue(outbox, first=True)
         self.turn(outbox.destination)
 
     def turn(self, destination: Destination) -> None:
@@ -163,39 +131,25 @@ class SendScheduler:
             return
         now = self._loop.time()
         if destination.may_start(now):
-            destination.turning = True
+            destination.turn(waits=True)
             self._turns.append(destination)
             return
         wait = destination.wait(now)
         if wait > 0:  # Else a connection must become free, and says so.
-            self._wake_at(destination, now + wait + 0.001)
-
-    def _wake_at(self, destination: Destination, at: float) -> None:
-        """Not later than *at*: what it waited for when its timer was set may come sooner now."""
-        if destination.timer is not None:
-            if destination.wake_at <= at:
-                return
-            destination.timer.cancel()
-        destination.wake_at = at
-        destination.timer = self._loop.call_at(at, self._wake, destination)
-
-    def _wake(self, destination: Destination) -> None:
-        destination.timer = None
-        self.turn(destination)
+            destination.wake_at(now + wait + 0.001, self._loop, self.turn)
 
     def _pump(self) -> None:
-        if self._pumping or self.stopped:
+        if self._pumping:
             return
         self._pumping = True
         try:
             while self._turns and self._has_place():
                 destination = self._turns.popleft()
-                destination.turning = False
+                destination.turn(waits=False)
                 if not destination.queue or not destination.may_start(self._loop.time()):
                     self._turn(destination)
                     continue
-                outbox = destination.queue.popleft()
-                outbox.queued = False
+                outbox = destination.dequeue()
                 pending = outbox.owner.next(outbox)
                 if pending is not None:
                     self._start(pending)
@@ -213,13 +167,10 @@ class SendScheduler:
     def _start(self, pending: PendingDelivery) -> None:
         now = self._loop.time()
         outbox = pending.outbox
-        outbox.in_flight.add(pending)
-        outbox.destination.started(now)
-        pending.started = now
-        pending.slot = True
+        outbox.start(pending, now)
         self._slots -= 1
         self._octets += pending.octets
-        posted = self._post(pending)
+        posted = self._attempts.post(pending, self._over)
         if posted is not None:
             self._in_flight[pending] = posted
         elif len(outbox.in_flight) > outbox.width:  # By another way it might overtake the others.
@@ -231,29 +182,17 @@ class SendScheduler:
             and (outbox.live or outbox.loaded or outbox.stored)
             and outbox.has_room
         ):
-            outbox.queued = True
-            outbox.destination.queue.append(outbox)
+            outbox.destination.enqueue(outbox)
         self._stall_timer.start()
-
-    def _post(self, pending: PendingDelivery) -> Posted | None:
-        try:
-            return pending.outbox.owner.post(pending, self._over)
-        except Exception:  # It is said when it fails in its task, too.
-            return None
 
     async def _attempt(self, pending: PendingDelivery) -> None:
         try:
-            outcome = await pending.outbox.owner.send(pending)
-        except SendFailed as error:
-            outcome = failed(error)
+            outcome = await self._attempts.send(pending)
         except asyncio.CancelledError:
             if pending not in self._cut:
                 self._release(pending)
                 raise
             outcome = failed(SendFailed(FailureKind.TIMEOUT))
-        except Exception:
-            _log.exception("delivery.error", subscription=pending.outbox.entry.id)
-            outcome = Outcome(Verdict.RETRY)
         self._over(pending, outcome)
 
     def _over(self, pending: PendingDelivery, outcome: Outcome) -> None:
@@ -268,8 +207,8 @@ class SendScheduler:
         if outcome.connecting:
             destination.breaker.failed(now)
         else:
-            destination.succeeded(now)
-        self.attempts[outcome.verdict] += 1
+            destination.note_answer(now)
+        self.verdicts[outcome.verdict] += 1
         if outcome.verdict is Verdict.DELIVERED:
             self.answer_time += 0.05 * (now - pending.started - self.answer_time)
             if not destination.agreed:
@@ -282,15 +221,13 @@ class SendScheduler:
         if self._turns:
             self._pump()
 
-    def gate(self, destination: Destination) -> Callable[[str], bool] | None:
-        """What is asked before something is written to an address; None where nothing is."""
-        if destination.probation is None or self._probations is None:
-            return None
-        return self._probations.gate(destination.name, self._loop.time, destination)
+    def may_follow(self, outbox: Outbox) -> bool:
+        """See `Attempts.may_follow`."""
+        return self._attempts.may_follow(outbox)
 
     def _agree(self, destination: Destination) -> None:
         """The host of *destination* has accepted a message, for the first time."""
-        destination.agreed = True
+        destination.agree()
         if self._probations is not None:
             for free in self._probations.agree(destination.name, destination.address):
                 self._turn(free)
@@ -299,10 +236,9 @@ class SendScheduler:
     def _release(self, pending: PendingDelivery) -> None:
         del self._in_flight[pending]
         self._octets -= pending.octets
-        if pending.slot:
-            pending.slot = False
+        if pending.give_slot():
             self._slots += 1
-        pending.outbox.destination.active -= 1
+        pending.outbox.destination.finish()
 
     def _tick(self, late: bool) -> None:
         """Attempts that hang give their slots back, and tell their owner."""
@@ -321,12 +257,10 @@ class SendScheduler:
             patience = patiences.get(owner)
             if patience is None:
                 patience = patiences[owner] = owner.patience
-            if age >= YOUNG and pending.slot:
-                pending.slot = False
+            if age >= YOUNG and pending.give_slot():
                 self._slots += 1
                 freed = True
-            if age >= patience and not pending.stalled:
-                pending.stalled = True
+            if age >= patience and pending.stall():
                 owner.stalled(pending.outbox)
                 for waiting in list(pending.outbox.destination.queue):
                     waiting.owner.stalled(waiting)
@@ -348,15 +282,12 @@ class SendScheduler:
                 self._cut.add(pending)
                 task.cancel()
 
-    async def stop(self, seconds: float, owner: Owner | None = None) -> None:
-        """Give what is under way *seconds* to end, then cancel it: all, and nothing more starts, or
-        what *owner* has."""
-        if owner is None:
-            self.stopped = True
+    async def stop(self, seconds: float, owner: Owner) -> None:
+        """Give what *owner* has under way *seconds* to end, then cancel it."""
         mine = {
             pending: flight
             for pending, flight in self._in_flight.items()
-            if owner is None or pending.outbox.owner is owner
+            if pending.outbox.owner is owner
         }
         end = self._loop.time() + seconds
         tasks = [flight for flight in mine.values() if isinstance(flight, asyncio.Task)]

@@ -10,16 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import structlog
 
+from gateway.delivery.breaker import Breaker
+from gateway.delivery.outbox import Entry, Outbox, Trouble
+from gateway.delivery.schedule import Outcome
 from gateway.security.quotas import TokenBucket
-
-if TYPE_CHECKING:
-    from gateway.delivery.breaker import Breaker
-    from gateway.delivery.outbox import Entry, Outbox
-    from gateway.delivery.schedule import Outcome
 
 LINES, LINES_AT_ONCE = 5.0, 50.0
 """Lines about subscriptions that begin to fail, or recover, that the log gets: a second, at once.
@@ -46,21 +43,6 @@ class Condition(Enum):
     """Other replicas deliver for it, too, and only they know."""
 
 
-@dataclass(slots=True)
-class Trouble:
-    """What went wrong with a subscription. Times are POSIX seconds."""
-
-    failures: int
-    """Attempts in a row that failed; 0 once one has succeeded."""
-    since: float
-    """When the first of them failed."""
-    at: float
-    """When the last one failed."""
-    error: str
-    said: bool = False
-    """The log was told."""
-
-
 @dataclass(frozen=True, slots=True)
 class DeliveryStatus:
     """One moment of a subscription. Times are POSIX seconds, None where there is nothing to say.
@@ -82,7 +64,7 @@ class DeliveryStatus:
 
 
 def status_of(
-    entry: "Entry", outboxes: "list[Outbox]", elsewhere: tuple[str, ...] = ()
+    entry: Entry, outboxes: list[Outbox], elsewhere: tuple[str, ...] = ()
 ) -> DeliveryStatus:
     """How it stands with *entry*, whose *outboxes* are those that this gateway has."""
     loop_now, now = asyncio.get_running_loop().time(), time.time()
@@ -131,7 +113,7 @@ def status_of(
     )
 
 
-def _breakers(outbox: "Outbox") -> "Iterator[Breaker]":
+def _breakers(outbox: Outbox) -> Iterator[Breaker]:
     """What can hold *outbox* up: its own breaker, its destination's, its host's on probation."""
     yield outbox.breaker
     yield outbox.destination.breaker
@@ -147,7 +129,7 @@ class Troubles:
         self._lines = TokenBucket(LINES, LINES_AT_ONCE)
         self._left_out = 0
 
-    def failed(self, outbox: "Outbox", outcome: "Outcome") -> None:
+    def failed(self, outbox: Outbox, outcome: Outcome) -> None:
         """An attempt of *outbox* failed, whether it is tried again or not."""
         entry, destination, now = outbox.entry, outbox.destination, time.time()
         text = outcome.failure_text or "failed"
@@ -158,28 +140,24 @@ class Troubles:
         trouble = entry.trouble
         if trouble is None or not trouble.failures:
             trouble = entry.trouble = Trouble(0, now, now, error)
-        trouble.failures += 1
-        trouble.at, trouble.error = now, error
+        trouble.failed(error, now)
         if outcome.connecting:
-            if destination.trouble is None:
-                destination.trouble = Trouble(0, now, now, error)
-            destination.trouble.failures += 1
-            destination.trouble.at, destination.trouble.error = now, error
+            destination.note_trouble(error, now)
         if trouble.failures == 1 and destination.named < OF_DESTINATION:
-            destination.named += 1
+            destination.name_failing(1)
             trouble.said = self._say("delivery.failing", outbox, reason=error)
 
-    def succeeded(self, outbox: "Outbox") -> None:
+    def succeeded(self, outbox: Outbox) -> None:
         """An attempt of *outbox* succeeded."""
         entry = outbox.entry
         trouble = entry.trouble
-        outbox.destination.trouble = None
+        outbox.destination.clear_trouble()
         if trouble is None or not trouble.failures:
             return
         failures, trouble.failures = trouble.failures, 0
         if trouble.said:
             trouble.said = False
-            outbox.destination.named = max(0, outbox.destination.named - 1)
+            outbox.destination.name_failing(-1)
             self._say(
                 "delivery.recovered",
                 outbox,
@@ -187,7 +165,7 @@ class Troubles:
                 seconds=round(time.time() - trouble.since, 1),
             )
 
-    def _say(self, event: str, outbox: "Outbox", **fields: object) -> bool:
+    def _say(self, event: str, outbox: Outbox, **fields: object) -> bool:
         if self._lines.take("", self._clock()):
             self._left_out += 1
             return False
@@ -198,7 +176,7 @@ class Troubles:
         return True
 
 
-def _host(outbox: "Outbox") -> str:
+def _host(outbox: Outbox) -> str:
     """Where it is sent, without what may be secret in the path; a mailbox's host is its key."""
     scheme, host, port = outbox.destination.name
     return f"{scheme}://{host}:{port}" if port else scheme

@@ -26,6 +26,7 @@ from filters import Refused
 from gateway.delivery import (
     NEVER_AGREED,
     WINDOW,
+    Attempts,
     Dispatcher,
     Dispatchers,
     Entry,
@@ -220,8 +221,15 @@ class Gateway:
         )
         self.subscription_ends = SubscriptionEnds(self.transport, consumers, self.probations)
         schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
+        attempts = Attempts(
+            self.transport,
+            producer=f"{self._base}/soap",
+            parsing=self.parsing,
+            origins=self.origins,
+            probations=self.probations,
+        )
         scheduler = SendScheduler(
-            slots=settings.slots, probe=schedule.probe, probations=self.probations
+            attempts, slots=settings.slots, probe=schedule.probe, probations=self.probations
         )
         self.dispatchers = Dispatchers(self.store, scheduler, self.sharing.elsewhere)
         self.subscriptions = Subscriptions(
@@ -260,17 +268,13 @@ class Gateway:
         def make_dispatcher(share: PartitionShare) -> Dispatcher:
             return Dispatcher(
                 self.store,
-                self.transport,
+                scheduler,
                 prefetch=capabilities.prefetch,
                 window=window,
-                parsing=self.parsing,
-                origins=self.origins,
-                producer=f"{self._base}/soap",
                 give_up=self._give_up,
                 never_agreed=self._never_agreed,
                 schedule=schedule,
                 end_on_overflow=settings.backlog_policy == "end",
-                scheduler=scheduler,
                 share=share,
             )
 

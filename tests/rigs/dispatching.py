@@ -11,10 +11,12 @@ from typing import Any
 
 from gateway.delivery import (
     AUTHORS,
+    Attempts,
     Conservation,
     Dispatcher,
     Entry,
     Schedule,
+    SendScheduler,
     author,
     everything,
     next_position,
@@ -161,12 +163,12 @@ async def engine(
     dialer = Dialer(AddressPolicy(loopback=True))
     transport = TransportByScheme({"http": HttpTransport(dialer)}, dialer)
     given_up: list[tuple[Entry, str]] = []
+    attempts = Attempts(transport, producer="http://127.0.0.1/soap")
     dispatcher = Dispatcher(
         store,
-        transport,
+        SendScheduler(attempts, probe=schedule.probe),
         share=everything(),
         prefetch=options.pop("prefetch", 64),
-        producer="http://127.0.0.1/soap",
         give_up=lambda entry, reason: given_up.append((entry, reason)),
         schedule=schedule,
         retry=0.1,

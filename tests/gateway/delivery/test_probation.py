@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.delivery.destinations import Destination
-from gateway.delivery.probation import FORGOTTEN, MINUTE, Probation, ProbationLimits, Probations
+from gateway.delivery.outbox import Destination
+from gateway.delivery.probation import MINUTE, Probation, ProbationLimits
+from gateway.delivery.probations import FORGOTTEN, Probations
 from gateway.egress import (
     AddressPolicy,
     Dialer,
@@ -30,7 +31,9 @@ STRANGERS = [f"127.0.1.{number}" for number in range(1, 11)]
 NO = status(404)
 
 
-def simulate(probation: Probation, seconds: float, *, step: float = 0.25) -> list[float]:
+def simulate(
+    probation: Probation[Destination], seconds: float, *, step: float = 0.25
+) -> list[float]:
     """The times at which a host is sent to that always says no, at once."""
     attempts, now = [], 0.0
     while now < seconds and not probation.over:
@@ -44,7 +47,7 @@ def simulate(probation: Probation, seconds: float, *, step: float = 0.25) -> lis
 
 
 def test_few_attempts_a_minute_and_in_all() -> None:
-    probation = Probation(ProbationLimits())
+    probation: Probation[Destination] = Probation(ProbationLimits())
     attempts = simulate(probation, 86400.0)
     assert len(attempts) == 20
     assert probation.over
@@ -56,7 +59,7 @@ def test_few_attempts_a_minute_and_in_all() -> None:
 
 
 def test_a_host_without_failures_in_a_row_has_its_rate_all_the_same() -> None:
-    probation = Probation(ProbationLimits(in_all=1000))
+    probation: Probation[Destination] = Probation(ProbationLimits(in_all=1000))
     now, started = 0.0, 0
     while now < 10 * MINUTE:
         wait = probation.wait(now)
@@ -88,12 +91,12 @@ def test_one_probation_for_all_of_a_host() -> None:
     assert len({id(one.probation) for one in those}) == 1
     assert other.probation is not those[0].probation
     for _ in range(6):
-        those[0].started(0.0)
+        those[0].start(0.0)
     assert not any(one.may_start(0.0) for one in those)
     assert other.may_start(0.0)
     # What is under way decides.
     for _ in range(14):
-        those[1].started(MINUTE)
+        those[1].start(MINUTE)
     assert not is_over(those[0])
     those[0].active = those[1].active = 0
     assert is_over(those[0])
@@ -136,7 +139,7 @@ def test_an_old_probation_is_forgotten() -> None:
     probations = Probations()
     probations.admit(one := destination("h"), "anonymous:192.0.2.1", 0.0)
     for _ in range(20):
-        one.started(1.0)
+        one.start(1.0)
     one.active = 0
     assert one.probation is not None
     assert one.probation.over

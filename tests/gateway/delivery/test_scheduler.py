@@ -2,71 +2,83 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from pathlib import Path
 
+from gateway.delivery.attempt import Attempts
 from gateway.delivery.outbox import Message, Outbox, PendingDelivery
-from gateway.delivery.schedule import DELIVERED, Outcome
+from gateway.delivery.schedule import Outcome
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.stall_timer import STALLED, TICK
-from gateway.egress import Posted
+from gateway.egress import Answer, Request, Target, Told
 from tests.rigs.dispatching import engine, notification
 
 
 class Posting:
-    """Posts, and says how that ended when it is told to."""
+    """A transport whose one lane answers when it is told to."""
 
-    patience = 1.0
+    in_order = False
 
     def __init__(self) -> None:
-        self.told: list[tuple[Callable[[PendingDelivery, Outcome], None], PendingDelivery]] = []
+        self.told: dict[str, list[Told]] = {}
 
-    def next(self, outbox: Outbox) -> PendingDelivery | None:
-        return None
-
-    async def send(self, pending: PendingDelivery) -> Outcome:
+    async def send(self, request: Request) -> Answer:
         raise AssertionError("everything is posted")
 
-    def post(
-        self, pending: PendingDelivery, told: Callable[[PendingDelivery, Outcome], None]
-    ) -> Posted:
-        self.told.append((told, pending))
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def lane(self, target: Target) -> "Posting":
+        return self
+
+    def post(self, request: Request, told: Told) -> "Posting":
+        self.told.setdefault(request.target.path, []).append(told)
         return self
 
     def cancel(self) -> None:
         """There is nothing to give up."""
 
+    def answer(self, path: str) -> None:
+        for told in self.told.pop(path):
+            told(Answer(202))
+
+
+class Patient:
+    """An owner of outboxes that keeps nothing."""
+
+    patience = 1.0
+
+    def next(self, outbox: Outbox) -> PendingDelivery | None:
+        return None
+
     def completed(self, pending: PendingDelivery, outcome: Outcome) -> None:
-        pending.outbox.in_flight.discard(pending)
+        pending.outbox.finish(pending)
 
     def stalled(self, outbox: Outbox) -> None:
         """Nobody keeps it."""
 
-    def end(self) -> None:
-        for told, pending in self.told:
-            told(pending, DELIVERED)
-
 
 async def test_owners_that_stop_at_the_same_time_wait_for_their_own(tmp_path: Path) -> None:
     async with engine(tmp_path) as e:
-        entry = await e.subscribe("soap.tcp://127.0.0.1/")
-        scheduler, owners = SendScheduler(), [Posting(), Posting()]
-        for owner in owners:
+        transport, owners = Posting(), [Patient(), Patient()]
+        scheduler = SendScheduler(Attempts(transport, producer=""))
+        for number, owner in enumerate(owners):
+            entry = await e.subscribe(f"soap.tcp://127.0.0.1/{number}")
             outbox = Outbox(entry, scheduler.destination(entry.target), owner)
             pending = PendingDelivery(Message(notification("1"), None), outbox, 1, 0.0)
             assert scheduler.start(pending)
         stopping = [asyncio.create_task(scheduler.stop(60.0, owner)) for owner in owners]
         await asyncio.sleep(0)
-        for owner, stop in zip(owners, stopping, strict=True):
-            owner.end()
+        for number, stop in enumerate(stopping):
+            transport.answer(f"/{number}")
             await asyncio.wait_for(stop, 3.0)
 
 
 async def test_one_late_tick_tells_nothing_and_the_next_one_counts(tmp_path: Path) -> None:
     """Answers may lie in the sockets of a process that stalled; not for ever, if it goes on so."""
     async with engine(tmp_path) as e:
-        entry = await e.subscribe("soap.tcp://127.0.0.1/")
-        scheduler, owner = SendScheduler(), Posting()
+        entry = await e.subscribe("soap.tcp://127.0.0.1/0")
+        transport, owner = Posting(), Patient()
+        scheduler = SendScheduler(Attempts(transport, producer=""))
         owner.patience = TICK
         outbox = Outbox(entry, scheduler.destination(entry.target), owner)
         pending = PendingDelivery(Message(notification("1"), None), outbox, 1, 0.0)
@@ -78,4 +90,4 @@ async def test_one_late_tick_tells_nothing_and_the_next_one_counts(tmp_path: Pat
                 await asyncio.sleep(0)
             stalled.append(pending.stalled)
         assert stalled == [False, True]
-        owner.end()
+        transport.answer("/0")

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from filters import Reason
 from gateway.delivery.breaker import FAILURES, FIRST_PROBE, LAST_PROBE, Breaker
-from gateway.delivery.destinations import RECOVERY_RATE, Destination
+from gateway.delivery.outbox import RECOVERY_RATE, Destination
 from gateway.delivery.schedule import JITTER, Outcome, Schedule, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, SendFailed
 from gateway.mailboxes.mailboxes import SCHEME
@@ -236,8 +236,8 @@ def test_destination_recovers_slowly() -> None:
         if wait > 0:
             now += wait + 1e-6
             continue
-        destination.started(now)
-        destination.active -= 1
+        destination.start(now)
+        destination.finish()
         started += 1
     assert RECOVERY_RATE * 10 < started < RECOVERY_RATE * 2 * 10
     assert destination.wait(100.0) == 0
@@ -250,8 +250,8 @@ def test_a_mailbox_of_our_own_is_not_eased_in() -> None:
     destination.ease_in(0.0)
     for _ in range(1000):
         assert destination.may_start(0.0)
-        destination.started(0.0)
-        destination.active -= 1
+        destination.start(0.0)
+        destination.finish()
     assert destination.is_free
 
 

@@ -268,7 +268,7 @@ async def test_a_loop_of_gateways_ends(tmp_path: Path) -> None:
         await client.subscribe(f"soap.tcp://127.0.0.1:{run.soap_tcp_port}/", topic="storms")
         await client.publish(b"<storm/>", topic="storms")
         await until(lambda: run.gateway.publishing.repeated == 1)
-        assert run.gateway.dispatchers.scheduler.attempts[Verdict.DELIVERED] == 1
+        assert run.gateway.dispatchers.scheduler.verdicts[Verdict.DELIVERED] == 1
         # Without an origin the hop count ends it.
         target = parse_target(f"soap.tcp://127.0.0.1:{run.soap_tcp_port}/")
         envelope = Speaker().envelope("<storm/>")

@@ -75,7 +75,7 @@ async def test_order_survives_connections(tmp_path: Path, ends: int, in_order: b
         await client.subscribe(f"soap.tcp://127.0.0.1:{port}/", topic="storms")
         for number in range(0, EVENTS, 8):
             await asyncio.gather(*(_publish(client, number + n) for n in range(8)))
-        attempts = run.gateway.dispatchers.scheduler.attempts
+        attempts = run.gateway.dispatchers.scheduler.verdicts
         await until(lambda: attempts[Verdict.DELIVERED] == EVENTS, 60)
         await until(lambda: consumer.numbers[-1] // 8 == EVENTS // 8 - 1)
     server.close()

@@ -1,0 +1,164 @@
+"""One attempt to deliver: the message is rendered and sent, and the answer is judged."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import structlog
+
+from gateway.delivery.outbox import Outbox, PendingDelivery
+from gateway.delivery.probations import Probations
+from gateway.delivery.schedule import Outcome, Verdict, failed, judge
+from gateway.egress import (
+    Answer,
+    Posted,
+    Posting,
+    Request,
+    SendFailed,
+    Transport,
+    hops_kept,
+    with_hops,
+)
+from gateway.egress.hops import HOPS_PROPERTY
+from gateway.egress.origins import Origins
+from gateway.parsing import Parsing
+from mediation import delivery_id, render
+
+Ended: TypeAlias = Callable[[PendingDelivery, Outcome], None]
+"""Hears how an attempt ended."""
+
+_log = structlog.get_logger("dragoman.delivery")
+
+
+class Attempts:
+    """Makes attempts.
+
+    Args:
+        producer: The gateway's own address, for events without a producer reference.
+        parsing: Where consumers' answers are parsed.
+        origins: Says which event a message is.
+        probations: What is known of hosts that have not agreed.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        producer: str,
+        parsing: Parsing | None = None,
+        origins: Origins | None = None,
+        probations: Probations | None = None,
+    ) -> None:
+        self._transport = transport
+        self._posting = transport if isinstance(transport, Posting) else None
+        self._loop = asyncio.get_running_loop()
+        self._producer = producer
+        self._parsing = parsing or Parsing()
+        self._origins = origins or Origins()
+        self._probations = probations
+        self._reading: set[asyncio.Task[None]] = set()
+        """Answers to what was posted that have a body."""
+        self.attachments_dropped = 0
+        """Left out of what was delivered, for want of a packaging that the consumer reads."""
+
+    def may_follow(self, outbox: Outbox) -> bool:
+        """Whether an attempt of *outbox* would go the way of those that are in flight, behind
+        them: on any other way it might overtake them."""
+        if outbox.lane is None or self._posting is None:
+            return False
+        return self._posting.lane(outbox.entry.target) is outbox.lane
+
+    def post(self, pending: PendingDelivery, ended: Ended) -> Posted | None:
+        """Begin an attempt at once, without a task; *ended* hears how it ended, in a later turn of
+        the loop. None: that is not possible now, and nothing was sent."""
+        outbox = pending.outbox
+        try:
+            lane = self._posting.lane(outbox.entry.target) if self._posting is not None else None
+            outbox.use_lane(lane)
+            if lane is None:
+                return None
+            return lane.post(self._request(pending), partial(self._answered, ended, pending))
+        except Exception:  # It is said when it fails in its task, too.
+            return None
+
+    async def send(self, pending: PendingDelivery) -> Outcome:
+        """Make an attempt, and return how it ended."""
+        try:
+            answer = await self._transport.send(self._request(pending))
+            outcome = await self._judge(answer)
+        except SendFailed as error:
+            return failed(error)
+        except Exception:
+            return self._error(pending)
+        if answer.dropped and outcome.verdict is Verdict.DELIVERED:
+            self.attachments_dropped += answer.dropped
+            _log.info(
+                "delivery.without-attachments",
+                subscription=pending.outbox.entry.id,
+                attachments=answer.dropped,
+            )
+        return outcome
+
+    def _request(self, pending: PendingDelivery) -> Request:
+        message, entry = pending.message, pending.outbox.entry
+        shape = entry.recipient.shape
+        rendering = message.renderings.get(shape)
+        if rendering is None:
+            rendering = render(message.notification, shape, self._producer)
+            message.renderings[shape] = rendering
+        message_id = delivery_id(message.notification, entry.id)
+        body = rendering.fill(entry.recipient, message_id)
+        hops = hops_kept(message.notification.properties.get(HOPS_PROPERTY))
+        if not message.origin:
+            message.origin = self._origins.of(message.notification)
+        return Request(
+            entry.target,
+            body,
+            with_hops(rendering.http_headers, hops),
+            soap=shape.soap,
+            attachments=message.notification.attachments,
+            packaging=entry.subscription.policy.packaging,
+            message_id=message_id,
+            origin=message.origin,
+            admit=self._gate(pending.outbox),
+        )
+
+    def _gate(self, outbox: Outbox) -> Callable[[str], bool] | None:
+        """What is asked before something is written to an address; None where nothing is."""
+        destination = outbox.destination
+        if destination.probation is None or self._probations is None:
+            return None
+        return self._probations.gate(destination.name, self._loop.time, destination)
+
+    def _answered(
+        self, ended: Ended, pending: PendingDelivery, answer: Answer | SendFailed
+    ) -> None:
+        """Judge the answer to what was posted."""
+        if isinstance(answer, SendFailed):
+            ended(pending, failed(answer))
+        elif answer.body:
+            task = self._loop.create_task(self._read(ended, pending, answer))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+        else:
+            ended(pending, judge(answer, None, now=time.time()))
+
+    async def _read(self, ended: Ended, pending: PendingDelivery, answer: Answer) -> None:
+        """Judge an answer with a body, which is parsed elsewhere."""
+        try:
+            outcome = await self._judge(answer)
+        except Exception:
+            outcome = self._error(pending)
+        ended(pending, outcome)
+
+    async def _judge(self, answer: Answer) -> Outcome:
+        fault = await self._parsing.fault_in(answer.body) if answer.body else None
+        return judge(answer, fault, now=time.time())
+
+    @staticmethod
+    def _error(pending: PendingDelivery) -> Outcome:
+        """An attempt went wrong inside the gateway."""
+        _log.exception("delivery.error", subscription=pending.outbox.entry.id)
+        return Outcome(Verdict.RETRY)

@@ -1,0 +1,118 @@
+"""The consequences of an attempt: pure functions of its outcome and of what went before.
+
+delivered ------------------------------------------> Done
+not delivered, its subscription has ended ----------> Done
+rejected, gone, too large --------------------------> Bury (gone: and GiveUp)
+failed, and its attempts or its time are used up ---> Bury (forbidden address: and GiveUp)
+failed otherwise -----------------------------------> Retry
+nothing delivered for `HOPELESS` seconds -----------> GiveUp, besides
+"""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from gateway.delivery.schedule import Outcome, Schedule, Verdict
+from gateway.egress import FailureKind
+from gateway.model.deaths import DeathReason
+
+HOPELESS = 5 * 86400.0
+"""Seconds without a delivery after which a subscription ends,"""
+HOPELESS_ATTEMPTS = 20
+"""if so many attempts in a row failed."""
+
+GONE = "The consumer answered that it is gone."
+FORBIDDEN = "The consumer's address is not allowed."
+NOTHING_DELIVERED = "Nothing could be delivered for five days."
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What went before, read when an attempt has failed. Times are POSIX seconds.
+
+    Attributes:
+        attempts: Attempts of the delivery, this one counted unless it was a probe ahead of time.
+        answered: Those of them that were answered.
+        delay: Seconds until the next attempt by the schedule; None when all are used up.
+        since: When the message came.
+        behind: Deliveries of the subscription that wait behind this one.
+        ended: Its subscription has ended.
+        failing_for: Seconds for which every attempt of the subscription failed.
+        failing_attempts: The number of these attempts.
+    """
+
+    attempts: int
+    answered: int
+    delay: float | None
+    since: float
+    behind: int = 0
+    ended: bool = False
+    failing_for: float = 0.0
+    failing_attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The delivery is at its end; *total* counts it."""
+
+    total: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The delivery is tried again *at* a POSIX time."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bury:
+    """The delivery becomes a dead letter."""
+
+    reason: DeathReason
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The subscription ends."""
+
+    text: str
+
+
+Step: TypeAlias = Done | Retry | Bury | GiveUp
+
+DELIVERED = (Done("delivered"),)
+CANCELLED = (Done("cancelled"),)
+
+
+def decide(
+    outcome: Outcome, history: History, schedule: Schedule, *, now: float
+) -> tuple[Step, ...]:
+    """What an attempt that ended *now* leads to, in order."""
+    if outcome.verdict is Verdict.DELIVERED:
+        return DELIVERED
+    if history.ended:
+        return CANCELLED
+    if outcome.verdict is not Verdict.RETRY:
+        too_large = outcome.failure is FailureKind.TOO_LARGE
+        bury = Bury(DeathReason.TOO_LARGE if too_large else DeathReason.REJECTED)
+        return (bury, GiveUp(GONE)) if outcome.verdict is Verdict.GONE else (bury,)
+    steps = _after_failure(outcome, history, schedule, now)
+    if history.failing_for > HOPELESS and history.failing_attempts >= HOPELESS_ATTEMPTS:
+        steps += (GiveUp(NOTHING_DELIVERED),)
+    return steps
+
+
+def _after_failure(
+    outcome: Outcome, history: History, schedule: Schedule, now: float
+) -> tuple[Step, ...]:
+    forbidden = outcome.failure is FailureKind.FORBIDDEN
+    if forbidden and history.attempts >= schedule.forbidden:
+        return (Bury(DeathReason.EGRESS_FORBIDDEN), GiveUp(FORBIDDEN))
+    if history.delay is None:
+        return (Bury(DeathReason.EXHAUSTED),)
+    # A consumer that answers is there: it delays those behind no longer than a few attempts.
+    if history.answered >= schedule.answered and history.behind > 0:
+        return (Bury(DeathReason.EXHAUSTED),)
+    if now - history.since > schedule.age:
+        return (Bury(DeathReason.EXPIRED_BACKLOG),)
+    return (Retry(now + max(history.delay, outcome.retry_after or 0.0)),)

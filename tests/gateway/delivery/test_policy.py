@@ -1,0 +1,129 @@
+"""The consequences of an attempt, as a table."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.delivery.policy import (
+    FORBIDDEN,
+    GONE,
+    HOPELESS,
+    HOPELESS_ATTEMPTS,
+    NOTHING_DELIVERED,
+    Bury,
+    Done,
+    GiveUp,
+    History,
+    Retry,
+    Step,
+    decide,
+)
+from gateway.delivery.schedule import DELIVERED, Outcome, Schedule, Verdict
+from gateway.egress import FailureKind
+from gateway.model.deaths import DeathReason
+
+NOW = 1_000_000.0
+SCHEDULE = Schedule(answered=5, forbidden=3, age=3600.0)
+FIRST = History(attempts=1, answered=0, delay=5.0, since=NOW - 1.0)
+"""The first attempt of a delivery that is alone."""
+ANSWERED = replace(FIRST, attempts=5, answered=5)
+HOPELESS_NOW = replace(FIRST, failing_for=HOPELESS + 1, failing_attempts=HOPELESS_ATTEMPTS)
+
+UNREACHABLE = Outcome(Verdict.RETRY, failure=FailureKind.CONNECT, connecting=True)
+BUSY = Outcome(Verdict.RETRY, 503, answered=True, retry_after=60.0)
+REFUSED = Outcome(Verdict.RETRY, failure=FailureKind.FORBIDDEN)
+REJECTED = Outcome(Verdict.REJECTED, 400, answered=True)
+TOO_LARGE = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
+IS_GONE = Outcome(Verdict.GONE, 410, answered=True)
+
+CASES = [
+    pytest.param(DELIVERED, FIRST, [Done("delivered")], id="delivered"),
+    pytest.param(
+        DELIVERED, replace(FIRST, ended=True), [Done("delivered")], id="delivered after the end"
+    ),
+    pytest.param(UNREACHABLE, FIRST, [Retry(NOW + 5.0)], id="unreachable"),
+    pytest.param(BUSY, FIRST, [Retry(NOW + 60.0)], id="Retry-After is longer than the schedule"),
+    pytest.param(
+        BUSY, replace(FIRST, delay=90.0), [Retry(NOW + 90.0)], id="the schedule is longer"
+    ),
+    pytest.param(
+        UNREACHABLE, replace(FIRST, delay=0.0), [Retry(NOW)], id="a probe ahead of its time"
+    ),
+    pytest.param(
+        UNREACHABLE,
+        replace(FIRST, attempts=11, delay=None),
+        [Bury(DeathReason.EXHAUSTED)],
+        id="attempts used up",
+    ),
+    pytest.param(BUSY, ANSWERED, [Retry(NOW + 60.0)], id="answered, nobody behind"),
+    pytest.param(
+        BUSY, replace(ANSWERED, behind=1), [Bury(DeathReason.EXHAUSTED)], id="answered, one behind"
+    ),
+    pytest.param(
+        BUSY,
+        replace(ANSWERED, answered=4, behind=1),
+        [Retry(NOW + 60.0)],
+        id="answered not often enough",
+    ),
+    pytest.param(
+        UNREACHABLE,
+        replace(FIRST, since=NOW - 3601.0),
+        [Bury(DeathReason.EXPIRED_BACKLOG)],
+        id="too old",
+    ),
+    pytest.param(
+        REFUSED, replace(FIRST, attempts=2), [Retry(NOW + 5.0)], id="forbidden, the second time"
+    ),
+    pytest.param(
+        REFUSED,
+        replace(FIRST, attempts=3),
+        [Bury(DeathReason.EGRESS_FORBIDDEN), GiveUp(FORBIDDEN)],
+        id="forbidden, the third time",
+    ),
+    pytest.param(REJECTED, FIRST, [Bury(DeathReason.REJECTED)], id="rejected"),
+    pytest.param(TOO_LARGE, FIRST, [Bury(DeathReason.TOO_LARGE)], id="too large"),
+    pytest.param(IS_GONE, FIRST, [Bury(DeathReason.REJECTED), GiveUp(GONE)], id="gone"),
+    *[
+        pytest.param(
+            outcome, replace(FIRST, ended=True), [Done("cancelled")], id=f"{name} after the end"
+        )
+        for name, outcome in (
+            ("unreachable", UNREACHABLE), ("rejected", REJECTED), ("gone", IS_GONE),
+        )
+    ],
+    pytest.param(
+        UNREACHABLE, HOPELESS_NOW, [Retry(NOW + 5.0), GiveUp(NOTHING_DELIVERED)], id="hopeless"
+    ),
+    pytest.param(
+        UNREACHABLE,
+        replace(HOPELESS_NOW, delay=None),
+        [Bury(DeathReason.EXHAUSTED), GiveUp(NOTHING_DELIVERED)],
+        id="hopeless, and attempts used up",
+    ),
+    pytest.param(
+        UNREACHABLE,
+        replace(HOPELESS_NOW, failing_attempts=HOPELESS_ATTEMPTS - 1),
+        [Retry(NOW + 5.0)],
+        id="failing for long, with few attempts",
+    ),
+    pytest.param(
+        UNREACHABLE,
+        replace(HOPELESS_NOW, failing_for=HOPELESS),
+        [Retry(NOW + 5.0)],
+        id="failing often, not for long",
+    ),
+    pytest.param(REJECTED, HOPELESS_NOW, [Bury(DeathReason.REJECTED)], id="it answered at last"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("outcome", "history", "steps"), CASES)
+def test_what_an_attempt_leads_to(outcome: Outcome, history: History, steps: list[Step]) -> None:
+    assert list(decide(outcome, history, SCHEDULE, now=NOW)) == steps
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_every_verdict_ends_or_goes_on_in_one_way(verdict: Verdict) -> None:
+    """A delivery is counted, tried again or buried, and just one of these."""
+    for history in (FIRST, ANSWERED, HOPELESS_NOW, replace(FIRST, ended=True)):
+        steps = decide(Outcome(verdict), history, SCHEDULE, now=NOW)
+        assert sum(isinstance(step, Done | Retry | Bury) for step in steps) == 1
