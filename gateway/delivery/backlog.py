@@ -1,4 +1,4 @@
-"""The backlog of each outbox: deliveries that wait in the store, in their order.
+"""The backlog: deliveries that wait in the store, in the order of each outbox.
 
     live --- hold ---> rows --- load ---> loaded --- the attempt ---> delivered: row removed
                         |                               |
@@ -6,7 +6,7 @@
                         |                               +-----------> failed: row postponed
                         +--- too many, too large, too old ----------> dead: row moved
 
-Everything goes through the settlement, so the store sees it in order. What is loaded stays a row
+Everything goes through the settlement, so the store sees it in order. A loaded delivery stays a row
 until its end is known.
 """
 

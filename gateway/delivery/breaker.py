@@ -39,7 +39,7 @@ class Breaker:
             self.until = now + LAST_PROBE
 
     def succeeded(self) -> bool:
-        """Close; whether it was open."""
+        """Close. Returns whether the breaker was open."""
         opened = self.until is not None
         self._failures = 0
         self._delay = 0.0
@@ -48,7 +48,7 @@ class Breaker:
         return opened
 
     def failed(self, now: float, *, at_least: float = 0.0) -> None:
-        """Count a failure; *at_least* seconds of quiet open it at once (``Retry-After``).
+        """Count a failure. *at_least* seconds of quiet open it at once (``Retry-After``).
 
         While it is open, only a probe's failure counts: others began before it opened.
         """

@@ -1,12 +1,19 @@
-"""Delivery: each message that the messaging system yields is brought to all that it matched.
+"""The dispatcher brings each message that the messaging system yields to all that it matched.
 
-A healthy delivery writes no row: it waits in its subscription's outbox, in memory, and its message
-stays unsettled. One that hangs, fails, stands behind another held one or exceeds the window is
-*held*: a row of the store. A message is settled when all that it matched is at its end or held.
+The way of one delivery, in the order of this file:
 
-    accept -> live ---- delivered ----------------------------> settled
-                |
-                +-- hangs, fails, window --> holding -> held --> delivered, dead, expired, cancelled
+    accept       it comes: it starts at once, waits in its outbox, or goes to the store
+      next       its turn has come: the scheduler asks for it (a row is loaded first)
+      ...        the attempt: `scheduler` starts it, `attempt` renders, sends and judges
+    completed    its outcome is noted at its outbox and destination
+      _conclude  `policy` decides: done, retry, bury, give up the subscription
+      _after     the next one of its outbox starts, or waits for its turn
+    stalled      meanwhile, it or one of its neighbours takes long: all goes to the store
+
+A healthy delivery writes no row: it waits in memory, and its message stays unsettled. One that
+stalls, fails, stands behind another held one or exceeds the window is *held*: a row of the store
+(`backlog`). A message is settled when all that it matched is at its end or held (`settlement`).
+`outbox` has the states of a delivery, and draws them.
 """
 
 import asyncio
@@ -38,13 +45,13 @@ from gateway.store import Store, totals
 from gateway.store.held import Backlog
 
 PATIENCE = 1.0
-"""Seconds after which a delivery that is not made is held."""
+"""Seconds after which an attempt counts as stalled, and a delivery that is not made is held."""
 HURRY, LATE = 0.05, 0.1
-"""The same, at least, for an attempt and for a message, while half of the messaging system's window
-is unsettled or half of what may lie in memory does: whom it waits for must not hold up others."""
+"""The least seconds, for an attempt and for a message, while half of the messaging system's window
+is unsettled, or half of what memory may have is there: a slow consumer must not hold up others."""
 HURRY_FACTOR = 8.0
-"""Then an attempt hangs that takes so many times as long as the answered ones do: when it is this
-process that is busy, all take long and none hangs."""
+"""Meanwhile an attempt counts as stalled when it takes so many times as long as answered ones: when
+it is this process that is busy, all attempts take long and none counts."""
 RESTING = 256
 """Outboxes that are kept though nothing is under way, because more is likely to come."""
 
@@ -55,7 +62,7 @@ _log = structlog.get_logger("dragoman.delivery")
 
 
 class Dispatcher:
-    """Delivers.
+    """Delivers the messages of one partition, or of all.
 
     Args:
         scheduler: Says who sends next; it may serve several dispatchers.
@@ -66,7 +73,7 @@ class Dispatcher:
             known since now; it may not be for the last time.
         most, most_octets: What may wait for one subscription.
         retry: Seconds after which a transaction that failed is tried again.
-        share: Its part of the work.
+        share: The dispatcher's part of the work.
     """
 
     def __init__(
@@ -115,7 +122,7 @@ class Dispatcher:
         self._position = 0
 
     async def start(self, entries: Iterable[Entry]) -> None:
-        """Take up what waits in the store for *entries*."""
+        """Take up the rows that wait in the store for *entries*."""
         backlogs, last = await self._store.submit(partial(take_up, partition=self._share.partition))
         self._position = max(last, time.time_ns())
         now, wall = self._loop.time(), time.time()
@@ -134,14 +141,16 @@ class Dispatcher:
         self._ready(outbox)
 
     async def room(self) -> None:
-        """Wait until another message may be taken on."""
+        """Wait while more than `CROWD` deliveries are in memory (back-pressure on the adapter)."""
         await self.settlement.room()
 
     def accept(
         self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
     ) -> None:
-        """Take on a message for all that it matched; those for whom that was not found out within
-        the budget of filters get a dead letter of it."""
+        """Take on a message for the *entries* that it matched.
+
+        *unfiltered* get a dead letter of it: their filters had no verdict within the time budget.
+        """
         now = self._loop.time()
         message = Message(delivery.notification, delivery, now)
         message.unsettled = 1
@@ -185,12 +194,12 @@ class Dispatcher:
         self.settlement.release(message)
 
     def _pass_by(self, entry: Entry) -> None:
-        """A message is not for *entry*, which is silent."""
+        """Count a message that a paused *entry* does not get."""
         if entry.subscription.policy.paused:
             self.settlement.skipped(entry)
 
     def _must_wait(self, outbox: Outbox) -> bool:
-        """Whether what comes for *outbox* goes to the store at once."""
+        """Whether a new delivery for *outbox* goes to the store instead of staying in memory."""
         return (
             (outbox.stored and not outbox.catches_up)
             or len(outbox.live) + len(outbox.in_flight) >= self._window
@@ -201,14 +210,17 @@ class Dispatcher:
 
     @property
     def patience(self) -> float:
-        """Seconds after which an attempt hangs."""
+        """Seconds after which an attempt counts as stalled."""
         crowded = self.settlement.live > CROWD // 2 and self.settlement.messages > 1
         if self.settlement.messages < self._half and not crowded:
             return PATIENCE
         return min(PATIENCE, max(HURRY, HURRY_FACTOR * self.scheduler.answer_time))
 
     def _sweep(self, stalled: bool) -> None:
-        """Messages that are late go to the store, for whom they wait."""
+        """Move the deliveries of late messages to the store.
+
+        *stalled*: this process was late itself, and answers may lie in its sockets.
+        """
         old = self._loop.time() - (PATIENCE if stalled else max(LATE, self.patience))
         for message in list(self._messages):
             if message.unsettled == 0:
@@ -236,7 +248,7 @@ class Dispatcher:
         outbox = self._outboxes.get(entry)
         return None if outbox is None or outbox.idle else outbox
 
-    # What is sent, and when.
+    # Its turn.
 
     def _ready(self, outbox: Outbox, *, first: bool = False) -> None:
         """Offer *outbox* to the scheduler now, or when its time has come."""
@@ -251,6 +263,7 @@ class Dispatcher:
             self.scheduler.offer(outbox)
 
     def _wait(self, outbox: Outbox) -> float:
+        """Seconds until *outbox* may send."""
         now = self._loop.time()
         if outbox.breaker.until is not None:
             return outbox.breaker.until - now
@@ -259,6 +272,7 @@ class Dispatcher:
         return outbox.until - now
 
     def next(self, outbox: Outbox) -> PendingDelivery | None:
+        """The delivery that *outbox* sends in its turn, if it may and has one in memory."""
         now = self._loop.time()
         if outbox.entry.silent or not self._may_go(outbox, now):
             return None
@@ -291,6 +305,8 @@ class Dispatcher:
     # How it ended.
 
     def completed(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        """Note how the attempt ended, then conclude it, as soon as its row is there if one is on
+        its way."""
         outbox = pending.outbox
         if self._abandoned:
             outbox.finish(pending)
@@ -437,7 +453,8 @@ class Dispatcher:
         self._give_up(outbox.entry, "More waits for the consumer than is kept.")
 
     def stalled(self, outbox: Outbox) -> None:
-        """What lies in memory goes to the store; nothing waits for an ended subscription."""
+        """Move what is in memory to the store. What belongs to a subscription that has ended is
+        dropped: nothing waits for it."""
         if self._abandoned:
             return
         if outbox.entry.ended:
@@ -449,26 +466,26 @@ class Dispatcher:
     # What happens to a subscription.
 
     def quiet(self, entry: Entry) -> None:
-        """*entry* was paused or halted: what lies in memory goes to the store."""
+        """Move what is in memory for *entry*, which was paused or halted, to the store."""
         if (outbox := self._outboxes.get(entry)) is not None:
             self._backlog.spill(outbox)
 
     def resume(self, entry: Entry) -> None:
-        """*entry* may be sent to again."""
+        """Send to *entry* again."""
         if (outbox := self._outboxes.get(entry)) is not None:
             self._ready(outbox)
 
     def waits(self, entry: Entry, count: int, octets: int) -> None:
-        """Rows for *entry* were added to the store by someone else."""
+        """Take on rows that someone else added to the store for *entry*."""
         if entry.ended:
-            return  # They went with it.
+            return  # The rows went with the subscription.
         outbox = self._outbox(entry)
         self._backlog.hold_outbox(outbox)
         outbox.add_rows(count, octets, self._loop.time())
         self._ready(outbox)
 
     def end(self, entry: Entry, *, expired: bool = False) -> None:
-        """*entry* has ended and left the store: nothing more starts."""
+        """Start nothing more for *entry*, which has ended and left the store."""
         entry.ended = True
         outbox = self._outboxes.get(entry)
         if outbox is None:
@@ -480,7 +497,7 @@ class Dispatcher:
         self._after(outbox)
 
     def clear_old(self) -> None:
-        """What has waited for too long dies."""
+        """Bury what has waited for too long."""
         for outbox in list(self._outboxes.values()):
             if outbox.held:
                 self._backlog.bound(outbox, by_age=True)
@@ -490,12 +507,12 @@ class Dispatcher:
         await self.settlement.counted()
 
     def outboxes(self, entry: Entry) -> list[Outbox]:
-        """What is kept for *entry* at the moment."""
+        """The outboxes that there are for *entry*: one or none."""
         found = self._outboxes.get(entry)
         return [] if found is None else [found]
 
     def status(self, entry: Entry) -> DeliveryStatus:
-        """How it stands with the deliveries of *entry*."""
+        """The status of the deliveries of *entry*."""
         return status_of(entry, self.outboxes(entry))
 
     @property

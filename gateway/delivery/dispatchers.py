@@ -73,6 +73,8 @@ class Dispatchers:
         if dispatcher is not None:
             dispatcher.accept(delivery, entries)
 
+    # As `Dispatcher` has them, for all partitions or for one.
+
     def quiet(self, entry: Entry) -> None:
         for dispatcher in self._of.values():
             dispatcher.quiet(entry)

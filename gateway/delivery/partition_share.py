@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 AUTHORS = 2**16
-"""Numbers of authors of positions: partitions of replicas, 64 of 1,024."""
+"""How many authors of positions there are: 64 partitions of each of 1,024 replicas."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,4 +1,9 @@
-"""Attempts: who sends next, within which bounds, and which of them hang."""
+"""The scheduler: which outbox sends next, within which bounds, and which attempts stall.
+
+Destinations have turns, and so have the outboxes of each. An attempt takes a slot while it is
+young: one that takes long gives its slot back and goes on beside, so that no number of consumers
+that stall takes the slots of the others.
+"""
 
 import asyncio
 import contextlib
@@ -21,9 +26,9 @@ YOUNG = 0.25
 """Seconds for which an attempt takes a slot."""
 MAX_IN_FLIGHT = 4096
 MAX_OCTETS = 128 * 2**20
-"""Payloads of the attempts under way: what hangs must not take all memory, nor stop the others."""
+"""Bytes of payloads under way: stalled attempts must not take all memory, nor stop the others."""
 CUT_AFTER = 3.0
-"""Seconds after which an attempt that hangs is given up, when there is too much under way."""
+"""Seconds after which a stalled attempt is given up, when there is too much under way."""
 
 _NOT_POSTED = failed(SendFailed(FailureKind.RESET))
 _log = structlog.get_logger("dragoman.delivery")
@@ -56,12 +61,12 @@ class SendScheduler:
         self._destinations: dict[tuple[str, str, int], Destination] = {}
         self._in_flight: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
         self._stopping: asyncio.Event | None = None
-        """While a stop waits for what was posted: set when something has come to its end."""
+        """While a stop waits for what was posted: set when an attempt has ended."""
         self._octets = 0
         self._cut: set[PendingDelivery] = set()
         self._stall_timer = StallTimer(self._tick)
         self._stalled = False
-        """The last tick was too late to tell anything; the next one counts, however late."""
+        """The timer rang too late to tell anything; its next ring counts, however late."""
         self._pumping = False
         self.troubles = Troubles()
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
@@ -104,7 +109,10 @@ class SendScheduler:
                 self._probations.forget(destination)
 
     def start(self, pending: PendingDelivery) -> bool:
-        """Start *pending*, if it stands behind nothing and nobody; whether it was."""
+        """Start *pending* now, if its destination is free and nobody waits for a slot.
+
+        Returns False when it must queue.
+        """
         destination = pending.outbox.destination
         if self._turns or not self._has_place() or not destination.is_free:
             return False
@@ -112,17 +120,17 @@ class SendScheduler:
         return True
 
     def offer(self, outbox: Outbox) -> None:
-        """*outbox* may have something to send."""
+        """Let *outbox*, which may have something to send, wait for its turn."""
         outbox.destination.enqueue(outbox)
         self.turn(outbox.destination)
 
     def offer_first(self, outbox: Outbox) -> None:
-        """*outbox* had its turn, and only now has something to send."""
+        """Give *outbox* the next turn: it had one, and only now has something to send."""
         outbox.destination.enqueue(outbox, first=True)
         self.turn(outbox.destination)
 
     def turn(self, destination: Destination) -> None:
-        """Something about *destination* has changed: it may be able to send."""
+        """Look at *destination*, of which something has changed: it may be able to send."""
         self._turn(destination)
         self._pump()
 
@@ -165,6 +173,13 @@ class SendScheduler:
         )
 
     def _start(self, pending: PendingDelivery) -> None:
+        """Start an attempt: posted where a connection is open, which needs no task and no turn of
+        the event loop, else in a task that makes the connection.
+
+        A task may overtake what was posted. So one that follows others in order is not sent in a
+        task when its lane has just closed: it fails here, in a later turn as if it had been sent,
+        and is tried again behind the others.
+        """
         now = self._loop.time()
         outbox = pending.outbox
         outbox.start(pending, now)
@@ -173,7 +188,7 @@ class SendScheduler:
         posted = self._attempts.post(pending, self._over)
         if posted is not None:
             self._in_flight[pending] = posted
-        elif len(outbox.in_flight) > outbox.width:  # By another way it might overtake the others.
+        elif len(outbox.in_flight) > outbox.width:
             self._in_flight[pending] = self._loop.call_soon(self._over, pending, _NOT_POSTED)
         else:
             self._in_flight[pending] = self._loop.create_task(self._attempt(pending))
@@ -196,6 +211,7 @@ class SendScheduler:
         self._over(pending, outcome)
 
     def _over(self, pending: PendingDelivery, outcome: Outcome) -> None:
+        """Note how an attempt ended, tell its owner, and let the next ones start."""
         if pending not in self._in_flight:
             return  # It was given up.
         self._cut.discard(pending)
@@ -226,7 +242,7 @@ class SendScheduler:
         return self._attempts.may_follow(outbox)
 
     def _agree(self, destination: Destination) -> None:
-        """The host of *destination* has accepted a message, for the first time."""
+        """Note that the host of *destination* has accepted its first message."""
         destination.agree()
         if self._probations is not None:
             for free in self._probations.agree(destination.name, destination.address):
@@ -241,7 +257,7 @@ class SendScheduler:
         pending.outbox.destination.finish()
 
     def _tick(self, late: bool) -> None:
-        """Attempts that hang give their slots back, and tell their owner."""
+        """Take the slots of attempts that are no longer young, and tell owners of stalled ones."""
         self._stalled = late and not self._stalled
         if self._stalled:
             self._stall_timer.start()
@@ -272,7 +288,7 @@ class SendScheduler:
             self._pump()
 
     def _make_place(self, now: float) -> None:
-        """Give up the oldest attempts, until there is room."""
+        """Give up the oldest attempts until there is room for new ones."""
         left = self._octets
         for pending, task in self._in_flight.items():
             if left < self._max_octets or now - pending.started < CUT_AFTER:

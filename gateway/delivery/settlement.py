@@ -1,5 +1,5 @@
-"""What becomes of every delivery, counted, and made durable in the order that promises ask for:
-what is held is committed to the store, then the messaging system's message is settled.
+"""The settlement: counts the end of every delivery, and makes things durable in the order that is
+promised: held rows are committed to the store, then the message is settled at the messaging system.
 
 A message whose deliveries were all made is settled at once: nothing of it needs the store but its
 counts, which follow within `COUNTED`. A crash forgets those of both sides of the conservation law.
@@ -33,7 +33,7 @@ COUNTED = 0.25
 MOST = 256
 """Operations of one transaction."""
 CROWD = 2048
-"""Deliveries in memory beyond which no further message is taken on."""
+"""Deliveries in memory beyond which no further message is taken from the adapter."""
 
 T = TypeVar("T")
 _log = structlog.get_logger("dragoman.delivery")
@@ -91,26 +91,26 @@ class Settlement:
     # What became of deliveries and messages.
 
     def matched(self) -> None:
-        """A delivery came into being."""
+        """Count a new delivery."""
         self.live += 1
         self.uncommitted.matched += 1
 
     def skipped(self, entry: Entry) -> None:
-        """A paused subscription lets a message pass; it never was matched."""
+        """Count a message that a paused subscription does not get; it never was matched."""
         self._change(entry.id).skipped += 1
         self._changed.skipped += 1
         self.uncommitted.skipped += 1
         self._count_later()
 
     def resolved(self, message: Message, entry: Entry, total: str) -> None:
-        """A delivery that never was in the store came to its end: *total* is delivered, cancelled
+        """Count the end of a delivery that never was in the store: *total* is delivered, cancelled
         or expired."""
         setattr(self.uncommitted, total, getattr(self.uncommitted, total) + 1)
         message.resolved.append((entry, total))
         self._less(message)
 
     def stored(self, message: Message) -> None:
-        """A delivery of *message* became a row or a dead letter, and is counted there."""
+        """Count one delivery of *message* as durable: a held row or a dead letter."""
         self.uncommitted.matched -= 1
         self._less(message)
 
@@ -125,7 +125,7 @@ class Settlement:
         self.release(message)
 
     def release(self, message: Message) -> None:
-        """One thing less for which *message* waits; with none left it is settled."""
+        """Let *message* wait for one thing less; with none left it is settled."""
         if self._abandoned:
             return
         message.unsettled -= 1
@@ -150,7 +150,7 @@ class Settlement:
                 _log.exception("delivery.not-settled")
 
     def remove(self, entry: Entry, position: int) -> None:
-        """A held delivery was delivered."""
+        """Remove the row of a delivery that was made."""
         self._removing.append((entry.id, position))
         self._next()
 
@@ -170,7 +170,7 @@ class Settlement:
         self._next()
 
     async def room(self) -> None:
-        """Wait until another message may be taken on."""
+        """Wait until there is room in memory for another message."""
         while self.live > CROWD and not self._abandoned:
             self._room = self._loop.create_future()
             await self._room
@@ -234,9 +234,17 @@ class Settlement:
         run: Callable[[Sequence[Operation], Connection], list[Any]],
         future: "asyncio.Future[list[Any]]",
     ) -> None:
+        """Go on after a transaction: one of the four ends that it can have.
+
+        The partition may be lost: nothing more is committed. The store may be unavailable: the same
+        operations are tried again, and what came later waits, so that the store sees everything in
+        the order in which it happened. One operation may spoil the others of its transaction: then
+        each runs by itself, again in order, so that one bad row does not stop deliveries for ever.
+        Else each operation hears its result.
+        """
         if self._abandoned:
             if not future.cancelled():
-                future.exception()
+                future.exception()  # Else asyncio says that nobody looked at it.
             return
         share = self._share
         if share.until <= self._loop.time() or (
@@ -261,7 +269,7 @@ class Settlement:
         self._next()
 
     def _collect(self) -> None:
-        """Make what was counted and removed an operation."""
+        """Queue what was counted and removed as one operation."""
         if not self._changes and not self._removing:
             return
         changes, self._changes = self._changes, {}

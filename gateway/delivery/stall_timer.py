@@ -1,4 +1,4 @@
-"""A timer that knows when it rang late."""
+"""A timer that knows when it rang late: then it is this process that stalled, not its peers."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,8 +6,9 @@ from collections.abc import Callable
 TICK = 0.05
 """Seconds until it rings; no patience is shorter."""
 STALLED = 0.025
-"""When it rings so much too late, it is this process that hung: answers may lie in its sockets
-that it has not read."""
+"""Seconds of delay from which this process counts as stalled: answers may lie in its sockets that
+it has not read. Without this, a stall of this process counts as one of every consumer, and all that
+they have in memory goes to the store."""
 
 
 class StallTimer:

@@ -1,8 +1,8 @@
-"""How it stands with the deliveries of one subscription, for operators: what went wrong last, and
-when it is tried again.
+"""The status of the deliveries of one subscription, for operators: what went wrong last, and when
+the next attempt is made.
 
-It lives in the memory of the gateway that delivers. After a restart a subscription whose oldest
-delivery had failed counts as failing, with an error that is not known any more.
+The status lives in the memory of the gateway that delivers. After a restart a subscription whose
+oldest delivery had failed counts as failing, with an error that is not known any more.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class DeliveryStatus:
 def status_of(
     entry: Entry, outboxes: list[Outbox], elsewhere: tuple[str, ...] = ()
 ) -> DeliveryStatus:
-    """How it stands with *entry*, whose *outboxes* are those that this gateway has."""
+    """The status of *entry*, whose *outboxes* are those that this gateway has."""
     loop_now, now = asyncio.get_running_loop().time(), time.time()
 
     def wall(at: float) -> float:
@@ -114,7 +114,7 @@ def status_of(
 
 
 def _breakers(outbox: Outbox) -> Iterator[Breaker]:
-    """What can hold *outbox* up: its own breaker, its destination's, its host's on probation."""
+    """The breakers that can hold *outbox* up: its own, its destination's and its probation's."""
     yield outbox.breaker
     yield outbox.destination.breaker
     if outbox.destination.probation is not None:
