@@ -104,7 +104,7 @@ _PROTOCOLS = frozenset(
         names.WSMAN,
     }
 )
-"""Namespaces of header blocks that end here: they are not the event's own."""
+"""Namespaces of header blocks that are for the gateway, and no part of an event."""
 
 _SOAPS = frozenset(soap.value for soap in Soap)
 _MARKS = frozenset(f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa)
@@ -117,7 +117,7 @@ _NAMING = frozenset({"Identifier", "SubscriptionReference", *BOX_NAMES})
 _NO_NAMESPACES: frozenset[str] = frozenset()
 
 MAX_HEADER_OCTETS = 6 * 1024
-"""Of the header blocks that travel with an event, together."""
+"""The most octets of the header blocks that travel with an event, together."""
 
 
 def read(
@@ -133,10 +133,10 @@ def read(
 
     Args:
         soap_hint: The version to answer in while the envelope's own is not known.
-        learnt: Collects the names in the document, for who must bound what the parser keeps.
+        learnt: Collects the names in the document, for a caller that bounds what the parser keeps.
 
     Raises:
-        Rejected: what is wrong, with all that is known of how to say so.
+        Rejected: with the reason, and with all that is known of how to answer.
     """
     soap, headers, name, namespaces = soap_hint, NO_HEADERS, "", _NO_NAMESPACES
     specification = operation = None
@@ -327,7 +327,8 @@ def _kept_headers(envelope: Envelope, layout: Layout) -> tuple[bytes, ...]:
 def _read_named(
     envelope: Envelope, layout: Layout, element: etree._Element, to: str | None
 ) -> Named:
-    """Each way in which peers name a subscription (WS-BaseNotification clients use six)."""
+    """Find each name of a subscription in a request (WS-BaseNotification clients name it in six
+    ways)."""
     identifiers = _identifiers(envelope, layout)
     if _NAMING.isdisjoint([str(child.tag).rpartition("}")[2] for child in element]):
         return Named(identifiers, to)

@@ -1,8 +1,7 @@
-"""How what is wrong is told on the wire.
+"""Faults on the wire: the envelope that tells a peer why its message is refused.
 
-The most specific row names the fault: of the specification's `faults` that for the operation, then
-that for any, then the row of `FAULTS`.
-"""
+The most specific row names the fault: the row of the specification's `faults` for the operation,
+its row for any operation, the row of `FAULTS`."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -37,7 +36,7 @@ FAULTS: Mapping[Reason, Fault] = {
         names.WSN_BR_1_3, "PublisherRegistrationFailedFault", action=names.WSN_1_3_FAULT_ACTION
     ),
 }
-"""What is wrong with a message of any specification, and of none."""
+"""Faults of messages in any specification, and in none."""
 
 _UNAVAILABLE = "EndpointUnavailable"
 
@@ -95,8 +94,8 @@ def write_fault(
     retry_after: float | None = None,
     to: EndpointReference | None = None,
 ) -> tuple[int, bytes]:
-    """The HTTP status and the envelope that tell a peer what is wrong, in what it spoke; *to* is
-    where it wants to read it, if not in the answer.
+    """Write a fault in the versions that the peer spoke: the HTTP status and the envelope. *to* is
+    where the peer wants faults, if not in the answer.
 
     SOAP 1.1 faults are 500 always; in SOAP 1.2 the sender's are 400 (WS-I Basic Profile;
     SOAP 1.2 Part 2, section 7.5.2).
@@ -174,7 +173,7 @@ def _body_1_2(code: Code, subcode: str, text: str, detail: str) -> str:
 
 
 _LISTING = frozenset({Reason.FILTER_DIALECT, Reason.TOPIC_DIALECT, Reason.DELIVERY_MODE})
-"""Reasons whose names are what might be asked for instead."""
+"""Reasons whose names are the values that are offered instead."""
 
 
 def _detail(fault: Fault, refused: Refused, now: datetime) -> str:
@@ -191,7 +190,7 @@ def _detail(fault: Fault, refused: Refused, now: datetime) -> str:
 
 
 def _children(fault: Fault, refused: Refused, now: datetime, *, declared: bool = False) -> str:
-    """What the detail lists, in the namespace of the fault.
+    """Write the children of the detail, in the namespace of the fault.
 
     Args:
         declared: Each child declares that namespace: there is no element around them.
@@ -231,7 +230,7 @@ def _prefixed(fault: Fault) -> tuple[str, str]:
 
 
 def _qname_element(element: str, name: str, declared: str = "") -> str:
-    """An element whose text is a QName; ``x`` is bound to the name's namespace."""
+    """Write an element whose text is a QName; ``x`` is bound to the name's namespace."""
     namespace, closed, local = name.rpartition("}")
     if not closed:
         return f"<f:{element}{declared}>{xml_text(name)}</f:{element}>"

@@ -34,7 +34,7 @@ from mediation.soap.envelopes import (
 _ACTION_DIALECTS = frozenset({dialects.ACTION_DPWS_1_0, dialects.ACTION_DPWS_1_1})
 _CLARK = re.compile(r"\{([^{}]*)\}")
 _SEPARATORS = frozenset(":/")
-"""What a name of a topic cannot hold in a path."""
+"""Characters that the name of a topic cannot hold in a path."""
 
 CHANGED_ONLY = Expression(
     "not(/tt:Message[@PropertyOperation='Initialized' or @PropertyOperation='Deleted'])",
@@ -54,11 +54,12 @@ PAYLOAD_PATHS = {
     view: (f"{{{soap.value}}}Envelope", f"{{{soap.value}}}Body")
     for view, (soap, _) in ENVELOPE_VIEWS.items()
 }
-"""Where the payload lies in them, for `filters.FilterSet`."""
+"""The elements around the payload in these views, for `filters.FilterSet`."""
 
 
 def dialect_of(element: etree._Element) -> str | None:
-    """The ``Dialect`` attribute in any spelling that peers use, what it means, or None."""
+    """The meaning of the ``Dialect`` attribute, in any spelling that peers use; None without
+    one."""
     for name, value in element.items():
         if str(name).rpartition("}")[2].lower() == "dialect":
             text = str(value).strip()

@@ -17,14 +17,14 @@ SOAP_NEXT_1_2 = "http://www.w3.org/2003/05/soap-envelope/role/next"
 SOAP_RECEIVER_1_2 = "http://www.w3.org/2003/05/soap-envelope/role/ultimateReceiver"
 
 WSA_ANONYMOUS_MISSPELT = "http://www.w3.org/2005/08/addressing/role/anonymous"
-"""What Apache Muse writes for the anonymous address of WS-Addressing 1.0."""
+"""The anonymous address of WS-Addressing 1.0 as Apache Muse writes it."""
 WSA_NONE = "http://www.w3.org/2005/08/addressing/none"
 WSA_SOAP_FAULT = "http://www.w3.org/2005/08/addressing/soap/fault"
 
 WSA_DRAFTS = frozenset(
     f"http://www.w3.org/{month}/addressing" for month in ("2004/12", "2005/02", "2005/03")
 )
-"""Between 2004/08 and 1.0; nobody is known to speak one, and none is guessed at."""
+"""Drafts between 2004/08 and 1.0. No peer is known to speak one, and none is guessed at."""
 
 WSE_2011_03 = "http://www.w3.org/2011/03/ws-evt"
 WSE_2004_08 = "http://schemas.xmlsoap.org/ws/2004/08/eventing"
@@ -32,13 +32,13 @@ WSE_PUSH = WSE_2004_08 + "/DeliveryModes/Push"
 WSE_NOTIFICATION = "http://org.apache.airavata/WseNotification"
 """The action of WS-Messenger's publications through WS-Eventing."""
 MESSENGER_TOPICS = "http://tutorial.globus.org/auction"
-"""What WS-Messenger binds the prefix of a topic to that has no namespace."""
+"""The namespace that WS-Messenger declares for the prefix of a topic without one."""
 WSE_FILTER_COMBINED = "http://docs.oasis-open.org/wsn"
 """WS-Messenger's filter dialect: a topic expression and a content expression as children."""
 
 WSN_1_3 = "http://docs.oasis-open.org/wsn/b-2"
 WSN_1_3_SLASH = WSN_1_3 + "/"
-"""What openHAB writes for it."""
+"""The namespace as openHAB writes it."""
 WSN_1_3_FAULT_ACTION = "http://docs.oasis-open.org/wsn/fault"
 WSN_1_3_ACTIONS = "http://docs.oasis-open.org/wsn/bw-2/"
 WSN_BR_1_3 = "http://docs.oasis-open.org/wsn/br-2"
@@ -63,7 +63,7 @@ MESSAGE_BOX_2004 = "http://www.extreme.indiana.edu/xgws/msgbox/2004/"
 """The message box of XSUL."""
 MAKE_CONNECTION_1_1 = "http://docs.oasis-open.org/ws-rx/wsmc/200702"
 MAKE_CONNECTION_ANONYMOUS = MAKE_CONNECTION_1_1 + "/anonymous?id="
-"""What the address of a consumer that fetches its messages begins with."""
+"""The beginning of the address of a consumer that fetches its messages."""
 
 WSRF_BF = "http://docs.oasis-open.org/wsrf/bf-2"
 WSRF_R = "http://docs.oasis-open.org/wsrf/r-2"
@@ -87,9 +87,9 @@ WSDL_HTTP = "http://schemas.xmlsoap.org/soap/http"
 """The transport of SOAP over HTTP, in bindings of both versions."""
 
 DRAGOMAN_REFERENCE = "urn:dragoman:reference:1"
-"""Of the reference parameter that names one of our resources."""
+"""The namespace of the reference parameter that names one of our resources."""
 DRAGOMAN_DATA = "urn:dragoman:data:1"
-"""Of the element that wraps content which is not one XML element."""
+"""The namespace of the element that wraps content which is not one XML element."""
 
 _ONVIF_SERVICES = {
     "ver10/media": "media",

@@ -1,8 +1,8 @@
 """Notifications as each subscriber reads them: rendered once for a shape, with holes that are
 filled with strings prepared at Subscribe.
 
-Most of its octets depend on the shape, the topic and the action alone, which recur from message to
-message: they are a *frame*, made once.
+Most octets of a message depend on the shape, the topic and the action alone, which recur from
+message to message: they are a *frame*, made once.
 
     frame    message id    frame    consumer's headers, event's headers
     frame    subscription reference    frame    payload    frame
@@ -58,7 +58,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """What of a delivery depends on the consumer alone: prepared at Subscribe."""
+    """The parts of a delivery that depend on the consumer alone, prepared at Subscribe."""
 
     shape: Shape
     headers: bytes
@@ -67,7 +67,7 @@ class Recipient:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What is the same in all messages of one shape, topic and action."""
+    """The octets that all messages of one shape, topic and action share."""
 
     http_headers: tuple[tuple[str, str], ...]
     before_id: bytes
@@ -145,7 +145,7 @@ def delivery_id(notification: Notification, subscription_id: str) -> str:
 
 
 def delivery_id_of(source: str, id: str, subscription_id: str) -> str:
-    """The same for the notification with this source and id."""
+    """The message id as `delivery_id` makes it, for the notification with this source and id."""
     name = f"{source}\n{id}\n{subscription_id}".encode()
     # uuid.uuid5 spelled out (RFC 9562, section 5.5): it is made for every delivery.
     digest = sha1(_DELIVERIES + name, usedforsecurity=False).hexdigest()
@@ -228,7 +228,7 @@ def write_subscription_end(
 
 
 def event(notification: Notification) -> Event:
-    """What filters see of *notification*."""
+    """The view that filters have of *notification*."""
 
     def view(name: View) -> bytes:
         soap, wsa = ENVELOPE_VIEWS[name]
@@ -244,8 +244,8 @@ def event(notification: Notification) -> Event:
 
 
 def shared_envelope(notification: Notification, soap: Soap, wsa: Wsa) -> bytes:
-    """The envelope over which WS-Eventing 2004/08 filters are evaluated: what all consumers of
-    these versions get, without what is a consumer's own (To, MessageID, its parameters)."""
+    """Write the envelope over which WS-Eventing 2004/08 filters are evaluated: the one that all
+    consumers of these versions get, without To, MessageID and the consumer's parameters."""
     action = notification.action or payload_action(notification.payload)
     header = f"<wsa:Action>{xml_text(action)}</wsa:Action>"
     header += b"".join(notification.headers).decode()

@@ -1,8 +1,8 @@
-"""What the gateway offers, as WSDL 1.1: a service for each specification, with a port for each of
-its port types and each version of SOAP.
+"""The description of the gateway in WSDL 1.1: a service for each specification, with a port for
+each of its port types and each version of SOAP.
 
-A description is one document with the schemas of its specifications in it, so that what is made of
-it knows the messages; actions and faults are declared as the specifications do.
+A description is one document that holds the schemas of its specifications, so that generated code
+knows the messages; actions and faults are declared as the specifications do.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,8 +38,8 @@ def schema_named(query: str) -> bytes | None:
 
 
 def services_named(query: str) -> tuple[Service, ...]:
-    """What the query of a URL asks a description of: ``wsdl`` of all, ``wsdl=wsn`` of one; nothing
-    where it asks for none."""
+    """The services of which the query of a URL asks a description: ``wsdl`` of all, ``wsdl=wsn`` of
+    one; none where it asks for nothing of the kind."""
     name, _, value = query.lower().partition("=")
     if name != "wsdl":
         return ()

@@ -1,4 +1,5 @@
-"""What subscribers and consumers read: a producer's answers, notifications, SubscriptionEnd."""
+"""Read what producers send to subscribers and consumers: answers, notifications,
+SubscriptionEnd."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -44,7 +45,7 @@ class AnsweredFault(MediationError):
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What a producer granted; times are its own text."""
+    """The lease that a producer granted; times are the producer's own text."""
 
     manager: EndpointReference | None
     expires: str | None
@@ -99,7 +100,7 @@ def read_granted(octets: bytes) -> Granted:
 
 
 def read_answer(octets: bytes) -> None:
-    """Read an answer of which nothing is wanted; empty is fine.
+    """Check that an answer is no fault; it may be empty.
 
     Raises:
         AnsweredFault: It is a fault.

@@ -1,4 +1,4 @@
-"""What the versions of WS-Eventing have in common, with the namespace as a parameter."""
+"""Parts that the versions of WS-Eventing have in common, with the namespace as a parameter."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

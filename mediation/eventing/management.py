@@ -1,9 +1,9 @@
 """WS-Management (DSP0226): Identify, `SPECIFICATION`, and the additions to WS-Eventing that are
 refused.
 
-A peer that asks for heartbeats or bookmarks and is told yes gives us up, or loses events, when
-none come; so what is not offered is a fault, always (section 14.6, "wsman:UnsupportedFeature").
-"""
+A peer that asks for heartbeats or bookmarks, is told yes and gets none gives the gateway up, or
+loses events. So a feature that is not offered is always a fault (section 14.6,
+"wsman:UnsupportedFeature")."""
 
 from collections.abc import Iterable, Mapping
 
@@ -50,13 +50,13 @@ _DETAILS = {
     "OptionSet": "OptionSet",
     "FragmentTransfer": "FragmentLevelAccess",
 }
-"""What the fault's detail calls an element that is not offered."""
+"""The word for an element that is not offered in the detail of the fault."""
 
 _HEADERS = frozenset({"ResourceURI", "Action", "OperationTimeout", "MaxEnvelopeSize", "Locale"})
 """Header blocks that are understood: the gateway is one resource, and answers at once, briefly and
 in English."""
 _IN_SUBSCRIBE = frozenset({"Filter", "Locale", "ContentEncoding", "MaxEnvelopeSize"})
-"""What a Subscribe, and its Delivery, may hold; the last three are hints."""
+"""Elements that a Subscribe and its Delivery may hold; the last three are hints."""
 
 
 class ManagementRequests:
@@ -112,7 +112,7 @@ def check_headers(envelope: Envelope) -> None:
 
 
 def check_subscribe(subscribe: etree._Element, delivery: etree._Element) -> None:
-    """Refuse what WS-Management adds to a Subscribe, and is not offered.
+    """Refuse a Subscribe with additions of WS-Management that are not offered.
 
     Raises:
         MediationError: ``FEATURE_UNSUPPORTED``.

@@ -1,4 +1,4 @@
-"""What mailboxes keep: whole SOAP envelopes, of any specification, and what is read out of them.
+"""Envelopes as mailboxes keep them, of any specification, and what is read out of them.
 
 A kept envelope was bounded when it came in (`kept`, or the message it was rendered from), so it is
 parsed here without the limits for strangers: rendering may have wrapped it deeper since.
@@ -31,11 +31,11 @@ from mediation.soap.payloads import payload_of
 MAX_MOST = 1000
 """Messages that one request takes, whatever it asks for."""
 MAX_SPLIT_OCTETS = 8 * 2**20
-"""Of all that one envelope is split into: each part repeats the header."""
+"""The most octets of all parts that one envelope is split into; each repeats the header."""
 MAX_GROWTH = 16
 """Times that the events of one envelope may be longer than it: each repeats the namespaces."""
 SMALL = 16 * 1024
-"""Octets of an envelope up to which it grows as if it had so many."""
+"""Octets that a smaller envelope counts as, when its growth is bounded."""
 
 WSNT = names.WSN_1_3
 _NOTIFY_NAMESPACES = names.WSN_1_3_SPELLINGS | {names.WSN_2004_06, names.WSN_IBM}
@@ -179,18 +179,18 @@ def action(envelope: bytes) -> str | None:
 
 
 def read_most(element: etree._Element | None) -> int | None:
-    """How many messages a peer asks for; None where it leaves that to us, as Apache CXF also reads
-    zero.
+    """Read the number of messages that a peer asks for; None leaves it to the gateway, as zero does
+    (Apache CXF reads it so).
 
     Raises:
-        MediationError: ``MESSAGE_INVALID``: it is no number.
+        MediationError: ``MESSAGE_INVALID``: *element* is no number.
     """
     text = text_of(element) if element is not None else ""
     if not text:
         return None
     if not _NUMBER.fullmatch(text):
         raise MediationError(
-            Reason.MESSAGE_INVALID, "The number of messages is none.", value=text[:100]
+            Reason.MESSAGE_INVALID, "The number of messages is not a number.", value=text[:100]
         )
     return min(int(text), MAX_MOST) or None
 

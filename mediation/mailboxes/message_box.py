@@ -70,7 +70,7 @@ class Requests2011:
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
     ) -> Request:
-        # Its client asks twice whether a box is gone, and minds a refusal.
+        # WS-Messenger's client destroys a box twice, and takes from one that is gone.
         if operation is Operation.TAKE_MESSAGES:
             return Take(lenient=True)
         return _read(operation, MailboxService.MESSAGE_BOX_2011)
@@ -154,8 +154,8 @@ SPECIFICATION_2004 = Specification(
 
 
 def box_named_in(element: etree._Element) -> str | None:
-    """What names the box in a request's element: an identifier, or an endpoint reference's
-    address."""
+    """The name of the box in a request's element: an identifier, or the address of an endpoint
+    reference."""
     for child in elements(element):
         if local_name(child) in BOX_NAMES and namespace_of(child) in _NAMESPACES:
             return _naming(child)
@@ -163,8 +163,7 @@ def box_named_in(element: etree._Element) -> str | None:
 
 
 def boxes_named_by(references: Sequence[bytes]) -> Iterator[str]:
-    """What names a box among the reference properties and parameters of an endpoint reference,
-    each one element."""
+    """The names of boxes among the reference properties and parameters of an endpoint reference."""
     for reference in references:
         element = parse_own(reference)
         if local_name(element) in BOX_NAMES:

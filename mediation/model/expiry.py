@@ -20,8 +20,8 @@ _DATE_TIME = re.compile(
 _MILLISECONDS = re.compile(r"-?\d{1,20}", re.ASCII)
 
 _LATEST = datetime(9000, 1, 1, tzinfo=UTC)
-"""What is later means this: far beyond any lease, and safe to count on from. Peers write the
-greatest time or number that they have for "never"."""
+"""The latest time: any later one is read as this, which is far beyond any lease and safe to
+calculate with. Peers write the greatest time or number that they have for "never"."""
 _LONGEST = timedelta(days=366 * 9000)
 
 
@@ -130,7 +130,7 @@ def _at_most(unit: timedelta, amount: int) -> timedelta:
 
 
 def parse_expiry(text: str, *, milliseconds: bool = False) -> Expiry:
-    """Read what a peer put where a dateTime or a duration belongs; *text* is trimmed.
+    """Read a dateTime, a duration, or what peers write instead; *text* is trimmed.
 
     With *milliseconds* (WS-Eventing), a bare integer is milliseconds from now, negative
     for never, as WS-Messenger's clients write it, and ``*`` is never, as Synapse does.

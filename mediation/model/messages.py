@@ -1,5 +1,5 @@
-"""The values that carry everything between the floors. XML inside them is octets: UTF-8, one
-element, with every namespace declared on it that it uses."""
+"""The values that carry messages and subscriptions between the floors. XML inside them is octets:
+UTF-8, one element, with every namespace declared on it that it uses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,8 +55,8 @@ class Attachment:
 
 
 class Packaging(Enum):
-    """How attachments travel with an envelope: not at all, in MIME multipart/related (SOAP Messages
-    with Attachments, MTOM), or in DIME (WS-Attachments)."""
+    """The package in which attachments travel with an envelope: none, MIME multipart/related (SOAP
+    Messages with Attachments, MTOM), or DIME (WS-Attachments)."""
 
     NONE = "none"
     MIME = "mime"
@@ -88,7 +88,7 @@ class Notification:
 
     @property
     def octets(self) -> int:
-        """Of the payload and the attachments."""
+        """The octets of the payload and the attachments."""
         if not self.attachments:
             return len(self.payload)
         return len(self.payload) + sum(len(part.content) for part in self.attachments)
@@ -96,7 +96,7 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """From when to when a subscription lives; ``expires`` None means for ever.
+    """The time that a subscription lives; ``expires`` None means for ever.
 
     ``as_duration``: the subscriber asked in durations, and is answered in them.
     """
@@ -116,10 +116,9 @@ class End(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a subscriber wants its notifications; ``dialect`` is the topic dialect it used.
-
-    ``packaging`` is what it reads attachments from; with NONE it gets messages without them.
-    """
+    """The way in which a subscriber wants its notifications. ``dialect`` is the topic dialect that
+    it used; ``packaging`` is what it reads attachments from: with NONE it gets messages without
+    them."""
 
     raw: bool = False
     paused: bool = False

@@ -1,4 +1,4 @@
-"""What a peer asks for, whatever specification it asks in, and what it is told."""
+"""Requests of peers and their answers as values, the same in every specification."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ from mediation.model.versions import Soap, Spec, Version, Wsa
 
 
 class Operation(Enum):
-    """The operations of both families. The value is the name in logs and metrics; as ``label`` it
-    is an attribute, which is quicker, for what counts every message."""
+    """The operations of all specifications. The value is the name in logs and metrics. It is also
+    an attribute, ``label``, which is quicker, for counters of every message."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -62,11 +62,11 @@ class Operation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """What is known of a message besides its octets.
+    """All that is known of a message besides its octets.
 
     ``source`` names the publisher; ``time`` is now; ``fresh_id`` is the id that a message
-    without one gets. ``url_topic`` is the topic that the request's URL names. ``packaging`` is how
-    it came, with what ``attachments``.
+    without one gets. ``url_topic`` is the topic that the request's URL names. ``packaging`` is the
+    package that it came in, with its ``attachments``.
     """
 
     source: str
@@ -87,7 +87,7 @@ class Subscribe:
     raw: bool = False
     dialect: str | None = None
     packaging: Packaging = Packaging.NONE
-    """How it came, hence what the subscriber can read."""
+    """The package that the request came in, which its sender therefore can read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +214,7 @@ class DescribeEvents:
 
 @dataclass(frozen=True, slots=True)
 class Identify:
-    """WS-Management's Identify: who answers here?"""
+    """Tell the product and its release (WS-Management, Identify)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ Request = (
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """How a request names a subscription; each is the peer's text, in the order of trust.
+    """The names of a subscription in a request, as the peer wrote them, the most trusted first.
 
     ``identifiers``: header blocks that may be reference parameters of ours, by expanded name.
     ``body``: an address inside the body (OSCARS, ServiceMix).
@@ -266,7 +266,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """How to answer: what is known of a message, however little of it could be read.
+    """All that an answer needs to know of a message, as far as the message could be read.
 
     ``version`` is None for events and for what could not be recognised.
     """
@@ -285,7 +285,7 @@ class Context:
 
     @property
     def spec(self) -> Spec:
-        """What the party speaks; only a request of a known specification has one."""
+        """The versions that the party speaks; only a request of a known specification has them."""
         if self.version is None:
             raise ValueError("no specification was recognised")
         return Spec(self.version, self.soap, self.wsa)
@@ -301,7 +301,7 @@ class Incoming:
 
 
 class Rejected(Exception):
-    """A message that could not be read: why, and how to say so."""
+    """A message that could not be read, with the reason and with what an answer needs."""
 
     def __init__(self, context: Context, refused: Refused) -> None:
         super().__init__(str(refused))
@@ -319,7 +319,7 @@ class Subscribed:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The answer to what has nothing to tell."""
+    """An answer that only says that the request was carried out."""
 
 
 @dataclass(frozen=True, slots=True)

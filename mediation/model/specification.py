@@ -99,7 +99,7 @@ class Combined:
 
 
 class Around(NamedTuple):
-    """What stands around the payload in an envelope.
+    """The parts of an envelope around the payload.
 
     *header* follows the addressing headers. In the body *before_reference* comes first, then the
     subscription's reference, *before_payload*, the payload, and *after_payload*.
@@ -126,13 +126,13 @@ class Wrapping:
     default_action: str | None = None
     """The action of an event without one; None: it is made from the payload."""
     names_producer: bool = False
-    """Whether *around* writes the producer, which then is part of what is the same."""
+    """Whether *around* writes the producer; then frames differ by producer."""
     keeps_topic_header: bool = False
     """Whether a publisher's own topic header goes to the consumer as it is."""
 
 
 class Notifications(Protocol):
-    """How a version wraps notifications."""
+    """The ways in which a version wraps notifications."""
 
     @property
     def actions(self) -> frozenset[str]:
@@ -144,7 +144,7 @@ class Notifications(Protocol):
 
 
 class Ending(Protocol):
-    """How a subscriber learns that its subscription ended before its time."""
+    """The message that tells a subscriber that its subscription ended before its time."""
 
     @property
     def element(self) -> str:
@@ -167,7 +167,8 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a client of ours subscribes to; `mediation.client.write_subscribe` explains each."""
+    """The content of a Subscribe that a client of ours writes, as the arguments of
+    `mediation.client.write_subscribe`."""
 
     consumer: EndpointReference
     topic: str | None = None
@@ -188,8 +189,8 @@ class Unwrapped(NamedTuple):
 
 
 class Client(Protocol):
-    """How our own clients speak a version: as subscribers, publishers and consumers. A request that
-    the version does not have is refused with ``ACTION_UNSUPPORTED`` (`lacks`)."""
+    """Our own side as subscriber, publisher and consumer in a version. A request that the version
+    does not have is refused with ``ACTION_UNSUPPORTED`` (`lacks`)."""
 
     @property
     def soap(self) -> Soap:
@@ -244,7 +245,7 @@ MAX_NAMES = 32
 
 
 class Code(Enum):
-    """Who is at fault; the values are the local names in SOAP 1.1 and 1.2."""
+    """The side that is at fault; the values are the local names in SOAP 1.1 and 1.2."""
 
     SENDER = ("Client", "Sender")
     RECEIVER = ("Server", "Receiver")
@@ -256,7 +257,7 @@ class Code(Enum):
 
 
 class Detail(Enum):
-    """What the detail of a fault holds."""
+    """The content of a fault's detail."""
 
     NONE = "none"
     URIS = "one element for each of the error's names that is a URI"
@@ -300,8 +301,8 @@ Faults = Mapping[tuple[Reason, Operation | None], Fault]
 
 @dataclass(frozen=True, slots=True)
 class LeaseRules:
-    """What a source may grant. How long a lease may be is the gateway's to say, and whether a
-    subscriber takes another time than it asked for, `Expiry.best_effort`."""
+    """The leases that a source may grant. The gateway bounds their length; a subscriber may say
+    that it takes a shorter one, `Expiry.best_effort`."""
 
     shortens: bool = False
     """A lease that is too long is shortened; else it is refused."""

@@ -1,11 +1,11 @@
-"""Which specification and version a party speaks, with its SOAP and WS-Addressing versions."""
+"""The names of specifications in their versions, of SOAP and of WS-Addressing."""
 
 from dataclasses import dataclass
 from enum import Enum
 
 
 class Family(Enum):
-    """What metrics count versions as."""
+    """The kinds of specifications that metrics tell apart."""
 
     WSE = "ws-eventing"
     WSN = "ws-notification"
@@ -62,7 +62,8 @@ class Wsa(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a party spoke in its request; it is answered, notified and ended in the same.
+    """The versions that a party spoke in its request; it is answered, notified and ended in the
+    same.
 
     ``wsa`` is None for a party that sent no WS-Addressing headers.
     """

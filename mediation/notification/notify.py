@@ -31,7 +31,7 @@ _PARTS = {
     for namespace in _NOTIFYING
     for name in ("Topic", "ProducerReference", "Message")
 }
-"""Of a NotificationMessage, by their expanded names."""
+"""The parts of a NotificationMessage that are read, by expanded name."""
 
 
 def read_notify(
@@ -139,7 +139,7 @@ def read_payload(content: etree._Element, *, in_ours: bool = False) -> bytes:
 
 
 def _read_producer(element: etree._Element | None) -> EndpointReference | None:
-    """A producer reference decides nothing, so a broken one is left out."""
+    """Read a producer reference; a broken one is left out, because it decides nothing."""
     if element is None:
         return None
     try:

@@ -27,9 +27,9 @@ from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 MANUFACTURER = MODEL = "Dragoman"
 _TDS, _TT = names.ONVIF_DEVICE, names.ONVIF_SCHEMA
 _OURS = frozenset({"All", "Device", "Events"})
-"""Categories of capabilities that there are here."""
+"""The categories of capabilities that are offered."""
 _VERSION = "<tt:Major>2</tt:Major><tt:Minor>60</tt:Minor>"
-"""Of ONVIF's specifications, whose services these are."""
+"""The version of ONVIF's specifications."""
 _CAPABILITIES = (
     "<tds:Capabilities><tds:Network/>"
     '<tds:Security UsernameToken="false" HttpDigest="false"/>'
@@ -101,7 +101,7 @@ def _write_time(now: datetime) -> str:
 
 
 def _addresses(device: Device) -> tuple[str, str]:
-    """Of the device and the event service."""
+    """The addresses of the device and the event service."""
     base = xml_text(device.address)
     return f"{base}/onvif/device_service", f"{base}/soap"
 

@@ -1,5 +1,5 @@
-"""What the Subscribe requests of WS-BaseNotification 1.3 and of ONVIF have in common: children in
-either spelling of the namespace, termination times, policies."""
+"""Parts of Subscribe that WS-BaseNotification 1.3 and ONVIF have in common: children in either
+spelling of the namespace, termination times, policies."""
 
 from collections.abc import Container
 
@@ -25,7 +25,7 @@ def child_of(
 
 
 def read_time(element: etree._Element | None) -> Expiry:
-    """A termination time: absent leaves it to us, nil is never, empty is an error.
+    """Read a termination time: absent leaves it to the gateway, nil is never, empty is an error.
 
     Raises:
         MediationError: ``EXPIRY_INVALID``.

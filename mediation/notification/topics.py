@@ -46,7 +46,8 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
 
 
 def received_topic(element: etree._Element) -> Topic | None:
-    """The topic that a consumer reads, if it can be read: that is no reason to lose an event."""
+    """Read a topic as a consumer; one that cannot be read is None, and no reason to lose an
+    event."""
     try:
         return read_topics(element)[0]
     except Refused:

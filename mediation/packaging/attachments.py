@@ -1,4 +1,4 @@
-"""Which attachments of a message travel with which of its notifications."""
+"""Attachments of a message, given to those of its notifications that refer to them."""
 
 import re
 from collections.abc import Sequence
@@ -69,7 +69,8 @@ def attach(
 
 
 def _said(payload: bytes, known: frozenset[str]) -> frozenset[str]:
-    """Those of *known* that stand in *payload* as an attribute's value or an element's text."""
+    """The members of *known* that stand in *payload* as an attribute's value or an element's
+    text."""
     texts: set[str] = set()
     for element in parse_own(payload).iter(etree.Element):
         texts.update(str(value).strip() for value in element.values())

@@ -37,7 +37,7 @@ _TYPE_BY_SOAP = {soap: octets for octets, soap in _SOAP_BY_TYPE.items()}
 
 
 class TypeFormat(IntEnum):
-    """What TYPE holds (section 3.2.5). 5 to 15 are reserved, and read as UNKNOWN."""
+    """The meaning of TYPE (section 3.2.5). 5 to 15 are reserved, and read as UNKNOWN."""
 
     UNCHANGED = 0
     MEDIA_TYPE = 1
@@ -47,7 +47,7 @@ class TypeFormat(IntEnum):
 
 
 class DimeReason(Enum):
-    """What is wrong with octets that are no DIME message, or exceed the limits."""
+    """Reasons why octets are no DIME message, or exceed the limits."""
 
     VERSION = "the version is not 1"
     RESERVED = "the reserved bits are not 0"
@@ -85,7 +85,7 @@ class DimeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DimeLimits:
-    """What one message may cost. Lengths in octets."""
+    """The bounds of one message. Lengths are in octets."""
 
     message: int = 4 * 1024 * 1024
     """DATA of all records together."""
@@ -126,7 +126,7 @@ class DimeMessage:
 
 
 class Phase(Enum):
-    """Where in a stream a decoder is."""
+    """The place in a stream that a decoder has come to."""
 
     QUIET = "between two messages"
     HEAD = "within the header, options, id or type of a record"
@@ -175,8 +175,8 @@ class Encoder:
 
 
 def encode_plain(soap: Soap, envelope: bytes, id_: bytes = b"") -> bytes:
-    """As `Encoder` writes an envelope without attachments: what is sent the most. *id_* has at
-    most 65,535 octets."""
+    """Encode an envelope without attachments as `Encoder` does, but faster, for it is sent the
+    most. *id_* has at most 65,535 octets."""
     size, id_size = len(envelope), len(id_)
     octet, format_, options, type_size = _PLAIN[soap]
     head = _HEADER.pack(octet, format_, options, id_size, type_size, size)
@@ -475,7 +475,8 @@ class Decoder:
 
 
 def first_octets(data: bytes) -> str:
-    """What the sender of *data* speaks, for a line of a log; two octets tell the most of it."""
+    """Guess the protocol of the sender of *data*, for a line of a log; two octets tell most of
+    them."""
     if data[:1] in (b"\x0c", b"\x0d", b"\x0e") and len(data) > 1:
         if data[1] == 0x20:
             return "DIME with SOAP"

@@ -26,13 +26,13 @@ _MAX_OCTETS = 4096
 _MAX_PARAMETERS = 16
 
 _DELIMITED = re.compile(rb"(--)?[ \t]*(?:\r?\n|\Z)")
-"""What stands behind a boundary on its line; two hyphens end the body."""
+"""The rest of a boundary's line; two hyphens end the body."""
 _LINE_END = re.compile(r"\r?\n")
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 
 
 class MimeError(ValueError):
-    """It is no media type, or no multipart body, or exceeds a limit."""
+    """Text that is no media type, no multipart body, or exceeds a limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class MediaType:
 
     @property
     def charset(self) -> str | None:
-        """In lower case; None when not said."""
+        """The value in lower case; None when not said."""
         charset = self.parameters.get("charset")
         return None if charset is None else charset.lower()
 

@@ -52,7 +52,7 @@ MULTIPART = "multipart/related"
 XOP = "application/xop+xml"
 SOAP_OF = {"text/xml": Soap.V1_1, "application/soap+xml": Soap.V1_2}
 ROOTS = frozenset({*SOAP_OF, XOP, "application/xml"})
-"""What the root part of a package may be."""
+"""The media types that the root part of a package may have."""
 BINARY = "application/octet-stream"
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -65,7 +65,7 @@ _IN_A_CID = "!$&'()*+,;=:@"
 
 @dataclass(frozen=True, slots=True)
 class PackageLimits:
-    """What one package may have; in octets, or counts."""
+    """The bounds of one package, in octets or counts."""
 
     octets: int = 4 * 2**20
     envelope: int = 2 * 2**20
@@ -241,7 +241,7 @@ def _type_of(part: Part) -> str:
 
 
 def _location(part: Part) -> str:
-    """Where the part says that it is, if that is an absolute URI of its own."""
+    """The location that a part says it has, if that is an absolute URI of its own."""
     location = part.fields.get("content-location", "").strip()
     return location if _URI.match(location) and not _is_cid(location) else ""
 

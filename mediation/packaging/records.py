@@ -69,14 +69,14 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*\Z")
 _SELECTOR_WORDS = frozenset(
     ("NULL", "TRUE", "FALSE", "NOT", "AND", "OR", "BETWEEN", "LIKE", "IN", "IS", "ESCAPE")
 )
-"""What no identifier may be (JMS 2.0, "Message selector syntax")."""
+"""Words that no identifier may be (JMS 2.0, "Message selector syntax")."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a messaging system carries of one notification."""
+    """The body and the properties in which a messaging system carries one notification."""
 
     body: bytes
     properties: dict[str, str]

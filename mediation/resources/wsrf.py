@@ -221,7 +221,7 @@ class ResourceClient:
 
 
 def resource_faults(version: WsrfNames) -> Faults:
-    """What WSRF calls what is wrong with a resource, or with what is asked of it."""
+    """The faults of WSRF: of resources, and of requests to them."""
     action = version.fault_action
     unknown = base_fault(version.resource, "ResourceUnknownFault", action=action)
     return {

@@ -53,7 +53,8 @@ def is_anonymous(address: str) -> bool:
 
 
 def first_message_id(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:
-    """What a fault needs of headers that are refused: their version, and what it relates to."""
+    """The headers that a fault needs where headers are refused: their version and the message
+    id."""
     if wsa is None:
         return NO_HEADERS
     tag = f"{{{wsa.value}}}MessageID"
@@ -64,7 +65,7 @@ def first_message_id(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:
 
 
 def id_to_keep(message_id: str) -> str:
-    """What stands for *message_id* where ids are kept and compared: a digest, if it is long."""
+    """The form of *message_id* where ids are kept and compared: a digest, if it is long."""
     if len(message_id) * LONGEST_CHARACTER <= LONGEST_ID:
         return message_id
     octets = message_id.encode(errors="replace")

@@ -1,4 +1,4 @@
-"""What a consumer's answer says: a fault in it, in any SOAP version and at any status."""
+"""Faults in the answers of peers, in any SOAP version and at any status."""
 
 from dataclasses import dataclass
 
@@ -34,13 +34,13 @@ def fault_in(octets: bytes) -> PeerFault | None:
 
 
 def read_fault(octets: bytes, *, names: set[str] | None = None) -> PeerFault | None:
-    """The same, where somebody counts what is parsed.
+    """The fault in the body of an answer, as `fault_in`, for a caller that counts what is parsed.
 
     Args:
         names: Collects the names in it; see `parse_document`.
 
     Raises:
-        FilterError: What is wrong with it as a document.
+        FilterError: The answer is no acceptable document.
     """
     if not any(word in octets for word in _WORDS) or len(octets) > MAX_OCTETS:
         return None

@@ -43,7 +43,7 @@ _OURS = {
 
 
 class _Form(NamedTuple):
-    """What a version of SOAP calls the parts of an envelope, and the roles that we play."""
+    """The names of the parts of an envelope in a version of SOAP, and the roles that we play."""
 
     soap: Soap
     header: str

@@ -1,7 +1,7 @@
-"""What the header blocks of an envelope are, as far as their names say it.
+"""The roles of the header blocks of an envelope, as far as their names tell.
 
-A peer's messages have the same blocks in the same order, again and again; so what follows from
-that is worked out once, and kept for as many sequences of names as there are kinds of peers.
+The messages of a peer have the same blocks in the same order, again and again; so a layout is
+worked out once for a sequence of names, and kept for as many sequences as there are kinds of peers.
 """
 
 from collections.abc import Mapping
