@@ -25,7 +25,7 @@ from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.observing.samples import Sample, gauge
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
-from gateway.security.quotas import QuotaExceeded, SubscriptionQuotas, TokenBucket
+from gateway.security.quotas import PrincipalRate, QuotaExceeded, SubscriptionQuotas
 from gateway.security.resource_addresses import key_in, shown
 from gateway.store import Store, StoreUnavailable, held, mailboxes
 from gateway.store import subscriptions as rows
@@ -107,7 +107,7 @@ class Subscriptions:
         self._owners: Counter[str] = Counter()
         self._owner_destinations: Counter[int] = Counter()
         self._expiries: list[tuple[float, str]] = []
-        self._rate = TokenBucket(SUBSCRIBES, SUBSCRIBES_AT_ONCE)
+        self._rate = PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many Subscribe requests.")
         self._wake = asyncio.Event()
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -205,7 +205,7 @@ class Subscriptions:
         Raises:
             Refused: as the specification says; nothing was created.
         """
-        self._check_rate(principal)
+        self._rate.take(principal)
         target = None
         if isinstance(request, Subscribe):
             target = await self._consumers.check(request.consumer)
@@ -292,11 +292,6 @@ class Subscriptions:
             return Deleted(deleted.there, deleted.left or left)
 
         return delete
-
-    def _check_rate(self, principal: Principal) -> None:
-        wait = 0.0 if principal.trusted else self._rate.take(principal.owner, time.monotonic())
-        if wait:
-            raise QuotaExceeded(Reason.RATE, "Too many Subscribe requests.", retry_after=wait)
 
     def _check_quotas(self, principal: Principal, target: Target | None) -> None:
         if len(self._entries) >= self._quotas.total:
