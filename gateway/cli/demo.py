@@ -20,7 +20,7 @@ from gateway.cli.errors import CommandFailed
 from gateway.cli.output import line, pretty, styled
 from gateway.client import Client, Consumer, Exchange, subscribed
 from gateway.observing.logs import set_up_logs
-from gateway.server.application import Gateway
+from gateway.server.application import Application
 from gateway.server.process import listen, serve
 from gateway.settings.settings import Settings
 from mediation import Version
@@ -106,7 +106,7 @@ async def _gateway(folder: Path) -> AsyncIterator[str]:
     running: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
 
-    def started(_: Gateway, port: int) -> None:
+    def started(_: Application, port: int) -> None:
         running.set_result(port)
 
     serving = asyncio.ensure_future(serve(settings, listener, started=started, stop=stop))

@@ -12,7 +12,7 @@ from gateway.cli.commands import command
 from gateway.cli.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from gateway.server.application import Gateway
+    from gateway.server.application import Application
     from gateway.settings.settings import Settings
 
 
@@ -159,7 +159,7 @@ def _warn_of_passwords(options: Mapping[str, str | None]) -> None:
             )
 
 
-def _greet(gateway: "Gateway", port: int) -> None:
+def _greet(gateway: "Application", port: int) -> None:
     from gateway.settings.settings import host_and_port
 
     settings = gateway.settings

@@ -20,8 +20,10 @@ from starlette.types import ASGIApp
 from filters import Reason, Refused
 from gateway.http import ConnectionGate, hardened
 from gateway.security.tls import TlsError, reload, server_context
-from gateway.server.application import Gateway
+from gateway.server.application import Application
+from gateway.server.composition import build
 from gateway.server.data_folder import UMASK
+from gateway.server.parts import Listening
 from gateway.settings.settings import Settings
 from gateway.web import make_app
 
@@ -78,7 +80,7 @@ class _Server(uvicorn.Server):
 
 
 def _server(
-    app: ASGIApp, gateway: Gateway, gate: ConnectionGate, tls: ssl.SSLContext | None
+    app: ASGIApp, gateway: Application, gate: ConnectionGate, tls: ssl.SSLContext | None
 ) -> _Server:
     return _Server(
         uvicorn.Config(
@@ -118,7 +120,7 @@ async def serve(
     *,
     admin: socket.socket | None = None,
     tcp: Mapping[str, socket.socket] = MappingProxyType({}),
-    started: Callable[[Gateway, int], None] = lambda _gateway, _port: None,
+    started: Callable[[Application, int], None] = lambda _gateway, _port: None,
     stop: asyncio.Event | None = None,
 ) -> int:
     """Run a gateway on *listener* until a signal or *stop* asks to end; the exit code.
@@ -150,7 +152,7 @@ async def serve(
     host, port = listener.getsockname()[:2]
     ports = {scheme: sock.getsockname()[1] for scheme, sock in tcp.items()}
     admin_at = _address(admin, settings.admin[0]) if admin and settings.admin else None
-    gateway = Gateway(settings, own=(settings.host or host, port), admin=admin_at, tcp_ports=ports)
+    gateway = await build(settings, Listening((settings.host or host, port), admin_at, ports))
     try:
         await gateway.start()
         for scheme, sock in tcp.items():
@@ -202,7 +204,7 @@ async def serve(
     return 1
 
 
-def run(settings: Settings, *, started: Callable[[Gateway, int], None]) -> int:
+def run(settings: Settings, *, started: Callable[[Application, int], None]) -> int:
     """Run a gateway in this process until a signal ends it; the exit code.
 
     Raises:
@@ -210,7 +212,7 @@ def run(settings: Settings, *, started: Callable[[Gateway, int], None]) -> int:
     """
     os.umask(UMASK)
 
-    def freeze(gateway: Gateway, port: int) -> None:
+    def freeze(gateway: Application, port: int) -> None:
         # What a start made lives as long as the process: a collection that walks over all that a
         # big gateway holds would stop it for some 100 ms each time, and find nothing.
         gc.collect()

@@ -11,10 +11,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from gateway.delivery import Conservation
+from gateway.delivery import Conservation, Dispatchers
 from gateway.delivery.samples import conservation_samples
 from gateway.observing.samples import Sample, gauge
-from gateway.store import StoreUnavailable
+from gateway.publishing.spool import Spool
+from gateway.store import Store, StoreUnavailable, mailboxes
 from gateway.store.spool import SpoolSize
 
 FEW = 10_000
@@ -80,3 +81,16 @@ class Counting:
                 rows += counts.conservation.waiting + counts.conservation.dead_letters
                 self._until = loop.time() + (KEPT * rows if rows > FEW else 0.0)
             return self._counts
+
+
+async def count(store: Store, dispatchers: Dispatchers, spool: Spool | None) -> Counts:
+    """Count all.
+
+    Raises:
+        StoreUnavailable: The store cannot be read.
+    """
+    return Counts(
+        await dispatchers.conservation(),
+        await spool.size() if spool else None,
+        await store.submit(mailboxes.overall),
+    )

@@ -15,7 +15,7 @@ from adapters import Matched, XPathFilterAdapter
 from gateway.delivery import Dispatchers
 from gateway.observing.samples import Sample, counter, gauge
 from gateway.subscriptions.filter_budgets import FilterBudgets
-from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.table import SubscriptionTable
 
 _log = structlog.get_logger("dragoman")
 
@@ -26,12 +26,12 @@ class Matching:
     def __init__(
         self,
         adapter: XPathFilterAdapter,
-        subscriptions: Subscriptions,
+        table: SubscriptionTable,
         dispatchers: Dispatchers,
         budgets: FilterBudgets,
     ) -> None:
         self._adapter = adapter
-        self._subscriptions = subscriptions
+        self._table = table
         self._dispatchers = dispatchers
         self._budgets = budgets
 
@@ -45,7 +45,7 @@ class Matching:
             await self._dispatchers.room()
 
     def _accept(self, matched: Matched) -> None:
-        matching = self._subscriptions.matching
+        matching = self._table.matching
         if not (matched.over_budget or matched.unevaluated):
             self._dispatchers.accept(matched.delivery, matching(matched.keys))
             return

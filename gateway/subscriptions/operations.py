@@ -12,7 +12,7 @@ from gateway.publishing.operations import PublishingOperations
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.quotas import PrincipalRate
-from gateway.subscriptions.subscriptions import KEPT_ALIVE, Subscriptions, SubscriptionUnknown
+from gateway.subscriptions.lifecycle import KEPT_ALIVE, Subscriptions, SubscriptionUnknown
 from mediation import (
     SUBSCRIPTION_DOCUMENT,
     Destroy,
@@ -213,7 +213,7 @@ class MailboxFeeds:
     async def keep_alive(self, box: Mailbox, seconds: float) -> Entry | None:
         """Let the subscription of *box* live on, whose reader waits for *seconds*."""
         await self._subscriptions.refresh()
-        entry = self._subscriptions.filling(box)
+        entry = self._subscriptions.made_with(box)
         if entry is not None:
             await self._subscriptions.keep_alive(entry, seconds + KEPT_ALIVE)
         return entry
@@ -221,7 +221,7 @@ class MailboxFeeds:
     async def end(self, box: Mailbox) -> bool:
         """End the subscription of *box*, and *box* with it. Returns False where it has none."""
         await self._subscriptions.refresh()
-        entry = self._subscriptions.filling(box)
+        entry = self._subscriptions.made_with(box)
         if entry is None:
             return False
         await self._subscriptions.end(entry)

@@ -7,7 +7,7 @@ from functools import partial
 from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.status import DeliveryStatus
 from gateway.store import Store, Totals, totals
-from gateway.subscriptions.subscriptions import Subscriptions
+from gateway.subscriptions.table import SubscriptionTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +22,20 @@ class SubscriptionReport:
 class SubscriptionReports:
     """Puts reports together from the store and from what is in memory."""
 
-    def __init__(
-        self, store: Store, subscriptions: Subscriptions, dispatchers: Dispatchers
-    ) -> None:
+    def __init__(self, store: Store, table: SubscriptionTable, dispatchers: Dispatchers) -> None:
         self._store = store
-        self._subscriptions = subscriptions
+        self._table = table
         self._dispatchers = dispatchers
+
+    async def page(self, after: str, limit: int) -> tuple[list[SubscriptionReport], str | None]:
+        """The *limit* first reports behind id *after*, and the id to go on from; None at the end.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        chosen = await self._table.listed(after, limit + 1)
+        more = len(chosen) > limit
+        return await self.of(chosen[:limit]), chosen[limit - 1] if more else None
 
     async def of(self, ids: Sequence[str]) -> list[SubscriptionReport]:
         """The reports of those of *ids* whose subscriptions still exist.
@@ -37,7 +45,7 @@ class SubscriptionReports:
         """
         await self._dispatchers.counted()
         counted = await self._store.submit(partial(totals.read_some, subscriptions=ids))
-        entries = filter(None, map(self._subscriptions.by_id, ids))
+        entries = filter(None, map(self._table.by_id, ids))
         return [
             SubscriptionReport(
                 entry, self._dispatchers.status(entry), counted.get(entry.id, Totals())

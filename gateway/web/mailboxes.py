@@ -23,7 +23,7 @@ from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.read import read_inbound
-from gateway.subscriptions.subscriptions import KEPT_ALIVE
+from gateway.subscriptions.lifecycle import KEPT_ALIVE
 from gateway.web.messages import MessageView, views
 from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
@@ -212,7 +212,7 @@ async def delete_mailbox(mailbox: Named, web: Parts) -> None:
 @router.post("/{key}/renew")
 async def renew_mailbox(mailbox: Named, renewal: Renewal, request: Request, web: Parts) -> Status:
     """Move the end of the mailbox's subscription."""
-    entry = web.subscriptions.filling(mailbox)
+    entry = web.subscriptions.made_with(mailbox)
     if entry is None:
         raise HTTPException(409, "No subscription was made with this mailbox.")
     text = _expiry(renewal.expires)
@@ -288,7 +288,7 @@ async def stream(
 
 
 def _end_of_subscription(web: Web, mailbox: Mailbox) -> datetime | None:
-    entry = web.subscriptions.filling(mailbox)
+    entry = web.subscriptions.made_with(mailbox)
     return entry.subscription.lease.expires if entry else None
 
 

@@ -15,8 +15,8 @@ from gateway.security.quotas import PrincipalRate
 from gateway.soap.service import SoapService
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.explaining import Explainer
+from gateway.subscriptions.lifecycle import Subscriptions
 from gateway.subscriptions.reports import SubscriptionReports
-from gateway.subscriptions.subscriptions import Subscriptions
 from gateway.web.metrics import Metrics
 from gateway.web.streams import Streams
 

@@ -12,7 +12,7 @@ from structlog.processors import format_exc_info
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from gateway.server.application import Gateway
+from gateway.server.application import Application
 from gateway.server.process import listen, serve
 from gateway.settings.settings import Settings
 from tests.rigs.envelopes import (
@@ -141,7 +141,7 @@ class Consumer:
 class Running:
     """A gateway that runs in this process."""
 
-    gateway: Gateway
+    gateway: Application
     port: int
     logs: list[EventDict]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -292,7 +292,7 @@ async def running(data: Path, **settings: Any) -> AsyncIterator[Running]:
         tcp["soap.tcp"] = listen(chosen.host, chosen.soap_tcp_port)
     admin = listen(chosen.admin[0], 0) if chosen.admin is not None else None
     stop = asyncio.Event()
-    known: asyncio.Future[tuple[Gateway, int]] = asyncio.get_running_loop().create_future()
+    known: asyncio.Future[tuple[Application, int]] = asyncio.get_running_loop().create_future()
     with contextlib.ExitStack() as stack:
         for sock in (listener, *tcp.values(), *([admin] if admin else [])):
             stack.enter_context(contextlib.closing(sock))

@@ -119,10 +119,8 @@ async def list_subscriptions(
     web: Parts, after: str = "", limit: Annotated[int, Query(ge=1, le=1000)] = PAGE
 ) -> Page:
     """Subscriptions in the order of their ids."""
-    chosen = await web.subscriptions.listed(after, limit + 1)
-    reports = await web.reports.of(chosen[:limit])
-    more = len(chosen) > limit
-    return Page(subscriptions=list(map(_view, reports)), next=chosen[limit - 1] if more else None)
+    reports, following = await web.reports.page(after, limit)
+    return Page(subscriptions=list(map(_view, reports)), next=following)
 
 
 @router.get("/{id}")

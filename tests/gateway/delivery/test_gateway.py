@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from gateway.server.application import Gateway
+from gateway.server.application import Application
 from gateway.server.process import listen, serve
 from gateway.settings.settings import Settings
 from mediation import Wsa
@@ -155,7 +155,7 @@ async def test_a_gateway_that_cannot_deliver_ends(tmp_path: Path) -> None:
     """Its supervisor starts it again; one that stays up and delivers nothing helps nobody."""
     settings = Settings(data=tmp_path, port=0)
     listener = listen("127.0.0.1", 0)
-    known: asyncio.Future[Gateway] = asyncio.get_running_loop().create_future()
+    known: asyncio.Future[Application] = asyncio.get_running_loop().create_future()
     with capture_logs() as logs:
         serving = asyncio.create_task(
             serve(

@@ -1,15 +1,24 @@
-"""Subscriptions: who gets what, until when. The one place that creates, renews and ends them."""
+"""The life of subscriptions: the one place that creates, renews, pauses and ends them.
+
+    subscribe ---> active <---> paused (what is published passes it by)
+                     |
+                     +-- lease over ---> halted ---> renewed: active again (WS-Notification)
+                     |                     |
+                     |                     +-- grace over ---> expired
+                     +-- Unsubscribe, delivery failed, cancelled ---> ended
+
+Each change is in the store before it is in memory, and one subscription is changed by one request
+at a time. `table` holds the entries, `expiry` the clock, `replication` learns from the store.
+"""
 
 import asyncio
 import contextlib
-import heapq
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 import structlog
@@ -22,16 +31,19 @@ from gateway.egress import Target
 from gateway.interning import shared
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, mailbox_target
 from gateway.model.mailboxes import Mailbox, MailboxKind
-from gateway.observing.samples import Sample, gauge
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded, SubscriptionQuotas
 from gateway.security.resource_addresses import key_in, shown
-from gateway.store import Store, StoreUnavailable, held, mailboxes
+from gateway.store import Store, mailboxes
 from gateway.store import subscriptions as rows
 from gateway.store.subscriptions import Deleted
 from gateway.subscriptions.consumers import Consumers
+from gateway.subscriptions.expiry import ExpiryClock
 from gateway.subscriptions.leases import LeaseTerms, grant
+from gateway.subscriptions.leftovers import drop_leftovers
+from gateway.subscriptions.replication import Replication
+from gateway.subscriptions.table import SubscriptionTable
 from mediation import (
     SPECIFICATIONS,
     Context,
@@ -52,17 +64,13 @@ SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
 """Subscribe requests that a network address may send: a second, and at once."""
 KEPT_ALIVE = 60.0
 """Seconds that a subscription lives on when its reader asked for messages."""
-EXPIRED_AT_A_TIME = 256
 ELSEWHERE = 5.0
 """Seconds that another replica has to end what has expired, before it is looked at again."""
-RETRY = 1.0
-"""Seconds after which it is tried again to remove what waited for a subscription that has ended."""
-T = TypeVar("T")
 _log = structlog.get_logger("dragoman.subscriptions")
 
 
 class SubscriptionUnknown(Refused):
-    """There is no such subscription, or it is somebody else's: nobody is told which."""
+    """There is no such subscription, or it is somebody else's: the text does not say which."""
 
     def __init__(self) -> None:
         super().__init__(Reason.SUBSCRIPTION_UNKNOWN, "There is no such subscription.")
@@ -72,12 +80,13 @@ class Subscriptions:
     """All subscriptions of this process, in memory and in the store.
 
     Args:
-        notify_end: Told of each subscription that ends before its time, to tell its ``EndTo``.
+        notify_end: Called with each subscription that ends early, to notify its ``EndTo``.
     """
 
     def __init__(
         self,
         store: Store,
+        table: SubscriptionTable,
         adapter: XPathFilterAdapter,
         consumers: Consumers,
         mailboxes: Mailboxes,
@@ -89,6 +98,7 @@ class Subscriptions:
         notify_end: Callable[[Subscription, End, str], None],
     ) -> None:
         self._store = store
+        self._table = table
         self._adapter = adapter
         self._consumers = consumers
         self._mailboxes = mailboxes
@@ -98,98 +108,35 @@ class Subscriptions:
         self._notify_end = notify_end
         self._dispatchers = dispatchers
         self._sharing = sharing
-        self._version: int | None = None
-        self._learning = asyncio.Lock()
-        self._entries: dict[str, Entry] = {}
-        self._by_id: dict[str, Entry] = {}
-        self._filling: dict[str, dict[Entry, None]] = {}
-        """Those that fill a mailbox, by its key."""
-        self._owners: Counter[str] = Counter()
-        self._owner_destinations: Counter[int] = Counter()
-        self._expiries: list[tuple[float, str]] = []
+        self._clock = ExpiryClock(table)
+        self._replication = Replication(store, table, adapter, consumers, dispatchers, self)
         self._rate = PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many Subscribe requests.")
-        self._wake = asyncio.Event()
         self._changing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._table)
 
     @property
     def entries(self) -> Collection[Entry]:
-        return self._entries.values()
+        return self._table.entries
 
-    def matching(self, keys: Iterable[str]) -> list[Entry]:
-        """The entries of *keys*; one that has just ended has none."""
-        entries = self._entries
-        return [entries[key] for key in keys if key in entries]
+    def by_id(self, id_: str) -> Entry | None:
+        """The subscription with this id."""
+        return self._table.by_id(id_)
 
-    def owner(self, key: str) -> str | None:
-        """The owner of the subscription with this key; None where there is none."""
-        entry = self._entries.get(key)
-        return None if entry is None else entry.subscription.owner
-
-    def metrics(self) -> Iterator[Sample]:
-        """The subscriptions that there are, and those whose last attempt failed."""
-        yield gauge("subscriptions", "Subscriptions.", len(self))
-        yield gauge(
-            "failing_subscriptions",
-            "Subscriptions whose last attempt, by this gateway, failed.",
-            sum(entry.trouble is not None and entry.trouble.failures > 0 for entry in self.entries),
-        )
-
-    # Life and death.
+    def made_with(self, mailbox: Mailbox) -> Entry | None:
+        """The subscription that *mailbox* was made for."""
+        return self._table.made_with(mailbox)
 
     async def start(self) -> dict[str, Subscription]:
-        """Load what the store has; the subscriptions to match, by key.
+        """Load the subscriptions of the store; those to match, by key.
 
         Raises:
             StoreUnavailable: The store cannot be read.
         """
-        now = datetime.now(UTC)
-        matched = {}
-        learnt = await self._store.submit(partial(rows.learn, known=None))
-        self._version = learnt.version
-        await self._consumers.learn(learnt.there)
-        for subscription in learnt.there:
-            try:
-                entry = self._entry(subscription)
-            except Refused as refused:  # Its address was fine once.
-                _log.error(
-                    "subscription.unusable", subscription=subscription.id, reason=refused.text
-                )
-                continue
-            self._add(entry)
-            expires = subscription.lease.expires
-            if expires is not None and expires <= now:
-                entry.halted = True
-            else:
-                matched[subscription.key] = subscription
-        return matched
+        return await self._replication.load()
 
-    def _entry(self, subscription: Subscription) -> Entry:
-        target = self._consumers.known(subscription.consumer, subscription.key)
-        return Entry(subscription, prepare(subscription), target)
-
-    def _add(self, entry: Entry) -> None:
-        subscription = entry.subscription
-        self._entries[subscription.key] = entry
-        self._by_id[subscription.id] = entry
-        if entry.target.scheme == SCHEME:
-            self._filling.setdefault(entry.target.host, {})[entry] = None
-        self._owners[subscription.owner] += 1
-        self._owner_destinations[_place(subscription.owner, entry.target)] += 1
-        self._watch(subscription)
-
-    def _drop(self, entry: Entry) -> None:
-        subscription = entry.subscription
-        del self._entries[subscription.key]
-        del self._by_id[subscription.id]
-        filling = self._filling.get(entry.target.host, {})
-        filling.pop(entry, None)
-        if not filling:
-            self._filling.pop(entry.target.host, None)
-        _decrement(self._owners, subscription.owner)
-        _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
+    # Beginnings.
 
     async def subscribe(
         self,
@@ -229,7 +176,7 @@ class Subscriptions:
             filter=shared(request.filter),
             manager=manager,
         )
-        box = None
+        mailbox = None
         if isinstance(request, Subscribe):
             policy = Policy(raw=request.raw, dialect=request.dialect, packaging=request.packaging)
             subscription = made(
@@ -243,22 +190,23 @@ class Subscriptions:
             consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
             policy = Policy(dialect=request.dialect)
             subscription = made(consumer=consumer, policy=shared(policy))
-            box = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
-            target = mailbox_target(box, manager)
+            mailbox = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
+            target = mailbox_target(mailbox, manager)
         entry = Entry(subscription, prepare(subscription), target)
-        self._add(entry)  # Counted from now on; matched when it is in the store.
+        self._table.add(entry)  # Counted from now on; matched when it is in the store.
+        self._clock.watch(subscription)
         try:
-            await self._store.submit(self._inserting(subscription, box, principal))
-            if box is not None:
-                self._mailboxes.made(box)
+            await self._store.submit(self._inserting(subscription, mailbox, principal))
+            if mailbox is not None:
+                self._mailboxes.made(mailbox)
             await self._adapter.add(key, subscription.filter)
         except BaseException:
-            self._drop(entry)
+            self._table.drop(entry)
             with contextlib.suppress(Refused):  # Then nothing of it is in the store.
                 self._store.submit(
                     self._deleting(entry, expired=False), locks=_locks(entry)
                 ).add_done_callback(_forget_failure)
-            if box is not None:
+            if mailbox is not None:
                 self._mailboxes.gone(key)
             raise
         _log.info(
@@ -271,10 +219,10 @@ class Subscriptions:
         return subscription
 
     def _inserting(
-        self, subscription: Subscription, box: Mailbox | None, principal: Principal
+        self, subscription: Subscription, mailbox: Mailbox | None, principal: Principal
     ) -> Callable[[Connection], None]:
-        """What keeps a subscription, and the box that is made for it, in one transaction."""
-        making = self._mailboxes.making(box, principal) if box is not None else None
+        """The operation that inserts a subscription, and the mailbox that is made for it."""
+        making = self._mailboxes.making(mailbox, principal) if mailbox is not None else None
 
         def insert(connection: Connection) -> None:
             if making is not None:
@@ -284,25 +232,25 @@ class Subscriptions:
         return insert
 
     def _deleting(self, entry: Entry, *, expired: bool) -> Callable[[Connection], Deleted]:
-        """What forgets a subscription, and the box that was made for it."""
+        """The operation that deletes a subscription, and the mailbox that was made for it."""
 
         def delete(connection: Connection) -> Deleted:
-            left = _has_own_box(entry) and mailboxes.forget(connection, entry.subscription.key)
+            left = _has_own_mailbox(entry) and mailboxes.forget(connection, entry.subscription.key)
             deleted = rows.delete(connection, entry.subscription, expired=expired)
             return Deleted(deleted.there, deleted.left or left)
 
         return delete
 
     def _check_quotas(self, principal: Principal, target: Target | None) -> None:
-        if len(self._entries) >= self._quotas.total:
+        if len(self._table) >= self._quotas.total:
             raise QuotaExceeded(Reason.QUOTA, "There are too many subscriptions.")
         if principal.trusted:
             return
-        if self._owners[principal.owner] >= self._quotas.owner:
+        if self._table.of_owner(principal.owner) >= self._quotas.owner:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions.")
         if target is None:
-            return  # Its box is its own destination.
-        if self._owner_destinations[_place(principal.owner, target)] >= self._quotas.destination:
+            return  # Its mailbox is its own destination.
+        if self._table.of_owner_to(principal.owner, target) >= self._quotas.destination:
             raise QuotaExceeded(Reason.QUOTA, "You have too many subscriptions to one destination.")
 
     def find(self, candidates: Iterable[str | None], *, now: datetime) -> Entry:
@@ -315,7 +263,7 @@ class Subscriptions:
         keys = list(dict.fromkeys(key for key in map(key_in, candidates) if key))
         if len(keys) > 1:
             raise Refused(Reason.MESSAGE_INVALID, "The request names two subscriptions.")
-        entry = self._entries.get(keys[0]) if keys else None
+        entry = self._table.get(keys[0]) if keys else None
         if entry is None or not self._is_alive(entry, now):
             raise SubscriptionUnknown
         return entry
@@ -326,16 +274,6 @@ class Subscriptions:
         if entry.ended or expires is None or expires > now:
             return not entry.ended
         return _rules(entry).grace and expires + self._terms.grace > now
-
-    def by_id(self, id_: str) -> Entry | None:
-        return self._by_id.get(id_)
-
-    async def listed(self, after: str, limit: int) -> list[str]:
-        """The *limit* first ids after *after*, found off the event loop: there may be 100,000."""
-        ids = list(self._by_id)
-        return await asyncio.to_thread(
-            lambda: heapq.nsmallest(limit, (id_ for id_ in ids if id_ > after))
-        )
 
     async def renew(
         self, entry: Entry, asked: Expiry, principal: Principal, *, now: datetime
@@ -358,30 +296,28 @@ class Subscriptions:
                 entry, lambda old: replace(old, lease=replace(old.lease, expires=end))
             )
 
-    def filling(self, box: Mailbox) -> Entry | None:
-        """The subscription that *box* was made for."""
-        return self._entries.get(box.key) if box.kind is MailboxKind.SUBSCRIPTION else None
-
-    async def end_filling(self, box: Mailbox) -> None:
-        """End what fills *box*, which is no more."""
+    async def end_filling(self, mailbox: Mailbox) -> None:
+        """End the subscriptions whose consumer is *mailbox*, which is being destroyed."""
         with contextlib.suppress(Refused):  # What is not known here ends when it is delivered.
             await self.refresh()
-        for entry in list(self._filling.get(box.key, ())):
+        for entry in self._table.feeds(mailbox):
             with contextlib.suppress(Refused):
                 await self.end(entry, why=End.CANCELLING, reason="Its mailbox was destroyed.")
 
-    async def destroy_mailbox(self, box: Mailbox) -> None:
-        """Forget *box* with all that lies in it, and end what fills it."""
-        entry = self.filling(box)
+    async def destroy_mailbox(self, mailbox: Mailbox) -> None:
+        """Forget *mailbox* with all that lies in it, and end what fills it."""
+        entry = self.made_with(mailbox)
         if entry is not None:
             await self.end(entry)
         else:
-            await self._mailboxes.destroy(box)
+            await self._mailboxes.destroy(mailbox)
 
-    async def keep_alive_by_reading(self, box: Mailbox, seconds: float = 2 * KEPT_ALIVE) -> None:
-        """Let the subscription that *box* was made for go on, whose reader asks for messages and
-        waits for *seconds* (as ONVIF Core, "PullMessages")."""
-        entry = self.filling(box)
+    async def keep_alive_by_reading(
+        self, mailbox: Mailbox, seconds: float = 2 * KEPT_ALIVE
+    ) -> None:
+        """Keep the subscription alive that *mailbox* was made for: its reader asks for messages,
+        and waits for *seconds* (as ONVIF Core, "PullMessages")."""
+        entry = self.made_with(mailbox)
         if entry is None or entry.subscription.lease.expires is None:
             return
         left = (entry.subscription.lease.expires - datetime.now(UTC)).total_seconds()
@@ -390,11 +326,11 @@ class Subscriptions:
 
     @property
     def longest_lease(self) -> timedelta:
-        """What a stranger gets at most."""
+        """The longest lease that a stranger gets."""
         return self._terms.longest
 
     async def set_paused(self, entry: Entry, paused: bool) -> Subscription:
-        """Pause or resume; that it is so already is no error."""
+        """Pause or resume a subscription; doing so twice is no error."""
         subscription = await self._change(
             entry, lambda old: replace(old, policy=replace(old.policy, paused=paused))
         )
@@ -404,7 +340,7 @@ class Subscriptions:
     async def _change(
         self, entry: Entry, change: Callable[[Subscription], Subscription]
     ) -> Subscription:
-        async with self._lock(entry):
+        async with self.lock(entry):
             if entry.ended:
                 raise SubscriptionUnknown
             former = entry.subscription
@@ -412,30 +348,28 @@ class Subscriptions:
             if not await self._store.submit(
                 partial(rows.update, subscription=changed, former=former)
             ):
-                await self._has_ended(entry)
+                await self.has_ended(entry)
                 raise SubscriptionUnknown
-            entry.subscription = changed
-            if changed.lease != former.lease:
-                self._watch(changed)
-            if entry.halted and not self._is_over(changed):
+            self.moved(entry, changed)
+            if entry.halted and not self.is_over(changed):
                 await self._adapter.add(changed.key, changed.filter)
                 entry.halted = False
                 self._dispatchers.resume(entry)
         return changed
 
-    def _lock(self, entry: Entry) -> asyncio.Lock:
-        """Held by whoever changes or ends a subscription: one at a time."""
+    def lock(self, entry: Entry) -> asyncio.Lock:
+        """The lock of a subscription: one request at a time changes or ends it."""
         return self._changing.setdefault(entry.subscription.key, asyncio.Lock())
 
     @staticmethod
-    def _is_over(subscription: Subscription) -> bool:
+    def is_over(subscription: Subscription) -> bool:
         expires = subscription.lease.expires
         return expires is not None and expires <= datetime.now(UTC)
 
     async def end(self, entry: Entry, *, why: End | None = None, reason: str = "") -> None:
         """End a subscription; on return it is gone from the store. With *why*, ``EndTo`` is
         told."""
-        async with self._lock(entry):
+        async with self.lock(entry):
             await self._end(entry, expired=False)
         if why is not None:
             self._notify_end(entry.subscription, why, reason)
@@ -446,60 +380,30 @@ class Subscriptions:
         )
 
     async def _end(self, entry: Entry, *, expired: bool) -> None:
-        """The store first: what is answered is final, and what failed has changed nothing."""
+        """End *entry*, in the store first: an answer is final, and a failure has changed
+        nothing."""
         if entry.ended:
             raise SubscriptionUnknown
         deleted = await self._store.submit(
             self._deleting(entry, expired=expired), locks=_locks(entry)
         )
         if deleted.left:
-            self._drop_rest(entry, expired)
-        await self._has_ended(entry, expired=expired)
+            mailbox = entry.subscription.key if _has_own_mailbox(entry) else None
+            drop_leftovers(self._store, entry.id, mailbox, expired=expired)
+        await self.has_ended(entry, expired=expired)
         if not deleted.there:  # Another replica ended it.
             raise SubscriptionUnknown
 
-    def _drop_rest(self, entry: Entry, expired: bool) -> None:
-        """Remove what waited for *entry*, which has ended, a slice at a time. Where the store
-        fails, it is tried again; where the gateway does, what is left goes at the next start, and
-        from a mailbox when it is old."""
-        loop = asyncio.get_running_loop()
-        key = entry.subscription.key if _has_own_box(entry) else None
-
-        def drop(connection: Connection) -> bool:
-            thinned = key is None or mailboxes.thin(connection, key) < mailboxes.THINNED
-            return held.drop(connection, entry.id, expired=expired) and thinned
-
-        def again() -> None:
-            if self._store.closed:
-                return
-            try:
-                future = self._store.submit(drop)
-            except StoreUnavailable:
-                loop.call_later(RETRY, again)
-            else:
-                future.add_done_callback(dropped)
-
-        def dropped(future: "asyncio.Future[bool]") -> None:
-            if future.cancelled():
-                return
-            if future.exception() is not None:
-                _log.warning("subscription.leftover", error=str(future.exception()))
-                loop.call_later(RETRY, again)
-            elif not future.result():
-                again()
-
-        again()
-
-    async def _has_ended(self, entry: Entry, *, expired: bool = False) -> None:
-        """*entry* is in the store no more."""
+    async def has_ended(self, entry: Entry, *, expired: bool = False) -> None:
+        """Forget *entry*, which is not in the store any more."""
         entry.ended = True
         self._dispatchers.end(entry, expired=expired)
-        self._drop(entry)
-        if _has_own_box(entry):
+        self._table.drop(entry)
+        if _has_own_mailbox(entry):
             self._mailboxes.gone(entry.subscription.key)
         await self._adapter.remove(entry.subscription.key)
 
-    # What other replicas do.
+    # Replication: see `gateway.subscriptions.replication`.
 
     async def refresh(self) -> None:
         """Learn what other replicas have changed, where there are any (see `learn`)."""
@@ -512,104 +416,39 @@ class Subscriptions:
         Raises:
             StoreUnavailable: The store cannot be read; what was known is known.
         """
-        async with self._learning:
-            learnt = await self._store.submit(partial(rows.learn, known=self._version))
-            gone = learnt.gone
-            if learnt.all:
-                gone = list(self._entries.keys() - {one.key for one in learnt.there})
-            await self._consumers.learn(learnt.there)
-            for subscription in learnt.there:
-                await self._learn(subscription)
-            for key in gone:
-                entry = self._entries.get(key)
-                if entry is not None:
-                    async with self._lock(entry):
-                        if not entry.ended:
-                            await self._has_ended(entry)
-            self._version = learnt.version
-            for added in learnt.added:
-                entry = self._by_id.get(added.key)
-                if entry is not None:
-                    self._dispatchers.waits(entry, added.count, added.octets, added.partition)
+        await self._replication.learn()
 
-    async def _learn(self, subscription: Subscription) -> None:
-        entry = self._entries.get(subscription.key)
-        if entry is None:
-            await self._meet(subscription)
-            return
-        async with self._lock(entry):
-            former = entry.subscription
-            if entry.ended or former == subscription:
-                return
-            entry.subscription = subscription
-            if subscription.lease != former.lease:
-                self._watch(subscription)
-            if entry.halted and not self._is_over(subscription):
-                await self._adopt(entry)
-                entry.halted = False
-            paused = subscription.policy.paused
-            (self._dispatchers.quiet if paused else self._dispatchers.resume)(entry)
+    def enter(self, subscription: Subscription) -> Entry:
+        """Make an entry of a subscription that is in the store.
 
-    async def _meet(self, subscription: Subscription) -> None:
-        """One that another replica made."""
-        try:
-            entry = self._entry(subscription)
-        except Refused as refused:
-            _log.error("subscription.unusable", subscription=subscription.id, reason=refused.text)
-            return
-        self._add(entry)
-        if self._is_over(subscription):
-            entry.halted = True
-        else:
-            await self._adopt(entry)
+        Raises:
+            Refused: Its consumer cannot be sent to.
+        """
+        target = self._consumers.known(subscription.consumer, subscription.key)
+        entry = Entry(subscription, prepare(subscription), target)
+        self._table.add(entry)
+        self._clock.watch(subscription)
+        return entry
 
-    async def _adopt(self, entry: Entry) -> None:
-        """Match what another replica has made the messaging system yield."""
-        subscription = entry.subscription
-        try:
-            await self._adapter.add(subscription.key, subscription.filter, adopted=True)
-        except Refused as refused:  # A dialect that is installed there, not here.
-            _log.error("subscription.unmatched", subscription=entry.id, reason=refused.text)
+    def moved(self, entry: Entry, subscription: Subscription) -> None:
+        """Put *subscription*, which the store has, in the place of the former one of *entry*."""
+        former, entry.subscription = entry.subscription, subscription
+        if subscription.lease != former.lease:
+            self._clock.watch(subscription)
 
     # Expiry.
-
-    def _watch(self, subscription: Subscription) -> None:
-        if subscription.lease.expires is None:
-            return
-        heapq.heappush(self._expiries, (subscription.lease.expires.timestamp(), subscription.key))
-        if len(self._expiries) > 2 * len(self._entries) + 1024:  # Of leases that were renewed.
-            leases = [
-                (entry.subscription.lease.expires, key) for key, entry in self._entries.items()
-            ]
-            self._expiries = [(expires.timestamp(), key) for expires, key in leases if expires]
-            heapq.heapify(self._expiries)
-        self._wake.set()
 
     async def run(self) -> None:
         """Halt and end what expires, for ever."""
         while True:
-            self._wake.clear()
-            wait = self._expiries[0][0] - time.time() if self._expiries else None
-            if wait is None or wait > 0:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(
-                        self._wake.wait(), None if wait is None else min(wait, 3600)
-                    )
-                continue
-            now = time.time()
-            due: list[Coroutine[None, None, None]] = []
-            while self._expiries and self._expiries[0][0] <= now and len(due) < EXPIRED_AT_A_TIME:
-                entry = self._entries.get(heapq.heappop(self._expiries)[1])
-                if entry is not None:
-                    due.append(self._expire(entry))
-            await asyncio.gather(*due)
+            await asyncio.gather(*map(self._expire, await self._clock.due()))
 
     async def _expire(self, entry: Entry) -> None:
         """Halt *entry* when its lease is over, and end it when it cannot be renewed any more."""
         key = entry.subscription.key
-        async with self._lock(entry):
+        async with self.lock(entry):
             expires = entry.subscription.lease.expires
-            if entry.ended or expires is None or not self._is_over(entry.subscription):
+            if entry.ended or expires is None or not self.is_over(entry.subscription):
                 return  # Renewed or ended meanwhile.
             if not entry.halted:
                 entry.halted = True
@@ -617,10 +456,10 @@ class Subscriptions:
                 self._dispatchers.quiet(entry)
             over = expires + self._terms.grace
             if _rules(entry).grace and over.timestamp() > time.time():
-                heapq.heappush(self._expiries, (over.timestamp(), key))
+                self._clock.watch_at(over.timestamp(), key)
                 return
             if not self._sharing.keeps_house:
-                heapq.heappush(self._expiries, (time.time() + ELSEWHERE, key))
+                self._clock.watch_at(time.time() + ELSEWHERE, key)
                 return
             try:
                 await self._end(entry, expired=True)
@@ -628,7 +467,7 @@ class Subscriptions:
                 _log.warning(
                     "subscription.expiry-failed", subscription=entry.id, error=refused.text
                 )
-                heapq.heappush(self._expiries, (time.time() + 5.0, key))
+                self._clock.watch_at(time.time() + 5.0, key)
             else:
                 _log.info("subscription.expired", subscription=entry.id)
 
@@ -637,26 +476,15 @@ def _rules(entry: Entry) -> LeaseRules:
     return SPECIFICATIONS[entry.subscription.spec.version].leases
 
 
-def _has_own_box(entry: Entry) -> bool:
+def _has_own_mailbox(entry: Entry) -> bool:
     return entry.target.scheme == SCHEME and entry.target.host == entry.subscription.key
 
 
 def _locks(entry: Entry) -> tuple[str, ...]:
     """Of what ends with a subscription, and others change."""
-    return (entry.subscription.key,) if _has_own_box(entry) else ()
+    return (entry.subscription.key,) if _has_own_mailbox(entry) else ()
 
 
 def _forget_failure(future: "asyncio.Future[Any]") -> None:
     if not future.cancelled() and future.exception() is not None:
         _log.warning("subscription.leftover", error=str(future.exception()))
-
-
-def _place(owner: str, target: Target) -> int:
-    """What counts the subscriptions of an owner to a destination; a number is all it needs."""
-    return hash((owner, target.destination))
-
-
-def _decrement(counter: Counter[T], key: T) -> None:
-    counter[key] -= 1
-    if not counter[key]:
-        del counter[key]

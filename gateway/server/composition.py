@@ -1,0 +1,516 @@
+"""The composition root: makes all parts of a gateway, each whole, from its settings.
+
+    open_storage         the data folder, locked; the store
+    connect_messaging    adapter, sharing with other gateways, archive, spool
+    prepare_sending      mailboxes, transports, dispatchers
+    keep_subscriptions   subscriptions, and what matches, delivers and ends them
+    answer_requests      the operations of all rooms, and the SOAP service
+    serve_endpoints      gates, routes, listeners of SOAP.TCP
+
+Each step takes what the former ones made, and returns a frozen group of `parts`. Nothing runs
+before `Application.start`, but the first two steps look into the store and the data folder.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
+from adapters.loading import RestartingAdapter
+from gateway.delivery import (
+    WINDOW,
+    Attempts,
+    Dispatcher,
+    Dispatchers,
+    PartitionShare,
+    ProbationLimits,
+    Probations,
+    Schedule,
+    SendScheduler,
+    resend,
+)
+from gateway.delivery.samples import delivery_samples
+from gateway.egress import (
+    AddressPolicy,
+    ConsumerOptions,
+    Dialer,
+    HttpTransport,
+    Proxy,
+    Transport,
+    TransportByScheme,
+)
+from gateway.egress.host_list import HostList
+from gateway.egress.origins import Origins
+from gateway.egress.soap_tcp_transport import SoapTcpTransport
+from gateway.http import ConnectionGate, HttpLimits, HttpSettings
+from gateway.mailboxes.deposits import Deposits
+from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport
+from gateway.mailboxes.operations import MailboxOperations
+from gateway.observing.samples import Sample
+from gateway.parsing import Parsing
+from gateway.publishing.archive import Archive
+from gateway.publishing.operations import PublishingOperations, look_rate
+from gateway.publishing.spool import Spool
+from gateway.publishing.synchronization import Synchronizing
+from gateway.publishing.topics import TopicsSeen
+from gateway.replicas.join import join
+from gateway.replicas.membership import StoreInUse
+from gateway.security.identify import Identification
+from gateway.security.intake import Intake
+from gateway.security.networks import networks
+from gateway.security.quotas import PrincipalRate, SubscriptionQuotas
+from gateway.security.tls import client_context
+from gateway.server.addresses import own_addresses
+from gateway.server.application import Application
+from gateway.server.data_folder import DataInUse, lock
+from gateway.server.listeners import SoapTcpListeners
+from gateway.server.parts import (
+    Answering,
+    Endpoints,
+    Listening,
+    Messaging,
+    Peers,
+    Sending,
+    Storage,
+    Subscribing,
+)
+from gateway.server.readiness import Readiness
+from gateway.server.state import RunState
+from gateway.server.store_counts import Counting, count
+from gateway.settings.settings import WITHIN, Settings, host_and_port
+from gateway.soap.http import SoapEndpoint
+from gateway.soap.registry import Registry
+from gateway.soap.replies import Replies
+from gateway.soap.service import SoapService
+from gateway.store import Store
+from gateway.store.disk_reserve import Reserve
+from gateway.subscriptions.consumers import Consumers
+from gateway.subscriptions.dead_letters import DeadLetters
+from gateway.subscriptions.endings import Endings
+from gateway.subscriptions.explaining import Explainer
+from gateway.subscriptions.filter_budgets import FilterBudgets
+from gateway.subscriptions.leases import LeaseTerms
+from gateway.subscriptions.lifecycle import SUBSCRIBES, SUBSCRIBES_AT_ONCE, Subscriptions
+from gateway.subscriptions.matching import Matching
+from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperations
+from gateway.subscriptions.reports import SubscriptionReports
+from gateway.subscriptions.subscription_end import SubscriptionEnds
+from gateway.subscriptions.table import SubscriptionTable
+from gateway.web.metrics import Metrics
+from gateway.web.parts import Web
+from gateway.web.streams import Streams
+
+LOOPBACK = ("127.0.0.0/8", "::1")
+
+
+async def build(settings: Settings, listening: Listening) -> Application:
+    """Make a gateway, which is to be started.
+
+    Raises:
+        DataInUse: Another process has the data folder, or the store.
+        Refused: Something cannot be opened; the text says what.
+    """
+    peers, state = _peers(settings, listening), RunState()
+    async with contextlib.AsyncExitStack() as undo:
+        storage = await open_storage(settings, listening, undo)
+        messaging = await connect_messaging(settings, storage, peers)
+        sending = prepare_sending(settings, storage, messaging, peers)
+        subscribing = keep_subscriptions(settings, storage, messaging, sending, peers)
+        answering = answer_requests(settings, storage, messaging, sending, subscribing, peers)
+        endpoints = serve_endpoints(
+            settings, storage, messaging, sending, subscribing, answering, peers, state
+        )
+        undo.pop_all()  # From now on it is the application that closes them.
+    return Application(
+        settings,
+        admin=listening.admin,
+        state=state,
+        policy=peers.policy,
+        storage=storage,
+        messaging=messaging,
+        sending=sending,
+        subscribing=subscribing,
+        answering=answering,
+        endpoints=endpoints,
+    )
+
+
+def _peers(settings: Settings, listening: Listening) -> Peers:
+    trusted = settings.trusted
+    if trusted is None:
+        trusted = LOOPBACK if settings.on_loopback else ()
+    own, tcp_ports = listening.own, listening.tcp_ports.values()
+    policy = AddressPolicy(
+        allow=settings.egress_allow,
+        loopback=settings.on_loopback,
+        own=own_addresses(settings, own, admin=listening.admin, tcp_ports=tcp_ports),
+        deliver_to_self=settings.deliver_to_self,
+    )
+    base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
+    known = networks(trusted)
+    return Peers(known, Identification(known), base.rstrip("/"), policy)
+
+
+async def open_storage(
+    settings: Settings, listening: Listening, undo: contextlib.AsyncExitStack
+) -> Storage:
+    """Lock the data folder and open the store; *undo* closes them."""
+    folder = lock(settings.data)
+    undo.callback(folder.release)
+    folder.write_address(f"{settings.web_scheme}://{host_and_port(*listening.own)}")
+    url = settings.store.get_secret_value() if settings.store else None
+    safe = settings.survive_power_loss
+    store = Store(url, power_safe=safe) if url else Store.at(settings.data, power_safe=safe)
+    undo.push_async_callback(store.close)
+    await store.start()
+    reserve = Reserve(store.folder, settings.store_reserve, inside=lambda: store.free_inside)
+    return Storage(folder, store, reserve)
+
+
+async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) -> Messaging:
+    """Make the adapter and what stands around it, and join the gateways that use the store."""
+    adapter = _adapter(settings)
+    capabilities = capabilities_of(adapter)
+    try:
+        sharing = await join(storage.store, capabilities, settings.data)
+    except StoreInUse as in_use:
+        raise DataInUse(in_use.reason, in_use.text) from in_use
+    archive = Archive(settings.archive) if settings.archive else None
+    table, trusts = SubscriptionTable(), peers.identification.trusts_owner
+
+    def share_of(key: str) -> str | None:
+        """Who pays for the filter of a subscription: a stranger for all of its own."""
+        owner = table.owner(key)
+        return None if owner is None or trusts(owner) else owner
+
+    filtering = XPathFilterAdapter(
+        adapter,
+        settled=archive.offer if archive else None,
+        refresh=sharing.refresh,
+        share_of=share_of,
+    )
+    spool = Spool(
+        storage.store,
+        filtering,
+        messages=settings.spool_messages if settings.spool else 0,
+        octets=settings.spool_octets,
+        shared=sharing.shared,
+        drains=lambda: sharing.keeps_house,
+    )
+    left = await spool.start()  # An earlier run with a spool may have left some.
+    used = spool if left or settings.spool else None
+    return Messaging(filtering, capabilities, sharing, archive, used, table)
+
+
+def _adapter(settings: Settings) -> Adapter:
+    options = dict(settings.adapter_settings)
+    if not settings.survive_power_loss and settings.scheme == "embedded":
+        options.setdefault("survive-power-loss", "false")  # No other adapter flushes by itself.
+    # Those within the process fail with it: a new process opens them again.
+    make = load if settings.scheme in WITHIN else RestartingAdapter.from_url
+    adapter: Adapter = make(
+        settings.adapter.get_secret_value(), data=settings.data, settings=options
+    )
+    return adapter
+
+
+def prepare_sending(
+    settings: Settings, storage: Storage, messaging: Messaging, peers: Peers
+) -> Sending:
+    """Make the transports and the dispatchers.
+
+    Raises:
+        TlsError: A file that the settings name cannot be used.
+    """
+    trusts = peers.identification.trusts_owner
+    mailboxes = Mailboxes(storage.store, settings.mailbox_quotas, trusts=trusts)
+    dialer, parsing = _dialer(settings, peers.policy), Parsing()
+    http, tcp = HttpTransport(dialer), SoapTcpTransport(dialer, parsing=parsing)
+    transports: dict[str, Transport] = {
+        "http": http,
+        "https": http,
+        "soap.tcp": tcp,
+        "soap.tcps": tcp,
+        SCHEME: MailboxTransport(mailboxes),
+    }
+    probations = Probations(
+        vouches=trusts,
+        exempt=HostList(settings.egress_agreed).__contains__,
+        limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
+        by_address=settings.egress_proxy is None,
+    )
+    schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
+    transport, origins = TransportByScheme(transports, dialer), Origins()
+    attempts = Attempts(
+        transport,
+        producer=peers.producer,
+        parsing=parsing,
+        origins=origins,
+        probations=probations,
+    )
+    scheduler = SendScheduler(
+        attempts, slots=settings.slots, probe=schedule.probe, probations=probations
+    )
+    return Sending(
+        mailboxes=mailboxes,
+        consumers=Consumers(peers.policy, mailboxes),
+        parsing=parsing,
+        origins=origins,
+        soap_tcp=tcp,
+        transport=transport,
+        probations=probations,
+        schedule=schedule,
+        dispatchers=Dispatchers(storage.store, scheduler, messaging.sharing.elsewhere),
+    )
+
+
+def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
+    proxy = settings.egress_proxy
+    return Dialer(
+        policy,
+        tls=client_context(
+            ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
+        ),
+        options=ConsumerOptions(settings.consumers, ca=settings.egress_ca),
+        proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
+    )
+
+
+def keep_subscriptions(
+    settings: Settings, storage: Storage, messaging: Messaging, sending: Sending, peers: Peers
+) -> Subscribing:
+    """Make the subscriptions, and what matches, delivers and ends them."""
+    ends = SubscriptionEnds(sending.transport, sending.consumers, sending.probations)
+    subscriptions = _subscriptions(settings, storage, messaging, sending, ends)
+    endings = Endings(
+        storage.store,
+        subscriptions,
+        sending.dispatchers,
+        sending.probations,
+        shared=messaging.sharing.shared,
+        trusts=peers.identification.trusts_owner,
+    )
+    budgets = FilterBudgets(endings.cancel)
+    return Subscribing(
+        subscriptions=subscriptions,
+        subscription_ends=ends,
+        endings=endings,
+        budgets=budgets,
+        dead_letters=DeadLetters(
+            storage.store,
+            subscriptions,
+            sending.mailboxes,
+            messaging.sharing,
+            producer=peers.producer,
+        ),
+        matching=Matching(messaging.adapter, messaging.table, sending.dispatchers, budgets),
+        make_dispatcher=_dispatcher_maker(settings, storage, messaging, sending, endings),
+    )
+
+
+def _subscriptions(
+    settings: Settings,
+    storage: Storage,
+    messaging: Messaging,
+    sending: Sending,
+    ends: SubscriptionEnds,
+) -> Subscriptions:
+    return Subscriptions(
+        storage.store,
+        messaging.table,
+        messaging.adapter,
+        sending.consumers,
+        sending.mailboxes,
+        sending.dispatchers,
+        messaging.sharing,
+        terms=LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace),
+        quotas=SubscriptionQuotas(
+            settings.max_subscriptions_per_owner,
+            settings.max_subscriptions_per_destination,
+            settings.max_subscriptions,
+        ),
+        notify_end=ends.say,
+    )
+
+
+def _dispatcher_maker(
+    settings: Settings,
+    storage: Storage,
+    messaging: Messaging,
+    sending: Sending,
+    endings: Endings,
+) -> Callable[[PartitionShare], Dispatcher]:
+    """A function that makes the dispatcher of a share of the work."""
+    prefetch = messaging.capabilities.prefetch
+    # A broker hands out few at a time, and whom they wait for too long has them in the store.
+    # Our own system hands out many, which may repeat after a crash.
+    window = WINDOW if settings.scheme in WITHIN else max(WINDOW, prefetch)
+
+    def make(share: PartitionShare) -> Dispatcher:
+        return Dispatcher(
+            storage.store,
+            sending.dispatchers.scheduler,
+            prefetch=prefetch,
+            window=window,
+            give_up=endings.give_up,
+            never_agreed=endings.never_agreed,
+            schedule=sending.schedule,
+            end_on_overflow=settings.backlog_policy == "end",
+            share=share,
+        )
+
+    return make
+
+
+def answer_requests(
+    settings: Settings,
+    storage: Storage,
+    messaging: Messaging,
+    sending: Sending,
+    subscribing: Subscribing,
+    peers: Peers,
+) -> Answering:
+    """Make the operations of all rooms, and the service that dispatches requests to them."""
+    topics, looks, intake = TopicsSeen(), look_rate(), Intake(storage.reserve.take)
+    deposits = Deposits(sending.mailboxes, sending.parsing, intake)
+    publishing = PublishingOperations(
+        messaging.spool or messaging.adapter,
+        topics,
+        intake=intake,
+        origins=sending.origins,
+        looks=looks,
+        parsing=sending.parsing,
+        mailboxes_each=sending.mailboxes.most,
+        longest_lease=subscribing.subscriptions.longest_lease,
+    )
+    synchronizing, budgets = Synchronizing(messaging.adapter.evaluate), subscribing.budgets
+    managing = SubscriptionOperations(
+        subscribing.subscriptions,
+        topics,
+        publishing=publishing,
+        synchronizing=synchronizing,
+        looks=looks,
+        trusts=peers.identification.trusts_owner,
+        resend=partial(resend, sending.dispatchers),
+        exceeded=lambda entry, message: budgets.exceeded(entry, message, now=time.monotonic()),
+    )
+    feeds = MailboxFeeds(subscribing.subscriptions)
+    reading = MailboxOperations(sending.mailboxes, feeds, intake)
+    if settings.mailboxes_only:
+        registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
+    else:
+        registry = Registry(*(room.handlers() for room in (reading, publishing, managing)))
+    replies = Replies(
+        sending.transport,
+        peers.policy,
+        has_agreed=lambda target: sending.probations.has_agreed(target.destination),
+    )
+    soap = SoapService(registry, sending.parsing, deposits, replies)
+    return Answering(topics, intake, deposits, publishing, synchronizing, soap)
+
+
+def serve_endpoints(
+    settings: Settings,
+    storage: Storage,
+    messaging: Messaging,
+    sending: Sending,
+    subscribing: Subscribing,
+    answering: Answering,
+    peers: Peers,
+    state: RunState,
+) -> Endpoints:
+    """Make what listens: gates, the parts of the HTTP application, listeners of SOAP.TCP."""
+    limits = HttpLimits()
+    tcp_gate, gate, admin_gate = (ConnectionGate(limits, peers.trusted) for _ in range(3))
+    listeners = SoapTcpListeners(
+        settings,
+        answering.soap,
+        sending.parsing,
+        tcp_gate,
+        peers.identification,
+        base=peers.base,
+    )
+    # Consumers may also send on the connections that we open to them, made three steps before.
+    sending.soap_tcp.answer_with(listeners.respond)
+    metrics = _metrics(storage, messaging, sending, subscribing, answering, listeners)
+    readiness = Readiness(
+        state,
+        storage.store,
+        messaging.adapter,
+        messaging.sharing,
+        messaging.table,
+        scheme=settings.scheme,
+    )
+    explainer = Explainer(
+        storage.store,
+        sending.dispatchers,
+        answering.topics,
+        peers.policy,
+        proxied=settings.egress_proxy is not None,
+        delivered_by=messaging.sharing.described,
+    )
+    streams = Streams(
+        sending.mailboxes,
+        sending.parsing,
+        replica=messaging.sharing.replica,
+        draining=state.is_draining,
+        visited=subscribing.subscriptions.keep_alive_by_reading,
+    )
+    http = HttpSettings(
+        settings.public_url,
+        frozenset(name.lower() for name in settings.hosts),
+        networks(settings.trusted_proxies),
+    )
+    soap = SoapEndpoint(
+        answering.soap, limits=limits, settings=http, identification=peers.identification
+    )
+    web = Web(
+        http=http,
+        identification=peers.identification,
+        soap=soap,
+        readiness=readiness,
+        metrics=metrics,
+        subscriptions=subscribing.subscriptions,
+        reports=SubscriptionReports(storage.store, messaging.table, sending.dispatchers),
+        explainer=explainer,
+        dead_letters=subscribing.dead_letters,
+        mailboxes=sending.mailboxes,
+        service=answering.soap,
+        parsing=sending.parsing,
+        streams=streams,
+        making=PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many mailboxes."),
+        draining=state.is_draining,
+    )
+    return Endpoints(limits, gate, admin_gate, listeners, web)
+
+
+def _metrics(
+    storage: Storage,
+    messaging: Messaging,
+    sending: Sending,
+    subscribing: Subscribing,
+    answering: Answering,
+    listeners: SoapTcpListeners,
+) -> Metrics:
+    sources: list[Callable[[], Iterable[Sample]]] = [
+        answering.publishing.metrics,
+        answering.deposits.metrics,
+        answering.soap.metrics,
+        subscribing.budgets.metrics,
+        messaging.table.metrics,
+        sending.mailboxes.metrics,
+        storage.store.metrics,
+        subscribing.matching.metrics,
+        partial(delivery_samples, sending.dispatchers),
+        listeners.metrics,
+        sending.soap_tcp.metrics,
+        messaging.sharing.metrics,
+    ]
+    if messaging.archive is not None:
+        sources.append(messaging.archive.metrics)
+    counting = Counting(
+        partial(count, storage.store, sending.dispatchers, messaging.spool),
+        subscriptions=messaging.table.__len__,
+    )
+    return Metrics(sources, counting.metrics)

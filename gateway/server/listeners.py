@@ -1,0 +1,83 @@
+"""The listeners of SOAP.TCP, and answers on connections that we opened ourselves."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from gateway.http import ConnectionGate
+from gateway.observing.samples import Sample
+from gateway.parsing import Parsing
+from gateway.security.identify import Identification
+from gateway.settings.settings import Settings, host_and_port
+from gateway.soap.service import SoapService
+from gateway.soap.tcp import SoapTcpServer, listener_samples
+from gateway.tcp import SoapTcpConnection
+from mediation.packaging.dime import DimeMessage
+
+
+class SoapTcpListeners:
+    """Makes listeners, and stops them.
+
+    Args:
+        base: The gateway's own URL.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        service: SoapService,
+        parsing: Parsing,
+        gate: ConnectionGate,
+        identification: Identification,
+        *,
+        base: str,
+    ) -> None:
+        self._settings = settings
+        self._service = service
+        self._parsing = parsing
+        self._gate = gate
+        self._identification = identification
+        self._base = base
+        self.servers: list[SoapTcpServer] = []
+
+    async def listen(
+        self, sock: socket.socket, scheme: str, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Serve *sock*."""
+        host = self._settings.soap_tcp_host or urlsplit(self._base).hostname or ""
+        server = self._server(f"{scheme}://{host_and_port(host, sock.getsockname()[1])}")
+        await server.start([sock], tls)
+        self.servers.append(server)
+
+    async def respond(
+        self, connection: SoapTcpConnection, message: DimeMessage, gone: asyncio.Event
+    ) -> None:
+        """Answer what a consumer sent on a connection that we opened to it."""
+        server = self.servers[0] if self.servers else self._server(self._base)
+        proxied = self._settings.egress_proxy is not None
+        principal = self._identification.identify(connection.peer, proxied=proxied)
+        await server.respond(connection, message, principal, gone)
+
+    def drain(self) -> None:
+        """Take no connection and no message more."""
+        for server in self.servers:
+            server.drain()
+
+    async def close(self, seconds: float) -> None:
+        """End all connections; what is under way gets *seconds*."""
+        await asyncio.gather(*(server.close(seconds) for server in self.servers))
+
+    def metrics(self) -> Iterator[Sample]:
+        """The numbers of all listeners together."""
+        return listener_samples(self.servers)
+
+    def _server(self, base: str) -> SoapTcpServer:
+        return SoapTcpServer(
+            self._service,
+            self._parsing,
+            gate=self._gate,
+            identification=self._identification,
+            base=base,
+        )

@@ -1,0 +1,147 @@
+"""The parts of a gateway, in the groups in which `composition` makes them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from adapters import Capabilities, XPathFilterAdapter
+from gateway.delivery import (
+    Dispatcher,
+    Dispatchers,
+    PartitionShare,
+    Probations,
+    Schedule,
+    WorkSharing,
+)
+from gateway.egress import AddressPolicy, TransportByScheme
+from gateway.egress.origins import Origins
+from gateway.egress.soap_tcp_transport import SoapTcpTransport
+from gateway.http import ConnectionGate, HttpLimits
+from gateway.mailboxes.deposits import Deposits
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.parsing import Parsing
+from gateway.publishing.archive import Archive
+from gateway.publishing.operations import PublishingOperations
+from gateway.publishing.spool import Spool
+from gateway.publishing.synchronization import Synchronizing
+from gateway.publishing.topics import TopicsSeen
+from gateway.security.identify import Identification
+from gateway.security.intake import Intake
+from gateway.security.networks import Networks
+from gateway.server.data_folder import FolderLock
+from gateway.server.listeners import SoapTcpListeners
+from gateway.soap.service import SoapService
+from gateway.store import Store
+from gateway.store.disk_reserve import Reserve
+from gateway.subscriptions.consumers import Consumers
+from gateway.subscriptions.dead_letters import DeadLetters
+from gateway.subscriptions.endings import Endings
+from gateway.subscriptions.filter_budgets import FilterBudgets
+from gateway.subscriptions.lifecycle import Subscriptions
+from gateway.subscriptions.matching import Matching
+from gateway.subscriptions.subscription_end import SubscriptionEnds
+from gateway.subscriptions.table import SubscriptionTable
+from gateway.web.parts import Web
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where the process listens.
+
+    Attributes:
+        own: The host and port.
+        admin: Those of the administration's own listener, where it has one.
+        tcp_ports: The ports of SOAP.TCP, by scheme.
+    """
+
+    own: tuple[str, int]
+    admin: tuple[str, int] | None = None
+    tcp_ports: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Who is trusted, and how the gateway is addressed; ``base`` is its URL without a slash at the
+    end."""
+
+    trusted: Networks
+    identification: Identification
+    base: str
+    policy: AddressPolicy
+
+    @property
+    def producer(self) -> str:
+        """The gateway's own address, for events without a producer reference."""
+        return f"{self.base}/soap"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """The data folder and the store, open."""
+
+    folder: FolderLock
+    store: Store
+    reserve: Reserve
+
+
+@dataclass(frozen=True, slots=True)
+class Messaging:
+    """The messaging system, not started. ``spool`` is None where nothing is spooled."""
+
+    adapter: XPathFilterAdapter
+    capabilities: Capabilities
+    sharing: WorkSharing
+    archive: Archive | None
+    spool: Spool | None
+    table: SubscriptionTable
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What goes out, and where it may go."""
+
+    mailboxes: Mailboxes
+    consumers: Consumers
+    parsing: Parsing
+    origins: Origins
+    soap_tcp: SoapTcpTransport
+    transport: TransportByScheme
+    probations: Probations
+    schedule: Schedule
+    dispatchers: Dispatchers
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribing:
+    """Subscriptions, what ends them, and what they are matched and delivered with."""
+
+    subscriptions: Subscriptions
+    subscription_ends: SubscriptionEnds
+    endings: Endings
+    budgets: FilterBudgets
+    dead_letters: DeadLetters
+    matching: Matching
+    make_dispatcher: Callable[[PartitionShare], Dispatcher]
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """What answers requests, and the rooms behind it."""
+
+    topics: TopicsSeen
+    intake: Intake
+    deposits: Deposits
+    publishing: PublishingOperations
+    synchronizing: Synchronizing
+    soap: SoapService
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """What peers and operators connect to. Each listener has a gate of its own, so that strangers
+    who fill one keep no operator out."""
+
+    limits: HttpLimits
+    gate: ConnectionGate
+    admin_gate: ConnectionGate
+    listeners: SoapTcpListeners
+    web: Web

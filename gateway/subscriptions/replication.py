@@ -1,0 +1,149 @@
+"""What other replicas have changed: subscriptions that they made, renewed, paused and ended."""
+
+import asyncio
+from collections.abc import Iterable
+from functools import partial
+from typing import Protocol
+
+import structlog
+
+from adapters import XPathFilterAdapter
+from filters import Refused
+from gateway.delivery import Dispatchers, Entry
+from gateway.store import Store
+from gateway.store import subscriptions as rows
+from gateway.store.replicas import Added
+from gateway.subscriptions.consumers import Consumers
+from gateway.subscriptions.table import SubscriptionTable
+from mediation import Subscription
+
+_log = structlog.get_logger("dragoman.subscriptions")
+
+
+class Lifecycle(Protocol):
+    """The changes of one subscription, as replication makes them."""
+
+    def lock(self, entry: Entry) -> asyncio.Lock:
+        """Held by whoever changes or ends *entry*."""
+
+    def enter(self, subscription: Subscription) -> Entry:
+        """Make an entry of a subscription that is in the store.
+
+        Raises:
+            Refused: Its consumer cannot be sent to.
+        """
+
+    def moved(self, entry: Entry, subscription: Subscription) -> None:
+        """Put *subscription*, which the store has, in the place of the former one of *entry*."""
+
+    async def has_ended(self, entry: Entry) -> None:
+        """Forget *entry*, which is not in the store any more."""
+
+    def is_over(self, subscription: Subscription) -> bool:
+        """Whether the lease has ended."""
+
+
+class Replication:
+    """Learns from the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        table: SubscriptionTable,
+        adapter: XPathFilterAdapter,
+        consumers: Consumers,
+        dispatchers: Dispatchers,
+        lifecycle: Lifecycle,
+    ) -> None:
+        self._store = store
+        self._table = table
+        self._adapter = adapter
+        self._consumers = consumers
+        self._dispatchers = dispatchers
+        self._lifecycle = lifecycle
+        self._version: int | None = None
+        self._alone = asyncio.Lock()
+
+    async def load(self) -> dict[str, Subscription]:
+        """Load all subscriptions of the store; those to match, by key.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        matched = {}
+        learnt = await self._store.submit(partial(rows.learn, known=None))
+        self._version = learnt.version
+        await self._consumers.learn(learnt.there)
+        for subscription in learnt.there:
+            entry = self._enter(subscription)
+            if entry is not None and not entry.halted:
+                matched[subscription.key] = subscription
+        return matched
+
+    async def learn(self) -> None:
+        """Learn what has changed: on return all is known that was committed before.
+
+        Raises:
+            StoreUnavailable: The store cannot be read; what was known is known.
+        """
+        async with self._alone:
+            learnt = await self._store.submit(partial(rows.learn, known=self._version))
+            gone = learnt.gone
+            if learnt.all:
+                gone = list(self._table.keys() - {one.key for one in learnt.there})
+            await self._consumers.learn(learnt.there)
+            for subscription in learnt.there:
+                await self._learn(subscription)
+            for key in gone:
+                await self._forget(key)
+            self._version = learnt.version
+            self._deliver(learnt.added)
+
+    async def _forget(self, key: str) -> None:
+        entry = self._table.get(key)
+        if entry is not None:
+            async with self._lifecycle.lock(entry):
+                if not entry.ended:
+                    await self._lifecycle.has_ended(entry)
+
+    def _deliver(self, added: Iterable[Added]) -> None:
+        for one in added:
+            entry = self._table.by_id(one.key)
+            if entry is not None:
+                self._dispatchers.waits(entry, one.count, one.octets, one.partition)
+
+    async def _learn(self, subscription: Subscription) -> None:
+        entry = self._table.get(subscription.key)
+        if entry is None:
+            entry = self._enter(subscription)
+            if entry is not None and not entry.halted:
+                await self._adopt(entry)
+            return
+        async with self._lifecycle.lock(entry):
+            if entry.ended or entry.subscription == subscription:
+                return
+            self._lifecycle.moved(entry, subscription)
+            if entry.halted and not self._lifecycle.is_over(subscription):
+                await self._adopt(entry)
+                entry.halted = False
+            paused = subscription.policy.paused
+            (self._dispatchers.quiet if paused else self._dispatchers.resume)(entry)
+
+    def _enter(self, subscription: Subscription) -> Entry | None:
+        """Enter a subscription of the store, halted where its lease is over; None where its
+        consumer cannot be sent to any more."""
+        try:
+            entry = self._lifecycle.enter(subscription)
+        except Refused as refused:
+            _log.error("subscription.unusable", subscription=subscription.id, reason=refused.text)
+            return None
+        entry.halted = self._lifecycle.is_over(subscription)
+        return entry
+
+    async def _adopt(self, entry: Entry) -> None:
+        """Match what another replica has made the messaging system yield."""
+        subscription = entry.subscription
+        try:
+            await self._adapter.add(subscription.key, subscription.filter, adopted=True)
+        except Refused as refused:  # A dialect that is installed there, not here.
+            _log.error("subscription.unmatched", subscription=entry.id, reason=refused.text)

@@ -1,0 +1,122 @@
+"""The subscriptions that this process knows, in memory: by key, by id, by mailbox, by owner."""
+
+import asyncio
+import heapq
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, KeysView
+from typing import TypeVar
+
+from gateway.delivery import Entry
+from gateway.egress import Target
+from gateway.mailboxes.mailboxes import SCHEME
+from gateway.model.mailboxes import Mailbox, MailboxKind
+from gateway.observing.samples import Sample, gauge
+
+T = TypeVar("T")
+
+
+class SubscriptionTable:
+    """The entries, and what quotas count."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._by_id: dict[str, Entry] = {}
+        self._feeds: dict[str, dict[Entry, None]] = {}
+        """The entries that fill a mailbox, by its key."""
+        self._owners: Counter[str] = Counter()
+        self._owner_destinations: Counter[int] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def entries(self) -> Collection[Entry]:
+        return self._entries.values()
+
+    def add(self, entry: Entry) -> None:
+        """Enter *entry*; from now on quotas count it."""
+        subscription = entry.subscription
+        self._entries[subscription.key] = entry
+        self._by_id[subscription.id] = entry
+        if entry.target.scheme == SCHEME:
+            self._feeds.setdefault(entry.target.host, {})[entry] = None
+        self._owners[subscription.owner] += 1
+        self._owner_destinations[_place(subscription.owner, entry.target)] += 1
+
+    def drop(self, entry: Entry) -> None:
+        """Remove *entry*, which is there."""
+        subscription = entry.subscription
+        del self._entries[subscription.key]
+        del self._by_id[subscription.id]
+        feeds = self._feeds.get(entry.target.host, {})
+        feeds.pop(entry, None)
+        if not feeds:
+            self._feeds.pop(entry.target.host, None)
+        _decrement(self._owners, subscription.owner)
+        _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
+
+    def get(self, key: str) -> Entry | None:
+        """The entry of the subscription with this key."""
+        return self._entries.get(key)
+
+    def by_id(self, id_: str) -> Entry | None:
+        """The entry of the subscription with this id."""
+        return self._by_id.get(id_)
+
+    def keys(self) -> KeysView[str]:
+        return self._entries.keys()
+
+    def matching(self, keys: Iterable[str]) -> list[Entry]:
+        """The entries of *keys*; one that has just ended has none."""
+        entries = self._entries
+        return [entries[key] for key in keys if key in entries]
+
+    def owner(self, key: str) -> str | None:
+        """The owner of the subscription with this key; None where there is none."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry.subscription.owner
+
+    async def listed(self, after: str, limit: int) -> list[str]:
+        """The *limit* first ids after *after*, found off the event loop: there may be 100,000."""
+        ids = list(self._by_id)
+        return await asyncio.to_thread(
+            lambda: heapq.nsmallest(limit, (id_ for id_ in ids if id_ > after))
+        )
+
+    def made_with(self, mailbox: Mailbox) -> Entry | None:
+        """The subscription that *mailbox* was made for."""
+        is_own = mailbox.kind is MailboxKind.SUBSCRIPTION
+        return self._entries.get(mailbox.key) if is_own else None
+
+    def feeds(self, mailbox: Mailbox) -> list[Entry]:
+        """All subscriptions whose consumer is *mailbox*."""
+        return list(self._feeds.get(mailbox.key, ()))
+
+    def of_owner(self, owner: str) -> int:
+        """The number of subscriptions of *owner*."""
+        return self._owners[owner]
+
+    def of_owner_to(self, owner: str, target: Target) -> int:
+        """The number of subscriptions of *owner* to the destination of *target*."""
+        return self._owner_destinations[_place(owner, target)]
+
+    def metrics(self) -> Iterator[Sample]:
+        """The number of subscriptions, and of those whose last attempt failed."""
+        yield gauge("subscriptions", "Subscriptions.", len(self))
+        yield gauge(
+            "failing_subscriptions",
+            "Subscriptions whose last attempt, by this gateway, failed.",
+            sum(entry.trouble is not None and entry.trouble.failures > 0 for entry in self.entries),
+        )
+
+
+def _place(owner: str, target: Target) -> int:
+    """The key of the counts of an owner's subscriptions to a destination. A hash is enough, and
+    small."""
+    return hash((owner, target.destination))
+
+
+def _decrement(counter: Counter[T], key: T) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]
