@@ -1,4 +1,4 @@
-"""Where messages are parsed.
+"""Parses messages on the event loop or in threads, so that strangers cannot fill the memory.
 
 libxml2 keeps every name that a thread ever parsed for the life of that thread. Real traffic has few
 names; strangers can make new ones for ever. So the event loop parses small messages itself until it
@@ -20,10 +20,10 @@ LARGE = 256 * 1024
 LEARNT = 20_000
 """Names that the event loop's thread may learn."""
 UNREAD = 8 * 2**20
-"""Octets it may meet that no names are known of: they were not well-formed."""
+"""Octets that it may parse without learning their names: they were not well-formed."""
 DOCUMENTS = 100
 OCTETS = 16 * 2**20
-"""What a thread may parse before it is replaced."""
+"""Documents, and octets of them, that a thread parses before it is replaced."""
 LARGE_AT_A_TIME = 2
 WAIT = 5.0
 
@@ -36,7 +36,7 @@ class Busy(Refused):
 
 
 class Parsing:
-    """Runs what parses a message where that may be done.
+    """Runs functions that parse messages, on the event loop or in a thread.
 
     Args:
         wait: Seconds that a large message may wait for its turn.
@@ -51,8 +51,10 @@ class Parsing:
         self._documents = 0
         self._octets = 0
 
-    async def run(self, octets: int, work: Callable[[set[str] | None], T], *, trusted: bool) -> T:
-        """Run *work*, which parses *octets* and adds the names that it met to its argument.
+    async def run_parser(
+        self, octets: int, work: Callable[[set[str] | None], T], *, trusted: bool
+    ) -> T:
+        """Run *work*, which parses *octets* and adds the names that it meets to its argument.
 
         *trusted* peers have few names, and theirs are not counted.
 
@@ -80,16 +82,15 @@ class Parsing:
         finally:
             self._large.release()
 
-    async def beside(self, octets: int, work: Callable[[], T]) -> T:
-        """Run *work*, which makes about so many *octets*, where that may be done: off the event
-        loop, unless they are few.
+    async def run_off_loop(self, octets: int, work: Callable[[], T]) -> T:
+        """Run *work*, which makes about so many *octets*, off the event loop, unless they are few.
 
         Raises:
-            Busy: As `run`.
+            Busy: As `run_parser`.
         """
         if octets <= SMALL:
             return work()
-        return await self.run(octets, lambda _: work(), trusted=False)
+        return await self.run_parser(octets, lambda _: work(), trusted=False)
 
     async def _in_thread(self, octets: int, work: Callable[[set[str] | None], T]) -> T:
         self._documents += 1
@@ -109,7 +110,7 @@ class Parsing:
         """The fault in a consumer's message, which is a stranger's; None where there is none, or it
         cannot be read now."""
         try:
-            return await self.run(
+            return await self.run_parser(
                 len(octets), lambda learnt: read_fault(octets, names=learnt), trusted=False
             )
         except Refused:

@@ -9,7 +9,7 @@ from mediation.packaging.packages import write_package
 _CONTENT_TYPE = "content-type"
 
 
-def dress(request: Request) -> tuple[tuple[tuple[str, str], ...], bytes, int]:
+def package_attachments(request: Request) -> tuple[tuple[tuple[str, str], ...], bytes, int]:
     """The headers and the body that *request* goes out with over HTTP, and how many of its
     attachments are left out, because its consumer reads no packaging, as far as is known.
 

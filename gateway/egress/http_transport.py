@@ -15,7 +15,7 @@ from http import HTTPStatus
 import structlog
 
 from gateway.egress.addresses import Target
-from gateway.egress.attachments import dress
+from gateway.egress.attachments import package_attachments
 from gateway.egress.dialing import Dialer
 from gateway.egress.http_connection import ClientLimits, Connection, Cut
 from gateway.egress.http_heads import Heads
@@ -59,7 +59,7 @@ class HttpTransport:
             ValueError: A header of *request* has a control character.
         """
         if request.attachments or request.packaging is Packaging.DIME:
-            headers, body, dropped = dress(request)
+            headers, body, dropped = package_attachments(request)
             bare = replace(
                 request, headers=headers, body=body, attachments=(), packaging=Packaging.NONE
             )

@@ -43,7 +43,7 @@ class Origins:
         text = f"{notification.source}\0{notification.id}".encode(errors="surrogatepass")
         return f"{self._ours}.{blake2b(text, digest_size=12, key=self._secret).hexdigest()}"
 
-    async def once(
+    async def accept_once(
         self,
         origin: str,
         source: str,

@@ -64,7 +64,9 @@ class Deposits:
             check_number(len(events))
             return [(message_id(part), part) for part in events]
 
-        parts = await self._parsing.run(len(inbound.octets), envelopes, trusted=principal.trusted)
+        parts = await self._parsing.run_parser(
+            len(inbound.octets), envelopes, trusted=principal.trusted
+        )
         self._intake.admit_bytes(principal, sum(len(envelope) for _, envelope in parts))
         if len(parts) > 1:
             self._intake.admit_events(principal, len(parts) - 1)

@@ -126,7 +126,7 @@ class PublishingOperations:
                 check_references(notification)  # On acceptance, not when the broker is to carry it.
         if not (hops and origin):
             await self._accept(notifications)
-        elif not await self._origins.once(
+        elif not await self._origins.accept_once(
             origin, principal.source, notifications, lambda: self._accept(notifications)
         ):
             self.repeated += len(notifications)
@@ -171,7 +171,7 @@ class PublishingOperations:
     async def properties(self, request: GetProperties) -> Response:
         """The resource properties of the producer, of GetProperties that names no subscription."""
         topics = self._topics.topics()
-        values = await self._parsing.beside(
+        values = await self._parsing.run_off_loop(
             OCTETS_OF_TOPIC * len(topics),
             lambda: producer_properties(topics, topic_dialects()),
         )

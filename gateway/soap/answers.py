@@ -108,11 +108,13 @@ class Answers:
             return action, body, soap_in(body) if fetched else context.soap
 
         if isinstance(response, Events):
-            return await self._parsing.beside(OCTETS_OF_TOPIC * len(response.topics), written)
+            return await self._parsing.run_off_loop(OCTETS_OF_TOPIC * len(response.topics), written)
         octets = sum(map(len, response.envelopes)) if isinstance(response, Taken) else 0
         if not octets:
             return written()
-        return await self._parsing.run(max(octets, SMALL + 1), written, trusted=principal.trusted)
+        return await self._parsing.run_parser(
+            max(octets, SMALL + 1), written, trusted=principal.trusted
+        )
 
     def refuse(
         self, refused: Refused, context: Context, principal: Principal, *, on_connection: bool

@@ -44,7 +44,7 @@ async def read_inbound(inbound: Inbound, parsing: Parsing) -> Incoming:
             learnt=learnt,
         )
 
-    incoming = await parsing.run(len(inbound.octets), parse, trusted=principal.trusted)
+    incoming = await parsing.run_parser(len(inbound.octets), parse, trusted=principal.trusted)
     declared = inbound.declared
     if declared is not None and declared is not incoming.context.soap:
         raise Rejected(

@@ -231,7 +231,7 @@ class SoapTcpServer:
         soap = message.soap or Soap.V1_1
         try:
             if message.packaged:
-                unpacked = await self._parsing.run(
+                unpacked = await self._parsing.run_parser(
                     len(message.envelope),
                     lambda learnt: unpack_dime(message, self._package_limits, learnt=learnt),
                     trusted=principal.trusted,

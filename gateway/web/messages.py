@@ -46,7 +46,7 @@ async def views(messages: Sequence[MailboxMessage], parsing: Parsing) -> list[Me
     """
     octets = sum(len(held.envelope) for held in messages)
     # In a thread always: they may have come to an earlier process, which counted their names.
-    return await parsing.run(
+    return await parsing.run_parser(
         max(octets, SMALL + 1), lambda _: [_view(held) for held in messages], trusted=False
     )
 

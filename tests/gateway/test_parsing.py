@@ -26,11 +26,11 @@ def here(_: Names = None) -> int:
 
 async def test_small_messages_stay_on_the_loop(parsing: Parsing) -> None:
     given: list[Names] = []
-    await parsing.run(SMALL, given.append, trusted=True)
-    await parsing.run(SMALL, given.append, trusted=False)
+    await parsing.run_parser(SMALL, given.append, trusted=True)
+    await parsing.run_parser(SMALL, given.append, trusted=False)
     assert given == [None, set()]
-    assert await parsing.run(SMALL, here, trusted=False) == here()
-    assert await parsing.run(SMALL + 1, here, trusted=True) != here()
+    assert await parsing.run_parser(SMALL, here, trusted=False) == here()
+    assert await parsing.run_parser(SMALL + 1, here, trusted=True) != here()
 
 
 async def test_a_thread_learns_no_more_than_so_many_names(parsing: Parsing) -> None:
@@ -39,8 +39,8 @@ async def test_a_thread_learns_no_more_than_so_many_names(parsing: Parsing) -> N
             names.update(str(number) for number in range(LEARNT))
         return here()
 
-    assert await parsing.run(100, learn, trusted=False) == here()
-    assert await parsing.run(100, learn, trusted=False) != here()
+    assert await parsing.run_parser(100, learn, trusted=False) == here()
+    assert await parsing.run_parser(100, learn, trusted=False) != here()
 
 
 async def test_what_cannot_be_read_teaches_names_too(parsing: Parsing) -> None:
@@ -53,7 +53,7 @@ async def test_what_cannot_be_read_teaches_names_too(parsing: Parsing) -> None:
 
     for _ in range(UNREAD // SMALL + 1):
         with pytest.raises(ValueError):
-            await parsing.run(SMALL, fail, trusted=False)
+            await parsing.run_parser(SMALL, fail, trusted=False)
     assert set(where[:-1]) == {here()} and where[-1] != here()
 
 
@@ -61,7 +61,9 @@ async def test_threads_are_replaced(parsing: Parsing) -> None:
     def thread(_: Names) -> threading.Thread:
         return threading.current_thread()
 
-    threads = [await parsing.run(SMALL + 1, thread, trusted=False) for _ in range(3 * DOCUMENTS)]
+    threads = [
+        await parsing.run_parser(SMALL + 1, thread, trusted=False) for _ in range(3 * DOCUMENTS)
+    ]
     assert len(set(threads)) >= 2
     assert max(threads.count(one) for one in set(threads)) <= DOCUMENTS + 1
 
@@ -73,10 +75,12 @@ async def test_few_large_messages_at_a_time(parsing: Parsing) -> None:
         return go_on.wait(DEADLINE)
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(parsing.run(LARGE + 1, wait, trusted=False)) for _ in range(2)]
+        tasks = [
+            group.create_task(parsing.run_parser(LARGE + 1, wait, trusted=False)) for _ in range(2)
+        ]
         await asyncio.sleep(0)
         with pytest.raises(Busy):
-            await parsing.run(LARGE + 1, here, trusted=False)
+            await parsing.run_parser(LARGE + 1, here, trusted=False)
         go_on.set()
     assert all(task.result() for task in tasks)
-    assert await parsing.run(LARGE + 1, here, trusted=False) != here()
+    assert await parsing.run_parser(LARGE + 1, here, trusted=False) != here()

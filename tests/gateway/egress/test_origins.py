@@ -49,12 +49,12 @@ async def test_an_event_is_taken_once_of_a_peer_and_topic() -> None:
     origin = theirs.of(notification("1"))
     assert origin == theirs.of(notification("1")) != theirs.of(notification("2"))
     assert read_origin(origin) == origin
-    assert await ours.once(origin, "a", came(), take)
-    assert not await ours.once(origin, "a", came(), take)
-    assert await ours.once(origin, "b", came(), take), "nobody can use up what another sends"
-    assert await ours.once(origin, "a", came("x"), take)
-    assert not await ours.once(origin, "a", came("x"), take)
-    assert not await theirs.once(origin, "a", came("y"), take), "it was there"
+    assert await ours.accept_once(origin, "a", came(), take)
+    assert not await ours.accept_once(origin, "a", came(), take)
+    assert await ours.accept_once(origin, "b", came(), take), "nobody can use up what another sends"
+    assert await ours.accept_once(origin, "a", came("x"), take)
+    assert not await ours.accept_once(origin, "a", came("x"), take)
+    assert not await theirs.accept_once(origin, "a", came("y"), take), "it was there"
     assert take.taken == 3
 
 
@@ -63,7 +63,7 @@ async def test_what_fails_is_not_taken() -> None:
     ours, take = Origins(), Taker()
     origin = Origins().of(notification("1"))
     take.fails = 1
-    coming = [asyncio.create_task(ours.once(origin, "a", came(), take)) for _ in range(5)]
+    coming = [asyncio.create_task(ours.accept_once(origin, "a", came(), take)) for _ in range(5)]
     await asyncio.sleep(0)
     take.go.set()
     found = await asyncio.gather(*coming, return_exceptions=True)
@@ -77,14 +77,14 @@ async def test_no_more_than_so_many_are_remembered() -> None:
     take.go.set()
     origins = [theirs.of(notification(str(number))) for number in range(5)]
     for origin in origins:
-        assert await ours.once(origin, "a", came(), take)
-    assert [await ours.once(origin, "a", came(), take) for origin in reversed(origins)] == [
+        assert await ours.accept_once(origin, "a", came(), take)
+    assert [await ours.accept_once(origin, "a", came(), take) for origin in reversed(origins)] == [
         False, False, False, True, True,
     ]  # fmt: skip
     quick = Origins(seconds=0.0)
     for number in range(2):
         await asyncio.sleep(0.002)  # The clock goes on; no time at all is remembered.
-        await quick.once(theirs.of(notification(str(number))), "a", came(), take)
+        await quick.accept_once(theirs.of(notification(str(number))), "a", came(), take)
     assert len(quick._taken) == 1
 
 
