@@ -106,7 +106,10 @@ class Destinations:
         rows: Sequence[Row] = (),
     ) -> None:
         if len(root) > 50 or not _ROOT.match(root):
-            raise _wrong(f"the root {root!r}: words of letters, digits and hyphens, at most 50")
+            raise _wrong(
+                f"the root {root!r} must be words of letters, digits and hyphens,"
+                " with dots between, 50 characters at most"
+            )
         self.root = root
         self.rows = tuple(rows)
         self._prefixes: dict[str | None, str] = {None: AD_HOC}
@@ -183,11 +186,13 @@ class Destinations:
     def _configure(self, prefix: str, namespace: str) -> None:
         if not _PREFIX.match(prefix) or _DERIVED.match(prefix) or prefix == AD_HOC:
             raise _wrong(
-                f"the prefix {prefix!r}: at most 32 letters, digits and hyphens, other than"
+                f"the prefix {prefix!r} must be at most 32 letters, digits and hyphens, other than"
                 f" {AD_HOC} and those that are derived from a hash"
             )
         if prefix in self._namespaces or not namespace or namespace in self._prefixes:
-            raise _wrong(f"the prefix {prefix!r}: every namespace has one prefix of its own")
+            raise _wrong(
+                f"the prefix {prefix!r} is used twice, or its namespace is empty or has two"
+            )
         self._prefixes[namespace] = prefix
         self._namespaces[prefix] = namespace
 
@@ -366,9 +371,11 @@ def _words_of(row: Row) -> Words:
     if len(row.pattern.encode()) > MAX_OCTETS or any(
         word not in (ONE, ANY) and _is_no_word(word) for word in words
     ):
-        raise _wrong(f"the destinations {row.pattern!r}: words and wildcards with dots between")
+        raise _wrong(
+            f"the destinations {row.pattern!r} must be words and wildcards, with dots between"
+        )
     if row.exchange == "":
-        raise _wrong(f"the destinations {row.pattern!r}: the exchange has no name")
+        raise _wrong(f"the destinations {row.pattern!r} must name an exchange")
     return _without_repeats(words)
 
 

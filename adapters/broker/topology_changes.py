@@ -51,9 +51,9 @@ class TopologyChanges(Generic[ThroughT]):
             logger.warning(
                 "adapter.interest_refused", extra={"adapter": self._adapter, "reason": str(exc)}
             )
-            raise AdapterUnavailable("the broker did not take an interest") from exc
+            raise AdapterUnavailable("the broker did not accept the subscription") from exc
         except TimeoutError:
-            raise AdapterUnavailable("the broker did not take an interest in time") from None
+            raise AdapterUnavailable("the broker did not accept the subscription in time") from None
 
     def check(self, through: ThroughT) -> None:
         """Check that changes made through *through* hold.

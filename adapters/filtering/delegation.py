@@ -19,7 +19,8 @@ def split_delegated(filter: Filter, dialects: Collection[str]) -> tuple[Interest
         return None, filter
     if len(theirs) > 1:
         raise FilterError(
-            Reason.FILTER_COSTLY, "the messaging system evaluates one expression of a filter"
+            Reason.FILTER_COSTLY,
+            "only one expression of a filter may be in a dialect of the messaging system",
         )
     rest = replace(
         filter,

@@ -89,7 +89,7 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
 def _name(options: Options, setting: str) -> str:
     name = options.text(setting) or "dragoman"
     if not _NAME.match(name) or name.startswith("amq."):
-        raise _wrong(f"the setting {setting!r}: letters, digits, dots, hyphens, underscores")
+        raise _wrong(f"the setting {setting!r} must be letters, digits, dots, hyphens, underscores")
     return name
 
 

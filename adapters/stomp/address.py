@@ -133,7 +133,7 @@ def _row(virtual: str | None, *, topic: Any, namespace: Any = None) -> Row:
         raise TypeError
     pattern = topic.removesuffix(f".{JMS.any}").removesuffix(".#")
     if not pattern or set(pattern.split(".")) & {JMS.any, "#"}:
-        raise _wrong(f"the destinations {topic!r}: > stands for the last words alone, not for all")
+        raise _wrong(f"the destinations {topic!r} may have > only at the end, behind other words")
     if virtual is not None and topic.startswith(f"{virtual}."):
         return Row(topic.removeprefix(f"{virtual}."), None, namespace or None)
     if virtual is not None and overlap(
@@ -145,7 +145,7 @@ def _row(virtual: str | None, *, topic: Any, namespace: Any = None) -> Row:
 
 def _matching(pattern: re.Pattern[str], value: str, setting: str) -> str:
     if not pattern.match(value):
-        raise _wrong(f"the setting {setting!r}: letters, digits, hyphens, underscores")
+        raise _wrong(f"the setting {setting!r} must be letters, digits, hyphens, underscores")
     return value
 
 

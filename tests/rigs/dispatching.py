@@ -48,8 +48,8 @@ SOURCE = "urn:test:publisher"
 
 
 @dataclass
-class Letter:
-    """A message of a messaging system that keeps it until it is settled."""
+class FakeDelivery:
+    """A delivery of a messaging system that keeps the message until it is settled."""
 
     notification: Notification
     settled: bool = False
@@ -72,7 +72,7 @@ class Engine:
     store: Store
     dispatcher: Dispatcher
     entries: list[Entry] = field(default_factory=list)
-    letters: list[Letter] = field(default_factory=list)
+    deliveries: list[FakeDelivery] = field(default_factory=list)
     given_up: list[tuple[Entry, str]] = field(default_factory=list)
 
     async def subscribe(self, url: str, **policy: Any) -> Entry:
@@ -93,9 +93,9 @@ class Engine:
 
     def publish(self, *numbers: str | int, to: list[Entry] | None = None, filling: int = 0) -> None:
         for number in numbers:
-            letter = Letter(notification(str(number), filling))
-            self.letters.append(letter)
-            self.dispatcher.accept(letter, self.entries if to is None else to)
+            delivery = FakeDelivery(notification(str(number), filling))
+            self.deliveries.append(delivery)
+            self.dispatcher.accept(delivery, self.entries if to is None else to)
 
     def pause(self, entry: Entry, paused: bool) -> None:
         policy = replace(entry.subscription.policy, paused=paused)
@@ -137,7 +137,7 @@ class Engine:
 
     async def settled(self) -> None:
         """Wait until the messaging system needs to keep nothing."""
-        await until(lambda: all(letter.settled for letter in self.letters), DEADLINE)
+        await until(lambda: all(delivery.settled for delivery in self.deliveries), DEADLINE)
 
     async def at_rest(self, **expected: int) -> Conservation:
         """The same, with all settled, nothing under way, and the law kept."""
@@ -146,7 +146,7 @@ class Engine:
         law = await self.dispatcher.conservation()
         assert law.error == 0, law
         assert law.totals.matched == law.totals.settled()
-        assert all(letter.settled for letter in self.letters)
+        assert all(delivery.settled for delivery in self.deliveries)
         assert self.dispatcher.settlement.live == self.dispatcher.settlement.messages == 0
         return law
 
@@ -185,7 +185,7 @@ async def engine(
         yield one
         async with asyncio.timeout(DEADLINE):
             await dispatcher.stop(5.0)
-        assert all(letter.settled for letter in one.letters)
+        assert all(delivery.settled for delivery in one.deliveries)
         law = await dispatcher.conservation()
         assert law.error == 0, law
         assert (law.in_flight, dispatcher.settlement.live) == (0, 0)

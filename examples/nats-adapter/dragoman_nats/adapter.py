@@ -314,4 +314,6 @@ class NatsAdapter:
             async with asyncio.timeout(ANSWER), self._changing:
                 yield self._connected()
         except (Lost, *FAILURES) as exc:
-            raise AdapterUnavailable(f"the server took no interest: {why(exc)}") from exc
+            raise AdapterUnavailable(
+                f"the server did not accept the subscription: {why(exc)}"
+            ) from exc

@@ -51,7 +51,9 @@ def read_setup(url: str, settings: Mapping[str, str]) -> Setup:
         raise _wrong("the URL must be nats://user:password@host:4222")
     stream = options.text("stream") or "dragoman"
     if not _NAME.match(stream):
-        raise _wrong("the setting 'stream': letters, digits, hyphens and underscores, at most 32")
+        raise _wrong(
+            "the setting 'stream' must be letters, digits, hyphens, underscores, 32 at most"
+        )
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     setup = Setup(
         server=f"nats://{host}:{port}",

@@ -37,7 +37,7 @@ def content(text: str) -> Filter:
 
 
 @dataclass
-class Letter:
+class FakeDelivery:
     """A delivery that remembers whether it was settled."""
 
     notification: Notification
@@ -231,27 +231,27 @@ async def everything(slow_filters: SlowFilters) -> list[Matched]:
 
 async def test_a_message_is_settled_when_both_parts_are() -> None:
     slow_filters = SlowFilters(lambda _: True)
-    letter = Letter(notification(MIDDLING))
-    first = slow_filters.queue_slow(letter, matching("a", deferred={"b": HONEST}))
+    delivery = FakeDelivery(notification(MIDDLING))
+    first = slow_filters.queue_slow(delivery, matching("a", deferred={"b": HONEST}))
     [second] = await everything(slow_filters)
     assert first is not None
     for part in (first.delivery, second.delivery):
-        assert part.notification is letter.notification
+        assert part.notification is delivery.notification
         assert (part.partition, part.redelivered) == (3, True)
     second.delivery.settle()
     second.delivery.settle()
-    assert letter.settled == 0
+    assert delivery.settled == 0
     first.delivery.settle()
-    assert letter.settled == 1
+    assert delivery.settled == 1
     await slow_filters.close()
 
 
 async def test_where_too_many_wait_nobody_is_blamed() -> None:
     slow_filters = SlowFilters(lambda _: True, most=2)
-    letters = [Letter(notification(MIDDLING)) for _ in range(4)]
+    deliveries = [FakeDelivery(notification(MIDDLING)) for _ in range(4)]
     at_once = [
-        slow_filters.queue_slow(letter, matching("a", deferred={f"b{n}": HONEST}))
-        for n, letter in enumerate(letters)
+        slow_filters.queue_slow(delivery, matching("a", deferred={f"b{n}": HONEST}))
+        for n, delivery in enumerate(deliveries)
     ]
     assert [list(one.unevaluated) for one in at_once if one] == [[], [], ["b2"], ["b3"]]
     assert all(one is not None and one.keys == ["a"] and not one.over_budget for one in at_once)
@@ -261,13 +261,13 @@ async def test_where_too_many_wait_nobody_is_blamed() -> None:
 
 async def test_closing_leaves_the_rest_unsettled() -> None:
     slow_filters = SlowFilters(lambda _: True)
-    letters = [Letter(notification(MIDDLING)) for _ in range(5)]
-    for letter in letters:
-        assert slow_filters.queue_slow(letter, matching(deferred={"b": HONEST})) is None
+    deliveries = [FakeDelivery(notification(MIDDLING)) for _ in range(5)]
+    for delivery in deliveries:
+        assert slow_filters.queue_slow(delivery, matching(deferred={"b": HONEST})) is None
     await asyncio.sleep(0)
     async with asyncio.timeout(DEADLINE):
         await slow_filters.close()
-    assert not any(letter.settled for letter in letters)
+    assert not any(delivery.settled for delivery in deliveries)
 
 
 # Whose filters cost what.
@@ -283,13 +283,13 @@ async def test_who_takes_much_waits_behind_who_takes_little() -> None:
     for number in range(10):
         asked = {f"hostile{number}": f"{HOSTILE} and {number}"}
         assert (
-            slow_filters.queue_slow(Letter(notification(MIDDLING)), matching(deferred=asked))
+            slow_filters.queue_slow(FakeDelivery(notification(MIDDLING)), matching(deferred=asked))
             is None
         )
     for number in range(5):
         asked = {f"honest{number}": HONEST}
         assert (
-            slow_filters.queue_slow(Letter(notification(MIDDLING)), matching(deferred=asked))
+            slow_filters.queue_slow(FakeDelivery(notification(MIDDLING)), matching(deferred=asked))
             is None
         )
     found = await everything(slow_filters)
@@ -312,7 +312,7 @@ async def test_a_share_has_its_part_of_what_may_wait() -> None:
             asked[f"honest{number}"] = HONEST
             honest += 1
         matched = slow_filters.queue_slow(
-            Letter(notification(MIDDLING)), matching("a", deferred=asked)
+            FakeDelivery(notification(MIDDLING)), matching("a", deferred=asked)
         )
         assert matched is not None
         unevaluated += matched.unevaluated
@@ -326,17 +326,17 @@ async def test_a_share_has_its_part_of_what_may_wait() -> None:
 
 async def test_one_filter_of_two_shares_is_evaluated_for_both() -> None:
     slow_filters = SlowFilters(lambda _: True, shared)
-    letter = Letter(notification(MIDDLING))
+    delivery = FakeDelivery(notification(MIDDLING))
     both = Matching(
         [], [Deferred((Expression(HONEST),), {PAYLOAD: MIDDLING.encode()}, ["x1", "y1", "x2"])]
     )
-    assert slow_filters.queue_slow(letter, both) is None
+    assert slow_filters.queue_slow(delivery, both) is None
     found = await everything(slow_filters)
     assert [list(one.keys) for one in found] == [["x1", "x2"], ["y1"]]
     for one in found:
-        assert letter.settled == 0
+        assert delivery.settled == 0
         one.delivery.settle()
-    assert letter.settled == 1
+    assert delivery.settled == 1
     await slow_filters.close()
 
 
@@ -346,11 +346,11 @@ async def test_what_stands_behind_a_full_queue_does_not_wait_for_ever() -> None:
     for _ in range(3):
         asked = {"hostile1": HOSTILE}
         assert (
-            slow_filters.queue_slow(Letter(notification(MIDDLING)), matching(deferred=asked))
+            slow_filters.queue_slow(FakeDelivery(notification(MIDDLING)), matching(deferred=asked))
             is None
         )
     matched = slow_filters.queue_slow(
-        Letter(notification(SMALL)), matching("a1", "hostile1", deferred={})
+        FakeDelivery(notification(SMALL)), matching("a1", "hostile1", deferred={})
     )
     assert matched is not None
     assert (list(matched.keys), list(matched.unevaluated)) == (["a1"], ["hostile1"])
@@ -374,7 +374,7 @@ async def test_many_shares_of_one_filter_leave_turns_to_others() -> None:
     slow_filters = SlowFilters(lambda _: True, lambda key: key)
     keys = [f"key{number}" for number in range(20 * TURNS)]
     all_of_them = Matching([], [Deferred((Expression(HONEST),), {PAYLOAD: b"<m/>"}, keys)])
-    assert slow_filters.queue_slow(Letter(notification(SMALL)), all_of_them) is None
+    assert slow_filters.queue_slow(FakeDelivery(notification(SMALL)), all_of_them) is None
     seen = set[int]()
     async with asyncio.timeout(DEADLINE):
         while len(slow_filters) < len(keys):

@@ -11,7 +11,7 @@ from gateway.delivery import Schedule
 from gateway.delivery.outbox import State
 from mediation import delivery_id
 from tests.rigs.consumers import Connection, Receipt, accept, consumers, hang, until
-from tests.rigs.dispatching import Engine, Letter, engine, notification
+from tests.rigs.dispatching import Engine, FakeDelivery, engine, notification
 from tests.rigs.stores import on_each_store
 
 MESSAGES = 300
@@ -36,8 +36,8 @@ MIXED = [*Fate, Fate.FAILED] + [Fate.ACCEPTED] * 9
 """The fates of rows before messages in memory."""
 
 
-class Moody:
-    """A consumer that makes of each attempt what chance says."""
+class ChanceConsumer:
+    """A consumer that answers each attempt at random."""
 
     def __init__(self, run: Engine, chance: random.Random) -> None:
         self._run = run
@@ -64,7 +64,7 @@ class Moody:
         status, hangs = (self._deal() if mixed else self._chance.choice(USUAL)).value
         if status == 202:
             self.accepted.append(number)
-        behind = list(self._run.letters) if hangs else []
+        behind = list(self._run.deliveries) if hangs else []
         self._answer_later(self._chance.choice((0, 0.001, 0.005)), connection, status, behind)
 
     def _deal(self) -> Fate:
@@ -74,11 +74,11 @@ class Moody:
         return self._dealt.pop()
 
     def _answer_later(
-        self, seconds: float, connection: Connection, status: int, behind: Sequence[Letter]
+        self, seconds: float, connection: Connection, status: int, behind: Sequence[FakeDelivery]
     ) -> None:
         """What hangs is answered when it holds up none of *behind* any more."""
         loop = asyncio.get_running_loop()
-        if all(letter.settled for letter in behind):
+        if all(delivery.settled for delivery in behind):
             loop.call_later(seconds, connection.answer, status)
         else:
             loop.call_later(0.01, self._answer_later, seconds, connection, status, behind)
@@ -92,13 +92,15 @@ async def test_whatever_becomes_of_rows_before_messages_in_memory(store_url: str
         consumers() as sinks,
         engine(store_url, schedule, prefetch=2, window=WINDOW) as run,  # Always in a hurry.
     ):
-        moody = Moody(run, random.Random(4))
-        entry = await run.subscribe(sinks.add(moody).url)
+        consumer = ChanceConsumer(run, random.Random(4))
+        entry = await run.subscribe(sinks.add(consumer).url)
 
         def has_room() -> bool:
             """A broker lets so many be unsettled, and has no more than was published."""
-            unsettled = sum(not letter.settled for letter in run.letters)
-            return unsettled < PREFETCH and len(run.letters) < len(set(moody.attempted)) + AHEAD
+            unsettled = sum(not delivery.settled for delivery in run.deliveries)
+            return (
+                unsettled < PREFETCH and len(run.deliveries) < len(set(consumer.attempted)) + AHEAD
+            )
 
         async def watch() -> None:
             while True:
@@ -116,13 +118,13 @@ async def test_whatever_becomes_of_rows_before_messages_in_memory(store_url: str
         law = await run.at_rest()
         dead = {letter.death.delivery_id for letter in await run.dead()}
     assert set(errors) == {0}
-    assert moody.attempted == sorted(moody.attempted)
-    assert moody.accepted == sorted(set(moody.accepted))
+    assert consumer.attempted == sorted(consumer.attempted)
+    assert consumer.accepted == sorted(set(consumer.accepted))
     buried = [n for n in range(MESSAGES) if delivery_id(notification(str(n)), entry.id) in dead]
-    assert sorted(moody.accepted + buried) == list(range(MESSAGES))
-    assert (law.totals.delivered, law.totals.dead) == (len(moody.accepted), len(buried))
-    assert moody.held_up == 0
-    assert moody.mixed >= 3 * len(MIXED)
+    assert sorted(consumer.accepted + buried) == list(range(MESSAGES))
+    assert (law.totals.delivered, law.totals.dead) == (len(consumer.accepted), len(buried))
+    assert consumer.held_up == 0
+    assert consumer.mixed >= 3 * len(MIXED)
 
 
 async def test_what_exceeds_the_window_does_not_overtake_messages_in_memory(store_url: str) -> None:

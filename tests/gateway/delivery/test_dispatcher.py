@@ -29,7 +29,7 @@ from tests.rigs.consumers import (
     slow,
     status,
 )
-from tests.rigs.dispatching import QUICK, Engine, Letter, engine, notification
+from tests.rigs.dispatching import QUICK, Engine, FakeDelivery, engine, notification
 from tests.rigs.stores import execute, on_each_store, outage
 from tests.rigs.waiting import until
 
@@ -145,7 +145,7 @@ async def test_window_overflows_into_the_store(run: Engine, sinks: Consumers) ->
     run.publish(*numbered(100))
     await consumer.have(1)
     # Nothing was answered: what is settled stands in the store.
-    await until(lambda: sum(letter.settled for letter in run.letters) > 50)
+    await until(lambda: sum(one.settled for one in run.deliveries) > 50)
     consumer.behaviour = slow(0.01)
     for connection in list(sinks.connections):
         connection.answer(202)
@@ -167,7 +167,7 @@ async def test_slow_consumer_has_its_messages_in_the_store_while_others_wait(
 
         async def hand_out() -> None:
             for number, to in enumerate(entries, 1):
-                await until(lambda: sum(not letter.settled for letter in run.letters) < 64)
+                await until(lambda: sum(not one.settled for one in run.deliveries) < 64)
                 run.publish(number, to=to)
 
         handing_out = asyncio.create_task(hand_out())
@@ -189,7 +189,7 @@ async def test_consumer_that_was_late_once_catches_up(store_url: str, sinks: Con
 
         def late_once(connection: Connection, receipt: Receipt) -> None:
             number = int(receipt.number)
-            if run.letters[number - 1].settled:  # Before it was answered.
+            if run.deliveries[number - 1].settled:  # Before it was answered.
                 held.append(number)
             if number == 100:
                 asyncio.get_running_loop().call_later(0.5, connection.answer, 202)
@@ -197,8 +197,8 @@ async def test_consumer_that_was_late_once_catches_up(store_url: str, sinks: Con
                 connection.answer(202)
 
         def has_room() -> bool:
-            unsettled = sum(not letter.settled for letter in run.letters[-64:])
-            return unsettled < 16 and len(run.letters) - consumer.count < 40
+            unsettled = sum(not one.settled for one in run.deliveries[-64:])
+            return unsettled < 16 and len(run.deliveries) - consumer.count < 40
 
         consumer.behaviour = late_once
         for number in range(1, 801):
@@ -619,7 +619,7 @@ async def test_store_takes_nothing_for_a_while(
         run.publish(*numbered(30, 6))
         await consumer.have(20)
         await until(lambda: not run.store.writable)
-        assert not all(letter.settled for letter in run.letters)
+        assert not all(one.settled for one in run.deliveries)
         failing.behaviour = accept
     await run.at_rest(delivered=70)
     assert consumer.numbers == numbered(35)
@@ -644,15 +644,15 @@ async def test_memory_is_given_back(
     consumer, failing = sinks.add(), sinks.add(status(500))
     await run.subscribe(consumer.url)
     await run.subscribe(failing.url)
-    letters = [Letter(notification(str(number))) for number in range(40)]
-    for letter in letters:
-        run.dispatcher.accept(letter, run.entries)
+    deliveries = [FakeDelivery(notification(str(number))) for number in range(40)]
+    for delivery in deliveries:
+        run.dispatcher.accept(delivery, run.entries)
     await failing.have(2)
     failing.behaviour = accept
     await run.at_rest(delivered=80)
-    messages = [weakref.ref(letter) for letter in letters]
-    del letter
-    letters.clear()
+    messages = [weakref.ref(delivery) for delivery in deliveries]
+    del delivery
+    deliveries.clear()
 
     def are_gone() -> bool:
         gc.collect()

@@ -19,7 +19,7 @@ from gateway.subscriptions.filter_budgets import OFFENCES, WITHIN, FilterBudgets
 from mediation import Wsa, delivery_id
 from mediation.names import WSE_2004_08 as WSE
 from tests.rigs.consumers import Consumers, OneConsumer, consumers, until
-from tests.rigs.dispatching import Letter, engine, notification
+from tests.rigs.dispatching import FakeDelivery, engine, notification
 from tests.rigs.envelopes import S12, Speaker
 from tests.rigs.gateways import Running, running
 from tests.rigs.processes import SPEAKER, GatewayProcess, gateway_process
@@ -88,7 +88,7 @@ async def test_each_pays_for_itself(tmp_path: Path) -> None:
 
 
 @dataclass
-class Witness(Letter):
+class Witness(FakeDelivery):
     """Looks into the store when it is settled."""
 
     data: Path = Path()
@@ -108,15 +108,15 @@ async def test_dead_letters_are_durable_before_the_message_is_settled(
         honest, offender = [await one.subscribe(sinks.add().url) for _ in range(2)]
         paused = await one.subscribe(sinks.add().url)
         one.pause(paused, True)
-        letter = Witness(notification("1"), data=tmp_path)
-        one.letters.append(letter)
-        one.dispatcher.accept(letter, [honest], [offender, paused])
+        delivery = Witness(notification("1"), data=tmp_path)
+        one.deliveries.append(delivery)
+        one.dispatcher.accept(delivery, [honest], [offender, paused])
         await one.settled()
-        assert letter.dead_when_settled == 1
+        assert delivery.dead_when_settled == 1
         [dead] = await one.dead()
         assert dead.death.reason is DeathReason.FILTER_BUDGET
         assert (dead.death.subscription, dead.death.attempts) == (offender.id, 0)
-        assert dead.death.delivery_id == delivery_id(letter.notification, offender.id)
+        assert dead.death.delivery_id == delivery_id(delivery.notification, offender.id)
         await one.at_rest(matched=2, delivered=1, dead=1, skipped=1)
 
 
@@ -127,7 +127,7 @@ async def test_a_message_that_comes_again_has_one_dead_letter(
         entry = await one.subscribe(sinks.add().url)
         one.publish("1", to=[])
         for _ in range(3):
-            one.dispatcher.accept(one.letters[0], [], [entry])
+            one.dispatcher.accept(one.deliveries[0], [], [entry])
         await one.dispatcher.settlement.drained()
         assert len(await one.dead()) == 1
         await one.at_rest(matched=1, dead=1)

@@ -25,12 +25,12 @@ ENDS = 12
 _NUMBER = re.compile(rb"<n>([0-9]+)</n>")
 
 
-class Moody:
-    """A consumer that ends connections when it likes: in order, reading on until the other side has
+class BreakingConsumer:
+    """A consumer that ends connections at random: in order, reading on until the other side has
     ended, too; or with a reset."""
 
     def __init__(self, ends: int, *, in_order: bool) -> None:
-        self._mood = random.Random(7)
+        self._chance = random.Random(7)
         self._in_order = in_order
         self.ends = ends
         self.numbers: list[int] = []
@@ -41,7 +41,7 @@ class Moody:
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         decoder = Decoder()
-        left = self._mood.randrange(1, 40)
+        left = self._chance.randrange(1, 40)
         with contextlib.suppress(ConnectionError):
             while data := await reader.read(65536):
                 messages = list(decoder.feed(data))
@@ -65,7 +65,7 @@ class Moody:
 async def test_order_survives_connections(tmp_path: Path, ends: int, in_order: bool) -> None:
     """What a consumer's system had taken when its program broke off is lost: nobody knows. That is
     at most what may be in flight."""
-    consumer = Moody(ends, in_order=in_order)
+    consumer = BreakingConsumer(ends, in_order=in_order)
     server = await asyncio.start_server(consumer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with (
