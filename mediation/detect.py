@@ -1,4 +1,4 @@
-"""From octets to a request: which SOAP, which addressing, which specification, which operation.
+"""Detection: the SOAP, the addressing, the specification and the operation of an envelope.
 
 The QName of the body's first child decides. The action decides only where the body is empty.
 A child in a known specification's namespace that is no operation of it is a fault; faults and
@@ -112,7 +112,7 @@ _REGISTER_PUBLISHER = f"{{{names.WSN_BR_1_3}}}RegisterPublisher"
 _OFFERED = "; ".join(specification.title for specification in SPECIFICATIONS.values())
 
 _NAMING = frozenset({"Identifier", "SubscriptionReference", *BOX_NAMES})
-"""Local names of the elements of a request that may name what it is about."""
+"""Local names of the elements of a request that may name its subscription or mailbox."""
 
 _NO_NAMESPACES: frozenset[str] = frozenset()
 
@@ -153,7 +153,7 @@ def read(
         except MediationError:
             headers = first_message_id(envelope, layout.wsa)
             raise
-        # For a fault, should something be wrong from here on.
+        # A fault is written in it, should the request be refused from here on.
         specification = _BY_NAMESPACE.get(name[1:].rpartition("}")[0]) if name else None
         specification, operation = _detect(name, headers.action)
         check_understood(envelope, layout.strange)
@@ -174,7 +174,7 @@ def read(
         request = _packaged(read_as, arrival)
         return Incoming(context, request, _read_named(envelope, layout, element, headers.to))
     except Refused as refused:
-        # With all that was known by then of how to answer.
+        # The context has all that was known by then.
         context = Context(soap, headers, _version(specification), operation, name, namespaces)
         raise Rejected(context, refused) from refused
 
@@ -184,7 +184,7 @@ def _version(specification: Specification | None) -> Version | None:
 
 
 def _packaged(request: Request, arrival: Arrival) -> Request:
-    """*request* with what it takes from the package that it came in."""
+    """Give *request* the attachments, or the packaging, that it came with."""
     match request:
         case Publish(notifications):
             if not arrival.attachments:
@@ -199,8 +199,8 @@ def _packaged(request: Request, arrival: Arrival) -> Request:
 def write_response(
     response: Response, context: Context, *, message_id: str, reply_headers: str = ""
 ) -> tuple[str, bytes]:
-    """The action and the envelope of the answer to the request of *context*; both are empty where
-    the specification answers nothing."""
+    """Write the answer to the request of *context*: the action and the envelope. Both are empty
+    where the specification answers nothing."""
     if context.version is None:
         raise ValueError("events have no response")
     answer = SPECIFICATIONS[context.version].requests.write(response, context)
@@ -223,8 +223,8 @@ def write_response(
 
 
 def _detect(name: str, action: str | None) -> tuple[Specification | None, Operation]:
-    """The specification and the operation of a body whose first child has the expanded *name*,
-    empty where there is none; bare events have no specification.
+    """Find the specification and the operation of a body by the expanded *name* of its first child,
+    which is empty where there is none. A bare event has no specification.
 
     Raises:
         MediationError: ``ACTION_UNSUPPORTED``; ``MESSAGE_INVALID`` where nothing is said.
@@ -274,7 +274,7 @@ def _shown(name: str) -> str:
 
 
 def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: Arrival) -> Publish:
-    """A bare event: each child of the body is one (WS-Eventing, Notifications; raw
+    """Read bare events: each child of the body is one (WS-Eventing, Notifications; raw
     notifications of WS-BaseNotification 1.3, section 3.2)."""
     action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
     if action in _WRAPPING_ACTIONS:
@@ -296,14 +296,15 @@ def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: A
 
 
 def _header_topics(envelope: Envelope, layout: Layout) -> tuple[Topic | None, ...]:
-    """The topics that a header block names, which may be an echoed reference parameter."""
+    """Read the topics of the header block that names them; it may be an echoed reference
+    parameter."""
     if layout.topic is None:
         return (None,)
     return read_topics(envelope.headers[layout.topic])
 
 
 def _kept_headers(envelope: Envelope, layout: Layout) -> tuple[bytes, ...]:
-    """The application's own header blocks, without SOAP's attributes; they travel along.
+    """The application's own header blocks, without SOAP's attributes; they travel with the event.
 
     Raises:
         MediationError: ``MESSAGE_INVALID`` where they exceed `MAX_HEADER_OCTETS`.

@@ -68,7 +68,7 @@ def dialect_of(element: etree._Element) -> str | None:
 
 
 def read_topic_expression(element: etree._Element) -> Expression:
-    """A topic expression; without a dialect it is Simple (Apache CXF sends none)."""
+    """Read a topic expression; without a dialect it is Simple (Apache CXF sends none)."""
     return Expression(
         text_of(element), dialect_of(element) or dialects.TOPIC_SIMPLE, namespaces_of(element)
     )
@@ -78,7 +78,8 @@ def topic_expression(topic: Topic) -> Expression:
     """The expression that selects exactly *topic*."""
     first = topic.steps[0]
     if len(topic.steps) == 1 and not first.namespace and not _SEPARATORS.isdisjoint(first.name):
-        # Such a name, of WS-Messenger or of a broker, is no path; its dialect cuts at a colon.
+        # A name with these characters, of WS-Messenger or a broker, is no path. IBM's dialect cuts
+        # at the first colon.
         return Expression(f":{first.name}", dialects.TOPIC_IBM_SIMPLE)
     uris = sorted({step.namespace for step in topic.steps if step.namespace})
     prefixes = {uri: f"t{number}" for number, uri in enumerate(uris)}
@@ -90,7 +91,7 @@ def topic_expression(topic: Topic) -> Expression:
 
 
 def read_wsn_filter(element: etree._Element) -> Filter:
-    """The children of ``wsnt:Filter`` (WS-BaseNotification 1.3, section 4.2).
+    """Read the children of ``wsnt:Filter`` (WS-BaseNotification 1.3, section 4.2).
 
     Raises:
         MediationError: ``FILTER_UNKNOWN`` naming the element, ``PRODUCER_PROPERTIES``.
@@ -126,8 +127,8 @@ def _content(element: etree._Element, default: str, view: View = PAYLOAD) -> Exp
 
 
 def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: bool) -> Filter:
-    """``wse:Filter`` (WS-Eventing 2004/08, section 3.1): a topic, an action or a content filter,
-    by its dialect; XPath 1.0 by default.
+    """Read ``wse:Filter`` (WS-Eventing 2004/08, section 3.1): a topic, an action or a content
+    filter, by its dialect; XPath 1.0 by default.
 
     Args:
         soap: The versions of the envelope that the subscriber will get.
@@ -148,7 +149,7 @@ def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: b
 
 
 def _combined(element: etree._Element) -> Filter:
-    """WS-Messenger's topic and content filter in one; both see the payload."""
+    """Read WS-Messenger's topic and content filter in one; both see the payload."""
     topics, contents = [], []
     for child in elements(element):
         if namespace_of(child) not in names.TOPIC_HEADERS:

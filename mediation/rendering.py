@@ -182,8 +182,12 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
 def _make_frame(
     shape: Shape, topic: Topic | None, action: str, producer: EndpointReference | str
 ) -> _Frame:
-    """*producer* is a reference, or the address of one in the subscriber's version; only wrapped
-    messages have it. *topic* None: the message brings its own header block."""
+    """Make a frame.
+
+    Args:
+        topic: None where the message brings its own header block.
+        producer: A reference, or the address of one in the subscriber's version; only wrapped
+            messages have it."""
     before_id = (
         f"{envelope_start(shape.soap, shape.wsa)}<wsa:Action>{xml_text(action)}</wsa:Action>"
     )
@@ -203,7 +207,7 @@ def _make_frame(
 
 
 _frame = lru_cache(maxsize=1024)(_make_frame)
-"""Topics, actions and addresses have at most a few KiB each."""
+"""Remembered frames; topics, actions and addresses have at most a few KiB each."""
 
 
 def write_subscription_end(

@@ -26,8 +26,8 @@ SERVICES = tuple(
 
 
 _BESIDE = "xml"
-"""The schema that stands beside the descriptions, at ``?xsd=xml``: of the XML namespace zeep
-believes no other than one with a location, and looks for it at the W3C."""
+"""The schema beside the descriptions, at ``?xsd=xml``. zeep takes a schema of the XML namespace
+only with a location, and otherwise looks for it at the W3C."""
 
 
 def schema_named(query: str) -> bytes | None:
@@ -47,7 +47,7 @@ def services_named(query: str) -> tuple[Service, ...]:
 
 
 def write_wsdl(address: str, services: Sequence[Service] = SERVICES) -> bytes:
-    """The description of the endpoint at *address*."""
+    """Write the description of the endpoint at *address*."""
     described, ports = _described(tuple(services)), list[str]()
     described = described.replace('"?xsd=', f'"{xml_attribute(address)[1:-1]}?xsd=')
     for service in services:
@@ -60,7 +60,7 @@ def write_wsdl(address: str, services: Sequence[Service] = SERVICES) -> bytes:
 
 @lru_cache
 def _described(services: tuple[Service, ...]) -> str:
-    """All but the services, at the end of the document."""
+    """Write the document without its end, the services."""
     offers = list(dict.fromkeys(offer for service in services for offer in service.offers))
     schemas = dict.fromkeys(name for service in services for name in service.schemas)
     port_types = {
@@ -88,7 +88,7 @@ def _described(services: tuple[Service, ...]) -> str:
 
 
 def _schema(name: str) -> str:
-    # A part of the program, although it lies in a file.
+    # Schemas are files of the package.
     return (files("mediation") / "schemas" / f"{name}.xsd").read_text("utf-8")
 
 

@@ -16,8 +16,8 @@ SPECS: Mapping[Version, Spec] = {
     for version, specification in SPECIFICATIONS.items()
     if specification.client is not None
 }
-"""The versions that our clients speak, each in the way in which they do where nobody asks for
-another."""
+"""The versions that our clients speak, each with the SOAP and WS-Addressing that they use by
+default."""
 
 
 def _client(spec: Spec) -> Client:
@@ -84,7 +84,8 @@ def _manage(
 def write_renew(
     spec: Spec, manager: EndpointReference, expires: str | None, *, message_id: str
 ) -> tuple[str, bytes]:
-    """Renew until *expires*, an xsd:duration or xsd:dateTime; None leaves it to the producer."""
+    """Write Renew until *expires*, an xsd:duration or xsd:dateTime; None leaves it to the
+    producer."""
     return _manage(spec, Operation.RENEW, manager, message_id, expires)
 
 
@@ -95,7 +96,7 @@ def write_unsubscribe(
 
 
 def write_pause(spec: Spec, manager: EndpointReference, *, message_id: str) -> tuple[str, bytes]:
-    """PauseSubscription; WS-Notification alone has it, as it has the five below.
+    """Write PauseSubscription, which WS-Notification alone has, as it has the five below.
 
     Raises:
         MediationError: ``ACTION_UNSUPPORTED``: the specification does not have it.
@@ -104,21 +105,21 @@ def write_pause(spec: Spec, manager: EndpointReference, *, message_id: str) -> t
 
 
 def write_resume(spec: Spec, manager: EndpointReference, *, message_id: str) -> tuple[str, bytes]:
-    """ResumeSubscription."""
+    """Write ResumeSubscription."""
     return _manage(spec, Operation.RESUME, manager, message_id)
 
 
 def write_get_resource_property(
     spec: Spec, manager: EndpointReference, name: str, *, message_id: str
 ) -> tuple[str, bytes]:
-    """GetResourceProperty of *name*, in Clark notation."""
+    """Write GetResourceProperty of *name*, in Clark notation."""
     return _request(spec, manager, _client(spec).get_property(name), message_id)
 
 
 def write_set_termination_time(
     spec: Spec, manager: EndpointReference, expires: str | None, *, message_id: str
 ) -> tuple[str, bytes]:
-    """SetTerminationTime to a dateTime, for a duration, or, with None, to never."""
+    """Write SetTerminationTime to a dateTime, for a duration, or, with None, to never."""
     return _manage(spec, Operation.SET_TERMINATION_TIME, manager, message_id, expires)
 
 
@@ -135,7 +136,7 @@ def write_get_current_message(
 def write_get_status(
     spec: Spec, manager: EndpointReference, *, message_id: str
 ) -> tuple[str, bytes]:
-    """GetStatus; in WS-Notification, the termination time as a resource property."""
+    """Write GetStatus; in WS-Notification, the termination time as a resource property."""
     return _manage(spec, Operation.GET_STATUS, manager, message_id)
 
 
@@ -149,7 +150,7 @@ def write_publish(
     action: str | None = None,
     producer: EndpointReference | None = None,
 ) -> tuple[str, bytes]:
-    """An event: a wrapped Notify, or, in WS-Eventing, the bare payload with a topic header.
+    """Write an event: a wrapped Notify, or, in WS-Eventing, the bare payload with a topic header.
 
     Raises:
         FilterError: *payload* is not one acceptable XML element.

@@ -45,20 +45,20 @@ def actions_of(namespace: str) -> Mapping[str, Operation]:
 
 
 def children(element: etree._Element, namespace: str, name: str) -> list[etree._Element]:
-    """The children of that name."""
+    """The children of *element* with that name."""
     wanted = f"{{{namespace}}}{name}"
     return [child for child in elements(element) if child.tag == wanted]
 
 
 def child(element: etree._Element, namespace: str, name: str) -> etree._Element | None:
-    """The first child of that name."""
+    """The first child of *element* with that name."""
     return next(iter(children(element, namespace, name)), None)
 
 
 def read_delivery(
     delivery: etree._Element, end_to: etree._Element | None, namespace: str
 ) -> tuple[EndpointReference, EndpointReference | None]:
-    """The consumer that a Delivery names, and the reference of *end_to*.
+    """Read the consumer that a Delivery names, and the reference in *end_to*.
 
     Raises:
         MediationError: ``MESSAGE_INVALID``, ``EPR_INVALID``.
@@ -79,7 +79,7 @@ def eventing_fault(
     code: Code = Code.SENDER,
     action: str = "",
 ) -> Fault:
-    """A fault of WS-Eventing; its detail, which lists *inner*, is for SOAP 1.2 alone."""
+    """Make a fault of WS-Eventing. Its detail lists *inner*, and is for SOAP 1.2 alone."""
     return Fault(
         code,
         f"{{{namespace}}}{name}",

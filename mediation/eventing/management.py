@@ -98,11 +98,11 @@ FEATURE_UNSUPPORTED = Fault(
     most=1,
     action=names.WSMAN_FAULT_ACTION,
 )
-"""Section 14.6: for requests of any specification that have headers of WS-Management."""
+"""The fault of section 14.6, for requests of any specification with headers of WS-Management."""
 
 
 def check_headers(envelope: Envelope) -> None:
-    """Refuse mandatory header blocks of WS-Management that ask for what is not offered.
+    """Refuse mandatory header blocks of WS-Management for features that are not offered.
 
     Raises:
         MediationError: ``FEATURE_UNSUPPORTED``.
@@ -122,7 +122,7 @@ def check_subscribe(subscribe: etree._Element, delivery: etree._Element) -> None
 
 
 def _managing(element: etree._Element) -> str:
-    """The local name of an element of WS-Management; of others none."""
+    """The local name of an element of WS-Management; empty for other elements."""
     return local_name(element) if namespace_of(element) == names.WSMAN else ""
 
 

@@ -259,7 +259,7 @@ FAULTS: Faults = {
     ),
     (Reason.QUOTA, Operation.RENEW): eventing_fault(NAMESPACE, "UnableToRenew", code=Code.RECEIVER),
 }
-"""Section 6."""
+"""The faults of section 6."""
 
 SPECIFICATION = Specification(
     Version.WSE_2004_08,
@@ -278,7 +278,7 @@ SPECIFICATION = Specification(
             ("addressing-2004-08", "eventing-2004-08"),
             eventing_offers(
                 NAMESPACE,
-                # Of its faults those whose detail has an element.
+                # WSDL declares elements, which two faults have in their details.
                 {
                     Operation.SUBSCRIBE: (
                         f"{{{NAMESPACE}}}SupportedDeliveryMode",

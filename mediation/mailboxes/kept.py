@@ -29,13 +29,14 @@ from mediation.soap.layout import layout_of
 from mediation.soap.payloads import payload_of
 
 MAX_MOST = 1000
-"""Messages that one request takes, whatever it asks for."""
+"""The most messages that one request takes, even if it asks for more."""
 MAX_SPLIT_OCTETS = 8 * 2**20
 """The most octets of all parts that one envelope is split into; each repeats the header."""
 MAX_GROWTH = 16
-"""Times that the events of one envelope may be longer than it: each repeats the namespaces."""
+"""The factor by which the events of one envelope may be longer than the envelope: each repeats the
+namespaces."""
 SMALL = 16 * 1024
-"""Octets that a smaller envelope counts as, when its growth is bounded."""
+"""The octets that a smaller envelope counts as where its growth is bounded."""
 
 WSNT = names.WSN_1_3
 _NOTIFY_NAMESPACES = names.WSN_1_3_SPELLINGS | {names.WSN_2004_06, names.WSN_IBM}
@@ -65,8 +66,8 @@ _NUMBER = re.compile(r"\+?\d{1,20}", re.ASCII)
 def kept(
     octets: bytes, charset: str | None = None, *, limits: DocumentLimits | None = None
 ) -> bytes:
-    """An envelope as a mailbox keeps it: in UTF-8 and without an XML declaration, otherwise
-    unchanged, for it may be signed.
+    """Convert an envelope into the form that a mailbox keeps: UTF-8 without an XML declaration. All
+    else is unchanged, for the envelope may be signed.
 
     Raises:
         Refused: It is no envelope, or beyond the limits.
@@ -101,7 +102,7 @@ def notification_messages(envelope: bytes) -> tuple[bytes, ...]:
 
 
 def room_for(envelope: bytes) -> int:
-    """Octets that the events of an envelope may have, each told by itself."""
+    """The octets that the events of an envelope may have together, each with its own namespaces."""
     return MAX_GROWTH * max(len(envelope), SMALL)
 
 
@@ -123,8 +124,8 @@ def _messages(parts: Envelope) -> Iterator[bytes]:
 
 
 def split(envelope: bytes) -> tuple[bytes, ...]:
-    """An envelope of several events, in a Notify or bare, as one for each, ``#n`` behind its
-    message id as behind those of published events; any other envelope is itself.
+    """Split an envelope of several events, in a Notify or bare, into one for each. As with
+    published events, each gets ``#n`` behind the message id. Any other envelope stays whole.
 
     Raises:
         MediationError: ``MESSAGE_INVALID``: the parts together exceed `MAX_SPLIT_OCTETS`.
@@ -223,7 +224,7 @@ def _messages_of(notify: etree._Element) -> list[etree._Element]:
 
 
 def _modernise(message: etree._Element) -> None:
-    """Give a message of a draft the names, the order and the dialects of 1.3."""
+    """Convert a message of a draft to the names, the order and the dialects of 1.3."""
     message.tag = f"{{{WSNT}}}NotificationMessage"
     found = {
         local_name(child): child
@@ -247,7 +248,8 @@ def _modernise(message: etree._Element) -> None:
 
 
 def _modern_reference(element: etree._Element) -> etree._Element | None:
-    """An endpoint reference in WS-Addressing 1.0; a broken one decides nothing and is left out."""
+    """Convert an endpoint reference to WS-Addressing 1.0; a broken one is left out, because it
+    decides nothing."""
     try:
         epr = read_epr(element, forged="drop")
     except MediationError:

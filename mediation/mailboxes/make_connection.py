@@ -1,4 +1,5 @@
-"""WS-MakeConnection 1.1: a consumer that cannot be called fetches what waits for its address."""
+"""WS-MakeConnection 1.1, `SPECIFICATION`: a consumer that cannot be called fetches the messages
+that wait for its address."""
 
 import re
 from collections.abc import Mapping
@@ -83,8 +84,8 @@ SPECIFICATION = Specification(
 
 
 def with_pending(envelope: bytes, pending: bool) -> bytes:
-    """*envelope* (UTF-8) with a header block that says whether more waits for the same selection
-    (section 3.3). What was there stays as it is, octet for octet: it may be signed."""
+    """Add a header block to *envelope* (UTF-8) that says whether more messages wait for the same
+    selection (section 3.3). All else stays as it is, octet for octet: it may be signed."""
     block = b'<wsmc:MessagePending xmlns:wsmc="%b" pending="%b"/>' % (
         names.MAKE_CONNECTION_1_1.encode(),
         b"true" if pending else b"false",
@@ -112,5 +113,5 @@ _START = re.compile(
 
 
 def soap_in(envelope: bytes) -> Soap:
-    """The SOAP version of an envelope that waited, which need not be that of the request for it."""
+    """The SOAP version of an envelope that waited; the request for it may have another."""
     return soap_of(parse_own(envelope))

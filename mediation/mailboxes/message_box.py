@@ -32,12 +32,13 @@ from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of, xml_text
 
 XSUL_MOST = 10
-"""Messages that XSUL hands over at a time."""
+"""The most messages that XSUL hands over at a time."""
 XSUL_WAIT = 5.0
 """Seconds that XSUL waits for a message where there is none."""
 BOX_NAMES = frozenset({"MsgBoxId", "MsgBoxAddr"})
-"""Local names of what names a box: in requests, and as a reference property or parameter of an
-endpoint reference. Each release of WS-Messenger had a namespace of its own for them."""
+"""Local names of the elements that name a box: in requests, and as a reference property or
+parameter of an endpoint reference. Each release of WS-Messenger had a namespace of its own for
+them."""
 
 _OPERATIONS = (
     Operation.CREATE_MESSAGE_BOX,

@@ -1,5 +1,6 @@
-"""Expirations as both families write them: xsd:dateTime or xsd:duration, and what peers
-really send (WS-Eventing 2004/08, Subscribe; WS-BaseNotification 1.3, TerminationTime)."""
+"""Expirations as WS-Eventing and WS-Notification write them: xsd:dateTime, xsd:duration, and the
+forms that peers really send (WS-Eventing 2004/08, Subscribe; WS-BaseNotification 1.3,
+TerminationTime)."""
 
 import calendar
 import re
@@ -33,7 +34,8 @@ class Duration:
     seconds: timedelta
 
     def after(self, start: datetime) -> datetime:
-        """*start* plus this; months count on the calendar. Far beyond any lease it saturates."""
+        """Add the duration to *start*; months count on the calendar. Far beyond any lease it
+        saturates."""
         year, month = divmod(start.year * 12 + start.month - 1 + self.months, 12)
         if not 1 <= year < _LATEST.year:
             return _LATEST
@@ -125,7 +127,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def _at_most(unit: timedelta, amount: int) -> timedelta:
-    """*amount* of *unit*, or the longest time that means anything."""
+    """Multiply *unit* by *amount*, up to the longest time that means anything."""
     return unit * amount if amount < _LONGEST // unit else _LONGEST
 
 
@@ -162,18 +164,18 @@ def is_milliseconds(text: str) -> bool:
 
 
 def format_seconds(moment: datetime) -> str:
-    """UTC in whole seconds with a ``Z``: clients of WS-Notification read nothing else."""
+    """Write UTC in whole seconds with a ``Z``: clients of WS-Notification read nothing else."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def format_milliseconds(moment: datetime) -> str:
-    """UTC with milliseconds and a ``Z``, as Synapse writes it out again."""
+    """Write UTC with milliseconds and a ``Z``, as Synapse does."""
     utc = moment.astimezone(UTC)
     return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
 
 
 def format_duration(length: timedelta) -> str:
-    """``PT1H2M3S``: never days, months or years, which sdc11073 does not read."""
+    """Write ``PT1H2M3S``: never days, months or years, which sdc11073 does not read."""
     seconds = max(0, round(length.total_seconds()))
     hours, rest = divmod(seconds, 3600)
     minutes, seconds = divmod(rest, 60)

@@ -65,7 +65,7 @@ class Packaging(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One event. It knows no specification.
+    """One event, independent of any specification.
 
     ``source`` names the publisher and scopes ``id``; the pair is the event's identity.
     ``topic`` None means that the publisher named none. ``time`` is when it was accepted;
@@ -107,7 +107,7 @@ class Lease:
 
 
 class End(Enum):
-    """Why a subscription ends before its time; the value is the last word of the status."""
+    """Reasons why a subscription ends before its time; the value is the last word of the status."""
 
     DELIVERY_FAILURE = "DeliveryFailure"
     SHUTTING_DOWN = "SourceShuttingDown"

@@ -21,9 +21,9 @@ TRANSIENT_ATTRIBUTES = frozenset(
     for soap in Soap
     for name in ("mustUnderstand", "actor", "role", "relay")
 ) | {f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa}
-"""Attributes of header blocks that are meant for one message, from hop to hop."""
+"""Attributes of header blocks that are meant for one hop of one message."""
 MAX_MESSAGES = 256
-"""Notifications in one message."""
+"""The most notifications in one message."""
 _NOTIFYING = names.WSN_1_3_SPELLINGS | {names.WSN_IBM}
 _MESSAGES = frozenset(f"{{{namespace}}}NotificationMessage" for namespace in _NOTIFYING)
 _PARTS = {
@@ -37,7 +37,7 @@ _PARTS = {
 def read_notify(
     element: etree._Element, context: Context, arrival: Arrival
 ) -> tuple[Notification, ...]:
-    """The events of a Notify of WS-BaseNotification 1.3, or of WS-Messenger's 1.0.
+    """Read the events of a Notify of WS-BaseNotification 1.3, or of WS-Messenger's 1.0.
 
     Raises:
         Refused: ``MESSAGE_INVALID``, ``TOPIC_INVALID``.
@@ -68,8 +68,9 @@ def read_notify(
 def written_topic_header(
     element: etree._Element | None, topics: tuple[Topic | None, ...]
 ) -> bytes | None:
-    """A topic's element as a publisher of WS-Messenger wrote it, for its consumers, if it is one
-    and names one topic; without the attributes of SOAP and WS-Addressing."""
+    """The octets of a topic's element, for consumers of WS-Messenger, if a publisher of
+    WS-Messenger wrote it and it names one topic; without the attributes of SOAP and
+    WS-Addressing."""
     if element is None or namespace_of(element) != names.WSN_IBM or len(topics) != 1:
         return None
     if topics == (None,):
@@ -82,7 +83,7 @@ def written_topic_header(
 def with_topic_headers(
     notifications: tuple[Notification, ...], written: Sequence[bytes | None]
 ) -> tuple[Notification, ...]:
-    """*notifications*, each with its own of the topics' elements *written*."""
+    """Give each of *notifications* its own of the topics' elements *written*."""
     if not any(written):
         return notifications
     return tuple(
@@ -108,7 +109,8 @@ def numbered(
     arrival: Arrival,
     headers: tuple[bytes, ...] = (),
 ) -> tuple[Notification, ...]:
-    """Notifications whose ids are the message's, with ``#n`` where it holds several."""
+    """Make notifications whose id is the message's, with ``#n`` behind it where it holds
+    several."""
     base = id_to_keep((context.headers.message_id or "").strip()) or arrival.fresh_id
     source, time = arrival.source, arrival.time
     ids = [base]
@@ -125,8 +127,8 @@ def numbered(
 
 
 def read_payload(content: etree._Element, *, in_ours: bool = False) -> bytes:
-    """The one element of ``Message``, as `payload_of`; text, several or no elements are wrapped in
-    one."""
+    """Read the one element of ``Message``, as `payload_of`; text, several or no elements are
+    wrapped in one."""
     children = elements(content)
     if len(children) == 1:
         return payload_of(children[0], in_ours=in_ours)

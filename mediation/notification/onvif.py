@@ -34,8 +34,8 @@ from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 TEV, WSNT = names.ONVIF_EVENTS, names.WSN_1_3
 MAX_WAIT = 300.0
-"""Seconds that a pull waits at most, however long it asks for; ONVIF wants 60 of every device, and
-Reolink's clients ask for these."""
+"""The most seconds that a pull waits. ONVIF wants 60 of every device; Reolink's clients ask for
+300."""
 
 _PORT_TYPES = {
     Operation.CREATE_PULL_POINT_SUBSCRIPTION: "EventPortType",
@@ -47,7 +47,7 @@ _PORT_TYPES = {
 }
 _CHILDREN = names.WSN_1_3_SPELLINGS | {TEV}
 _NEVER = "9999-12-31T23:59:59Z"
-"""The time has to be said: its element is not nillable."""
+"""The time for "never": the element must have one, for it is not nillable."""
 _TOPICS_AT = "http://www.onvif.org/onvif/ver10/topics/topicns.xml"
 _SCHEMA_AT = "http://www.onvif.org/onvif/ver10/schema/onvif.xsd"
 
@@ -110,7 +110,7 @@ class EventRequests:
 
 def _read_subscribe(element: etree._Element) -> SubscribePulling:
     raw, changed_only = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
-    if raw:  # What is pulled is wrapped: there is no place for anything else.
+    if raw:  # PullMessagesResponse has a place for wrapped messages alone.
         raise MediationError(
             Reason.POLICY_UNSUPPORTED, "Messages are not pulled raw.", names=(USE_RAW,)
         )
@@ -123,8 +123,8 @@ def _read_subscribe(element: etree._Element) -> SubscribePulling:
 
 
 def _topic_dialect(filter_: etree._Element | None) -> str:
-    """The dialect in which topics are told: the one that was used, else ONVIF's own, by which
-    Reolink's clients know a notification."""
+    """The dialect in which topics are written: the one of the filter, else ONVIF's own, by which
+    Reolink's clients recognise a notification."""
     for child in elements(filter_) if filter_ is not None else ():
         if local_name(child) == "TopicExpression" and (dialect := dialect_of(child)):
             return dialect
@@ -132,7 +132,7 @@ def _topic_dialect(filter_: etree._Element | None) -> str:
 
 
 def _read_wait(element: etree._Element | None) -> float:
-    """Seconds to wait for a message; a peer that says nothing does not wait."""
+    """Read the seconds to wait for a message; without the element a pull does not wait."""
     text = text_of(element) if element is not None else ""
     if not text:
         return 0.0

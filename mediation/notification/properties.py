@@ -50,8 +50,8 @@ def _filter(subscription: Subscription, wsnt: str) -> str:
 
 
 def _expression(name: str, expression: Expression) -> str:
-    """An expression with the namespaces that its prefixes mean; ``wsnt`` is written on each, for
-    an expression may bind that prefix to something else."""
+    """Write an expression with the namespaces of its prefixes. Its own prefix is ``n-``, for an
+    expression may bind ``wsnt`` to something else."""
     scope = "".join(
         f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
         for prefix, uri in expression.namespaces

@@ -17,7 +17,7 @@ USE_RAW = f"{{{names.WSN_1_3}}}UseRaw"
 def child_of(
     element: etree._Element, name: str, namespaces: Container[str] = names.WSN_1_3_SPELLINGS
 ) -> etree._Element | None:
-    """The first child of that local name in one of *namespaces*."""
+    """The first child of *element* with that local name, in one of *namespaces*."""
     for child in elements(element):
         if local_name(child) == name and namespace_of(child) in namespaces:
             return child

@@ -27,7 +27,7 @@ _CARRIED = _ONE_LEVEL | {
 
 
 def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
-    """The topics of a notification's ``Topic`` element or header; none, as (None,).
+    """Read the topics of a notification's ``Topic`` element or header; without any, (None,).
 
     Bad senders write ``|`` unions: an event on each alternative. A dialect that nobody
     knows is no reason to lose an event: its text is read as a concrete path.
@@ -75,9 +75,10 @@ def topic_element(name: str, topic: Topic, dialect: str | None, declarations: st
 
 
 def topic_set(topics: Collection[Topic]) -> bytes:
-    """WS-Topics 1.3, TopicSet: elements named after the topics, nested, ``wstop:topic`` on those
-    that are one. A topic whose name is no NCName cannot stand there and is left out. A root of the
-    ad hoc namespace has no namespace here either, for which the schema alone has no place."""
+    """Write a TopicSet (WS-Topics 1.3): nested elements named after the topics, with
+    ``wstop:topic`` on each that is a topic. A topic whose name is no NCName is left out, for no
+    element can have it. A root of the ad hoc namespace has no namespace here either, which only the
+    schema does not allow."""
     root = etree.Element(f"{{{names.WSTOP_1_3}}}TopicSet", nsmap={"wstop": names.WSTOP_1_3})
     nodes: dict[tuple[Step, ...], etree._Element] = {(): root}
     for topic in topics:

@@ -13,8 +13,8 @@ from mediation.model.messages import Attachment, Notification
 from mediation.packaging.packages import content_ids
 
 MOST_COPIES = 4
-"""What the attachments of one message may become in its notifications together, in their own
-octets; and `EACH` more for each of them."""
+"""The factor by which the copies of a message's attachments in its notifications may exceed the
+attachments, besides `EACH` octets for each notification."""
 EACH = 64 * 1024
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -23,7 +23,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 def attach(
     notifications: tuple[Notification, ...], attachments: Sequence[Attachment]
 ) -> tuple[Notification, ...]:
-    """*notifications* of one message with the parts that travel with them.
+    """Give each of the *notifications* of one message the parts that it refers to.
 
     A part that some payload refers to, by the value of an attribute or the text of an element,
     goes with those whose payload does. One that none refers to goes with all.

@@ -71,7 +71,7 @@ class DimeReason(Enum):
 
 
 class DimeError(Exception):
-    """The stream cannot be read on.
+    """A stream that cannot be read any further.
 
     Args:
         offset: Where the record at fault begins, in octets since the decoder's first.
@@ -88,13 +88,13 @@ class DimeLimits:
     """The bounds of one message. Lengths are in octets."""
 
     message: int = 4 * 1024 * 1024
-    """DATA of all records together."""
+    """The most octets of DATA of all records together."""
     envelope: int = 2 * 1024 * 1024
     """DATA of the first payload, unless it is a MIME package: that has *message* alone."""
     records: int = 1024
-    """Chunks included."""
+    """The most records, chunks included."""
     empty: int = 16
-    """Records without DATA in succession."""
+    """The most records without DATA in succession."""
     id: int = 4096
     type: int = 1024
     options: int = 4096
@@ -261,7 +261,7 @@ class Decoder:
 
     @property
     def offset(self) -> int:
-        """Octets read."""
+        """The octets that were read so far."""
         return self._base + self._position
 
     @property
@@ -271,7 +271,7 @@ class Decoder:
 
     @property
     def empty(self) -> bool:
-        """Whether a new decoder would do as well."""
+        """Whether the decoder stands between messages, so that a new one would do as well."""
         return self.phase is Phase.QUIET and not self._padding and self._error is None
 
     def feed(self, octets: bytes) -> Iterator[DimeMessage]:
@@ -298,7 +298,7 @@ class Decoder:
         return self
 
     def eof(self) -> None:
-        """The stream has ended, and all messages were asked for.
+        """Tell the decoder that the stream has ended, when all messages were asked for.
 
         Raises:
             DimeError: It did within a message, ``TRUNCATED``.
@@ -360,7 +360,8 @@ class Decoder:
         raise StopIteration
 
     def _read_head(self, data: bytes | bytearray, position: int, end: int) -> int:
-        """Where DATA begins. Beyond *end* the head is incomplete, and nothing has changed."""
+        """Read a record's head and return where DATA begins; beyond *end* the head is incomplete,
+        and nothing has changed."""
         octet, format_, options, id_, type_, length = _HEADER.unpack_from(data, position)
         self._record_at = self._base + position
         limits = self._limits
@@ -461,7 +462,7 @@ class Decoder:
             self._attachments.append(Attachment(self._id.decode("latin-1"), type_, data))
 
     def _take(self) -> DimeMessage:
-        """The message that is complete; begin another."""
+        """Return the message that is complete, and begin another."""
         attachments = tuple(self._attachments) if self._attachments else ()
         message = DimeMessage(self._soap, self._envelope or b"", attachments, self._first_id)
         self._begin_message()
@@ -524,7 +525,7 @@ def _format_of(type_: str) -> TypeFormat:
 
 
 def _octets(text: str) -> bytes:
-    """As the decoder read them; what is beyond Latin-1 came in by another way."""
+    """Encode an id or a type as the decoder read it; text beyond Latin-1 came from elsewhere."""
     try:
         return text.encode("latin-1")
     except UnicodeEncodeError:
@@ -532,7 +533,7 @@ def _octets(text: str) -> bytes:
 
 
 def _trimmed(envelope: bytes) -> bytes:
-    """Without white space around it, which a parser may not see before an XML declaration."""
+    """Strip white space, which must not precede an XML declaration."""
     trimmed = envelope.strip(_BLANK)
     # In UTF-16 the octet of a line break is half a character.
     return envelope if trimmed[:2] in (b"\xfe\xff", b"\xff\xfe") else trimmed

@@ -58,9 +58,9 @@ BINARY = "application/octet-stream"
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HEADER_END = re.compile(rb"\r?\n\r?\n")
 _IN_A_HEADER = "!#$%&'()*+,/:;=?@[]^`{|}~\""
-"""Besides letters, digits and ``-._`` what a Content-ID may hold as it is."""
+"""Characters that a Content-ID may hold as they are, besides letters, digits and ``-._``."""
 _IN_A_CID = "!$&'()*+,;=:@"
-"""What of them the path of a URI may hold (RFC 3986, "Path")."""
+"""The characters of `_IN_A_HEADER` that the path of a URI may hold (RFC 3986, "Path")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class PackageLimits:
 
     octets: int = 4 * 2**20
     envelope: int = 2 * 2**20
-    """With what XOP puts into it."""
+    """The most octets of an envelope with the parts that XOP includes."""
     parts: int = MAX_PARTS
 
 
@@ -209,8 +209,8 @@ def write_package(
 
 
 def content_ids(uri: str) -> frozenset[str]:
-    """All that may stand in an envelope to refer to the part whose ``content_id`` is *uri*: itself,
-    and what follows ``cid:``, decoded and as it stands."""
+    """The forms in which an envelope may refer to the part whose ``content_id`` is *uri*: the URI,
+    and its text behind ``cid:``, decoded and as it stands."""
     if not _is_cid(uri):
         return frozenset({uri, f"cid:{uri}"})
     bare = uri[4:]
@@ -307,7 +307,7 @@ def _is_cid(uri: str) -> bool:
 
 
 def _uri(content_id: str) -> str:
-    """RFC 2392, "The MID and CID URL Schemes"."""
+    """Make the ``cid:`` URI of a Content-ID (RFC 2392, "The MID and CID URL Schemes")."""
     return f"cid:{quote(content_id, safe=_IN_A_CID)}"
 
 

@@ -57,7 +57,7 @@ _WITHOUT_OWN = frozenset(
         *("ws_topic_header", "ws_expires", CONTENT_TYPE),
     }
 )
-"""Properties that hold none of the notification's own."""
+"""Properties whose values are ours, and not the notification's own."""
 _TIME = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
 UNTYPED = "urn:dragoman:notification"
 """The ``cloudEvents_type`` of a notification without action and topic."""

@@ -23,8 +23,8 @@ def resolve(
     most: int,
     learnt: set[str] | None = None,
 ) -> bytes | None:
-    """*root* with the base64 of the parts that it includes, in UTF-8 ("Interpreting XOP Packages");
-    None where it includes none.
+    """Put the base64 of the included parts into *root*, and return it in UTF-8 ("Interpreting XOP
+    Packages"); None where it includes none.
 
     Args:
         attachments: By Content-ID; those that are included are taken out.

@@ -12,12 +12,12 @@ _START_TAG = re.compile(
     rb"(?P<attributes>(?:\s+[^\s=<>\"'/&]+\s*=\s*(?:\"[^\"<]*\"|'[^'<]*'))*)\s*/?>" % (_NAME, _NAME)
 )
 _LONGEST_TAG = 512
-"""Octets of a start tag whose action is remembered."""
+"""The most octets of a start tag whose action is remembered."""
 _ATTRIBUTE = re.compile(rb"([^\s=<>\"'/&]+)\s*=\s*(?:\"([^\"<]*)\"|'([^'<]*)')")
 
 
 def payload_action(payload: bytes) -> str:
-    """The action of an event that came without one: its root's name as ``namespace/local``."""
+    """Make the action of an event from its root's name: ``namespace/local``."""
     end = payload.find(b">") + 1
     action = _tag_action(payload[:end]) if end <= _LONGEST_TAG else _tag_action.__wrapped__(payload)
     return action or _parsed_action(payload)
@@ -25,7 +25,8 @@ def payload_action(payload: bytes) -> str:
 
 @lru_cache(maxsize=1024)
 def _tag_action(start: bytes) -> str | None:
-    """The action by the start tag that *start* begins with; None where that takes a parser."""
+    """Make the action by the start tag at the beginning of *start*; None where that takes a
+    parser."""
     tag = _START_TAG.match(start)
     if tag is None or b"&" in tag[0]:
         return None

@@ -25,14 +25,14 @@ from mediation.soap.envelopes import (
 from mediation.soap.layout import WSA_BY_NAMESPACE, Layout
 
 MAX_URI = 4096
-"""Octets of an address, an action or a message id."""
+"""The most octets of an address, an action or a message id."""
 LONGEST_ID = 1000
-"""Octets of a message id that are kept as they are: PostgreSQL's indexes take no thousands."""
+"""The most octets of a message id that is kept as it is: PostgreSQL's indexes take no thousands."""
 MAX_REFERENCE_OCTETS = 16 * 1024
 MAX_REFERENCE_ELEMENTS = 32
 
 LONGEST_CHARACTER = 4
-"""Octets of one character in UTF-8, at most."""
+"""The most octets of one character in UTF-8."""
 
 _ADDRESSES = {
     **{f"{{{wsa.value}}}Address": wsa for wsa in Wsa},
@@ -174,7 +174,7 @@ def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> E
 
 
 def _metadata(groups: dict[str, list[etree._Element]]) -> tuple[bytes, ...]:
-    """Metadata decides nothing here, so it is left out where it is longer than all else may be."""
+    """Metadata of a reference. It decides nothing here, so it is left out where it is too long."""
     kept = tuple(octets_of(child) for child in groups.get("Metadata", ()) if len(child))
     return kept if sum(map(len, kept)) <= MAX_REFERENCE_OCTETS else ()
 
@@ -206,7 +206,7 @@ def _references(
 
 
 def write_epr(epr: EndpointReference, wsa: Wsa | None = None) -> str:
-    """The children of an endpoint reference in version *wsa* (its own by default).
+    """Write the children of an endpoint reference in version *wsa* (its own by default).
 
     Conversion between versions: properties and parameters become parameters upwards;
     parameters become properties where a version has none.
@@ -277,9 +277,8 @@ def write_headers(
     message_id: str | None = None,
     relates_to: str | None = None,
 ) -> str:
-    """Addressing headers in version *wsa*, whose prefix ``wsa`` the envelope declares; nothing
-    for a party that uses none. Their order is WS-Messenger's: Action, MessageID, To.
-    """
+    """Write addressing headers in version *wsa*, whose prefix ``wsa`` the envelope declares;
+    nothing for a party that uses none. Their order is WS-Messenger's: Action, MessageID, To."""
     if wsa is None:
         return ""
     parts = [f"<wsa:Action>{xml_text(action)}</wsa:Action>"]

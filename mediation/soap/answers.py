@@ -11,7 +11,7 @@ MAX_OCTETS = 64 * 1024
 MAX_REASON = 300
 _PERMANENT = frozenset({"Client", "Sender", "MustUnderstand", "VersionMismatch"})
 _WORDS = (b"Fault", "Fault".encode("utf-16-le")[:-1])
-"""The second is common to both octet orders of UTF-16."""
+"""Octets of the word Fault; the second form is common to both octet orders of UTF-16."""
 _PERMANENT_SUBCODES = frozenset({"DeliveryRefused", "DestinationUnreachable", "ActionNotSupported"})
 
 
@@ -80,6 +80,6 @@ def _read(fault: etree._Element) -> PeerFault:
 
 
 def _local(name: str) -> str:
-    """The local name of a QName in any dress: ``s:Client.Authentication`` (SOAP 1.1, section
+    """The local name of a QName in any form: ``s:Client.Authentication`` (SOAP 1.1, section
     4.4.1), Clark notation, and Savan/C's full stop at the end."""
     return name.rpartition("}")[2].rpartition(":")[2].partition(".")[0][:MAX_REASON]

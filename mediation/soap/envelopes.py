@@ -27,8 +27,8 @@ UNDERSTOOD: frozenset[str] = frozenset(
         names.WSMAN,
     }
 )
-"""Namespaces of header blocks that count as understood (Security: ignored until asked for; those of
-WS-Management `management.check_headers` looks at one by one)."""
+"""Namespaces of header blocks that count as understood. Security is ignored until it is asked for;
+`management.check_headers` looks at the blocks of WS-Management one by one."""
 
 IDENTIFIERS = frozenset(
     {"Identifier", "SubscriptionId", "SubscriptionID", "subscriptionId", "MsgBoxId"}
@@ -62,7 +62,7 @@ _FORMS = {
     )
     for soap in Soap
 }
-"""By the expanded name of the envelope."""
+"""Names in a version of SOAP, by the expanded name of the envelope."""
 
 
 class Envelope(NamedTuple):
@@ -186,7 +186,8 @@ def is_mandatory(block: etree._Element, soap: Soap) -> bool:
 
 
 def write_envelope(soap: Soap, wsa: Wsa | None, header: str, body: str) -> bytes:
-    """An envelope around serialised header blocks and body. Its prefixes are ``s`` and ``wsa``."""
+    """Write an envelope around serialised header blocks and body. Its prefixes are ``s`` and
+    ``wsa``."""
     return f"{envelope_start(soap, wsa)}{header}{ENVELOPE_MIDDLE}{body}{ENVELOPE_END}".encode()
 
 
@@ -200,7 +201,8 @@ ENVELOPE_END = "</s:Body></s:Envelope>"
 
 
 def http_headers(soap: Soap, action: str) -> tuple[tuple[str, str], ...]:
-    """Content-Type and action headers of a message; an action that HTTP cannot hold is left out."""
+    """Make the Content-Type and action headers of a message; an action that HTTP cannot hold is
+    left out."""
     safe = (
         action
         if action.isascii() and action.isprintable() and not set(action) & {'"', "\\"}
@@ -213,12 +215,12 @@ def http_headers(soap: Soap, action: str) -> tuple[tuple[str, str], ...]:
 
 
 def xml_text(text: str) -> str:
-    """*text* as element content; what XML 1.0 cannot hold becomes U+FFFD."""
+    """Escape *text* as element content; a character that XML 1.0 cannot hold becomes U+FFFD."""
     return escape(_printable(text), {"\r": "&#13;"})
 
 
 def xml_attribute(text: str) -> str:
-    """*text* as an attribute's value, with its quotes."""
+    """Escape and quote *text* as an attribute's value."""
     return quoteattr(_printable(text))
 
 

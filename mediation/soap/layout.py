@@ -14,7 +14,7 @@ from mediation.soap.envelopes import IDENTIFIERS, UNDERSTOOD
 
 KEPT = 256
 KEPT_BLOCKS, KEPT_CHARACTERS = 32, 4096
-"""Sequences of names that are kept; of those that may be, the blocks, and all names together."""
+"""The number of layouts that are kept, and the most blocks and characters of names of each."""
 
 WSA_BY_NAMESPACE = {wsa.value: wsa for wsa in Wsa}
 _PREFERENCE = (Wsa.V2005_08, Wsa.V2004_08, Wsa.V2004_03, Wsa.V2003_03)
@@ -99,7 +99,7 @@ def _wsa_of(blocks: list[tuple[str, str]]) -> Wsa | None:
 def _addressing(
     blocks: list[tuple[str, str]], wsa: Wsa | None
 ) -> tuple[Mapping[str, int], str | None]:
-    """The first header of each name, and one that stands twice."""
+    """Find the first header of each name, and one that stands twice."""
     found: dict[str, int] = {}
     other_action = None
     repeated = None

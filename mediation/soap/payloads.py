@@ -25,11 +25,12 @@ _OUR_STARTS = tuple(envelope_start(soap, wsa).encode() for soap in Soap for wsa 
 _START_TAG = re.compile(rb"<[^\s/>]+([^>\"']*(?:(?:\"[^\"]*\"|'[^']*')[^>\"']*)*)>")
 _ATTRIBUTE = re.compile(rb"\s([^\s=]+)=(?:\"[^\"]*\"|'[^']*')")
 _UNPREFIXED = re.compile(rb"<[^\s/>:!?]+[\s/>]")
-"""An element without a prefix."""
+"""The start of an element without a prefix."""
 
 
 def payload_of(element: etree._Element, *, in_ours: bool = False) -> bytes:
-    """*element* as a document of its own, with the declarations of its ancestors that it uses.
+    """Write *element* as a document of its own, with the declarations of its ancestors that it
+    uses.
 
     Args:
         in_ours: Its envelope is one that we rendered (`is_ours`). There a payload was whole before,
@@ -63,7 +64,7 @@ def payload_of(element: etree._Element, *, in_ours: bool = False) -> bytes:
 
 
 def is_ours(envelope: bytes) -> bool:
-    """Whether *envelope* begins as those that we render."""
+    """Whether *envelope* begins like the envelopes that we render."""
     return envelope.startswith(_OUR_STARTS)
 
 

@@ -1,7 +1,10 @@
 """Every version has every part that its kind needs, and the parts agree with each other."""
 
+import ast
 import itertools
+from collections.abc import Iterator
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -133,3 +136,41 @@ def test_services(version: Version) -> None:
 def test_what_is_known_elsewhere_is_named_where_it_is_not_offered() -> None:
     offered = frozenset[str]().union(*(s.requests.namespaces for s in SPECIFICATIONS.values()))
     assert set(names.KNOWN_ELSEWHERE) - offered
+
+
+SPECIFYING = ("mediation/specifications.py", "mediation/model/versions.py")
+ROOMS = ("mediation/eventing/", "mediation/notification/", "mediation/mailboxes/")
+
+
+def test_nobody_else_asks_for_a_version() -> None:
+    """A version is asked for its parts: there is no comparison with a member of Version or Family
+    outside the modules of the versions."""
+    root = Path(__file__).parents[2]
+    found = []
+    for floor in ("gateway", "adapters", "mediation"):
+        for path in sorted((root / floor).rglob("*.py")):
+            name = str(path.relative_to(root))
+            if not name.startswith(ROOMS) and name not in SPECIFYING:
+                found += [f"{name}:{line}" for line in _tests(ast.parse(path.read_text("utf-8")))]
+    assert found == []
+
+
+def _tests(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Compare(left, comparators=others) if any(map(_is_member, (left, *others))):
+                yield node.lineno
+            case ast.MatchValue(value) if _is_member(value):
+                yield value.lineno
+            case ast.Attribute(attr="family"):
+                yield node.lineno
+
+
+def _is_member(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(ast.Name("Version" | "Family")):
+            return True
+        case ast.Tuple(elements) | ast.Set(elements) | ast.List(elements):
+            return any(map(_is_member, elements))
+        case _:
+            return False
