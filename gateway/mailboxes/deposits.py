@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import structlog
 
-from gateway.inbound import Inbound
+from gateway.exchange import Inbound
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.observing.samples import Sample, counter
 from gateway.parsing import Parsing

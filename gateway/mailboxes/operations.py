@@ -7,7 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from filters import Reason, Refused
-from gateway.inbound import Handlers, Handover, Inbound
+from gateway.exchange import Handlers, Handover, Inbound
 from gateway.mailboxes.mailboxes import Batch, Mailboxes, MailboxUnknown
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.intake import Intake

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_URL, uuid5
 from filters import Reason, Refused, topic_dialects
 from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_origin
 from gateway.egress.origins import Origins
-from gateway.inbound import Handlers, Inbound
+from gateway.exchange import Handlers, Inbound
 from gateway.observing.samples import Sample, counter
 from gateway.parsing import Parsing
 from gateway.publishing.spool import Publisher

@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 import structlog
 
 from filters import Reason, Refused
-from gateway.inbound import Handover, Inbound
+from gateway.exchange import ACCEPTED, Handover, Inbound, Reply
 from gateway.parsing import SMALL, Parsing
 from gateway.publishing.operations import OCTETS_OF_TOPIC
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import shown
-from gateway.soap.replies import ACCEPTED, Replies, Reply
+from gateway.soap.replies import Replies
 from mediation import (
     Context,
     EndpointReference,

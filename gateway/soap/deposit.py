@@ -7,9 +7,9 @@ understand. How it is kept is `gateway.mailboxes.deposits`.
 from dataclasses import replace
 
 from filters import Reason
+from gateway.exchange import ACCEPTED, Reply
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import MESSAGE_BOXES, ResourceAddress, ResourceKind
-from gateway.soap.replies import ACCEPTED, Reply
 from mediation import Context, Done, Operation, Rejected, Version, write_response
 
 _KEPT_ALL_THE_SAME = frozenset({Reason.ACTION_UNSUPPORTED, Reason.MESSAGE_INVALID})

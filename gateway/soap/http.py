@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Refused
 from gateway.egress import HOPS_HEADER, ORIGIN_HEADER
+from gateway.exchange import Inbound, Reply
 from gateway.http import (
     HttpLimits,
     HttpRefusal,
@@ -21,7 +22,6 @@ from gateway.http import (
     was_delivered,
 )
 from gateway.http.media import SOAP_MEDIA_TYPES
-from gateway.inbound import Inbound
 from gateway.security.identify import Identification
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import (
@@ -32,7 +32,6 @@ from gateway.security.resource_addresses import (
     resource_at,
 )
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
-from gateway.soap.replies import Reply
 from gateway.soap.service import SoapService
 from mediation import Context, Packaging, Rejected, Soap, http_headers
 from mediation.wsdl import schema_named, services_named, write_wsdl

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from filters import Reason, Refused
-from gateway.inbound import Inbound
+from gateway.exchange import Inbound
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
 from gateway.soap.topic_paths import topic_of_path

@@ -5,7 +5,7 @@ subscriptions.
 """
 
 from filters import Reason, Refused
-from gateway.inbound import Handler, Handlers
+from gateway.exchange import Handler, Handlers
 from mediation import Request
 
 

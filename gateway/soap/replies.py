@@ -7,7 +7,6 @@ bounded: by the policy of addresses, by hosts that have agreed, and by a rate of
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import structlog
 
@@ -41,29 +40,6 @@ _ON_THE_CONNECTION = frozenset(
 )
 _NEVER_ELSEWHERE = frozenset({None, Operation.PUBLISH, Operation.MAKE_CONNECTION})
 _log = structlog.get_logger("dragoman.soap")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """A reply on the connection; without a body it says only that the request is taken (HTTP: 202).
-
-    Attributes:
-        status: That of HTTP.
-        expected: The peer can relate it to its request, which had a message id.
-        handed_over: To be awaited when the reply was written, with whether the peer has it.
-    """
-
-    status: int
-    soap: Soap
-    action: str = ""
-    body: bytes = b""
-    retry_after: float | None = None
-    expected: bool = True
-    handed_over: Callable[[bool], Awaitable[None]] | None = None
-
-
-ACCEPTED = {soap: Reply(status=202, soap=soap) for soap in Soap}
-"""The reply without a word: the request is taken, or its answer goes elsewhere."""
 
 
 class Replies:

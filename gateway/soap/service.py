@@ -23,7 +23,7 @@ import structlog
 from adapters import AdapterUnavailable
 from filters import Reason, Refused
 from gateway.egress import read_hops
-from gateway.inbound import Inbound, Result
+from gateway.exchange import ACCEPTED, Inbound, Reply, Result
 from gateway.mailboxes.deposits import Deposits
 from gateway.observing.samples import Sample, counters
 from gateway.parsing import Parsing
@@ -34,8 +34,8 @@ from gateway.soap.answers import Answers
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.read import read_inbound
 from gateway.soap.registry import Registry
-from gateway.soap.reliable import reliably
-from gateway.soap.replies import ACCEPTED, Replies, Reply
+from gateway.soap.reliable import ReliableStep, pass_on
+from gateway.soap.replies import Replies
 from mediation import Context, Incoming, Named, Rejected
 
 _log = structlog.get_logger("dragoman.soap")
@@ -52,12 +52,19 @@ class SoapService:
     """
 
     def __init__(
-        self, registry: Registry, parsing: Parsing, deposits: Deposits, replies: Replies
+        self,
+        registry: Registry,
+        parsing: Parsing,
+        deposits: Deposits,
+        replies: Replies,
+        *,
+        reliable: ReliableStep = pass_on,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
         self._deposits = deposits
         self._replies = replies
+        self._reliable = reliable
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -72,7 +79,7 @@ class SoapService:
             except Rejected as rejected:
                 return await self._keep_unread(inbound, rejected)
             context = incoming.context
-            return await reliably(inbound, incoming, self._proceed)
+            return await self._reliable(inbound, incoming, self._proceed)
         except Rejected as rejected:
             refused, context = rejected.refused, rejected.context
         except Refused as error:

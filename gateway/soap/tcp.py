@@ -15,15 +15,14 @@ import structlog
 
 from filters import Refused
 from gateway.egress.hops import hops_of_id
+from gateway.exchange import Inbound, Reply
 from gateway.http import ConnectionGate, HttpLimits
 from gateway.http.handshakes import Handshaking
-from gateway.inbound import Inbound
 from gateway.observing.samples import Sample, counter, counters
 from gateway.parsing import SMALL, Parsing
 from gateway.security.identify import Identification
 from gateway.security.principals import Principal
 from gateway.soap.packaging import Unpacked, unpack_dime
-from gateway.soap.replies import Reply
 from gateway.tcp.acknowledging import Fate
 from gateway.tcp.connection import SoapTcpConnection
 from gateway.tcp.limits import TcpLimits

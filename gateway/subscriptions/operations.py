@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from filters import Reason, Refused
 from gateway.delivery import Entry
-from gateway.inbound import Handlers, Inbound
+from gateway.exchange import Handlers, Inbound
 from gateway.model.mailboxes import Mailbox
 from gateway.publishing.operations import PublishingOperations
 from gateway.publishing.synchronization import Synchronizing

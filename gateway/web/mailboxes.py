@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 from starlette.types import Scope
 
 from adapters import AdapterUnavailable
+from gateway.exchange import Inbound
 from gateway.http import client_address, public_base, was_delivered
-from gateway.inbound import Inbound
 from gateway.mailboxes.mailboxes import AT_A_TIME, LONGEST_WAIT, Batch, Mailboxes
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.authorise import authorise

@@ -9,12 +9,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Self
 
+from gateway.exchange import Inbound, Reply
 from gateway.http import ConnectionGate, HttpLimits
-from gateway.inbound import Inbound
 from gateway.parsing import Parsing
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
-from gateway.soap.replies import Reply
 from gateway.soap.tcp import SoapTcpServer
 from gateway.tcp import TcpLimits
 from mediation import Rejected, Soap

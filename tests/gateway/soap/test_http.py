@@ -20,12 +20,11 @@ from hypothesis import strategies as st
 from starlette.types import ASGIApp
 from uvicorn.server import ServerState
 
+from gateway.exchange import Inbound, Reply
 from gateway.http import ConnectionGate, HostMiddleware, HttpLimits, HttpSettings, hardened
-from gateway.inbound import Inbound
 from gateway.security.identify import Identification
 from gateway.security.networks import networks
 from gateway.soap.http import SoapEndpoint, soap_routes
-from gateway.soap.replies import Reply
 from gateway.soap.service import SoapService
 from mediation import Rejected
 from tests.rigs.certificates import server_context

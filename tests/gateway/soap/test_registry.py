@@ -7,7 +7,7 @@ from typing import get_args, get_type_hints
 import pytest
 
 from filters import Reason, Refused
-from gateway.inbound import Handlers
+from gateway.exchange import Handlers
 from gateway.mailboxes.operations import MailboxOperations
 from gateway.publishing.operations import PublishingOperations
 from gateway.soap.registry import Registry

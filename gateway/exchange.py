@@ -1,12 +1,13 @@
-"""A message on its way in has three types, one behind the other.
+"""One exchange: a message on its way in has three types, one behind the other.
 
     type      made by                    what it is
     --------  -------------------------  ------------------------------------------------------
     Inbound   a transport                octets, who sent them, and what the transport knows
     Incoming  `mediation.read`           the request in them, and how to answer
-    Reply     `gateway.soap.replies`     what goes back on the connection
+    Reply     `gateway.soap`             what goes back on the connection
 
-`Inbound` is here, below the rooms that carry requests out: a handler gets it beside the `Incoming`.
+They are here, below the rooms that carry requests out: a handler gets the `Inbound` beside the
+`Incoming`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -48,6 +49,29 @@ class Inbound:
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
     gone: Callable[[], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A reply on the connection; without a body it says only that the request is taken (HTTP: 202).
+
+    Attributes:
+        status: That of HTTP.
+        expected: The peer can relate it to its request, which had a message id.
+        handed_over: To be awaited when the reply was written, with whether the peer has it.
+    """
+
+    status: int
+    soap: Soap
+    action: str = ""
+    body: bytes = b""
+    retry_after: float | None = None
+    expected: bool = True
+    handed_over: Callable[[bool], Awaitable[None]] | None = None
+
+
+ACCEPTED = {soap: Reply(status=202, soap=soap) for soap in Soap}
+"""The reply without a word: the request is taken, or its answer goes elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
