@@ -14,9 +14,10 @@ from adapters.loading import RestartingAdapter, restarting
 from adapters.testing import AdapterContract, Inbox
 from mediation import Notification
 from tests.rigs.adapters import STORM, storm
-from tests.rigs.consumers import consumers, until
+from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
+from tests.rigs.waiting import until
 
 SECONDS = 20.0
 EVENT = '<o:Storm xmlns:o="urn:test:weather"><n>{}</n></o:Storm>'

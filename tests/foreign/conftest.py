@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.consumers import Consumers
+from tests.rigs.gateways import Running, running
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -15,6 +16,6 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumer]:
-    async with Consumer() as one:
+async def consumer() -> AsyncIterator[Consumers]:
+    async with Consumers() as one:
         yield one

@@ -9,8 +9,9 @@ import pytest_asyncio
 
 from mediation import Attachment, Wsa
 from mediation.names import WSE_2004_08
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import S11, Speaker
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
 from tests.rigs.gsoap import GsoapMessage, gsoap_consumer, gsoap_publish, gsoap_running, needs_gsoap
 
 needs_gsoap()
@@ -40,8 +41,8 @@ def bases(gateway: Running) -> dict[str, str]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def http_consumer() -> AsyncIterator[Consumer]:
-    async with Consumer() as one:
+async def http_consumer() -> AsyncIterator[Consumers]:
+    async with Consumers() as one:
         yield one
 
 
@@ -64,7 +65,7 @@ async def unsubscribe(gateway: Running, *managers: str) -> None:
 async def test_gsoap_publishes_on_one_connection(
     gateway: Running,
     bases: dict[str, str],
-    http_consumer: Consumer,
+    http_consumer: Consumers,
     transport: str,
     tmp_path: Path,
 ) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.rigs.gateways import DEADLINE, Consumer, Running
+from tests.rigs.consumers import Consumers
+from tests.rigs.gateways import Running
 from tests.rigs.gsoap import needs_gsoap
+from tests.rigs.waiting import DEADLINE
 
 needs_gsoap()
 if shutil.which("wsdl2h") is None:
@@ -49,7 +51,7 @@ async def client(gateway: Running, service: str, folder: Path) -> str:
     return str(folder / "client")
 
 
-async def test_ws_notification(gateway: Running, consumer: Consumer, tmp_path: Path) -> None:
+async def test_ws_notification(gateway: Running, consumer: Consumers, tmp_path: Path) -> None:
     program, url = await client(gateway, "wsn", tmp_path), consumer.fresh()
     said = await run(tmp_path, program, f"{gateway.url}/soap", url)
     assert said.splitlines() == [
@@ -64,7 +66,7 @@ async def test_ws_notification(gateway: Running, consumer: Consumer, tmp_path: P
     assert (await consumer.next(url)).payload.text == "gsoap"
 
 
-async def test_ws_eventing(gateway: Running, consumer: Consumer, tmp_path: Path) -> None:
+async def test_ws_eventing(gateway: Running, consumer: Consumers, tmp_path: Path) -> None:
     program, url = await client(gateway, "wse", tmp_path), consumer.fresh()
     process = await asyncio.create_subprocess_exec(
         program, f"{gateway.url}/soap", url, stdin=PIPE, stdout=PIPE, stderr=PIPE

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.rigs.gateways import DEADLINE, Consumer, Running
+from tests.rigs.consumers import Consumers
+from tests.rigs.gateways import Running
+from tests.rigs.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -62,7 +64,7 @@ async def told(modules: Path, gateway: Running, service: str, url: str) -> dict[
     return dict(json.loads(out))
 
 
-async def test_ws_notification(gateway: Running, consumer: Consumer, modules: Path) -> None:
+async def test_ws_notification(gateway: Running, consumer: Consumers, modules: Path) -> None:
     url = consumer.fresh()
     assert await told(modules, gateway, "wsn", url) == {
         "Subscribe": 3_600_000,
@@ -73,7 +75,7 @@ async def test_ws_notification(gateway: Running, consumer: Consumer, modules: Pa
     assert (await consumer.next(url)).payload.text == "node"
 
 
-async def test_ws_eventing(gateway: Running, consumer: Consumer, modules: Path) -> None:
+async def test_ws_eventing(gateway: Running, consumer: Consumers, modules: Path) -> None:
     assert await told(modules, gateway, "wse", consumer.fresh()) == {
         "Subscribe": "PT1H",
         "Renew": "PT2H",

@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 from lxml import etree
 
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import WSE
-from tests.rigs.gateways import Consumer, Running
+from tests.rigs.gateways import Running
 
 pytest.importorskip("sdc11073", reason="needs sdc11073 (pip install -e '.[dev]')")
 
@@ -83,7 +84,7 @@ def subscription(
 
 
 async def test_a_subscription_lives_and_ends(
-    gateway: Running, consumer: Consumer, clients: list[Any]
+    gateway: Running, consumer: Consumers, clients: list[Any]
 ) -> None:
     """It validates what it sends with the schema of WS-Eventing, in which ``wse:Identifier`` has
     no attribute: a reference parameter of that name could never be echoed."""
@@ -106,7 +107,7 @@ async def test_a_subscription_lives_and_ends(
 
 
 async def test_its_end_names_it_by_what_it_gave(
-    gateway: Running, consumer: Consumer, clients: list[Any]
+    gateway: Running, consumer: Consumers, clients: list[Any]
 ) -> None:
     keys = [etree.Element("{http.local.com}MyClIdentifier") for _ in range(2)]
     for key in keys:

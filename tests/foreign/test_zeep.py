@@ -15,8 +15,10 @@ from zeep.exceptions import Fault
 
 from mediation import Soap
 from tests.conftest import ROOT
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import CONCRETE, WSE, WSNT
-from tests.rigs.gateways import DEADLINE, Consumer, Running
+from tests.rigs.gateways import Running
+from tests.rigs.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -51,7 +53,9 @@ class Typed:
 
 @SOAPS
 @pytest.mark.parametrize("query", ["wsdl", "wsdl=wsn"])
-async def test_ws_notification(gateway: Running, consumer: Consumer, soap: str, query: str) -> None:
+async def test_ws_notification(
+    gateway: Running, consumer: Consumers, soap: str, query: str
+) -> None:
     wsn = await Typed.of(gateway, query, "WSNotification", soap)
     url, topic = consumer.fresh(), f"storms{soap}{len(query)}"
     expression = etree.fromstring(
@@ -117,7 +121,7 @@ async def test_pull_points(gateway: Running, soap: str) -> None:
 
 @SOAPS
 @pytest.mark.parametrize("query", ["wsdl", "wsdl=wse"])
-async def test_ws_eventing(gateway: Running, consumer: Consumer, soap: str, query: str) -> None:
+async def test_ws_eventing(gateway: Running, consumer: Consumers, soap: str, query: str) -> None:
     wse = await Typed.of(gateway, query, "WSEventing", soap)
     url = consumer.fresh()
     notify_to = etree.fromstring(

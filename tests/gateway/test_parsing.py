@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.parsing import DOCUMENTS, LARGE, LEARNT, SMALL, UNREAD, Busy, Parsing
-from tests.rigs.gateways import DEADLINE
+from tests.rigs.waiting import DEADLINE
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.rigs.brokers import Node, wire_to
-from tests.rigs.consumers import consumers, until
+from tests.rigs.consumers import consumers
 from tests.rigs.envelopes import notification_message, notify, topic_expression
 from tests.rigs.outage_traffic import SECONDS, accepted, judge, refused, subscribed
 from tests.rigs.processes import SPEAKER, GatewayProcess, Publisher, gateway_process, publishing
+from tests.rigs.waiting import until
 
 ROOT = Path(__file__).parents[2]
 

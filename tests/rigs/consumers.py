@@ -1,14 +1,21 @@
-"""Consumers that behave as they are told, and keep what they get."""
+"""Consumers that behave as they are told, and keep what they get.
+
+`Consumers` listens; each `Consumer` is one address at it. Who talks to a consumer's socket octet by
+octet finds `tests.rigs.scripted_peers` instead.
+"""
 
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Self
 
+from lxml import etree
+
+from tests.rigs.envelopes import WSNT, Message, children, next_number
 from tests.rigs.waiting import DEADLINE
-from tests.rigs.waiting import until as until
 
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
 _NUMBER = re.compile(rb"<n>([^<]+)</n>")
@@ -36,12 +43,14 @@ class Connection(asyncio.Protocol):
         self._buffer += data
         while True:
             head, found, rest = self._buffer.partition(b"\r\n\r\n")
-            length = _LENGTH.search(head) if found else None
-            if length is None or len(rest) < int(length[1]):
+            stated = _LENGTH.search(head)
+            length = int(stated[1]) if stated else 0
+            if not found or len(rest) < length:
                 return
-            body, self._buffer = rest[: int(length[1])], rest[int(length[1]) :]
+            body, self._buffer = rest[:length], rest[length:]
             self.answered = False
-            self._consumers.by_path[head.split(b" ", 2)[1].decode()].receive(self, body)
+            path = head.split(b" ", 2)[1].decode()
+            self._consumers.at(path).receive(self, body, path, head)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open = False
@@ -117,33 +126,71 @@ def slow(seconds: float) -> Behaviour:
 class Receipt:
     """One message as it came; *at* is of the monotonic clock."""
 
-    number: str
-    id: str
-    at: float
+    path: str
+    headers: Mapping[str, str]
+    """By their names in lower case."""
     body: bytes
+    number: str = ""
+    id: str = ""
+    at: float = 0.0
+
+    @property
+    def message(self) -> Message:
+        return Message(self.body)
+
+    @property
+    def payload(self) -> etree._Element:
+        """The event, wrapped or not."""
+        [child] = self.message.body
+        if child.tag != f"{{{WSNT}}}Notify":
+            return child
+        [inner] = child.findall(f"{{{WSNT}}}NotificationMessage/{{{WSNT}}}Message")
+        [payload] = children(inner)
+        return payload
+
+    @property
+    def topic(self) -> etree._Element | None:
+        """The topic's element, of the message or its header."""
+        message = self.message
+        in_header = message.header("Topic", WSNT)
+        if in_header is not None:
+            return in_header
+        return message.find(f"{{{WSNT}}}Notify/{{{WSNT}}}NotificationMessage/{{{WSNT}}}Topic")
+
+
+def _headers(head: bytes) -> dict[str, str]:
+    pairs = (line.partition(":") for line in head.decode("latin-1").split("\r\n")[1:])
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
 @dataclass(eq=False)
-class OneConsumer:
+class Consumer:
     """A consumer with an address, and so a destination, of its own."""
 
     url: str
     behaviour: Behaviour = accept
     keep: bool = True
+    """Whether bodies and headers are kept."""
     received: list[Receipt] = field(default_factory=list)
     """What came, whatever was answered."""
     count: int = 0
     busy: int = 0
     most_busy: int = 0
+    taken: int = 0
+    """How many `next` has returned."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def receive(self, connection: Connection, body: bytes) -> None:
+    def receive(
+        self, connection: Connection, body: bytes, path: str = "", head: bytes = b""
+    ) -> None:
         number, id_ = _NUMBER.search(body), _ID.search(body)
         receipt = Receipt(
+            path,
+            _headers(head) if self.keep else {},
+            body if self.keep else b"",
             number[1].decode() if number else "",
             id_[1].decode() if id_ else "",
             time.monotonic(),
-            body if self.keep else b"",
         )
         self.count += 1
         self.received.append(receipt)
@@ -153,6 +200,17 @@ class OneConsumer:
     @property
     def numbers(self) -> list[str]:
         return [receipt.number for receipt in self.received]
+
+    async def next(self) -> Receipt:
+        """The first that was not taken."""
+        await self.until(lambda: self.waiting > 0)
+        self.taken += 1
+        return self.received[self.taken - 1]
+
+    @property
+    def waiting(self) -> int:
+        """How many have come and were not taken."""
+        return len(self.received) - self.taken
 
     async def until(self, holds: Callable[[], bool], seconds: float = DEADLINE) -> None:
         """Return once *holds*, which is asked after each receipt."""
@@ -173,13 +231,24 @@ class OneConsumer:
 
 
 class Consumers:
-    """Any number of consumers on one port, each with a host of its own in 127.0.0.0/8."""
+    """Any number of consumers on one port, each at a path.
+
+    What `add` makes has a host of its own in 127.0.0.0/8, too, and so is a destination of its own.
+    What is sent to another path is accepted and kept.
+    """
 
     def __init__(self) -> None:
-        self.by_path: dict[str, OneConsumer] = {}
+        self.by_path: dict[str, Consumer] = {}
         self.connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
+
+    async def __aenter__(self) -> Self:
+        await self.listen()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.leave()
 
     async def listen(self) -> None:
         """Be there; at the same port when they were away."""
@@ -196,20 +265,36 @@ class Consumers:
         for connection in list(self.connections):
             connection.transport.abort()
 
-    def add(self, behaviour: Behaviour = accept, *, keep: bool = True) -> OneConsumer:
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{path}"
+
+    def fresh(self) -> str:
+        """The URL of a path that nothing has been sent to."""
+        return self.url(f"fresh{next_number()}")
+
+    def at(self, where: str) -> Consumer:
+        """The consumer at a path, or at the path of a URL."""
+        path = where if where.startswith("/") else where[where.index("/", len("http://")) :]
+        return self.by_path.setdefault(path, Consumer(self.url(path[1:])))
+
+    async def next(self, url: str) -> Receipt:
+        """The next request to *url*."""
+        return await self.at(url).next()
+
+    def waiting(self, url: str) -> int:
+        """How many have come to *url* and were not taken."""
+        return self.at(url).waiting
+
+    def add(self, behaviour: Behaviour = accept, *, keep: bool = True) -> Consumer:
         number = len(self.by_path) + 1
         path = f"/c{number}"
         host = f"127.0.{1 + number // 250}.{1 + number % 250}"
-        consumer = OneConsumer(f"http://{host}:{self.port}{path}", behaviour, keep)
+        consumer = Consumer(f"http://{host}:{self.port}{path}", behaviour, keep)
         self.by_path[path] = consumer
         return consumer
 
 
 @asynccontextmanager
 async def consumers() -> AsyncIterator[Consumers]:
-    all_of_them = Consumers()
-    await all_of_them.listen()
-    try:
+    async with Consumers() as all_of_them:
         yield all_of_them
-    finally:
-        await all_of_them.leave()

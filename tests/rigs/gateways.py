@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from lxml import etree
 from structlog.processors import format_exc_info
@@ -18,49 +18,12 @@ from gateway.settings.settings import Settings
 from tests.rigs.envelopes import (
     S11,
     S12,
-    WSNT,
     Answer,
     Message,
     Speaker,
-    children,
     fresh_id,
-    next_number,
 )
-from tests.rigs.waiting import until
-
-DEADLINE = 60.0
-
-
-@dataclass(frozen=True)
-class Received:
-    """One request that reached a consumer."""
-
-    path: str
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def message(self) -> Message:
-        return Message(self.body)
-
-    @property
-    def payload(self) -> etree._Element:
-        """The event, wrapped or not."""
-        [child] = self.message.body
-        if child.tag != f"{{{WSNT}}}Notify":
-            return child
-        [inner] = child.findall(f"{{{WSNT}}}NotificationMessage/{{{WSNT}}}Message")
-        [payload] = children(inner)
-        return payload
-
-    @property
-    def topic(self) -> etree._Element | None:
-        """The topic's element, of the message or its header."""
-        message = self.message
-        in_header = message.header("Topic", WSNT)
-        if in_header is not None:
-            return in_header
-        return message.find(f"{{{WSNT}}}Notify/{{{WSNT}}}NotificationMessage/{{{WSNT}}}Topic")
+from tests.rigs.waiting import DEADLINE, until
 
 
 async def read_http(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes]:
@@ -73,68 +36,6 @@ async def read_http(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], 
         headers[name.strip().lower()] = value.strip()
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     return first, headers, body
-
-
-class Consumer:
-    """An HTTP server that keeps what it gets; a path may have an answer of its own."""
-
-    def __init__(self) -> None:
-        self._server: asyncio.Server | None = None
-        self._queues: dict[str, asyncio.Queue[Received]] = {}
-        self._connections: set[asyncio.Task[None]] = set()
-        self.answers: dict[str, int] = {}
-        """The status that a path answers; 202 where it has none."""
-        self.port = 0
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=2**22)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._server is not None
-        self._server.close()
-        for task in list(self._connections):
-            task.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-        await self._server.wait_closed()
-
-    def url(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.port}/{path}"
-
-    def fresh(self) -> str:
-        """The URL of a path that nothing has been sent to."""
-        return self.url(f"c{next_number()}")
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
-        try:
-            while True:
-                first, headers, body = await read_http(reader)
-                path = first.split(" ")[1]
-                self._queue(path).put_nowait(Received(path, headers, body))
-                status = self.answers.get(path, 202)
-                writer.write(f"HTTP/1.1 {status} Said\r\nContent-Length: 0\r\n\r\n".encode())
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass
-        finally:
-            self._connections.discard(task)
-            writer.close()
-
-    def _queue(self, path: str) -> asyncio.Queue[Received]:
-        return self._queues.setdefault(path, asyncio.Queue())
-
-    async def next(self, url: str) -> Received:
-        """The next request to *url*."""
-        path = url[url.index("/", 8) :]
-        return await asyncio.wait_for(self._queue(path).get(), DEADLINE)
-
-    def waiting(self, url: str) -> int:
-        """How many have come to *url* and were not taken."""
-        return self._queue(url[url.index("/", 8) :]).qsize()
 
 
 @dataclass

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from tests.rigs.gateways import DEADLINE, Running, exchange, http_request
+from tests.rigs.gateways import Running, exchange, http_request
 from tests.rigs.processes import GatewayProcess
+from tests.rigs.waiting import DEADLINE
 
 UNKNOWN = {"detail": "There is no such mailbox.", "reason": "mailbox-unknown"}
 

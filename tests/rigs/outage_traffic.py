@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
-from tests.rigs.consumers import OneConsumer
+from tests.rigs.consumers import Consumer
 from tests.rigs.processes import SPEAKER, GatewayProcess, Publisher
 from tests.rigs.waiting import until
 
@@ -28,7 +28,7 @@ async def accepted(publisher: Publisher) -> None:
     await until(is_accepted, SECONDS)
 
 
-async def subscribed(gateway: GatewayProcess, consumer: OneConsumer) -> None:
+async def subscribed(gateway: GatewayProcess, consumer: Consumer) -> None:
     """Subscribe until it is accepted."""
 
     async def is_accepted() -> bool:
@@ -39,7 +39,7 @@ async def subscribed(gateway: GatewayProcess, consumer: OneConsumer) -> None:
     await until(is_accepted, SECONDS)
 
 
-def judge(publishers: Sequence[Publisher], those: Sequence[OneConsumer]) -> int:
+def judge(publishers: Sequence[Publisher], those: Sequence[Consumer]) -> int:
     """Nothing acknowledged is lost, what comes twice has the same id, and all is in order; how
     much came twice."""
     attempted = {number for one in publishers for number in one.attempted}

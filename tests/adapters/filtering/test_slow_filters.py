@@ -16,7 +16,7 @@ from adapters.filtering.slow_filters import COOL_DOWN, TURNS, SlowFilters
 from adapters.memory import MemoryAdapter
 from filters import PAYLOAD, Deferred, Expression, Filter, Matching, Worker, evaluate_questions
 from mediation import Notification
-from tests.rigs.consumers import until
+from tests.rigs.waiting import until
 
 HOSTILE = "//*[../*[../*[../*]]]"
 HONEST = "count(//b | //text()) > 2 and //b[. = 'last'] or /small"

@@ -23,8 +23,9 @@ from gateway.client import (
 )
 from mediation import SPECS, Version
 from tests.rigs.certificates import server_context
-from tests.rigs.gateways import DEADLINE, Running, http_request, running
+from tests.rigs.gateways import Running, http_request, running
 from tests.rigs.gateways import exchange as http_exchange
+from tests.rigs.waiting import DEADLINE
 
 PAYLOAD = b"<speed>120</speed>"
 NOWHERE = "http://127.0.0.1:59999/"

@@ -10,9 +10,10 @@ from enum import Enum
 from gateway.delivery import Schedule
 from gateway.delivery.outbox import State
 from mediation import delivery_id
-from tests.rigs.consumers import Connection, Receipt, accept, consumers, hang, until
+from tests.rigs.consumers import Connection, Receipt, accept, consumers, hang
 from tests.rigs.dispatching import Engine, FakeDelivery, engine, notification
 from tests.rigs.stores import on_each_store
+from tests.rigs.waiting import until
 
 MESSAGES = 300
 PREFETCH = 16

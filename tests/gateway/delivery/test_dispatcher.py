@@ -19,8 +19,8 @@ from mediation import delivery_id
 from tests.rigs.consumers import (
     Behaviour,
     Connection,
+    Consumer,
     Consumers,
-    OneConsumer,
     Receipt,
     accept,
     consumers,
@@ -61,7 +61,7 @@ ON_CONNECTIONS = pytest.mark.parametrize(
 )
 
 
-async def keep_a_connection(run: Engine, consumer: OneConsumer) -> None:
+async def keep_a_connection(run: Engine, consumer: Consumer) -> None:
     """Have a message delivered, so that the next is posted over the same connection."""
     run.publish(0)
     await run.at_rest(delivered=1)
@@ -424,7 +424,7 @@ async def test_breaker_of_a_subscription(run: Engine, sinks: Consumers) -> None:
     """It opens after failures in a row, and one success closes it; another path of the same
     host is not concerned."""
     consumer = sinks.add(reset)
-    beside = OneConsumer(consumer.url.replace("/c1", "/beside"))
+    beside = Consumer(consumer.url.replace("/c1", "/beside"))
     sinks.by_path["/beside"] = beside
     entry = await run.subscribe(consumer.url)
     other = await run.subscribe(beside.url)
@@ -448,7 +448,7 @@ async def test_breaker_of_a_destination(run: Engine, sinks: Consumers) -> None:
     several = [first]
     for number in range(19):
         path = f"/several{number}"
-        several.append(OneConsumer(first.url.replace("/c1", path)))
+        several.append(Consumer(first.url.replace("/c1", path)))
         sinks.by_path[path] = several[-1]
     await sinks.leave()
     for one in several:

@@ -21,9 +21,10 @@ from gateway.egress import (
 )
 from gateway.egress.host_list import HostList
 from gateway.egress.soap_tcp_transport import SoapTcpTransport
-from tests.rigs.consumers import consumers, status, until
+from tests.rigs.consumers import Consumers, consumers, status
 from tests.rigs.envelopes import WSE, Speaker, wse_filter
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import until
 
 SPEAKER = Speaker()
 EVENT = "<t:event xmlns:t='urn:test'><n>{}</n></t:event>"
@@ -249,7 +250,7 @@ async def test_who_accepts_is_sent_to_at_once(tmp_path: Path) -> None:
     """A good consumer must not notice: its first 2xx is all that is needed, also for other paths
     of its host and after a restart."""
     number = 25
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         for _ in range(2):
             async with running(tmp_path, adapter="embedded:", trusted=()) as run:
                 if not len(run.gateway.subscriptions):

@@ -40,8 +40,7 @@ from tests.gateway.egress.test_egress import (
     sending,
     silent,
 )
-from tests.rigs.consumers import until
-from tests.rigs.waiting import DEADLINE
+from tests.rigs.waiting import DEADLINE, until
 
 Outcome = Answer | SendFailed
 FOUND = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nRetry-After: 7\r\n\r\n<a/>"

@@ -11,9 +11,10 @@ from filters import Topic, parse_clark
 from gateway.egress.hops import ORIGIN_PROPERTY, hops_header, hops_id, hops_of_id, read_origin
 from gateway.egress.origins import Origins
 from mediation import Notification
+from tests.rigs.consumers import Consumers
 from tests.rigs.dispatching import notification
 from tests.rigs.envelopes import Speaker, fresh_id
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
 
 SPEAKER = Speaker()
 EVENT = "<t:event xmlns:t='urn:test'/>"
@@ -127,7 +128,7 @@ async def test_two_gateways_that_subscribe_to_each_other(
             )
             for name in ("first", "second")
         ]
-        consumer = await stack.enter_async_context(Consumer())
+        consumer = await stack.enter_async_context(Consumers())
         there = consumer.fresh()
         await second.subscribe(SPEAKER, SPEAKER.wse_subscribe(there))
         await subscribe_to_each_other(first, second, times, tcp)
@@ -146,7 +147,7 @@ async def test_two_gateways_that_subscribe_to_each_other(
 
 async def test_a_stranger_cannot_suppress_an_event(tmp_path: Path) -> None:
     """Who has seen the origin of an event, and is quicker, takes nothing from anybody."""
-    async with Consumer() as consumer, running(tmp_path) as run:
+    async with Consumers() as consumer, running(tmp_path) as run:
         there = consumer.fresh()
         await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(there))
         headers = {"dragoman_hops": "1", "dragoman_origin": "abc.def"}

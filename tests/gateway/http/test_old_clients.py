@@ -13,7 +13,8 @@ import pytest
 
 from tests.gateway.egress.test_egress import consuming, read_request
 from tests.rigs.envelopes import S11, Speaker
-from tests.rigs.gateways import DEADLINE, Running, running
+from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import DEADLINE
 
 SPEAKER = Speaker(S11)
 CONSUMER = "http://10.0.0.1:9000/consumer"

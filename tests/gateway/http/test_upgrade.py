@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from gateway.http import HttpLimits
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import Speaker
-from tests.rigs.gateways import Consumer, read_http, running
+from tests.rigs.gateways import read_http, running
 
 H2C = (
     b"Connection: Upgrade, HTTP2-Settings\r\n"
@@ -59,7 +60,7 @@ class Peer:
 
 async def test_events_with_an_offer_of_http2(tmp_path: Path) -> None:
     """Each is taken whole: the first and those on a kept connection, however they are cut."""
-    async with running(tmp_path) as run, Consumer() as consumer:
+    async with running(tmp_path) as run, Consumers() as consumer:
         url = consumer.fresh()
         await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         peer = await Peer.of(run.port)
@@ -208,7 +209,7 @@ async def test_javas_client_as_it_comes(tmp_path: Path) -> None:
     speaker = Speaker(S11)
     events = [speaker.envelope(f"<n>{number}</n>") for number in range(5)]
     assert len({len(octets) for octets in events}) == 1
-    async with running(tmp_path / "data") as run, Consumer() as consumer:
+    async with running(tmp_path / "data") as run, Consumers() as consumer:
         url = consumer.fresh()
         await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         process = await asyncio.create_subprocess_exec(

@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from mediation import Soap, Wsa, names
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     S11,
     S12,
@@ -23,7 +24,7 @@ from tests.rigs.envelopes import (
     children,
     topic_expression,
 )
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -175,7 +176,7 @@ async def test_a_reply_address_has_no_effect(gateway: Running) -> None:
     await gateway.subscribe(Speaker(), Speaker().wse_subscribe(uri))
     await gateway.publish("<e/>")
     await gateway.quiet()
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         url = consumer.fresh()
         reply_to = f"<wsa:ReplyTo><wsa:Address>{url}</wsa:Address></wsa:ReplyTo>"
         answer = await make_connection(gateway, uri, headers=reply_to)

@@ -34,8 +34,9 @@ from tests.rigs.envelopes import (
     notify,
     topic_expression,
 )
-from tests.rigs.gateways import DEADLINE, Running, exchange, http_request, running
+from tests.rigs.gateways import Running, exchange, http_request, running
 from tests.rigs.processes import GatewayProcess, gateway_process
+from tests.rigs.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

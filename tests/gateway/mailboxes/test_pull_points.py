@@ -11,6 +11,7 @@ import pytest_asyncio
 from lxml import etree
 
 from mediation import Soap, Wsa, names
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     BW,
     CONCRETE,
@@ -33,9 +34,9 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import DEADLINE, Consumer, Running, running
+from tests.rigs.gateways import Running, running
 from tests.rigs.processes import gateway_process
-from tests.rigs.waiting import until
+from tests.rigs.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -55,8 +56,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumer]:
-    async with Consumer() as one:
+async def consumer() -> AsyncIterator[Consumers]:
+    async with Consumers() as one:
         yield one
 
 
@@ -342,7 +343,7 @@ async def test_several_subscriptions_fill_one_pull_point(gateway: Running) -> No
     assert sorted(event.payload for event in await point.collect(2)) == ["4", "5"]
 
 
-async def test_with_a_pull_point_ends_what_fills_it(gateway: Running, consumer: Consumer) -> None:
+async def test_with_a_pull_point_ends_what_fills_it(gateway: Running, consumer: Consumers) -> None:
     point, topic = await PullPoint.create(gateway), fresh_topic()
     eventing, notification = Speaker(S11, Wsa.V2004_08), Speaker()
     ends = consumer.fresh()
@@ -404,7 +405,7 @@ async def test_a_pull_point_is_a_consumer(gateway: Running) -> None:
     assert await point.get() == []
 
 
-async def test_what_is_sent_there_is_not_published(gateway: Running, consumer: Consumer) -> None:
+async def test_what_is_sent_there_is_not_published(gateway: Running, consumer: Consumers) -> None:
     point, topic, url = await PullPoint.create(gateway), fresh_topic(), consumer.fresh()
     await gateway.subscribe(Speaker(), Speaker().wsn_subscribe(url, filter=topic_expression(topic)))
     sent = notify(notification_message(event("private"), topic))

@@ -19,10 +19,11 @@ from filters.archive import JSON_LINES, PARQUET, Row, directory, read
 from gateway.publishing.archive import QUEUE_ROWS, Archive
 from mediation import Notification, Wsa
 from tests.gateway.server.test_disk import small_disk as small_disk
-from tests.rigs.consumers import accept, consumers, reset, status, until
+from tests.rigs.consumers import accept, consumers, reset, status
 from tests.rigs.envelopes import S11, Speaker, notification_message, notify
 from tests.rigs.gateways import Running, running
 from tests.rigs.processes import Publisher, gateway_process
+from tests.rigs.waiting import until
 
 PLANT = Topic((Step("urn:test", "Plant"), Step(None, "Line")))
 DEADLINE = 60.0

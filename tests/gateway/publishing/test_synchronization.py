@@ -15,10 +15,11 @@ from gateway.security.quotas import QuotaExceeded
 from gateway.subscriptions.filter_budgets import OFFENCES
 from mediation import Notification
 from tests.gateway.soap.test_onvif import PULLS, SECURITY, tev
-from tests.rigs.consumers import consumers, until
+from tests.rigs.consumers import consumers
 from tests.rigs.dispatching import notification
 from tests.rigs.envelopes import Speaker, fresh_id, message_content
 from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import until
 
 SPEAKER = Speaker()
 HOSTILE = "//*[../*[../*[../*]]]"

@@ -17,7 +17,7 @@ from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSN_1_3 as WSN
 from tests.gateway.server.test_kill import more_acknowledged
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
-from tests.rigs.consumers import OneConsumer, accept, consumers, status
+from tests.rigs.consumers import Consumer, accept, consumers, status
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import manager_path
 from tests.rigs.outage_traffic import judge
@@ -102,7 +102,7 @@ async def all_quiet(those: list[GatewayProcess]) -> dict[str, float]:
     return metrics
 
 
-def delivered_to(those: list[OneConsumer]) -> int:
+def delivered_to(those: list[Consumer]) -> int:
     return sum(len(set(one.numbers)) for one in those)
 
 

@@ -23,9 +23,9 @@ from gateway.settings.settings import Settings, SettingsError, read_settings
 from tests.gateway.http.test_hardening import HASTY, Server, get, read_answer, serving
 from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import Answer, Speaker
-from tests.rigs.gateways import DEADLINE, Running, http_request, read_http, running
+from tests.rigs.gateways import Running, http_request, read_http, running
 from tests.rigs.programs import RunningGateway, run
-from tests.rigs.waiting import wait_until
+from tests.rigs.waiting import DEADLINE, wait_until
 
 NAME = "gateway.example"
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.server.test_kill import judge
-from tests.rigs.consumers import accept, consumers, status, until
+from tests.rigs.consumers import accept, consumers, status
 from tests.rigs.processes import GatewayProcess, Publisher, gateway_process
+from tests.rigs.waiting import until
 
 MESSAGES = 50
 LOG = "journal.db-wal"

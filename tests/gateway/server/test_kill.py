@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mediation.names import WSE_2004_08 as WSE
-from tests.rigs.consumers import OneConsumer, consumers
+from tests.rigs.consumers import Consumer, consumers
 from tests.rigs.processes import Publisher, gateway_process, publishing
 from tests.rigs.waiting import until
 
@@ -26,7 +26,7 @@ REPEATS = 32
 
 def judge(
     publishers: Sequence[Publisher],
-    those: Sequence[OneConsumer],
+    those: Sequence[Consumer],
     crashes: Sequence[float] = (),
 ) -> None:
     """Compare what each consumer got with what was attempted and acknowledged."""

@@ -17,9 +17,10 @@ import pytest
 
 from tests.rigs.activemq import ActiveMQ, activemq, needs_activemq
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
-from tests.rigs.consumers import OneConsumer, consumers, slow, until
+from tests.rigs.consumers import Consumer, consumers, slow
 from tests.rigs.outage_traffic import subscribed
 from tests.rigs.processes import Publisher, gateway_process, publishing
+from tests.rigs.waiting import until
 
 RESTARTS = int(os.environ.get("RESTARTS", "100"))
 RATE = 200.0
@@ -106,7 +107,7 @@ async def restart_often(broker: Broker, data: Path, restarts: int) -> Outcome:
 
 
 async def all_is_well(
-    publishers: Sequence[Publisher], those: Sequence[OneConsumer], when: str
+    publishers: Sequence[Publisher], those: Sequence[Consumer], when: str
 ) -> None:
     """Wait until every publisher was accepted, and every consumer has heard of it."""
     before = [len(one.acknowledged) for one in publishers]
@@ -127,12 +128,12 @@ async def all_is_well(
             pytest.fail(f"{consumer.url} is stuck {when}")
 
 
-def since(consumer: OneConsumer, start: int, numbers: set[str]) -> Callable[[], bool]:
+def since(consumer: Consumer, start: int, numbers: set[str]) -> Callable[[], bool]:
     """Whether all of *numbers* are among what *consumer* got after the first *start* messages."""
     return lambda: numbers <= {receipt.number for receipt in consumer.received[start:]}
 
 
-async def delivered(acknowledged: set[str], those: Sequence[OneConsumer]) -> None:
+async def delivered(acknowledged: set[str], those: Sequence[Consumer]) -> None:
     """Wait until each consumer has everything; what does not come is lost."""
     for consumer in those:
         try:
@@ -142,7 +143,7 @@ async def delivered(acknowledged: set[str], those: Sequence[OneConsumer]) -> Non
             pytest.fail(f"{len(lost)} messages are lost: {sorted(lost)[:20]}")
 
 
-def repeats(publishers: Sequence[Publisher], those: Sequence[OneConsumer]) -> int:
+def repeats(publishers: Sequence[Publisher], those: Sequence[Consumer]) -> int:
     """How much came more than once, each time with the same id; and nothing is unexpected."""
     attempted = {number for one in publishers for number in one.attempted}
     count = 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.server.test_kill import judge
-from tests.rigs.consumers import OneConsumer, consumers, drip, endless, hang, reset
+from tests.rigs.consumers import Consumer, consumers, drip, endless, hang, reset
 from tests.rigs.processes import GatewayProcess, Publisher, gateway_process
 
 GOOD = 50
@@ -19,7 +19,7 @@ AT_ONCE = {"DRAGOMAN_RETRY_DELAYS": "[0.5, 0.5, 1, 1, 2, 2, 4, 4, 8, 8, 8, 8, 8]
 
 
 async def turns(
-    gateway: GatewayProcess, those: Sequence[OneConsumer], count: int, *, filling: int = 0
+    gateway: GatewayProcess, those: Sequence[Consumer], count: int, *, filling: int = 0
 ) -> list[float]:
     """Publish *count* messages, each once all of *those* have the one before; the seconds that
     each took to reach them all."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mediation.packaging.dime import Decoder
 from tests.gateway.server.test_strangers import CEILING, turns
-from tests.rigs.consumers import Consumers, OneConsumer, consumers
+from tests.rigs.consumers import Consumer, Consumers, consumers
 from tests.rigs.processes import gateway_process
 from tests.rigs.waiting import until
 
@@ -22,7 +22,7 @@ COUNT = 20
 
 
 class _Reading(asyncio.Protocol):
-    def __init__(self, consumer: OneConsumer) -> None:
+    def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._decoder = Decoder()
 
@@ -49,11 +49,11 @@ def _nothing(*_: object) -> None:
 
 
 @asynccontextmanager
-async def good_ones(sinks: Consumers) -> AsyncIterator[list[OneConsumer]]:
+async def good_ones(sinks: Consumers) -> AsyncIterator[list[Consumer]]:
     those = [sinks.add(keep=False) for _ in range(GOOD)]
     loop, servers = asyncio.get_running_loop(), []
     for _ in range(GOOD):
-        consumer = OneConsumer("", _nothing, keep=False)
+        consumer = Consumer("", _nothing, keep=False)
         server = await loop.create_server(lambda one=consumer: _Reading(one), "127.0.0.1", 0)  # type: ignore[misc]
         servers.append(server)
         consumer.url = f"soap.tcp://127.0.0.1:{server.sockets[0].getsockname()[1]}/"

@@ -17,6 +17,7 @@ from mediation import Attachment, Soap
 from mediation.packaging.dime import Decoder, DimeMessage, Encoder
 from mediation.packaging.mime import parse_media_type
 from mediation.packaging.packages import read_package, write_package
+from tests.rigs.consumers import Consumers, Receipt, status
 from tests.rigs.envelopes import (
     S11,
     S12,
@@ -30,9 +31,10 @@ from tests.rigs.envelopes import (
     notify,
     topic_expression,
 )
-from tests.rigs.gateways import DEADLINE, Consumer, Received, Running, running
+from tests.rigs.gateways import Running, running
 from tests.rigs.pace import unit
 from tests.rigs.soap_tcp import RawPeer
+from tests.rigs.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -54,8 +56,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumer]:
-    async with Consumer() as one:
+async def consumer() -> AsyncIterator[Consumers]:
+    async with Consumers() as one:
         yield one
 
 
@@ -117,7 +119,7 @@ def in_dime(octets: bytes) -> DimeMessage:
     return message
 
 
-def unpacked(received: Received | Answer) -> tuple[Received, tuple[Attachment, ...], str]:
+def unpacked(received: Receipt | Answer) -> tuple[Receipt, tuple[Attachment, ...], str]:
     """A message without its package, its attachments, and the media type that it came in."""
     headers = received.headers
     media_type = parse_media_type(headers["content-type"])
@@ -130,7 +132,7 @@ def unpacked(received: Received | Answer) -> tuple[Received, tuple[Attachment, .
     elif media_type.name == "multipart/related":
         package = read_package(media_type.parameters, received.body)
         envelope, attachments = package.envelope, package.attachments
-    return Received("", headers, envelope), attachments, media_type.name
+    return Receipt("", headers, envelope), attachments, media_type.name
 
 
 async def subscribe(
@@ -162,7 +164,7 @@ async def dropped(gateway: Running) -> int:
 @pytest.mark.parametrize("consumed", ["mime", "dime"])
 @pytest.mark.parametrize("published", ["mime", "dime"])
 async def test_each_packaging_to_each(
-    gateway: Running, consumer: Consumer, published: str, consumed: str, speaker: Speaker
+    gateway: Running, consumer: Consumers, published: str, consumed: str, speaker: Speaker
 ) -> None:
     topic, url = f"{published}-{consumed}-{speaker.soap.name}", consumer.fresh()
     await subscribe(gateway, url, topic, consumed, speaker)
@@ -187,7 +189,7 @@ async def test_each_packaging_to_each(
 @pytest.mark.parametrize("speaker", SPEAKERS)
 @pytest.mark.parametrize("how", ["plain", "mime", "dime"])
 async def test_mtom_arrives_as_text(
-    gateway: Running, consumer: Consumer, how: str, speaker: Speaker
+    gateway: Running, consumer: Consumers, how: str, speaker: Speaker
 ) -> None:
     """With what it includes inside it, and every other part beside it."""
     topic, url = f"mtom-{how}-{speaker.soap.name}", consumer.fresh()
@@ -204,7 +206,7 @@ async def test_mtom_arrives_as_text(
     assert await dropped(gateway) - before == (1 if how == "plain" else 0)
 
 
-async def test_mtom_of_wse_in_dime(gateway: Running, consumer: Consumer) -> None:
+async def test_mtom_of_wse_in_dime(gateway: Running, consumer: Consumers) -> None:
     """WSE 3.0 puts the whole MIME package into DIME's first record."""
     topic, url = "mtom-in-dime", consumer.fresh()
     await subscribe(gateway, url, topic, "dime")
@@ -218,7 +220,7 @@ async def test_mtom_of_wse_in_dime(gateway: Running, consumer: Consumer) -> None
 
 
 async def test_who_reads_no_packaging_gets_the_message_without(
-    gateway: Running, consumer: Consumer
+    gateway: Running, consumer: Consumers
 ) -> None:
     topic, bare, whole = "without", consumer.fresh(), consumer.fresh()
     await subscribe(gateway, bare, topic, "plain")
@@ -237,7 +239,7 @@ async def test_who_reads_no_packaging_gets_the_message_without(
 
 
 async def test_without_attachments_mime_is_plain_and_dime_is_dime(
-    gateway: Running, consumer: Consumer
+    gateway: Running, consumer: Consumers
 ) -> None:
     topic, mime, dime_url = "none", consumer.fresh(), consumer.fresh()
     await subscribe(gateway, mime, topic, "mime")
@@ -247,7 +249,7 @@ async def test_without_attachments_mime_is_plain_and_dime_is_dime(
     assert unpacked(await consumer.next(dime_url))[2] == DIME
 
 
-async def test_each_notification_takes_its_own_parts(gateway: Running, consumer: Consumer) -> None:
+async def test_each_notification_takes_its_own_parts(gateway: Running, consumer: Consumers) -> None:
     topic, url = "own", consumer.fresh()
     await subscribe(gateway, url, topic, "dime")
     other = Attachment("cid:other@x", "text/plain", b"for all")
@@ -265,7 +267,7 @@ async def test_each_notification_takes_its_own_parts(gateway: Running, consumer:
 
 @pytest.mark.parametrize("speaker", SPEAKERS)
 async def test_answers_come_in_what_was_asked_in(
-    gateway: Running, consumer: Consumer, speaker: Speaker
+    gateway: Running, consumer: Consumers, speaker: Speaker
 ) -> None:
     for how, expected in (("mime", speaker.soap.media_type), ("dime", DIME)):
         answer = await subscribe(gateway, consumer.fresh(), "answers", how, speaker)
@@ -288,12 +290,12 @@ async def test_answers_come_in_what_was_asked_in(
 
 @pytest.mark.parametrize("how", ["mime", "dime"])
 async def test_attachments_wait_with_their_message(
-    tmp_path: Path, consumer: Consumer, how: str
+    tmp_path: Path, consumer: Consumers, how: str
 ) -> None:
     """In the journal, where nobody settled it, and held in the store; both through a restart."""
     url = consumer.fresh()
     path = url[url.index("/", 8) :]
-    consumer.answers[path] = 503
+    consumer.at(path).behaviour = status(503)
     settings = {"adapter": "embedded:", "retry_delays": [0.2] * 20, "drain": 0.2}
     async with running(tmp_path, **settings) as gateway:
         await subscribe(gateway, url, "held", how)
@@ -304,7 +306,7 @@ async def test_attachments_wait_with_their_message(
         gateway.stop.set()
     while consumer.waiting(url):
         await consumer.next(url)
-    consumer.answers[path] = 202
+    consumer.at(path).behaviour = status(202)
     async with running(tmp_path, **settings) as gateway:
         for number in range(3):
             message, attachments, _ = unpacked(await consumer.next(url))
@@ -323,7 +325,7 @@ async def test_attachments_wait_with_their_message(
     ],
 )
 async def test_what_the_operator_says_of_a_consumer_counts(
-    tmp_path: Path, consumer: Consumer, says: str | None, how: str, expected: str
+    tmp_path: Path, consumer: Consumers, says: str | None, how: str, expected: str
 ) -> None:
     url = consumer.fresh()
     rows = [{"address": "127.0.0.1", "attachments": says}] if says else []
@@ -338,7 +340,7 @@ async def test_what_the_operator_says_of_a_consumer_counts(
         assert await dropped(gateway) == (0 if attachments else 1)
 
 
-async def test_a_large_package(gateway: Running, consumer: Consumer) -> None:
+async def test_a_large_package(gateway: Running, consumer: Consumers) -> None:
     """Larger than an envelope may be, compressed on its way."""
     topic, url = "large", consumer.fresh()
     await subscribe(gateway, url, topic, "mime")
@@ -472,7 +474,7 @@ async def test_packages_of_something_else(gateway: Running) -> None:
 
 async def test_nothing_is_fetched(gateway: Running) -> None:
     """Neither what an include names, nor what an envelope refers to."""
-    async with Consumer() as canary:
+    async with Consumers() as canary:
         for octets in (
             _xop(included(canary.url("include"))),
             swa(Speaker().envelope(f'<a href="{canary.url("href")}"/>'), [IMAGE]),
@@ -502,7 +504,7 @@ async def test_mailboxes_keep_envelopes_alone(gateway: Running) -> None:
     assert sorted(n.text or "" for n in taken.message.root.iter("n")) == ["1", "2"]
 
 
-async def test_a_subscription_ends_in_its_packaging(gateway: Running, consumer: Consumer) -> None:
+async def test_a_subscription_ends_in_its_packaging(gateway: Running, consumer: Consumers) -> None:
     speaker, end_to = Speaker(S11), consumer.fresh()
     body = speaker.wse_subscribe(consumer.fresh(), end_to=end_to)
     octets = speaker.envelope(body, message_id=fresh_id())
@@ -516,7 +518,7 @@ async def test_a_subscription_ends_in_its_packaging(gateway: Running, consumer: 
     assert etree.QName(message.message.body[0]).localname == "SubscriptionEnd"
 
 
-async def test_the_guides_example(gateway: Running, consumer: Consumer) -> None:
+async def test_the_guides_example(gateway: Running, consumer: Consumers) -> None:
     guide = (Path(__file__).parents[3] / "docs" / "attachments.md").read_text()
     [type_] = re.findall(r"-H 'Content-Type: (.*)'", guide)
     [package] = re.findall(r"```text\n(.*?)```", guide, re.DOTALL)
@@ -536,7 +538,7 @@ async def test_an_envelope_that_xop_makes_too_large(gateway: Running) -> None:
     assert answer.fault.code == f"{{{S12.value}}}Sender"
 
 
-async def test_soap_tcp_always_brings_them(tmp_path: Path, consumer: Consumer) -> None:
+async def test_soap_tcp_always_brings_them(tmp_path: Path, consumer: Consumers) -> None:
     """From MIME over HTTP to a consumer on SOAP.TCP, which subscribed in plain XML; and back."""
     speaker, url = Speaker(S11), consumer.fresh()
     peers: asyncio.Queue[RawPeer] = asyncio.Queue()

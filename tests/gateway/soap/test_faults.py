@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from mediation import Wsa
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     BF,
     BW,
@@ -33,7 +34,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -249,7 +250,7 @@ def check_base_fault(fault: Fault) -> None:
 
 async def test_ws_resource(gateway: Running) -> None:
     speaker = Speaker()
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         path = await gateway.subscribe(speaker, speaker.wsn_subscribe(consumer.fresh()))
         unknown = (
             f'<r:GetResourceProperty xmlns:r="{RP}" xmlns:x="urn:x">x:y</r:GetResourceProperty>'
@@ -359,7 +360,7 @@ def reply_to(address: str, name: str = "ReplyTo", inner: str = "") -> str:
 
 
 async def test_anonymous_replies(gateway: Running) -> None:
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         for wsa in Wsa:
             speaker = Speaker(S12, wsa)
             misspelt = WSA10 + "/role/anonymous"
@@ -386,7 +387,7 @@ async def test_anonymous_replies(gateway: Running) -> None:
 
 async def test_no_reply_is_wanted(gateway: Running) -> None:
     speaker = Speaker()
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         none = reply_to(WSA10 + "/none")
         url = consumer.fresh()
         answer = await gateway.ask(speaker, speaker.wsn_subscribe(url), headers=none)
@@ -409,7 +410,7 @@ async def test_no_reply_is_wanted(gateway: Running) -> None:
 @pytest.mark.parametrize("wsa", [Wsa.V2004_08, Wsa.V2005_08])
 async def test_replies_go_elsewhere(gateway: Running, wsa: Wsa) -> None:
     speaker = Speaker(S11, wsa)
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         replies, faults = consumer.fresh(), consumer.fresh()
         box = '<x:Box xmlns:x="urn:test:box">1</x:Box>'
         headers = reply_to(replies, inner=speaker.parameters(box))
@@ -446,7 +447,7 @@ async def test_replies_go_elsewhere(gateway: Running, wsa: Wsa) -> None:
 async def test_a_consumer_that_waits_on_the_connection(gateway: Running) -> None:
     """agsh/onvif names its consumer as ReplyTo, and reads the answer on the connection."""
     speaker = Speaker()
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         url = consumer.fresh()
         path = await gateway.subscribe(speaker, speaker.wsn_subscribe(url), headers=reply_to(url))
         answer = await gateway.ask(
@@ -462,7 +463,7 @@ async def test_a_consumer_that_waits_on_the_connection(gateway: Running) -> None
 
 @pytest.mark.parametrize("name", ["ReplyTo", "FaultTo"])
 async def test_forbidden_replies(gateway: Running, name: str) -> None:
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         for speaker in (Speaker(), Speaker(S11), Speaker(S12, Wsa.V2004_08)):
             assert speaker.wsa is not None
             headers = reply_to("http://10.0.0.1/reply", name)

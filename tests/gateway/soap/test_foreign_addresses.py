@@ -10,8 +10,9 @@ import pytest_asyncio
 from lxml import etree
 
 from mediation import Wsa, names
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import IBM, IBM_SIMPLE, S11, S12, WSE, WSNT, Speaker, fresh_id
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -28,8 +29,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumer]:
-    async with Consumer() as one:
+async def consumer() -> AsyncIterator[Consumers]:
+    async with Consumers() as one:
         yield one
 
 
@@ -48,7 +49,7 @@ def subscribing(url: str, topic: str = "", xpath: str = "") -> str:
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-async def test_ws_messenger(gateway: Running, consumer: Consumer, slash: str) -> None:
+async def test_ws_messenger(gateway: Running, consumer: Consumers, slash: str) -> None:
     url, topic = consumer.fresh(), f"t{fresh_id()[-5:]}"
     path = EVENTING + slash
     answer = await gateway.ask(MESSENGER, subscribing(url, topic), path, action=f"{WSE}/Subscribe")
@@ -81,7 +82,7 @@ async def test_ws_messenger(gateway: Running, consumer: Consumer, slash: str) ->
 
 @pytest.mark.parametrize("service", [EVENTING, NOTIFYING])
 async def test_its_address_names_a_topic(
-    gateway: Running, consumer: Consumer, service: str
+    gateway: Running, consumer: Consumers, service: str
 ) -> None:
     url, other = consumer.fresh(), consumer.fresh()
     topic = f"area/t{fresh_id()[-5:]}"
@@ -98,7 +99,7 @@ async def test_its_address_names_a_topic(
 
 
 async def test_a_subscription_to_the_topic_of_an_address(
-    gateway: Running, consumer: Consumer
+    gateway: Running, consumer: Consumers
 ) -> None:
     url, topic = consumer.fresh(), f"t{fresh_id()[-5:]}:x/y"
     path = f"{EVENTING}/topic/{topic}"
@@ -111,7 +112,7 @@ async def test_a_subscription_to_the_topic_of_an_address(
     assert consumer.waiting(url) == 0
 
 
-async def test_notify_of_1_0(gateway: Running, consumer: Consumer) -> None:
+async def test_notify_of_1_0(gateway: Running, consumer: Consumers) -> None:
     url = consumer.fresh()
     await gateway.subscribe(Speaker(), Speaker().wsn_subscribe(url))
     body = (
@@ -126,7 +127,9 @@ async def test_notify_of_1_0(gateway: Running, consumer: Consumer) -> None:
     assert (await consumer.next(url)).payload.tag == "c"
 
 
-async def test_a_publication_is_answered_nowhere_else(gateway: Running, consumer: Consumer) -> None:
+async def test_a_publication_is_answered_nowhere_else(
+    gateway: Running, consumer: Consumers
+) -> None:
     """Else a publisher could have anybody sent what it likes."""
     url = consumer.fresh()
     reply = f'<a:ReplyTo xmlns:a="{Wsa.V2005_08.value}">{MESSENGER.epr(url)}</a:ReplyTo>'
@@ -140,7 +143,7 @@ async def test_a_publication_is_answered_nowhere_else(gateway: Running, consumer
 
 @pytest.mark.parametrize("path", [EVENTING, NOTIFYING, "/wsman", "/soap"])
 async def test_others_publish_there_as_everywhere(
-    gateway: Running, consumer: Consumer, path: str
+    gateway: Running, consumer: Consumers, path: str
 ) -> None:
     url = consumer.fresh()
     await gateway.subscribe(Speaker(), Speaker().wsn_subscribe(url))
@@ -150,7 +153,7 @@ async def test_others_publish_there_as_everywhere(
 
 @pytest.mark.parametrize("path", ["/soap", "/wsman", "/wsman/"])
 @pytest.mark.parametrize("soap", [S11, S12])
-async def test_identify(gateway: Running, consumer: Consumer, path: str, soap: object) -> None:
+async def test_identify(gateway: Running, consumer: Consumers, path: str, soap: object) -> None:
     """The first that tools of WS-Management ask; it was an event once."""
     url = consumer.fresh()
     speaker = Speaker(S11 if soap is S11 else S12, None)
@@ -168,7 +171,7 @@ async def test_identify(gateway: Running, consumer: Consumer, path: str, soap: o
     assert consumer.waiting(url) == 0
 
 
-async def test_ws_management(gateway: Running, consumer: Consumer) -> None:
+async def test_ws_management(gateway: Running, consumer: Consumers) -> None:
     """Mode Push, with the header that each of its requests must have."""
     managed, url = Speaker(S12, Wsa.V2004_08), consumer.fresh()
     header = (
@@ -272,7 +275,7 @@ async def test_an_event_on_a_topic_with_an_unknown_prefix_is_refused(
 
 @pytest.mark.parametrize("declared", ["", ' xmlns:ihe="urn:ihe:iti:dsub:2009"'])
 async def test_half_of_the_parties_of_dsub_declare_their_prefix(
-    gateway: Running, consumer: Consumer, declared: str
+    gateway: Running, consumer: Consumers, declared: str
 ) -> None:
     speaker, urls = Speaker(), [consumer.fresh(), consumer.fresh()]
     topic = "ihe:FullDocumentEntry"

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from gateway.security.resource_addresses import ENDPOINTS, TOPIC_PATHS
 from mediation import Soap, Wsa
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     FULL,
     IBM_SIMPLE,
@@ -26,7 +27,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Consumer, Running, http_request, running
+from tests.rigs.gateways import Running, http_request, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -187,7 +188,7 @@ async def test_shapes(gateway: Running, soap: Soap) -> None:
 
 
 async def test_a_canary_is_never_visited(gateway: Running, tmp_path: Path) -> None:
-    async with Consumer() as canary:
+    async with Consumers() as canary:
         url = canary.url("canary")
         canary_file = tmp_path / "canary"
         canary_file.write_text("secret")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     RL,
     S11,
@@ -19,7 +20,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
 
 DAY = timedelta(days=1)
 SOMEWHERE = "http://consumer.example.org/sink"
@@ -130,7 +131,7 @@ def check_times(answer: Answer, element: str) -> None:
 
 async def test_what_expires(tmp_path: Path) -> None:
     """WS-Eventing: gone, and nobody is told. WS-Notification: a Renew soon after revives it."""
-    async with running(tmp_path) as run, Consumer() as consumer:
+    async with running(tmp_path) as run, Consumers() as consumer:
         wse, wsn, end = consumer.fresh(), consumer.fresh(), consumer.fresh()
         one = await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(wse, expires="300", end_to=end))
         two = await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(wsn, expires="PT0.3S"))
@@ -170,7 +171,7 @@ async def test_the_grace_ends(tmp_path: Path) -> None:
 
 
 async def test_leases_outlive_the_process(tmp_path: Path) -> None:
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         kept, short, paused = consumer.fresh(), consumer.fresh(), consumer.fresh()
         speaker = Speaker(S11)
         async with running(tmp_path, public_url="http://localhost:8080") as run:

@@ -11,6 +11,7 @@ import pytest_asyncio
 from lxml import etree
 
 from mediation import Wsa
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     BW,
     RL,
@@ -30,7 +31,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Consumer, Running, manager_path, running
+from tests.rigs.gateways import Running, manager_path, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -52,8 +53,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumer]:
-    async with Consumer() as one:
+async def consumer() -> AsyncIterator[Consumers]:
+    async with Consumers() as one:
         yield one
 
 
@@ -92,7 +93,7 @@ class Party:
 
 
 @pytest.mark.parametrize("speaker", SPEAKERS)
-async def test_ws_eventing(gateway: Running, consumer: Consumer, speaker: Speaker) -> None:
+async def test_ws_eventing(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
     party, url, topic = Party(gateway, speaker), consumer.fresh(), f"t{fresh_id()[-6:]}"
     subscribe = speaker.wse_subscribe(
         url,
@@ -151,7 +152,7 @@ async def test_ws_eventing(gateway: Running, consumer: Consumer, speaker: Speake
 @pytest.mark.parametrize("raw", [False, True], ids=["wrapped", "raw"])
 @pytest.mark.parametrize("speaker", SPEAKERS)
 async def test_ws_notification(
-    gateway: Running, consumer: Consumer, speaker: Speaker, raw: bool
+    gateway: Running, consumer: Consumers, speaker: Speaker, raw: bool
 ) -> None:
     party, url, topic = Party(gateway, speaker), consumer.fresh(), f"t{fresh_id()[-6:]}"
     expression = topic_expression(f"{topic}/storm")
@@ -256,7 +257,7 @@ async def test_ws_notification(
 
 
 @pytest.mark.parametrize("speaker", SPEAKERS)
-async def test_ws_resource(gateway: Running, consumer: Consumer, speaker: Speaker) -> None:
+async def test_ws_resource(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
     party, url = Party(gateway, speaker), consumer.fresh()
     body = speaker.wsn_subscribe(
         url, filter=topic_expression("w:storms", scope='xmlns:w="urn:test:weather"'), expires="PT1H"
@@ -336,7 +337,7 @@ async def test_ws_resource(gateway: Running, consumer: Consumer, speaker: Speake
 
 
 async def test_a_termination_time_that_is_over_ends_at_once(
-    gateway: Running, consumer: Consumer
+    gateway: Running, consumer: Consumers
 ) -> None:
     speaker = Speaker()
     path = await gateway.subscribe(speaker, speaker.wsn_subscribe(consumer.fresh()))
@@ -363,7 +364,7 @@ async def test_the_producer_is_a_resource_too(gateway: Running) -> None:
 
 
 async def test_nothing_relates_to_a_request_without_an_id(
-    gateway: Running, consumer: Consumer
+    gateway: Running, consumer: Consumers
 ) -> None:
     for speaker in (Speaker(), Speaker(S11, Wsa.V2004_08)):
         body = speaker.wse_subscribe(consumer.fresh())
@@ -375,7 +376,7 @@ async def test_nothing_relates_to_a_request_without_an_id(
         assert answer.message.header("RelatesTo", speaker.wsa.value) is None
 
 
-async def test_a_message_id_is_echoed_as_it_came(gateway: Running, consumer: Consumer) -> None:
+async def test_a_message_id_is_echoed_as_it_came(gateway: Running, consumer: Consumers) -> None:
     speaker = Speaker()
     for message_id in ("no uri at all", "URN:UUID:ABC", "uuid:ä&amp;&lt;b"):
         answer = await gateway.ask(
@@ -385,7 +386,7 @@ async def test_a_message_id_is_echoed_as_it_came(gateway: Running, consumer: Con
         assert answer.message.wsa("RelatesTo") == expected
 
 
-async def test_the_envelope_says_which_soap_it_is(gateway: Running, consumer: Consumer) -> None:
+async def test_the_envelope_says_which_soap_it_is(gateway: Running, consumer: Consumers) -> None:
     for soap, wrong in ((S11, "application/soap+xml"), (S12, "text/xml"), (S12, "application/xml")):
         speaker = Speaker(soap)
         octets = speaker.envelope(speaker.wse_subscribe(consumer.fresh()))
@@ -396,7 +397,7 @@ async def test_the_envelope_says_which_soap_it_is(gateway: Running, consumer: Co
         assert (bad.status, bad.message.soap) == (400 if soap is S12 else 500, soap)
 
 
-async def test_an_empty_body_is_known_by_its_action(gateway: Running, consumer: Consumer) -> None:
+async def test_an_empty_body_is_known_by_its_action(gateway: Running, consumer: Consumers) -> None:
     speaker = Speaker()
     path = await gateway.subscribe(speaker, speaker.wse_subscribe(consumer.fresh()))
     answer = await gateway.ask(speaker, "", path, action=f"{WSE}/Unsubscribe")
@@ -406,7 +407,7 @@ async def test_an_empty_body_is_known_by_its_action(gateway: Running, consumer: 
 
 
 async def test_a_manager_port_type_is_answered_as_it_asked(
-    gateway: Running, consumer: Consumer
+    gateway: Running, consumer: Consumers
 ) -> None:
     speaker = Speaker()
     path = await gateway.subscribe(speaker, speaker.wsn_subscribe(consumer.fresh()))
@@ -420,7 +421,7 @@ async def test_a_manager_port_type_is_answered_as_it_asked(
         assert answer.message.wsa("Action") == f"{BW}/{port_type}/RenewResponse"
 
 
-async def test_references_are_of_their_own_version(gateway: Running, consumer: Consumer) -> None:
+async def test_references_are_of_their_own_version(gateway: Running, consumer: Consumers) -> None:
     """Savan and Synapse: headers of WS-Addressing 1.0, references of 2004/08."""
     headers, references = Speaker(S11, Wsa.V2005_08), Speaker(S11, Wsa.V2004_08)
     url, box = consumer.fresh(), '<x:Box xmlns:x="urn:test:box">7</x:Box>'
@@ -442,7 +443,7 @@ async def test_references_are_of_their_own_version(gateway: Running, consumer: C
         assert block.get(f"{{{Wsa.V2005_08.value}}}IsReferenceParameter") == "true"
 
 
-async def test_ws_management_filters_the_payload(gateway: Running, consumer: Consumer) -> None:
+async def test_ws_management_filters_the_payload(gateway: Running, consumer: Consumers) -> None:
     wsman = "http://schemas.dmtf.org/wbem/wsman/1/wsman.xsd"
     resource = f'<w:ResourceURI xmlns:w="{wsman}">urn:test:resource</w:ResourceURI>'
     speaker, url = Speaker(S12, Wsa.V2004_08), consumer.fresh()
@@ -459,7 +460,7 @@ async def test_ws_management_filters_the_payload(gateway: Running, consumer: Con
     assert answer.message.wsa("Action", Wsa.V2004_08) == f"{WSE}/fault"
 
 
-async def test_requests_at_the_same_time(gateway: Running, consumer: Consumer) -> None:
+async def test_requests_at_the_same_time(gateway: Running, consumer: Consumers) -> None:
     """Of many that end one subscription, one does."""
     speaker = Speaker()
     path = await gateway.subscribe(speaker, speaker.wsn_subscribe(consumer.fresh()))
@@ -472,7 +473,7 @@ async def test_requests_at_the_same_time(gateway: Running, consumer: Consumer) -
             assert answer.fault.element == f"{{{R}}}ResourceUnknownFault"
 
 
-async def test_changes_at_the_same_time(gateway: Running, consumer: Consumer) -> None:
+async def test_changes_at_the_same_time(gateway: Running, consumer: Consumers) -> None:
     """None undoes another: what was paused stays paused, whoever renews meanwhile."""
     speaker, url = Speaker(), consumer.fresh()
     path = await gateway.subscribe(speaker, speaker.wsn_subscribe(url))

@@ -16,6 +16,7 @@ from lxml import etree
 from filters import parse_clark
 from gateway.egress import read_origin
 from mediation import Notification, Wsa
+from tests.rigs.consumers import Consumers, Receipt
 from tests.rigs.envelopes import (
     BW,
     CONCRETE,
@@ -38,7 +39,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Consumer, Received, Running, running
+from tests.rigs.gateways import Running, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -63,8 +64,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumer]:
-    async with Consumer() as one:
+async def consumer() -> AsyncIterator[Consumers]:
+    async with Consumers() as one:
         yield one
 
 
@@ -130,7 +131,7 @@ CASES = [
 
 @pytest.mark.parametrize(("publisher", "source"), CASES)
 async def test_every_pair(
-    gateway: Running, consumer: Consumer, publisher: Publisher, source: str
+    gateway: Running, consumer: Consumers, publisher: Publisher, source: str
 ) -> None:
     topic = "wseTopic" if source == "none" else f"pairs/{publisher.name}/{source}"
     sending = Speaker(S11 if publisher.wrapped else S12)
@@ -168,7 +169,7 @@ async def test_every_pair(
 
 def check(
     gateway: Running,
-    received: Received,
+    received: Receipt,
     kind: str,
     speaker: Speaker,
     manager: str,
@@ -210,7 +211,7 @@ def check(
 
 
 async def test_the_topic_of_the_message_wins_over_header_and_url(
-    gateway: Running, consumer: Consumer
+    gateway: Running, consumer: Consumers
 ) -> None:
     speaker = Speaker()
     urls = {}
@@ -247,7 +248,7 @@ TOPIC_LESS = {
 }
 
 
-async def test_events_without_a_topic(gateway: Running, consumer: Consumer) -> None:
+async def test_events_without_a_topic(gateway: Running, consumer: Consumers) -> None:
     speaker = Speaker()
     urls, managers = {}, []
     for name, (filter_, _) in TOPIC_LESS.items():
@@ -267,7 +268,7 @@ async def test_events_without_a_topic(gateway: Running, consumer: Consumer) -> N
         await gateway.ask(speaker, f'<n:Unsubscribe xmlns:n="{WSNT}"/>', manager)
 
 
-async def test_each_message_of_a_notify_is_an_event(gateway: Running, consumer: Consumer) -> None:
+async def test_each_message_of_a_notify_is_an_event(gateway: Running, consumer: Consumers) -> None:
     speaker, wse, wrapped = Speaker(), consumer.fresh(), consumer.fresh()
     await gateway.subscribe(speaker, speaker.wse_subscribe(wse, filter=wse_filter("many//.", FULL)))
     filter_ = topic_expression("many/one|many/three", FULL)
@@ -287,14 +288,14 @@ async def test_each_message_of_a_notify_is_an_event(gateway: Running, consumer: 
     assert [(await consumer.next(wrapped)).payload.tag for _ in range(2)] == ["m0", "m2"]
 
 
-async def test_each_child_of_a_body_is_an_event(gateway: Running, consumer: Consumer) -> None:
+async def test_each_child_of_a_body_is_an_event(gateway: Running, consumer: Consumers) -> None:
     speaker, url = Speaker(), consumer.fresh()
     await gateway.subscribe(speaker, speaker.wsn_subscribe(url, filter=topic_expression("two")))
     await gateway.publish("<first/><!-- --><second/>", path="/soap/topic/two")
     assert [(await consumer.next(url)).payload.tag for _ in range(2)] == ["first", "second"]
 
 
-async def test_a_producer_reference_is_kept(gateway: Running, consumer: Consumer) -> None:
+async def test_a_producer_reference_is_kept(gateway: Running, consumer: Consumers) -> None:
     speaker, url = Speaker(S11, Wsa.V2004_08), consumer.fresh()
     body = speaker.wsn_subscribe(url, filter=topic_expression("produced"))
     manager = await gateway.subscribe(speaker, body)
@@ -319,7 +320,7 @@ async def test_a_producer_reference_is_kept(gateway: Running, consumer: Consumer
     assert ours == gateway.url + manager
 
 
-async def test_topics_with_namespaces_keep_them(gateway: Running, consumer: Consumer) -> None:
+async def test_topics_with_namespaces_keep_them(gateway: Running, consumer: Consumers) -> None:
     speaker, wrapped, wse = Speaker(), consumer.fresh(), consumer.fresh()
     scope = 'xmlns:w="urn:test:weather" xmlns:z="urn:test:zone"'
     filter_ = topic_expression("w:storms/z:north", CONCRETE, scope)
@@ -348,7 +349,7 @@ async def test_topics_with_namespaces_keep_them(gateway: Running, consumer: Cons
     assert consumer.waiting(wrapped) == 0
 
 
-async def test_filters_see_what_their_family_says(gateway: Running, consumer: Consumer) -> None:
+async def test_filters_see_what_their_family_says(gateway: Running, consumer: Consumers) -> None:
     """WS-Eventing 2004/08 evaluates over the envelope, WS-Notification over the payload."""
     speaker = Speaker(S12, Wsa.V2004_08)
     scope = f'xmlns:s="{S12.value}" xmlns:a="{Wsa.V2004_08.value}" xmlns:o="urn:test:o"'
@@ -381,7 +382,7 @@ async def test_filters_see_what_their_family_says(gateway: Running, consumer: Co
     assert counts == {**expressions, **{"wsn " + one: here for one, here in wsn.items()}}
 
 
-async def test_repeats_are_one_event(gateway: Running, consumer: Consumer) -> None:
+async def test_repeats_are_one_event(gateway: Running, consumer: Consumers) -> None:
     speaker, url = Speaker(), consumer.fresh()
     await gateway.subscribe(speaker, speaker.wse_subscribe(url, filter=wse_filter("rep", SIMPLE)))
     octets = speaker.envelope("<a/>", message_id=fresh_id(), action="urn:test:a")
@@ -391,7 +392,7 @@ async def test_repeats_are_one_event(gateway: Running, consumer: Consumer) -> No
     assert [(await consumer.next(url)).payload.tag for _ in range(2)] == ["a", "last"]
 
 
-async def test_a_consumer_cannot_forge_headers(gateway: Running, consumer: Consumer) -> None:
+async def test_a_consumer_cannot_forge_headers(gateway: Running, consumer: Consumers) -> None:
     speaker, url = Speaker(), consumer.fresh()
     forged = speaker.parameters(
         f'<a:To xmlns:a="{WSA10}">urn:test:forged</a:To>',
@@ -418,7 +419,7 @@ def corpus(shared: Path, each: int) -> Mapping[str, list[str]]:
 
 
 async def test_real_messages_go_both_ways(
-    gateway: Running, consumer: Consumer, material: Path
+    gateway: Running, consumer: Consumers, material: Path
 ) -> None:
     documents = corpus(material, 12)
     assert len(documents) >= 3
@@ -451,7 +452,7 @@ def prefixes(element: etree._Element) -> set[tuple[str, str]]:
     return {(prefix or "", uri) for prefix, uri in element.nsmap.items()}
 
 
-async def test_hops_are_counted(gateway: Running, consumer: Consumer) -> None:
+async def test_hops_are_counted(gateway: Running, consumer: Consumers) -> None:
     speaker, url = Speaker(), consumer.fresh()
     await gateway.subscribe(speaker, speaker.wse_subscribe(url, filter=wse_filter("hops", SIMPLE)))
     octets = speaker.envelope("<a/>")
@@ -462,7 +463,7 @@ async def test_hops_are_counted(gateway: Running, consumer: Consumer) -> None:
 
 
 async def test_hops_and_origins_that_a_native_program_wrote(
-    gateway: Running, consumer: Consumer
+    gateway: Running, consumer: Consumers
 ) -> None:
     """Bad ones count as none, too many as the most there are."""
     speaker, url = Speaker(), consumer.fresh()
@@ -483,7 +484,7 @@ async def test_hops_and_origins_that_a_native_program_wrote(
         assert read_origin(received.headers["dragoman-origin"])
 
 
-async def test_a_large_notify_keeps_its_order(gateway: Running, consumer: Consumer) -> None:
+async def test_a_large_notify_keeps_its_order(gateway: Running, consumer: Consumers) -> None:
     speaker, url = Speaker(), consumer.fresh()
     await gateway.subscribe(
         speaker, speaker.wsn_subscribe(url, filter=topic_expression("large"), raw=True)
@@ -494,7 +495,7 @@ async def test_a_large_notify_keeps_its_order(gateway: Running, consumer: Consum
     assert received == [f"m{number}" for number in range(256)]
 
 
-async def test_a_large_event(gateway: Running, consumer: Consumer) -> None:
+async def test_a_large_event(gateway: Running, consumer: Consumers) -> None:
     speaker, url = Speaker(), consumer.fresh()
     await gateway.subscribe(speaker, speaker.wse_subscribe(url, filter=wse_filter("big", SIMPLE)))
     payload = "<a>" + "".join(f"<b{n}>{n}</b{n}>" for n in range(40_000)) + "</a>"
@@ -503,7 +504,7 @@ async def test_a_large_event(gateway: Running, consumer: Consumer) -> None:
 
 
 async def test_a_subscribe_at_a_topic_is_for_that_topic(
-    gateway: Running, consumer: Consumer
+    gateway: Running, consumer: Consumers
 ) -> None:
     speaker, url = Speaker(S11), consumer.fresh()
     body = speaker.wse_subscribe(url, filter=wse_filter("//a"))

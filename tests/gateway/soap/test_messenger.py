@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from lxml import etree
 
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     IBM,
     IBM_SIMPLE,
@@ -20,7 +21,7 @@ from tests.rigs.envelopes import (
     message_content,
     wse_filter,
 )
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -33,8 +34,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumer]:
-    async with Consumer() as one:
+async def consumer() -> AsyncIterator[Consumers]:
+    async with Consumers() as one:
         yield one
 
 
@@ -78,7 +79,7 @@ async def messenger_publish(run: Running, payload: str, topic: str | None) -> No
 
 
 @pytest.mark.parametrize("topic", ["WseRoundTripTestTopic", "/WsntRoundTripTestTopic"])
-async def test_messenger_round_trip(gateway: Running, consumer: Consumer, topic: str) -> None:
+async def test_messenger_round_trip(gateway: Running, consumer: Consumers, topic: str) -> None:
     url = consumer.fresh()
     answer = await gateway.ask(MESSENGER, messenger_subscribe(url, topic=topic))
     assert answer.status == 200
@@ -112,7 +113,7 @@ MATCHING, OTHER = "<c><b><a> 123 </a></b></c>", "<a><b><c> 123 </c></b></a>"
 
 
 @pytest.mark.parametrize("topic", ["XpathAndTopicTestWse", None])
-async def test_messenger_xpath(gateway: Running, consumer: Consumer, topic: str | None) -> None:
+async def test_messenger_xpath(gateway: Running, consumer: Consumers, topic: str | None) -> None:
     url = consumer.fresh()
     await gateway.subscribe(MESSENGER, messenger_subscribe(url, topic=topic, xpath="/c/b/a"))
     for payload in (OTHER, MATCHING, OTHER):
@@ -125,7 +126,7 @@ async def test_messenger_xpath(gateway: Running, consumer: Consumer, topic: str 
     assert consumer.waiting(url) == 0
 
 
-async def test_messenger_topic_only_and_filtered(gateway: Running, consumer: Consumer) -> None:
+async def test_messenger_topic_only_and_filtered(gateway: Running, consumer: Consumers) -> None:
     all_, one = consumer.fresh(), consumer.fresh()
     await gateway.subscribe(MESSENGER, messenger_subscribe(all_, topic="both"))
     filtered = messenger_subscribe(one, topic="both", xpath="/c/b/a[text()=1]")
@@ -136,7 +137,7 @@ async def test_messenger_topic_only_and_filtered(gateway: Running, consumer: Con
     assert (consumer.waiting(all_), consumer.waiting(one)) == (2, 1)
 
 
-async def test_messenger_same_xpath_again(gateway: Running, consumer: Consumer) -> None:
+async def test_messenger_same_xpath_again(gateway: Running, consumer: Consumers) -> None:
     """The same text subscribed after everyone has left must match again."""
     for _ in range(2):
         url = consumer.fresh()

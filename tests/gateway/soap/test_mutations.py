@@ -28,7 +28,8 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import DEADLINE, Running, read_http, running
+from tests.rigs.gateways import Running, read_http, running
+from tests.rigs.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

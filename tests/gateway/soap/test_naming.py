@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 
 from mediation import Wsa
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     RL,
     RP,
@@ -22,7 +23,7 @@ from tests.rigs.envelopes import (
     fresh_id,
     pairs,
 )
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,7 +43,7 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def keys(gateway: Running) -> AsyncIterator[tuple[str, str]]:
     """The keys of a subscription of WS-Eventing and one of WS-Notification."""
-    async with Consumer() as consumer:
+    async with Consumers() as consumer:
         speaker = Speaker()
         wse = await gateway.subscribe(speaker, speaker.wse_subscribe(consumer.fresh()))
         wsn = await gateway.subscribe(speaker, speaker.wsn_subscribe(consumer.fresh()))

@@ -22,6 +22,7 @@ from filters.dialects import TOPIC_CONCRETE_SET
 from gateway.client import Client
 from mediation import Soap, Wsa, names
 from tests.conftest import ROOT
+from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import (
     BW,
     CONCRETE,
@@ -39,8 +40,9 @@ from tests.rigs.envelopes import (
     notify,
     topic_expression,
 )
-from tests.rigs.gateways import DEADLINE, Consumer, Running, http_request, running
+from tests.rigs.gateways import Running, http_request, running
 from tests.rigs.processes import GatewayProcess, gateway_process
+from tests.rigs.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -64,8 +66,8 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Run
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumer]:
-    async with Consumer() as one:
+async def consumer() -> AsyncIterator[Consumers]:
+    async with Consumers() as one:
         yield one
 
 
@@ -340,7 +342,9 @@ async def test_synchronization(gateway: Running) -> None:
     assert pulled(await puller.pull()) == []
 
 
-async def test_synchronization_of_a_push_subscription(gateway: Running, consumer: Consumer) -> None:
+async def test_synchronization_of_a_push_subscription(
+    gateway: Running, consumer: Consumers
+) -> None:
     """Home Assistant asks for it to see whether its webhook is reached."""
     topic, url = fresh_topic(), consumer.fresh()
     await publish(gateway, topic, 1)
@@ -569,7 +573,7 @@ async def test_home_assistant_pulls(gateway: Running) -> None:
             await pull()
 
 
-async def test_home_assistant_is_notified(gateway: Running, consumer: Consumer) -> None:
+async def test_home_assistant_is_notified(gateway: Running, consumer: Consumers) -> None:
     topic, url = fresh_topic(), consumer.fresh()
     await publish(gateway, topic, "true")
     async with camera(gateway) as one, asyncio.timeout(2 * DEADLINE):

@@ -15,10 +15,9 @@ from sqlalchemy.exc import OperationalError
 from gateway.store import Store, StoreUnavailable, Totals, totals
 from gateway.store import held as rows
 from tests.gateway.store.test_store import death, one_row
-from tests.rigs.consumers import until
 from tests.rigs.dispatching import notification
 from tests.rigs.stores import check_store, execute, outage
-from tests.rigs.waiting import DEADLINE
+from tests.rigs.waiting import DEADLINE, until
 
 ONE = Totals(matched=1, delivered=1)
 

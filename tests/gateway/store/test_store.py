@@ -18,9 +18,9 @@ from gateway.store import HeldRow, Store, StoreUnavailable, Totals, run_apart, t
 from gateway.store import held as rows
 from gateway.store.engine import BUSY, MAX_BATCH, MAX_WAITING
 from mediation import Notification
-from tests.rigs.consumers import until
 from tests.rigs.dispatching import notification
 from tests.rigs.stores import check_store, on_each_store, outage
+from tests.rigs.waiting import until
 
 
 @pytest_asyncio.fixture

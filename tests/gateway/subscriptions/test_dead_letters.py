@@ -20,8 +20,9 @@ from gateway.store.held import CHARGED, HeldRow, Overflow
 from gateway.store.migrations import upgrade
 from mediation import delivery_id
 from tests.gateway.web.test_api import SPEAKER, metrics
+from tests.rigs.consumers import Consumers
 from tests.rigs.dispatching import notification
-from tests.rigs.gateways import Consumer, running
+from tests.rigs.gateways import running
 from tests.rigs.stores import check_store, execute, on_each_store
 
 LARGE = 200_000
@@ -192,7 +193,7 @@ async def test_a_backlog_that_overflows_is_in_nobodys_way(
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+    async with server, running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         [dispatcher] = run.gateway.dispatchers.by_partition.values()
         dispatcher._backlog._most_octets = 300_000
         for number in range(60):

@@ -18,11 +18,12 @@ from gateway.model.deaths import DeathReason
 from gateway.subscriptions.filter_budgets import OFFENCES, WITHIN, FilterBudgets
 from mediation import Wsa, delivery_id
 from mediation.names import WSE_2004_08 as WSE
-from tests.rigs.consumers import Consumers, OneConsumer, consumers, until
+from tests.rigs.consumers import Consumer, Consumers, consumers
 from tests.rigs.dispatching import FakeDelivery, engine, notification
 from tests.rigs.envelopes import S12, Speaker
 from tests.rigs.gateways import Running, running
 from tests.rigs.processes import SPEAKER, GatewayProcess, gateway_process
+from tests.rigs.waiting import until
 
 HOSTILE = "//*[../*[../*[../*]]]"
 ELEMENTS = 6_000
@@ -199,7 +200,7 @@ async def publish(gateway: GatewayProcess, payload: str, number: str) -> None:
 
 
 async def latencies(
-    gateway: GatewayProcess, honest: list[OneConsumer], name: str, turns: int = 90
+    gateway: GatewayProcess, honest: list[Consumer], name: str, turns: int = 90
 ) -> list[float]:
     """Publish forty small messages a second and five large ones, in turns; how long each delivery
     took, in seconds, in order."""

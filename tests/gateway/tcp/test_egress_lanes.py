@@ -17,8 +17,8 @@ from gateway.delivery.schedule import Verdict
 from mediation import Soap, Version
 from mediation.packaging.dime import Decoder, Encoder, encode_plain
 from mediation.packaging.dime import DimeMessage as Message
-from tests.rigs.consumers import until
 from tests.rigs.gateways import running
+from tests.rigs.waiting import until
 
 EVENTS = 400
 ENDS = 12

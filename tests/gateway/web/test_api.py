@@ -6,6 +6,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.rigs.consumers import Consumers, accept, status
 from tests.rigs.envelopes import (
     IBM_SIMPLE,
     S11,
@@ -17,7 +18,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Consumer, Running, running
+from tests.rigs.gateways import Running, running
 
 SPEAKER = Speaker()
 SOMEWHERE = "http://consumer.example.org/sink"
@@ -75,7 +76,7 @@ async def test_paging(tmp_path: Path) -> None:
 
 
 async def test_counts_and_an_operator_who_ends_one(tmp_path: Path) -> None:
-    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+    async with running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         url, end = consumer.fresh(), consumer.fresh()
         for soap in (SPEAKER, Speaker(S11)):
             path = await run.subscribe(soap, soap.wse_subscribe(url, end_to=end))
@@ -118,9 +119,9 @@ async def test_what_is_not_there(tmp_path: Path) -> None:
 
 
 async def test_dead_letters(tmp_path: Path) -> None:
-    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+    async with running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         url = consumer.fresh()
-        consumer.answers[url[url.index("/", 8) :]] = 400
+        consumer.at(url).behaviour = status(400)
         await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         [view] = read(await run.api("GET", "/subscriptions"))["subscriptions"]
         ids = []
@@ -144,7 +145,7 @@ async def test_dead_letters(tmp_path: Path) -> None:
         counts = read(await run.api("GET", f"/subscriptions/{view['id']}"))["counts"]
         assert (counts["dead"], counts["waiting"], counts["delivered"]) == (3, 0, 0)
 
-        del consumer.answers[url[url.index("/", 8) :]]
+        consumer.at(url).behaviour = accept
         body = json.dumps({"numbers": [second, 10**12]}).encode()
         rejected = {"number": 1, "reasons": {"rejected": 1}, "next": None}
         assert read(await run.api("POST", "/deadletters/redrive", body)) == rejected
@@ -192,9 +193,9 @@ NOT_CHOSEN = [
 
 
 async def test_a_slip_never_means_all_dead_letters(tmp_path: Path) -> None:
-    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+    async with running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         url = consumer.fresh()
-        consumer.answers[url[url.index("/", 8) :]] = 400
+        consumer.at(url).behaviour = status(400)
         await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         await run.publish("<a/>", path="/soap/topic/storms")
         await run.quiet()
@@ -206,10 +207,10 @@ async def test_a_slip_never_means_all_dead_letters(tmp_path: Path) -> None:
 
 
 async def test_dead_letters_by_what_they_have_in_common(tmp_path: Path) -> None:
-    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+    async with running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         one, other = consumer.fresh(), consumer.fresh()
         for url in (one, other):
-            consumer.answers[url[url.index("/", 8) :]] = 400
+            consumer.at(url).behaviour = status(400)
             await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         for topic in ("storms", "storms/coast", "storms/coast", "calms"):
             await run.publish("<a/>", path=f"/soap/topic/{topic}")
@@ -241,9 +242,9 @@ async def test_dead_letters_by_what_they_have_in_common(tmp_path: Path) -> None:
 
 
 async def test_a_dead_letter_shows_what_died(tmp_path: Path) -> None:
-    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+    async with running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         url = consumer.fresh()
-        consumer.answers[url[url.index("/", 8) :]] = 400
+        consumer.at(url).behaviour = status(400)
         path = await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         await run.publish(f"<a>{'x' * 30_000}</a>", path="/soap/topic/storms")
         sent = await consumer.next(url)
@@ -319,11 +320,11 @@ async def metrics(run: Running) -> dict[str, float]:
 
 
 async def test_metrics(tmp_path: Path) -> None:
-    async with running(tmp_path) as run, Consumer() as consumer:
+    async with running(tmp_path) as run, Consumers() as consumer:
         before = await metrics(run)
         assert before["dragoman_subscriptions"] == before["dragoman_accepted_total"] == 0
         url, refusing = consumer.fresh(), consumer.fresh()
-        consumer.answers[refusing[refusing.index("/", 8) :]] = 400
+        consumer.at(refusing).behaviour = status(400)
         await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(refusing))
         await run.publish("<a/>")
@@ -371,9 +372,9 @@ async def test_health(tmp_path: Path) -> None:
 
 async def test_keys_are_told_to_nobody(tmp_path: Path) -> None:
     """The key of a subscription is what allows to end it: only the subscriber knows it."""
-    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+    async with running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         url, refusing = consumer.fresh(), consumer.fresh()
-        consumer.answers[refusing[refusing.index("/", 8) :]] = 400
+        consumer.at(refusing).behaviour = status(400)
         keys = []
         for body in (
             SPEAKER.wse_subscribe(url, end_to=url),
@@ -420,10 +421,10 @@ async def test_why_a_subscription_gets_nothing(tmp_path: Path) -> None:
     whatever is tried in between."""
     async with (
         running(tmp_path, adapter="embedded:", retry_delays=(0.01,) * 50) as run,
-        Consumer() as consumer,
+        Consumers() as consumer,
     ):
         url = consumer.fresh()
-        consumer.answers[url[url.index("/", 8) :]] = 500
+        consumer.at(url).behaviour = status(500)
         await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         fresh = await view_of(run)
         assert (fresh["state"], fresh["delivery"]["last_error"]) == ("active", None)
@@ -452,7 +453,7 @@ async def test_why_a_subscription_gets_nothing(tmp_path: Path) -> None:
         assert "5 attempts in a row failed" in steps["last error"]["text"]
         assert not logged(run, "delivery.recovered")
 
-        del consumer.answers[url[url.index("/", 8) :]]
+        consumer.at(url).behaviour = accept
         entry_outbox = run.gateway.dispatchers.outboxes(entry)
         entry_outbox[0].breaker.until = 0.0
         run.gateway.dispatchers.resume(entry)
@@ -469,9 +470,9 @@ async def explained(run: Running, id_: str, **asked: str) -> Any:
 
 
 async def test_many_subscriptions_to_a_dead_host_fill_no_log(tmp_path: Path) -> None:
-    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+    async with running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         url = consumer.fresh()
-        consumer.answers[url[url.index("/", 8) :]] = 400
+        consumer.at(url).behaviour = status(400)
         for _ in range(30):
             await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(url))
         await run.publish("<a/>")
@@ -485,7 +486,7 @@ async def test_many_subscriptions_to_a_dead_host_fill_no_log(tmp_path: Path) -> 
 
 
 async def test_explain_a_subscription(tmp_path: Path) -> None:
-    async with running(tmp_path, adapter="embedded:") as run, Consumer() as consumer:
+    async with running(tmp_path, adapter="embedded:") as run, Consumers() as consumer:
         url = consumer.fresh()
         filter_ = topic_expression("storms/coast") + message_content("/speed > 100")
         path = await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(url, filter=filter_))

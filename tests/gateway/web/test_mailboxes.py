@@ -20,10 +20,10 @@ import gateway.server.composition
 from gateway.http import HttpLimits
 from gateway.web import streams
 from tests.rigs.envelopes import Speaker
-from tests.rigs.gateways import DEADLINE, Running, http_request, running
+from tests.rigs.gateways import Running, http_request, running
 from tests.rigs.json_mailboxes import UNKNOWN, Box, call, numbers, put, streaming
 from tests.rigs.processes import gateway_process
-from tests.rigs.waiting import until
+from tests.rigs.waiting import DEADLINE, until
 
 SPEAKER = Speaker()
 NOBODY = "/mailboxes/00000000-0000-4000-8000-000000000000"
