@@ -76,7 +76,9 @@ class Attempts:
         outbox = pending.outbox
         try:
             lane = self._posting.lane(outbox.entry.target) if self._posting is not None else None
-            outbox.use_lane(lane)
+            ordered = lane if lane is not None and lane.in_order else None
+            if ordered is not outbox.lane:
+                outbox.use_lane(ordered)
             if lane is None:
                 return None
             return lane.post(self._request(pending), partial(self._answered, ended, pending))

@@ -420,7 +420,7 @@ class Dispatcher:
     def _goes_on(self, outbox: Outbox) -> bool:
         """Start the first delivery that *outbox* has in memory alone, where it stands behind
         nothing and nobody, as `accept` does. Returns whether it was started."""
-        if not (outbox.may_go_on and self._may_go(outbox, self._loop.time())):
+        if not (outbox.live and outbox.may_go_on and self._may_go(outbox, self._loop.time())):
             return False
         pending = outbox.take_live()
         if not self.scheduler.start(pending):

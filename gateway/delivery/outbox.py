@@ -506,8 +506,9 @@ class Outbox(_Timed):
         self.destination.start(now)
 
     def use_lane(self, lane: Lane | None) -> None:
-        """An attempt is posted on *lane*; others follow on it, where it keeps the order."""
-        self.lane = lane if lane is not None and lane.in_order else None
+        """An attempt is posted on *lane*, which keeps the order, so that others may follow; or on
+        none that does."""
+        self.lane = lane
 
     def note_answer(self, pending: PendingDelivery, now: float) -> None:
         """An attempt ended with an answer that is final, whatever it says."""
@@ -528,6 +529,13 @@ class Outbox(_Timed):
         """An attempt ended before its row was there: *pending* keeps its place until then."""
         pending.outcome = outcome
 
+    def release(self, pending: PendingDelivery) -> bool:
+        """An attempt has ended, and gives back what it took of the destination. Returns whether it
+        had a slot of the scheduler."""
+        self.destination.active -= 1
+        had, pending.slot = pending.slot, False
+        return had
+
     def finish(self, pending: PendingDelivery) -> None:
         """*pending* is in flight no more."""
         self.in_flight.discard(pending)
@@ -537,7 +545,7 @@ class Outbox(_Timed):
     def deliver(self, pending: PendingDelivery) -> bool:
         """*pending* was delivered. Returns whether it was a row, which is to be removed."""
         held = pending.state is State.HELD
-        pending._happens(Event.DELIVERED)
+        pending.state = TRANSITIONS[pending.state, Event.DELIVERED]
         if held:
             self._remove_row(pending)
         return held
@@ -734,10 +742,6 @@ class Destination(_Timed):
             self.tokens -= 1
         if self.probation is not None:
             self.probation.started(now)
-
-    def finish(self) -> None:
-        """An attempt is under way no more."""
-        self.active -= 1
 
     def note_answer(self, now: float) -> None:
         """It answered, or at least took the connection."""

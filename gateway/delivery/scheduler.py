@@ -252,9 +252,8 @@ class SendScheduler:
     def _release(self, pending: PendingDelivery) -> None:
         del self._in_flight[pending]
         self._octets -= pending.octets
-        if pending.give_slot():
+        if pending.outbox.release(pending):
             self._slots += 1
-        pending.outbox.destination.finish()
 
     def _tick(self, late: bool) -> None:
         """Take the slots of attempts that are no longer young, and tell owners of stalled ones."""

@@ -237,7 +237,7 @@ def test_destination_recovers_slowly() -> None:
             now += wait + 1e-6
             continue
         destination.start(now)
-        destination.finish()
+        destination.active -= 1
         started += 1
     assert RECOVERY_RATE * 10 < started < RECOVERY_RATE * 2 * 10
     assert destination.wait(100.0) == 0
@@ -251,7 +251,7 @@ def test_a_mailbox_of_our_own_is_not_eased_in() -> None:
     for _ in range(1000):
         assert destination.may_start(0.0)
         destination.start(0.0)
-        destination.finish()
+        destination.active -= 1
     assert destination.is_free
 
 
