@@ -12,7 +12,6 @@ before `Application.start`, but the first two steps look into the store and the 
 """
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -225,23 +224,15 @@ def prepare_sending(
     """
     trusts = peers.identification.trusts_owner
     mailboxes = Mailboxes(storage.store, settings.mailbox_quotas, trusts=trusts)
-    dialer, parsing = _dialer(settings, peers.policy), Parsing()
-    http, tcp = HttpTransport(dialer), SoapTcpTransport(dialer, parsing=parsing)
-    transports: dict[str, Transport] = {
-        "http": http,
-        "https": http,
-        "soap.tcp": tcp,
-        "soap.tcps": tcp,
-        SCHEME: MailboxTransport(mailboxes),
-    }
+    dialer, parsing, origins = _dialer(settings, peers.policy), Parsing(), Origins()
+    tcp = SoapTcpTransport(dialer, parsing=parsing)
+    transport = _transport(dialer, tcp, mailboxes)
     probations = Probations(
         vouches=trusts,
         exempt=HostList(settings.egress_agreed).__contains__,
         limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
         by_address=settings.egress_proxy is None,
     )
-    schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
-    transport, origins = TransportByScheme(transports, dialer), Origins()
     attempts = Attempts(
         transport,
         producer=peers.producer,
@@ -249,6 +240,7 @@ def prepare_sending(
         origins=origins,
         probations=probations,
     )
+    schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
     scheduler = SendScheduler(
         attempts, slots=settings.slots, probe=schedule.probe, probations=probations
     )
@@ -263,6 +255,18 @@ def prepare_sending(
         schedule=schedule,
         dispatchers=Dispatchers(storage.store, scheduler, messaging.sharing.elsewhere),
     )
+
+
+def _transport(dialer: Dialer, tcp: SoapTcpTransport, mailboxes: Mailboxes) -> TransportByScheme:
+    http = HttpTransport(dialer)
+    transports: dict[str, Transport] = {
+        "http": http,
+        "https": http,
+        "soap.tcp": tcp,
+        "soap.tcps": tcp,
+        SCHEME: MailboxTransport(mailboxes),
+    }
+    return TransportByScheme(transports, dialer)
 
 
 def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
@@ -384,7 +388,7 @@ def answer_requests(
         mailboxes_each=sending.mailboxes.most,
         longest_lease=subscribing.subscriptions.longest_lease,
     )
-    synchronizing, budgets = Synchronizing(messaging.adapter.evaluate), subscribing.budgets
+    synchronizing = Synchronizing(messaging.adapter.evaluate)
     managing = SubscriptionOperations(
         subscribing.subscriptions,
         topics,
@@ -393,7 +397,7 @@ def answer_requests(
         looks=looks,
         trusts=peers.identification.trusts_owner,
         resend=partial(resend, sending.dispatchers),
-        exceeded=lambda entry, message: budgets.exceeded(entry, message, now=time.monotonic()),
+        exceeded=subscribing.budgets.exceeded_now,
     )
     feeds = MailboxFeeds(subscribing.subscriptions)
     reading = MailboxOperations(sending.mailboxes, feeds, intake)
@@ -433,30 +437,6 @@ def serve_endpoints(
     )
     # Consumers may also send on the connections that we open to them, made three steps before.
     sending.soap_tcp.answer_with(listeners.respond)
-    metrics = _metrics(storage, messaging, sending, subscribing, answering, listeners)
-    readiness = Readiness(
-        state,
-        storage.store,
-        messaging.adapter,
-        messaging.sharing,
-        messaging.table,
-        scheme=settings.scheme,
-    )
-    explainer = Explainer(
-        storage.store,
-        sending.dispatchers,
-        answering.topics,
-        peers.policy,
-        proxied=settings.egress_proxy is not None,
-        delivered_by=messaging.sharing.described,
-    )
-    streams = Streams(
-        sending.mailboxes,
-        sending.parsing,
-        replica=messaging.sharing.replica,
-        draining=state.is_draining,
-        visited=subscribing.subscriptions.keep_alive_by_reading,
-    )
     http = HttpSettings(
         settings.public_url,
         frozenset(name.lower() for name in settings.hosts),
@@ -469,20 +449,63 @@ def serve_endpoints(
         http=http,
         identification=peers.identification,
         soap=soap,
-        readiness=readiness,
-        metrics=metrics,
+        readiness=_readiness(settings, storage, messaging, state),
+        metrics=_metrics(storage, messaging, sending, subscribing, answering, listeners),
         subscriptions=subscribing.subscriptions,
         reports=SubscriptionReports(storage.store, messaging.table, sending.dispatchers),
-        explainer=explainer,
+        explainer=_explainer(settings, storage, messaging, sending, answering, peers),
         dead_letters=subscribing.dead_letters,
         mailboxes=sending.mailboxes,
         service=answering.soap,
         parsing=sending.parsing,
-        streams=streams,
+        streams=_streams(messaging, sending, subscribing, state),
         making=PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many mailboxes."),
         draining=state.is_draining,
     )
     return Endpoints(limits, gate, admin_gate, listeners, web)
+
+
+def _readiness(
+    settings: Settings, storage: Storage, messaging: Messaging, state: RunState
+) -> Readiness:
+    return Readiness(
+        state,
+        storage.store,
+        messaging.adapter,
+        messaging.sharing,
+        messaging.table,
+        scheme=settings.scheme,
+    )
+
+
+def _explainer(
+    settings: Settings,
+    storage: Storage,
+    messaging: Messaging,
+    sending: Sending,
+    answering: Answering,
+    peers: Peers,
+) -> Explainer:
+    return Explainer(
+        storage.store,
+        sending.dispatchers,
+        answering.topics,
+        peers.policy,
+        proxied=settings.egress_proxy is not None,
+        delivered_by=messaging.sharing.described,
+    )
+
+
+def _streams(
+    messaging: Messaging, sending: Sending, subscribing: Subscribing, state: RunState
+) -> Streams:
+    return Streams(
+        sending.mailboxes,
+        sending.parsing,
+        replica=messaging.sharing.replica,
+        draining=state.is_draining,
+        visited=subscribing.subscriptions.keep_alive_by_reading,
+    )
 
 
 def _metrics(

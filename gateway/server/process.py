@@ -134,21 +134,9 @@ async def serve(
         Refused: It cannot start; the text says why.
     """
     tls = server_context(settings)
-    stopping = stop or asyncio.Event()
-    loop = asyncio.get_running_loop()
-    forced = asyncio.Event()
-
-    def on_signal() -> None:
-        if stopping.is_set():
-            forced.set()
-        stopping.set()
-
+    asked = _StopAsked(stop)
     if stop is None:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, on_signal)
-        if tls is not None:
-            loop.add_signal_handler(signal.SIGHUP, _renew, tls, settings)
-        faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
+        _handle_signals(asked, tls, settings)
     host, port = listener.getsockname()[:2]
     ports = {scheme: sock.getsockname()[1] for scheme, sock in tcp.items()}
     admin_at = _address(admin, settings.admin[0]) if admin and settings.admin else None
@@ -160,29 +148,73 @@ async def serve(
     except BaseException:
         await gateway.stop()
         raise
-    # The administration is not on the public listener merely because nobody listens for it apart.
-    app = make_app(gateway.web, public=True, administration=settings.admin is None)
-    servers = [_server(app, gateway, gateway.gate, tls)]
-    listeners = [listener]
-    if admin is not None and settings.admin is not None:
-        app = make_app(gateway.web, public=False, administration=True)
-        servers.append(_server(app, gateway, gateway.admin_gate, tls))
-        listeners.append(admin)
+    listeners = [listener] if admin is None or admin_at is None else [listener, admin]
+    servers = _servers(gateway, tls, apart=len(listeners) > 1)
     serving = [
         asyncio.create_task(server.serve(sockets=[sock]))
         for server, sock in zip(servers, listeners, strict=True)
     ]
-    up = [asyncio.create_task(server.up.wait()) for server in servers]
-    for one in up:
-        await asyncio.wait((*serving, one), return_when=asyncio.FIRST_COMPLETED)
-        one.cancel()
+    await _until_up(servers, serving)
     started(gateway, port)
-    waiting = asyncio.create_task(stopping.wait())
-    failing = asyncio.create_task(gateway.failed.wait())
-    await asyncio.wait((*serving, waiting, failing), return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    failing.cancel()
+    await _first_of(serving, asked.stopping, gateway.failed)
     gateway.drain()
+    return await _stop(gateway, servers, serving, asked.forced)
+
+
+class _StopAsked:
+    """What a signal, or the caller, asks for: to stop, and by a second signal, at once."""
+
+    def __init__(self, stop: asyncio.Event | None) -> None:
+        self.stopping = stop or asyncio.Event()
+        self.forced = asyncio.Event()
+
+    def on_signal(self) -> None:
+        if self.stopping.is_set():
+            self.forced.set()
+        self.stopping.set()
+
+
+def _handle_signals(asked: _StopAsked, tls: ssl.SSLContext | None, settings: Settings) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.on_signal)
+    if tls is not None:
+        loop.add_signal_handler(signal.SIGHUP, _renew, tls, settings)
+    faulthandler.register(signal.SIGQUIT, file=sys.stderr, all_threads=True, chain=False)
+
+
+def _servers(gateway: Application, tls: ssl.SSLContext | None, *, apart: bool) -> list[_Server]:
+    """The server of the public listener, and, where the administration is *apart*, that of its."""
+    # The administration is not on the public listener merely because nobody listens for it apart.
+    app = make_app(gateway.web, public=True, administration=gateway.settings.admin is None)
+    servers = [_server(app, gateway, gateway.gate, tls)]
+    if apart:
+        app = make_app(gateway.web, public=False, administration=True)
+        servers.append(_server(app, gateway, gateway.admin_gate, tls))
+    return servers
+
+
+async def _until_up(servers: list[_Server], serving: list[asyncio.Task[None]]) -> None:
+    """Return when all *servers* accept connections, or one has ended."""
+    for server in servers:
+        await _first_of(serving, server.up)
+
+
+async def _first_of(tasks: list[asyncio.Task[None]], *events: asyncio.Event) -> None:
+    """Return when one of *tasks* has ended, or one of *events* is set."""
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    await asyncio.wait((*tasks, *waiting), return_when=asyncio.FIRST_COMPLETED)
+    for one in waiting:
+        one.cancel()
+
+
+async def _stop(
+    gateway: Application,
+    servers: list[_Server],
+    serving: list[asyncio.Task[None]],
+    forced: asyncio.Event,
+) -> int:
+    """Stop politely, unless that takes too long or is *forced*; the exit code."""
 
     async def end() -> None:
         for server in servers:

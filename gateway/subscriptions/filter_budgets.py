@@ -1,5 +1,6 @@
 """Filters that exceed their budget: counted, told in the log, and in the end cancelled."""
 
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 
@@ -63,6 +64,10 @@ class FilterBudgets:
         if serious:
             del self._offences[entry.id]
             self._cancel(entry, REASON)
+
+    def exceeded_now(self, entry: Entry, message: str) -> None:
+        """As `exceeded`, at this moment."""
+        self.exceeded(entry, message, now=time.monotonic())
 
     def unevaluated(self, entry: Entry, message: str) -> None:
         """The filter of *entry* had no turn: too much waited. That is no offence."""

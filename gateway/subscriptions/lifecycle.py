@@ -165,21 +165,20 @@ class Subscriptions:
         self._check_quotas(principal, target)
         key = new_key()
         manager = f"{base}/subscriptions/{key}"
-        lease = Lease(now, expires, request.expires.as_duration)
-        made = partial(
+        make = partial(
             Subscription,
             key=key,
             id=public_id(key),
             owner=shared(principal.owner),
             spec=shared(spec),
-            lease=lease,
+            lease=Lease(now, expires, request.expires.as_duration),
             filter=shared(request.filter),
             manager=manager,
         )
         mailbox = None
         if isinstance(request, Subscribe):
             policy = Policy(raw=request.raw, dialect=request.dialect, packaging=request.packaging)
-            subscription = made(
+            subscription = make(
                 consumer=request.consumer, end_to=request.end_to, policy=shared(policy)
             )
             if target is None:
@@ -189,26 +188,11 @@ class Subscriptions:
         else:
             consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
             policy = Policy(dialect=request.dialect)
-            subscription = made(consumer=consumer, policy=shared(policy))
+            subscription = make(consumer=consumer, policy=shared(policy))
             mailbox = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
             target = mailbox_target(mailbox, manager)
         entry = Entry(subscription, prepare(subscription), target)
-        self._table.add(entry)  # Counted from now on; matched when it is in the store.
-        self._clock.watch(subscription)
-        try:
-            await self._store.submit(self._inserting(subscription, mailbox, principal))
-            if mailbox is not None:
-                self._mailboxes.made(mailbox)
-            await self._adapter.add(key, subscription.filter)
-        except BaseException:
-            self._table.drop(entry)
-            with contextlib.suppress(Refused):  # Then nothing of it is in the store.
-                self._store.submit(
-                    self._deleting(entry, expired=False), locks=_locks(entry)
-                ).add_done_callback(_forget_failure)
-            if mailbox is not None:
-                self._mailboxes.gone(key)
-            raise
+        await self._put_in_force(entry, mailbox, principal)
         _log.info(
             "subscription.created",
             subscription=subscription.id,
@@ -217,6 +201,28 @@ class Subscriptions:
             consumer=shown(target.url),
         )
         return subscription
+
+    async def _put_in_force(
+        self, entry: Entry, mailbox: Mailbox | None, principal: Principal
+    ) -> None:
+        """Store and match *entry*; where that fails, nothing of it is left."""
+        subscription = entry.subscription
+        self._table.add(entry)  # Counted from now on; matched when it is in the store.
+        self._clock.watch(subscription)
+        try:
+            await self._store.submit(self._inserting(subscription, mailbox, principal))
+            if mailbox is not None:
+                self._mailboxes.made(mailbox)
+            await self._adapter.add(subscription.key, subscription.filter)
+        except BaseException:
+            self._table.drop(entry)
+            with contextlib.suppress(Refused):  # Then nothing of it is in the store.
+                self._store.submit(
+                    self._deleting(entry, expired=False), locks=_locks(entry)
+                ).add_done_callback(_forget_failure)
+            if mailbox is not None:
+                self._mailboxes.gone(subscription.key)
+            raise
 
     def _inserting(
         self, subscription: Subscription, mailbox: Mailbox | None, principal: Principal

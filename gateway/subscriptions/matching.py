@@ -6,7 +6,6 @@ adapter.deliveries() --> keys that match --> their subscriptions --> dispatcher.
 adapter waits
 """
 
-import time
 from collections.abc import Iterator
 
 import structlog
@@ -53,7 +52,7 @@ class Matching:
         self._dispatchers.accept(matched.delivery, matching(matched.keys), offenders + others)
         message = matched.delivery.notification.id
         for entry in offenders:
-            self._budgets.exceeded(entry, message, now=time.monotonic())
+            self._budgets.exceeded_now(entry, message)
         for entry in others:
             self._budgets.unevaluated(entry, message)
 
