@@ -128,7 +128,7 @@ class Attempts:
         )
 
     def _gate(self, outbox: Outbox) -> Callable[[str], bool] | None:
-        """What is asked before something is written to an address; None where nothing is."""
+        """The question asked before anything is written to an address; None where there is none."""
         destination = outbox.destination
         if destination.probation is None or self._probations is None:
             return None

@@ -41,11 +41,11 @@ LOADED_OCTETS = 64 * 2**20
 """Of the messages that are loaded; beyond, outboxes wait in line."""
 MOST = 10_000
 MOST_OCTETS = 64 * 2**20
-"""What may wait for one subscription."""
+"""Most deliveries, and most bytes of them, that wait for one subscription."""
 
 T = TypeVar("T")
 Loaded = tuple[list[tuple[HeldRow, Notification]], float | None]
-"""What was read, and when the next is due if that was nothing."""
+"""The rows that were read, and when the next one is due if there were none."""
 
 
 class BacklogStorage:
@@ -73,7 +73,7 @@ class BacklogStorage:
         self._settlement = settlement
         self._partition = partition
         self._reading: set[Outbox] = set()
-        """Outboxes that take a place of their destination while they are loaded."""
+        """Outboxes that take a place of their destination while their rows are read."""
         self._age = age
         self._completed = completed
         self._changed = changed
@@ -83,7 +83,7 @@ class BacklogStorage:
         self._loop = asyncio.get_running_loop()
         self._holding: list[PendingDelivery] = []
         self._over_bounds: dict[Outbox, bool] = {}
-        """Outboxes over their bounds, in line, and whether what is too old is looked for, too."""
+        """Outboxes over their bounds, in line, and whether rows that are too old die, too."""
         self._burying = False
         self._line: deque[Outbox] = deque()
         self._loads = 0
@@ -178,7 +178,7 @@ class BacklogStorage:
         self._submit(operation, held)
 
     def bound(self, outbox: Outbox, *, by_age: bool = False) -> None:
-        """What is beyond the limits of a backlog dies, the oldest first, unless somebody else
+        """Bury what is beyond the limits of a backlog, the oldest first, unless somebody else
         sees to overflows; *by_age*, what is too old as well."""
         number, octets = self._over(outbox)
         if (number <= 0 and octets <= 0 and not by_age) or outbox.entry.ended:
@@ -403,6 +403,6 @@ class BacklogStorage:
 def take_up(
     connection: Connection, partition: int | None = None
 ) -> tuple[Mapping[str, Backlog], int]:
-    """What waits for each subscription, in *partition* or in all, and the last position that was
+    """The backlog of each subscription, in *partition* or in all, and the last position that was
     given."""
     return rows.backlogs(connection, partition), rows.last_position(connection)

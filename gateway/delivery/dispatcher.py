@@ -115,7 +115,7 @@ class Dispatcher:
         self._messages: dict[Message, None] = {}
         self._outboxes: dict[Entry, Outbox] = {}
         self._resting: dict[Outbox, None] = {}
-        """Those that had nothing under way when they were looked at last, the oldest first."""
+        """Outboxes that had nothing under way when they were looked at last, the oldest first."""
         self._sweep_timer = StallTimer(self._sweep)
         self._stopped = False
         self._abandoned = False

@@ -1,4 +1,4 @@
-"""What is under way for each subscription, and every change of it.
+"""Outboxes: the deliveries under way for each subscription, and every change of them.
 
 A delivery, one message for one subscription, is in one of four states. `TRANSITIONS` is the picture
 as a table; nothing but the methods of `Outbox` makes a transition.
@@ -65,23 +65,23 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to a delivery."""
+    """Something that happens to a delivery."""
 
     __hash__ = object.__hash__
 
     HOLD = "hold"
-    """It failed, stalled, or stands behind one that did: it is to become a row."""
+    """The delivery failed, stalled, or stands behind one that did: it is to become a row."""
     STORED = "stored"
-    """Its row is committed."""
+    """The row is committed."""
     ALREADY_THERE = "already there"
     """The store had its row from an earlier run, or has its subscription no more."""
     POSTPONED = "postponed"
     """Its attempt failed, and its row says when the next one is due."""
     DELIVERED = "delivered"
     BURIED = "buried"
-    """It became a dead letter."""
+    """The delivery became a dead letter."""
     DROPPED = "dropped"
-    """Its subscription has ended."""
+    """The subscription has ended."""
     ABANDONED = "abandoned"
     """Another gateway may have its partition."""
 
@@ -107,7 +107,7 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
 
 @dataclass(slots=True)
 class Trouble:
-    """What went wrong with a subscription. Times are POSIX seconds."""
+    """Attempts in a row that failed. Times are POSIX seconds."""
 
     failures: int
     """Attempts in a row that failed; 0 once one has succeeded."""
@@ -164,8 +164,8 @@ class Message:
     """
 
     __slots__ = (
-        "__weakref__", "arrived", "deliveries", "delivery", "notification", "origin", "renderings",
-        "resolved", "unsettled",
+        "__weakref__", "arrived", "deliveries", "delivery", "notification", "origin",
+        "renderings", "resolved", "unsettled",
     )  # fmt: skip
 
     def __init__(
@@ -178,7 +178,7 @@ class Message:
         self.unsettled = 0
         """Deliveries that are neither at their end nor durable."""
         self.resolved: list[tuple[Entry, str]] = []
-        """What became of those that never were in the store, by the name of the total."""
+        """The ends of deliveries that never were in the store, by the name of the total."""
         self.renderings: dict[Shape, Rendering] = {}
         self.origin = ""
         """Which event it is, for other gateways; empty until something is sent."""
@@ -231,16 +231,16 @@ class PendingDelivery:
 
 
 class Owner(Protocol):
-    """Whose deliveries an outbox has: what the scheduler asks, and tells."""
+    """The port to the dispatcher that an outbox belongs to: what the scheduler asks, and tells."""
 
     def next(self, outbox: "Outbox") -> PendingDelivery | None:
         """The delivery that *outbox* sends now, if any."""
 
     def completed(self, pending: PendingDelivery, outcome: Outcome) -> None:
-        """The attempt is over."""
+        """Go on after an attempt that is over."""
 
     def stalled(self, outbox: "Outbox") -> None:
-        """An attempt of *outbox*, or of another one of its destination, takes long."""
+        """Go on though an attempt of *outbox*, or of a neighbour at its destination, takes long."""
 
     @property
     def patience(self) -> float:
@@ -282,8 +282,8 @@ class Outbox(_Timed):
     """
 
     __slots__ = (
-        "breaker", "destination", "entry", "held", "holding", "in_flight", "lane", "live", "loaded",
-        "loading", "octets", "owner", "pace", "queued", "smooth", "until",
+        "breaker", "destination", "entry", "held", "holding", "in_flight", "lane", "live",
+        "loaded", "loading", "octets", "owner", "pace", "queued", "smooth", "until",
     )  # fmt: skip
 
     def __init__(
@@ -313,7 +313,7 @@ class Outbox(_Timed):
         self.loading = False
         """The beginning of what it has in the store is being read, or cut off."""
         self.queued = False
-        """It stands in the queue of its destination."""
+        """The outbox stands in the queue of its destination."""
         self.smooth = False
         """The last attempt succeeded: more than one is loaded at a time."""
         self.pace = 0.0
@@ -345,7 +345,7 @@ class Outbox(_Timed):
 
     @property
     def ready(self) -> bool:
-        """Whether nothing waits to be sent: what is new has its turn at once."""
+        """Whether nothing waits to be sent: a new delivery has its turn at once."""
         return not (
             self.live or self.loaded or self.held or self.holding or self.loading or self.queued
             or self.breaker.until is not None
@@ -424,19 +424,19 @@ class Outbox(_Timed):
         return deliveries
 
     def hold_new(self) -> None:
-        """A new message goes to the store at once, behind the others."""
+        """Count a new delivery that goes to the store at once, behind the others."""
         self.holding += 1
 
     def store(self, pending: PendingDelivery, *, new: bool) -> Outcome | None:
-        """The row of *pending* is there; not *new*: it was already, or its subscription is no more.
-        Returns how its attempt ended, if it did meanwhile."""
+        """Note that the row of *pending* is in the store; not *new*: it was before, or the
+        subscription is no more. Returns the outcome of its attempt, if that ended meanwhile."""
         pending._happens(Event.STORED if new else Event.ALREADY_THERE)
         self.store_new(pending.octets if new else None)
         outcome, pending.outcome = pending.outcome, None
         return outcome
 
     def store_new(self, octets: int | None) -> None:
-        """A row is there that was on its way; None: it was there already."""
+        """Note that a row is there, with its bytes; None: it was there already."""
         self.holding -= 1
         if octets is not None and not self.entry.ended:
             self.held += 1
@@ -447,15 +447,15 @@ class Outbox(_Timed):
     # Out of the store.
 
     def begin_load(self) -> None:
-        """The first rows are being read. Meanwhile it takes one of its destination's places, so
-        that no more are loaded than can be sent."""
+        """Begin to read the first rows. Meanwhile the outbox takes one of its destination's places,
+        so that no more are loaded than can be sent."""
         self.loading = True
         self.destination.loading += 1
 
     def end_load(
         self, loaded: Iterable[PendingDelivery], *, found: bool, until: float | None
     ) -> None:
-        """The first rows are in memory; where none was *found*, *until* says when one is due."""
+        """Take the first rows into memory; where none was *found*, *until* says when one is due."""
         self.cancel_load()
         self.loaded.extend(loaded)
         if until is not None:
@@ -464,16 +464,17 @@ class Outbox(_Timed):
             self.held = self.octets = 0
 
     def cancel_load(self) -> None:
+        """Give the place back that `begin_load` took."""
         self.loading = False
         self.destination.loading -= 1
 
     def begin_burial(self) -> None:
-        """The oldest rows are being moved to the dead letters; nothing is sent meanwhile."""
+        """Begin to move the oldest rows to the dead letters; nothing is sent meanwhile."""
         self.loading = True
         self.loaded.clear()
 
     def end_burial(self, number: int, octets: int) -> None:
-        """So many rows were moved to the dead letters."""
+        """Note that so many rows, with so many bytes, were moved to the dead letters."""
         self.loading = False
         if not self.entry.ended:
             self.held -= number
@@ -499,26 +500,26 @@ class Outbox(_Timed):
         self.live.appendleft(pending)
 
     def start(self, pending: PendingDelivery, now: float) -> None:
-        """An attempt begins."""
+        """Begin an attempt."""
         self.in_flight.add(pending)
         pending.started = now
         pending.slot = True
         self.destination.start(now)
 
     def use_lane(self, lane: Lane | None) -> None:
-        """An attempt is posted on *lane*, which keeps the order, so that others may follow; or on
-        none that does."""
+        """Remember the *lane* of an attempt, which keeps the order, so that others may follow; None
+        where it went by none that does."""
         self.lane = lane
 
     def note_answer(self, pending: PendingDelivery, now: float) -> None:
-        """An attempt ended with an answer that is final, whatever it says."""
+        """Note that an attempt ended with an answer that is final, whatever it says."""
         self.smooth = True
         self.pace += PACE_WEIGHT * (now - pending.started - self.pace)
         self.entry.failing_attempts, self.entry.failing_since = 0, None
         self.breaker.succeeded()
 
     def note_failure(self, outcome: Outcome, now: float) -> None:
-        """An attempt ended so that it is tried again."""
+        """Note that an attempt failed, so that it is tried again."""
         self.smooth = False
         self.entry.failing_attempts += 1
         self.entry.failing_since = self.entry.failing_since or now
@@ -526,24 +527,25 @@ class Outbox(_Timed):
             self.breaker.failed(now, at_least=outcome.retry_after or 0.0)
 
     def wait_for_row(self, pending: PendingDelivery, outcome: Outcome) -> None:
-        """An attempt ended before its row was there: *pending* keeps its place until then."""
+        """Keep the outcome of an attempt that ended before its row is there: until then *pending*
+        keeps its place."""
         pending.outcome = outcome
 
     def release(self, pending: PendingDelivery) -> bool:
-        """An attempt has ended, and gives back what it took of the destination. Returns whether it
-        had a slot of the scheduler."""
+        """Give back what an attempt took of the destination. Returns whether it had a slot of the
+        scheduler."""
         self.destination.active -= 1
         had, pending.slot = pending.slot, False
         return had
 
     def finish(self, pending: PendingDelivery) -> None:
-        """*pending* is in flight no more."""
+        """Take *pending* out of what is in flight."""
         self.in_flight.discard(pending)
 
     # The end of a delivery.
 
     def deliver(self, pending: PendingDelivery) -> bool:
-        """*pending* was delivered. Returns whether it was a row, which is to be removed."""
+        """End *pending*, which was delivered. Returns whether it was a row, to be removed."""
         held = pending.state is State.HELD
         pending.state = TRANSITIONS[pending.state, Event.DELIVERED]
         if held:
@@ -551,7 +553,7 @@ class Outbox(_Timed):
         return held
 
     def bury(self, pending: PendingDelivery) -> bool:
-        """*pending* becomes a dead letter. Returns whether it was a row."""
+        """End *pending*, which becomes a dead letter. Returns whether it was a row."""
         held = pending.state is State.HELD
         pending._happens(Event.BURIED)
         if held:
@@ -559,14 +561,14 @@ class Outbox(_Timed):
         return held
 
     def drop(self, pending: PendingDelivery) -> bool:
-        """The subscription of *pending* has ended. Returns whether it was in memory alone: a row
-        goes with the subscription."""
+        """End *pending*, whose subscription has ended. Returns whether it was in memory alone: a
+        row goes with the subscription."""
         live = pending.state is State.LIVE
         pending._happens(Event.DROPPED)
         return live
 
     def postpone(self, pending: PendingDelivery, due: float, until: float) -> bool:
-        """*pending* is tried again at POSIX time *due*, which is *until* by the event loop's clock.
+        """Put *pending* off until POSIX time *due*, which is *until* by the event loop's clock.
         Returns whether it is a row; else it must be held."""
         pending.due = due
         if self.width == 1:
@@ -585,8 +587,8 @@ class Outbox(_Timed):
     # The end of its subscription, or of its partition.
 
     def end(self) -> list[PendingDelivery]:
-        """The subscription has ended, and left the store with its rows. Returns what was dropped of
-        what was in memory alone; attempts under way go on."""
+        """Drop what waits for the subscription, which has ended and left the store with its rows.
+        Returns what was in memory alone; attempts under way go on."""
         dropped = list(self.live)
         self.live.clear()
         for pending in dropped:
@@ -599,15 +601,15 @@ class Outbox(_Timed):
         return dropped
 
     def drop_in_flight(self) -> list[PendingDelivery]:
-        """The subscription has ended, and attempts under way are not waited for. Returns those that
-        were in memory alone."""
+        """Wait for attempts under way no longer: the subscription has ended. Returns those of them
+        that were in memory alone."""
         dropped = [pending for pending in self.in_flight if pending.state is State.LIVE]
         for pending in dropped:
             pending._happens(Event.DROPPED)
         return dropped
 
     def abandon(self) -> None:
-        """Another gateway may have the partition: nothing of this outbox counts any more."""
+        """Let go of everything: another gateway may have the partition."""
         for pending in self.in_flight:
             pending._happens(Event.ABANDONED)
         self.live.clear()
@@ -622,8 +624,9 @@ class Destination(_Timed):
     """
 
     __slots__ = (
-        "active", "address", "agreed", "breaker", "known", "loading", "name", "named", "outboxes",
-        "probation", "queue", "recovering", "tokens", "tokens_at", "trouble", "turning",
+        "active", "address", "agreed", "breaker", "known", "loading", "name", "named",
+        "outboxes", "probation", "queue", "recovering", "tokens", "tokens_at", "trouble",
+        "turning",
     )  # fmt: skip
 
     def __init__(self, name: tuple[str, str, int], probe: float = FIRST_PROBE) -> None:
@@ -638,7 +641,7 @@ class Destination(_Timed):
         """Outboxes that read the store, to send next."""
         self.breaker = Breaker(probe)
         self.known = False
-        """It is known whether its host has agreed."""
+        """Whether the host has agreed was found out."""
         self.agreed = False
         self.address = ""
         """To which its name led last, on probation."""
@@ -649,7 +652,7 @@ class Destination(_Timed):
         self.named = 0
         """Its subscriptions that the log was told are failing."""
         self.turning = False
-        """It stands in the line of destinations with something to send."""
+        """The destination stands in the line of those with something to send."""
         self.recovering: float | None = None
         self.tokens = 0.0
         self.tokens_at = 0.0
@@ -693,7 +696,7 @@ class Destination(_Timed):
 
     @property
     def congested(self) -> bool:
-        """Whether what is offered now will wait: it belongs into the store."""
+        """Whether a delivery that is offered now would wait: it belongs into the store."""
         return (
             self.breaker.open
             or (self.recovering is not None and len(self.queue) > RECOVERY_RATE)
@@ -703,11 +706,11 @@ class Destination(_Timed):
     # Who sends.
 
     def take(self) -> None:
-        """One outbox more sends here."""
+        """Count one outbox more that sends here."""
         self.outboxes += 1
 
     def give_back(self) -> bool:
-        """One outbox less. Returns whether that was the last."""
+        """Count one outbox less. Returns whether that was the last."""
         self.outboxes -= 1
         return not self.outboxes
 
@@ -728,13 +731,13 @@ class Destination(_Timed):
         return outbox
 
     def turn(self, *, waits: bool) -> None:
-        """It stands in the line of destinations with something to send, or no more."""
+        """Enter the line of destinations with something to send, or leave it."""
         self.turning = waits
 
     # An attempt.
 
     def start(self, now: float) -> None:
-        """An attempt begins."""
+        """Begin an attempt."""
         self.active += 1
         if self.breaker.until is not None:
             self.breaker.probing(now)
@@ -744,20 +747,20 @@ class Destination(_Timed):
             self.probation.started(now)
 
     def note_answer(self, now: float) -> None:
-        """It answered, or at least took the connection."""
+        """Note that the destination answered, or at least took the connection."""
         if self.breaker.succeeded():
             self.ease_in(now)
 
     def ease_in(self, now: float) -> None:
-        """Begin with a low rate: much waits for it, and nobody knows how it fares. A mailbox of our
-        own takes what the store takes."""
+        """Begin with a low rate: much waits for the destination, and nobody knows how it fares. A
+        mailbox of our own takes what the store takes."""
         if self.name[0] == SCHEME:
             return
         self.recovering = self.tokens_at = now
         self.tokens = 1.0
 
     def note_trouble(self, error: str, now: float) -> None:
-        """It could not be connected to."""
+        """Note that the destination could not be connected to."""
         if self.trouble is None:
             self.trouble = Trouble(0, now, now, error)
         self.trouble.failed(error, now)
@@ -766,28 +769,28 @@ class Destination(_Timed):
         self.trouble = None
 
     def name_failing(self, change: int) -> None:
-        """The log was told of one failing subscription more (1), or of its recovery (-1)."""
+        """Count the failing subscriptions that the log was told of: one more (1), or less (-1)."""
         self.named = max(0, self.named + change)
 
     # Whether its host has agreed.
 
     def learn_agreed(self, agreed: bool) -> bool:
-        """It is known from now on whether its host has agreed. Returns whether it has."""
+        """Note, once, whether the host has agreed. Returns whether it has."""
         self.known, self.agreed = True, agreed
         return agreed
 
     def put_on_probation(self, probation: "Probation[Destination] | None") -> None:
-        """Bound its attempts by *probation*; None: somebody speaks for its host."""
+        """Bound attempts by *probation*; None: somebody speaks for the host."""
         self.probation = probation
 
     def agree(self) -> None:
-        """Its host has accepted a message."""
+        """Note that the host has accepted a message."""
         self.agreed = True
 
     def free(self) -> None:
-        """Its host has accepted a message, here or elsewhere: its probation is over."""
+        """End the probation: the host has accepted a message, here or elsewhere."""
         self.agreed, self.probation = True, None
 
     def lead_to(self, address: str) -> None:
-        """On probation its name led to *address*."""
+        """Note the *address* to which the name led, on probation."""
         self.address = address

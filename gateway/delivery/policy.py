@@ -27,7 +27,7 @@ NOTHING_DELIVERED = "Nothing could be delivered for five days."
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What went before, read when an attempt has failed. Times are POSIX seconds.
+    """The history of a delivery, read when an attempt has failed. Times are POSIX seconds.
 
     Attributes:
         attempts: Attempts of the delivery, this one counted unless it was a probe ahead of time.
@@ -87,7 +87,7 @@ CANCELLED = (Done("cancelled"),)
 def decide(
     outcome: Outcome, history: History, schedule: Schedule, *, now: float
 ) -> tuple[Step, ...]:
-    """What an attempt that ended *now* leads to, in order."""
+    """The steps that follow an attempt that ended *now*, in order."""
     if outcome.verdict is Verdict.DELIVERED:
         return DELIVERED
     if history.ended:

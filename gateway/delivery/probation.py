@@ -12,7 +12,7 @@ LOOK_AGAIN = 1.0
 
 
 class _Active(Protocol):
-    """What is sent to, with the number of attempts under way."""
+    """A destination, with the number of its attempts under way."""
 
     active: int
 

@@ -72,14 +72,14 @@ class Probations:
         return len(self._hosts)
 
     def has_agreed(self, name: Name) -> bool:
-        """Whether something was accepted there, or need not be."""
+        """Whether the host at *name* accepted a message, or need not have."""
         scheme, host, port = name
         if scheme == SCHEME or (host, 0) in self._agreed:
             return True
         return (_is_tcp(scheme) and (host, port) in self._agreed) or self._exempt(host)
 
     def admit(self, destination: Destination, owner: str, now: float) -> None:
-        """*destination* is to be sent to for a subscription of *owner*."""
+        """Put *destination* on probation, or not, for a subscription of *owner*."""
         if destination.agreed or (destination.known and destination.probation is None):
             return
         if not destination.known and destination.learn_agreed(self.has_agreed(destination.name)):
@@ -102,7 +102,7 @@ class Probations:
         return probation
 
     def forget(self, destination: Destination) -> None:
-        """Nobody sends to *destination* any more; its host is remembered all the same."""
+        """Forget *destination*, to which nobody sends any more; its host is remembered."""
         for host in (destination.name[1], destination.address):
             probation = self._hosts.get(host)
             if probation is not None:
@@ -113,7 +113,7 @@ class Probations:
     def gate(
         self, name: Name, now: Callable[[], float], destination: Destination | None = None
     ) -> Callable[[str], bool]:
-        """What says whether something may be written to *name*, on probation, at an address."""
+        """The question whether anything may be written to *name*, on probation, at an address."""
         return partial(self._admit_address, name, destination, now)
 
     def gate_for(
@@ -141,7 +141,7 @@ class Probations:
         return True
 
     def failed(self, destination: Destination, now: float, *, at_least: float = 0.0) -> None:
-        """An attempt at *destination*, on probation, ended otherwise than with a 2xx."""
+        """Note that an attempt at *destination*, on probation, ended otherwise than with a 2xx."""
         if destination.probation is not None:
             destination.probation.failed(now, at_least=at_least)
         probation = self._hosts.get(destination.address)

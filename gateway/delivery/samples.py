@@ -8,7 +8,7 @@ from gateway.observing.samples import Sample, counter, counters, gauge
 
 
 def delivery_samples(dispatchers: Dispatchers) -> Iterator[Sample]:
-    """What the dispatchers and their scheduler count in memory."""
+    """The counts of the dispatchers and their scheduler, in memory."""
     scheduler = dispatchers.scheduler
     yield gauge("unsettled", "Messages unsettled in the messaging system.", dispatchers.unsettled)
     yield gauge(

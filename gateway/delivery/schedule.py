@@ -1,4 +1,4 @@
-"""When a failed delivery is tried again, and what an answer means."""
+"""The schedule of attempts, and the verdict on an answer."""
 
 import contextlib
 import random
@@ -53,7 +53,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one attempt.
+    """The outcome of one attempt.
 
     ``connecting``: it failed before there was a connection, which counts for the destination;
     ``answered``: the consumer said something. ``detail`` is at most 1 KiB of what it said.
@@ -69,7 +69,7 @@ class Outcome:
 
     @property
     def failure_text(self) -> str | None:
-        """What went wrong, in a few words; None where nothing did."""
+        """The failure in a few words; None where there is none."""
         if self.failure is not None:
             return self.failure.value
         if self.verdict is Verdict.DELIVERED:
@@ -88,7 +88,7 @@ _RETRYING = frozenset({404, 408, 409, 421, 423, 424, 425, 426, 428, 429, 431})
 
 
 def judge(answer: Answer, fault: PeerFault | None, *, now: float) -> Outcome:
-    """What *answer*, received at POSIX time *now*, means for the delivery.
+    """The outcome of an attempt with this *answer*, received at POSIX time *now*.
 
     The *fault* in its body decides, where it has one; else the status.
     """
@@ -124,7 +124,7 @@ def _by_status(status: int) -> Verdict:
 
 
 def failed(error: SendFailed) -> Outcome:
-    """What a failure to get a whole answer means.
+    """The outcome of an attempt without a whole answer.
 
     Who answers more than is read, or what cannot be read, has said its status all the same.
     """

@@ -50,7 +50,7 @@ class Conservation:
 
     @property
     def dead_letters(self) -> int:
-        """Those that are kept."""
+        """Dead letters that are kept."""
         return self.letters.kept
 
     @property

@@ -84,7 +84,7 @@ class WorkSharing(Protocol):
         """The other gateways that deliver, each with its partitions."""
 
     def status(self) -> ReplicaStatus | None:
-        """What readiness and the metrics show, now; None where nothing is shared."""
+        """The status that readiness shows; None where nothing is shared."""
 
     def described(self) -> str | None:
         """The name of this gateway and the partitions that it holds, for operators; None where

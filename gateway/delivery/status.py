@@ -29,7 +29,7 @@ _log = structlog.get_logger("dragoman.delivery")
 
 
 class Condition(Enum):
-    """What an operator asks first."""
+    """The condition of a subscription: the first thing that an operator asks."""
 
     ACTIVE = "active"
     PAUSED = "paused"

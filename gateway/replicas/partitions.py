@@ -1,4 +1,4 @@
-"""Which partitions of the messaging system this gateway holds, where several share it.
+"""Replicas: the partitions of the messaging system that this gateway holds, where several share it.
 
     round, every 1.5 s: a sign of life, leases renewed, news of subscriptions read
       too few held, some free   take it: a dispatcher loads what waits, then it is consumed
@@ -101,8 +101,8 @@ class Replicas:
         return held is not None and held.share.until > self._loop.time()
 
     def elsewhere(self) -> tuple[str, ...]:
-        """The other replicas that held partitions when it was looked last, each with these; what
-        nobody holds is nobody's."""
+        """The other replicas that held partitions at the last look, each with its partitions; those
+        that nobody held are listed as nobody's."""
         theirs: dict[str, list[int]] = {}
         for partition, holder in sorted(self._holders.items()):
             if partition in range(self._count) and partition not in self._held:
@@ -113,7 +113,7 @@ class Replicas:
         )
 
     def status(self) -> ReplicaStatus:
-        """What readiness and the metrics show, now."""
+        """The status that readiness and the metrics show, now."""
         now = self._loop.time()
         ages = {
             partition: now - held.renewed
@@ -176,7 +176,7 @@ class Replicas:
         await self._subscriptions.learn()
 
     async def _round(self) -> bool:
-        """Renew, learn and even out; whether less is held than is fair."""
+        """Renew, learn and even out. Returns whether less is held than is fair."""
         self._expire()
         began = self._loop.time()
         standing = await self._ask(
@@ -248,7 +248,7 @@ class Replicas:
         _log.info("partition.taken", partition=partition, fence=lease.fence)
 
     def _expire(self) -> None:
-        """Lose what was not renewed in time."""
+        """Lose the partitions whose leases were not renewed in time."""
         now = self._loop.time()
         for held in list(self._held.values()):
             if held.share.until <= now:
@@ -266,7 +266,7 @@ class Replicas:
             self._spawn(self._adapter.release(partition))
 
     async def _let_go(self, partition: int, seconds: float) -> None:
-        """What is under way ends or becomes rows, then the partition is anybody's."""
+        """Release *partition*, when what is under way has ended or become rows."""
         held = self._held[partition]
         dispatcher = self._dispatchers.by_partition.get(partition)
         try:
