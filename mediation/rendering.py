@@ -17,7 +17,7 @@ from filters import DEFAULT_TOPIC, Event, Topic, View
 from mediation import names
 from mediation.filtering import ENVELOPE_VIEWS
 from mediation.model.messages import End, EndpointReference, Notification, Subscription
-from mediation.model.specification import Around, Wrapping
+from mediation.model.specification import EnvelopeParts, Wrapping
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.topics import topic_element
 from mediation.soap.actions import payload_action
@@ -193,7 +193,7 @@ def _make_frame(
     )
     if isinstance(producer, str):
         producer = EndpointReference(producer, shape.epr)
-    around = Around()
+    around = EnvelopeParts()
     if topic is not None:
         around = shape.wrapping.around(topic, producer, shape.dialect, shape.epr)
     return _Frame(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from filters import parse_document
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
-from mediation.model.specification import Client, Wanted, Written
+from mediation.model.specification import Client, RequestParts, SubscribeOptions
 from mediation.model.versions import Spec, Version
 from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import octets_of, write_envelope
@@ -30,7 +30,7 @@ def _client(spec: Spec) -> Client:
 def _request(
     spec: Spec,
     to: EndpointReference | str,
-    written: Written,
+    written: RequestParts,
     message_id: str,
     *,
     reply: bool = True,
@@ -67,7 +67,7 @@ def write_subscribe(
             and the topic's.
         expires: An xsd:duration or xsd:dateTime.
     """
-    wanted = Wanted(consumer, topic, xpath, namespaces or {}, expires, end_to, raw)
+    wanted = SubscribeOptions(consumer, topic, xpath, namespaces or {}, expires, end_to, raw)
     return _request(spec, to, _client(spec).subscribe(wanted), message_id)
 
 

@@ -16,10 +16,10 @@ from mediation.model.specification import (
     Detail,
     Fault,
     Offer,
-    Unwrapped,
-    Wanted,
-    Written,
-    lacks,
+    RequestParts,
+    SubscribeOptions,
+    UnwrappedEvent,
+    refuse_operation,
 )
 from mediation.model.versions import Soap, Wsa
 from mediation.soap.actions import payload_action
@@ -125,7 +125,7 @@ class EventingClient:
         self.wsa: Final = wsa
         self._namespace = namespace
 
-    def subscribe(self, wanted: Wanted) -> Written:
+    def subscribe(self, wanted: SubscribeOptions) -> RequestParts:
         parts = []
         if wanted.end_to is not None:
             parts.append(f"<wse:EndTo>{write_epr(wanted.end_to)}</wse:EndTo>")
@@ -134,9 +134,9 @@ class EventingClient:
         if wanted.expires:
             parts.append(f"<wse:Expires>{xml_text(wanted.expires)}</wse:Expires>")
         parts.append(self._filter(wanted))
-        return self._written(Operation.SUBSCRIBE, "".join(parts))
+        return self._request(Operation.SUBSCRIBE, "".join(parts))
 
-    def _filter(self, wanted: Wanted) -> str:
+    def _filter(self, wanted: SubscribeOptions) -> str:
         topic, xpath, scope = wanted.topic, wanted.xpath, wanted.namespaces
         if topic and xpath:
             inner = write_topic_expression(names.WSN_1_3, "wsnt:TopicExpression", topic, scope)
@@ -150,22 +150,22 @@ class EventingClient:
             return write_expression(self._namespace, "wse:Filter", xpath, dialects.XPATH_1_0, scope)
         return ""
 
-    def manage(self, operation: Operation, expires: str | None = None) -> Written:
+    def manage(self, operation: Operation, expires: str | None = None) -> RequestParts:
         if operation not in OPERATIONS:
-            lacks(operation)
+            refuse_operation(operation)
         inner = f"<wse:Expires>{xml_text(expires)}</wse:Expires>" if expires else ""
-        return self._written(operation, inner)
+        return self._request(operation, inner)
 
-    def _written(self, operation: Operation, inner: str) -> Written:
+    def _request(self, operation: Operation, inner: str) -> RequestParts:
         name = f"wse:{operation.value}"
         body = f'<{name} xmlns:wse="{self._namespace}">{inner}</{name}>'
-        return Written(f"{self._namespace}/{operation.value}", body)
+        return RequestParts(f"{self._namespace}/{operation.value}", body)
 
-    def get_property(self, name: str) -> Written:
-        lacks(Operation.GET_RESOURCE_PROPERTY)
+    def get_property(self, name: str) -> RequestParts:
+        refuse_operation(Operation.GET_RESOURCE_PROPERTY)
 
-    def get_current_message(self, topic: str) -> Written:
-        lacks(Operation.GET_CURRENT_MESSAGE)
+    def get_current_message(self, topic: str) -> RequestParts:
+        refuse_operation(Operation.GET_CURRENT_MESSAGE)
 
     def publish(
         self,
@@ -173,10 +173,10 @@ class EventingClient:
         topic: str | None,
         action: str | None,
         producer: EndpointReference | None,
-    ) -> Written:
+    ) -> RequestParts:
         """The bare payload, with a topic header."""
         header = write_topic_expression(names.WSN_1_3, "wsnt:Topic", topic) if topic else ""
-        return Written(action or payload_action(payload.encode()), payload, header)
+        return RequestParts(action or payload_action(payload.encode()), payload, header)
 
-    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[Unwrapped]:
+    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:
         return ()

@@ -42,8 +42,8 @@ from mediation.model.requests import (
 )
 from mediation.model.specification import (
     Answer,
-    Around,
     Code,
+    EnvelopeParts,
     Faults,
     LeaseRules,
     Service,
@@ -191,19 +191,23 @@ class Notifications200408:
         return _MESSENGER if is_messenger(soap, dialect) else _BARE
 
 
-def _bare(topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa) -> Around:
+def _bare(
+    topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa
+) -> EnvelopeParts:
     declared = f' xmlns:wsnt="{names.WSN_1_3}"'
-    return Around(topic_element("wsnt:Topic", topic, dialect, declared))
+    return EnvelopeParts(topic_element("wsnt:Topic", topic, dialect, declared))
 
 
-def _messenger(topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa) -> Around:
+def _messenger(
+    topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa
+) -> EnvelopeParts:
     """The header block in which consumers of WS-Messenger look for a topic. They take what follows
     the first colon of its text for it, so there is a prefix always (its broker binds this one)."""
     text, scope = written_topic(topic)
     if not topic.steps[0].namespace:
         text, scope = f"ns2:{text}", f'{scope} xmlns:ns2="{names.MESSENGER_TOPICS}"'
     own = xml_attribute(dialects.TOPIC_IBM_SIMPLE)
-    return Around(
+    return EnvelopeParts(
         f'<wsnt:Topic xmlns:wsnt="{names.WSN_IBM}"{scope} Dialect={own}>{text}</wsnt:Topic>'
     )
 

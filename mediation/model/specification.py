@@ -69,7 +69,7 @@ class Requests(Protocol):
         """Write the answer to the request of *context*."""
 
 
-class Combined:
+class CombinedRequests:
     """The requests of several specifications as those of one: WS-BaseNotification with a version of
     WSRF under it, and profiles over it. Of two that know an element the first reads it."""
 
@@ -98,7 +98,7 @@ class Combined:
 # Notifications.
 
 
-class Around(NamedTuple):
+class EnvelopeParts(NamedTuple):
     """The parts of an envelope around the payload.
 
     *header* follows the addressing headers. In the body *before_reference* comes first, then the
@@ -115,7 +115,7 @@ class Around(NamedTuple):
 class Wrapping:
     """One way to wrap notifications. It is compared by identity: every rendering looks it up."""
 
-    around: Callable[[Topic, EndpointReference, str | None, Wsa], Around]
+    around: Callable[[Topic, EndpointReference, str | None, Wsa], EnvelopeParts]
     """Called with the topic, the producer, the topic dialect of the subscriber, and the version of
     WS-Addressing for references; once for all messages with these."""
     reference: Callable[[str, Wsa], str] | None = None
@@ -157,7 +157,7 @@ class Ending(Protocol):
 # The other side.
 
 
-class Written(NamedTuple):
+class RequestParts(NamedTuple):
     """A request of ours without its envelope and its addressing headers."""
 
     action: str
@@ -166,7 +166,7 @@ class Written(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SubscribeOptions:
     """The content of a Subscribe that a client of ours writes, as the arguments of
     `mediation.client.write_subscribe`."""
 
@@ -179,7 +179,7 @@ class Wanted:
     raw: bool = False
 
 
-class Unwrapped(NamedTuple):
+class UnwrappedEvent(NamedTuple):
     """One event of a wrapped message: its topic, its payload, and the address of the manager of
     the subscription that it is for."""
 
@@ -190,7 +190,7 @@ class Unwrapped(NamedTuple):
 
 class Client(Protocol):
     """Our own side as subscriber, publisher and consumer in a version. A request that the version
-    does not have is refused with ``ACTION_UNSUPPORTED`` (`lacks`)."""
+    does not have is refused with ``ACTION_UNSUPPORTED`` (`refuse_operation`)."""
 
     @property
     def soap(self) -> Soap:
@@ -204,16 +204,16 @@ class Client(Protocol):
     def notify(self) -> frozenset[str]:
         """The expanded names of elements that wrap notifications."""
 
-    def subscribe(self, wanted: Wanted) -> Written:
+    def subscribe(self, wanted: SubscribeOptions) -> RequestParts:
         """Write Subscribe."""
 
-    def manage(self, operation: Operation, expires: str | None = None) -> Written:
+    def manage(self, operation: Operation, expires: str | None = None) -> RequestParts:
         """Write a request to a subscription's manager; *expires* as in `write_renew`."""
 
-    def get_property(self, name: str) -> Written:
+    def get_property(self, name: str) -> RequestParts:
         """Write GetResourceProperty of *name*, in Clark notation."""
 
-    def get_current_message(self, topic: str) -> Written:
+    def get_current_message(self, topic: str) -> RequestParts:
         """Write GetCurrentMessage."""
 
     def publish(
@@ -222,14 +222,14 @@ class Client(Protocol):
         topic: str | None,
         action: str | None,
         producer: EndpointReference | None,
-    ) -> Written:
+    ) -> RequestParts:
         """Write an event."""
 
-    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[Unwrapped]:
+    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:
         """The events in an element of `notify`; *in_ours* as in `payload_of`."""
 
 
-def lacks(operation: Operation) -> NoReturn:
+def refuse_operation(operation: Operation) -> NoReturn:
     """Refuse to write *operation*, which the version does not have.
 
     Raises:

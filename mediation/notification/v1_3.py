@@ -56,21 +56,21 @@ from mediation.model.requests import (
 )
 from mediation.model.specification import (
     Answer,
-    Around,
     Code,
-    Combined,
+    CombinedRequests,
     Detail,
+    EnvelopeParts,
     Fault,
     Faults,
     LeaseRules,
     Offer,
+    RequestParts,
     Service,
     Specification,
-    Unwrapped,
-    Wanted,
+    SubscribeOptions,
+    UnwrappedEvent,
     Wrapping,
-    Written,
-    lacks,
+    refuse_operation,
 )
 from mediation.model.versions import Family, Soap, Version, Wsa
 from mediation.notification import onvif
@@ -258,13 +258,15 @@ class Notifications13:
         return _RAW if raw else _NOTIFY
 
 
-def _raw(topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa) -> Around:
-    return Around()
+def _raw(topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa) -> EnvelopeParts:
+    return EnvelopeParts()
 
 
-def _notify(topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa) -> Around:
+def _notify(
+    topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa
+) -> EnvelopeParts:
     reference = write_epr(producer, wsa)
-    return Around(
+    return EnvelopeParts(
         "",
         f'<wsnt:Notify xmlns:wsnt="{NAMESPACE}"><wsnt:NotificationMessage>',
         f"{topic_element('wsnt:Topic', topic, dialect)}"
@@ -290,7 +292,7 @@ class Client13:
     notify: Final = frozenset(f"{{{namespace}}}Notify" for namespace in names.TOPIC_HEADERS)
     _resources = ResourceClient(WSRF_1_2)
 
-    def subscribe(self, wanted: Wanted) -> Written:
+    def subscribe(self, wanted: SubscribeOptions) -> RequestParts:
         consumer = write_epr(wanted.consumer)
         inner = f"<wsnt:ConsumerReference>{consumer}</wsnt:ConsumerReference>"
         filters = ""
@@ -313,18 +315,18 @@ class Client13:
             inner += f"<{name}>{xml_text(wanted.expires)}</{name}>"
         if wanted.raw:
             inner += "<wsnt:SubscriptionPolicy><wsnt:UseRaw/></wsnt:SubscriptionPolicy>"
-        return _written(Operation.SUBSCRIBE, inner)
+        return _request(Operation.SUBSCRIBE, inner)
 
-    def manage(self, operation: Operation, expires: str | None = None) -> Written:
+    def manage(self, operation: Operation, expires: str | None = None) -> RequestParts:
         match operation:
             case Operation.RENEW if expires:
                 inner = f"<wsnt:TerminationTime>{xml_text(expires)}</wsnt:TerminationTime>"
-                return _written(operation, inner)
+                return _request(operation, inner)
             case Operation.RENEW:
                 nil = f'<wsnt:TerminationTime xmlns:xsi="{names.XSI}" xsi:nil="true"/>'
-                return _written(operation, nil)
+                return _request(operation, nil)
             case Operation.UNSUBSCRIBE | Operation.PAUSE | Operation.RESUME:
-                return _written(operation, "")
+                return _request(operation, "")
             case Operation.GET_STATUS:
                 return self._resources.get_termination_time()
             case Operation.SET_TERMINATION_TIME:
@@ -332,14 +334,14 @@ class Client13:
             case Operation.DESTROY:
                 return self._resources.destroy()
             case _:
-                lacks(operation)
+                refuse_operation(operation)
 
-    def get_property(self, name: str) -> Written:
+    def get_property(self, name: str) -> RequestParts:
         return self._resources.get_property(name)
 
-    def get_current_message(self, topic: str) -> Written:
+    def get_current_message(self, topic: str) -> RequestParts:
         element = write_topic_expression(NAMESPACE, "wsnt:Topic", topic)
-        return _written(Operation.GET_CURRENT_MESSAGE, element)
+        return _request(Operation.GET_CURRENT_MESSAGE, element)
 
     def publish(
         self,
@@ -347,7 +349,7 @@ class Client13:
         topic: str | None,
         action: str | None,
         producer: EndpointReference | None,
-    ) -> Written:
+    ) -> RequestParts:
         """A wrapped Notify."""
         inner = write_topic_expression(NAMESPACE, "wsnt:Topic", topic) if topic else ""
         if producer is not None:
@@ -356,22 +358,22 @@ class Client13:
             f'<wsnt:Notify xmlns:wsnt="{NAMESPACE}"><wsnt:NotificationMessage>{inner}'
             f"<wsnt:Message>{payload}</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>"
         )
-        return Written(NOTIFY_ACTION, body)
+        return RequestParts(NOTIFY_ACTION, body)
 
-    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[Unwrapped]:
+    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:
         for message in elements(notify):
             event = _unwrapped(message, in_ours)
             if event is not None:
                 yield event
 
 
-def _written(operation: Operation, inner: str) -> Written:
+def _request(operation: Operation, inner: str) -> RequestParts:
     name = f"wsnt:{operation.value}"
     body = f'<{name} xmlns:wsnt="{NAMESPACE}">{inner}</{name}>'
-    return Written(_action(_PORT_TYPES[operation], operation), body)
+    return RequestParts(_action(_PORT_TYPES[operation], operation), body)
 
 
-def _unwrapped(message: etree._Element, in_ours: bool) -> Unwrapped | None:
+def _unwrapped(message: etree._Element, in_ours: bool) -> UnwrappedEvent | None:
     """The event of one NotificationMessage; None where it has no Message. A topic or a reference
     that cannot be read is no reason to lose an event."""
     topic, reference, payload = None, None, None
@@ -386,7 +388,7 @@ def _unwrapped(message: etree._Element, in_ours: bool) -> Unwrapped | None:
                     reference = None
             case "Message":
                 payload = read_payload(child, in_ours=in_ours)
-    return None if payload is None else Unwrapped(topic, payload, reference)
+    return None if payload is None else UnwrappedEvent(topic, payload, reference)
 
 
 def _fault(
@@ -534,7 +536,7 @@ SPECIFICATION = Specification(
     Version.WSN_1_3,
     Family.WSN,
     "WS-BaseNotification 1.3 and ONVIF's event service",
-    requests=Combined(BaseRequests(), ResourceRequests(WSRF_1_2), onvif.EventRequests()),
+    requests=CombinedRequests(BaseRequests(), ResourceRequests(WSRF_1_2), onvif.EventRequests()),
     faults=FAULTS,
     notifications=Notifications13(),
     client=Client13(),

@@ -23,7 +23,7 @@ from mediation.model.requests import (
     SetTerminationTime,
     TerminationTime,
 )
-from mediation.model.specification import Answer, Faults, Offer, Written
+from mediation.model.specification import Answer, Faults, Offer, RequestParts
 from mediation.resources.base_faults import base_fault
 from mediation.soap.envelopes import (
     elements,
@@ -184,20 +184,20 @@ class ResourceClient:
     def __init__(self, version: WsrfNames) -> None:
         self._version = version
 
-    def get_property(self, name: str) -> Written:
+    def get_property(self, name: str) -> RequestParts:
         """Write GetResourceProperty of *name*, in Clark notation."""
         uri, _, local = name[1:].partition("}")
         body = (
             f'<rp:GetResourceProperty xmlns:rp="{self._version.properties}"'
             f" xmlns:p={xml_attribute(uri)}>p:{xml_text(local)}</rp:GetResourceProperty>"
         )
-        return Written(self._action(Operation.GET_RESOURCE_PROPERTY), body)
+        return RequestParts(self._action(Operation.GET_RESOURCE_PROPERTY), body)
 
-    def get_termination_time(self) -> Written:
+    def get_termination_time(self) -> RequestParts:
         """Write GetResourceProperty of the termination time."""
         return self.get_property(f"{{{self._version.lifetime}}}TerminationTime")
 
-    def set_termination_time(self, expires: str | None) -> Written:
+    def set_termination_time(self, expires: str | None) -> RequestParts:
         """Write SetTerminationTime to a dateTime, for a duration, or, with None, to never."""
         if expires is None:
             inner = f'<rl:RequestedTerminationTime xmlns:xsi="{names.XSI}" xsi:nil="true"/>'
@@ -209,12 +209,12 @@ class ResourceClient:
             inner = f"<{name}>{xml_text(expires)}</{name}>"
         lifetime = self._version.lifetime
         body = f'<rl:SetTerminationTime xmlns:rl="{lifetime}">{inner}</rl:SetTerminationTime>'
-        return Written(self._action(Operation.SET_TERMINATION_TIME), body)
+        return RequestParts(self._action(Operation.SET_TERMINATION_TIME), body)
 
-    def destroy(self) -> Written:
+    def destroy(self) -> RequestParts:
         """Write Destroy."""
         body = f'<rl:Destroy xmlns:rl="{self._version.lifetime}"/>'
-        return Written(self._action(Operation.DESTROY), body)
+        return RequestParts(self._action(Operation.DESTROY), body)
 
     def _action(self, operation: Operation) -> str:
         return f"{_base(self._version, operation)}Request"

@@ -20,7 +20,7 @@ from mediation import (
     Unsubscribe,
 )
 from mediation.model.requests import Arrival
-from mediation.model.specification import Answer, Combined
+from mediation.model.specification import Answer, CombinedRequests
 from mediation.resources.wsrf import (
     ResourceClient,
     ResourceRequests,
@@ -127,7 +127,7 @@ class Base:
 
 
 def test_specifications_are_combined() -> None:
-    both = Combined(Base(), ResourceRequests(DRAFT))
+    both = CombinedRequests(Base(), ResourceRequests(DRAFT))
     assert both.namespaces == {"urn:base", "urn:draft:rp", "urn:draft:rl"}
     assert both.actions["urn:base/Unsubscribe"] is Operation.UNSUBSCRIBE
     assert len(both.actions) == 6
