@@ -50,7 +50,7 @@ class Letters:
     all: bool = False
 
     def selections(self) -> Iterator[Record]:
-        """What the gateway is asked for: few enough numbers at a time."""
+        """Yield bodies of requests for this selection, each with few enough numbers."""
         said: Record = {
             name: getattr(self, name)
             for name in ("subscription", "topic", "reason", "since")

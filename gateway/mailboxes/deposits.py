@@ -1,4 +1,4 @@
-"""What others put into mailboxes: envelopes that are kept as they came."""
+"""Deposits: envelopes that are sent to a mailbox, and kept as they came."""
 
 from collections.abc import Iterator
 
@@ -20,8 +20,8 @@ class Deposits:
     """Puts messages into mailboxes.
 
     Attributes:
-        stored: Messages that are in a mailbox since.
-        attachments_dropped: Attachments of these messages: what is fetched is envelopes alone.
+        stored: Messages that were put into mailboxes.
+        attachments_dropped: Attachments of these messages, for readers get envelopes alone.
     """
 
     def __init__(self, mailboxes: Mailboxes, parsing: Parsing, intake: Intake) -> None:

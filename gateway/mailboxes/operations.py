@@ -1,4 +1,4 @@
-"""The requests about mailboxes, in any specification: to make one, to take messages, to destroy."""
+"""Handlers of requests to make, read and destroy mailboxes, in any specification."""
 
 import contextlib
 from dataclasses import replace
@@ -59,7 +59,7 @@ class Feeds(Protocol):
 
 
 class MailboxOperations:
-    """Makes, reads and destroys mailboxes for those who speak SOAP."""
+    """Makes, reads and destroys mailboxes for readers that speak SOAP."""
 
     def __init__(self, mailboxes: Mailboxes, feeds: Feeds, intake: Intake) -> None:
         self._mailboxes = mailboxes

@@ -1,7 +1,4 @@
-"""The requests about what is published: to publish it, and to be told of its topics.
-
-Identify and DescribeDevice are here too: what a producer tells of itself.
-"""
+"""Handlers of requests to publish, and to be told of topics and of the producer."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -42,10 +39,9 @@ from mediation import (
 from mediation.packaging.records import check_references, has_references
 
 LOOKS, LOOKS_AT_ONCE = 2.0, 20.0
-"""Requests that look at all topics or current messages, that a stranger may send: a second, and at
-once."""
+"""Requests about all topics or current messages that a stranger may send: a second, and at once."""
 OCTETS_OF_TOPIC = 256
-"""Of what is told of a topic, about."""
+"""Octets of an answer for each topic that it tells of, about."""
 
 
 @lru_cache(maxsize=1)
@@ -60,11 +56,11 @@ def look_rate() -> PrincipalRate:
 
 
 class PublishingOperations:
-    """Publishes, and tells what was published.
+    """Publishes, and tells of topics.
 
     Args:
-        looks: The rate that requests to be told are counted by.
-        parsing: Where answers are made that tell of many topics.
+        looks: Counts requests to be told of topics.
+        parsing: Makes answers that tell of many topics.
         mailboxes_each: How many mailboxes a stranger may have, for DescribeEvents.
         longest_lease: How long a stranger's subscription lasts at most, in the same way.
     """
@@ -92,7 +88,7 @@ class PublishingOperations:
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
         self.repeated = 0
-        """Those that other gateways sent once more, which were not taken again."""
+        """Notifications that other gateways sent once more, and that were not accepted again."""
 
     def handlers(self) -> Handlers:
         return {
@@ -112,7 +108,7 @@ class PublishingOperations:
     async def publish(
         self, request: Publish, _incoming: Incoming, inbound: Inbound
     ) -> Published | None:
-        """Publish notifications; they are durable on return."""
+        """Publish notifications; they are durable on return. Only some specifications answer it."""
         notifications = request.notifications
         principal = inbound.principal
         self._intake.admit_events(principal, len(notifications))
@@ -139,7 +135,7 @@ class PublishingOperations:
         self.accepted += len(notifications)
         self._topics.see(notifications)
 
-    # What is told.
+    # Topics and the producer.
 
     async def describe_events(
         self, _request: DescribeEvents, _incoming: Incoming, inbound: Inbound

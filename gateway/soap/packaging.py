@@ -24,7 +24,7 @@ _SOAP_1_2 = "application/soap+xml"
 _TOO_LARGE = frozenset({DimeReason.MESSAGE_TOO_LONG, DimeReason.ENVELOPE_TOO_LONG})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, kw_only=True)  # Not frozen, as `Inbound`: one is made for each message.
 class Unpacked:
     """An envelope that was taken out of its package, with its attachments.
 
@@ -77,7 +77,12 @@ def unpack(
         return _unpack_dime(octets, limits, learnt)
     if media_type.name == MULTIPART:
         return _unpack_mime(media_type, octets, limits, learnt)
-    return Unpacked(octets, media_type.charset, media_type.action, soap_hint(media_type))
+    return Unpacked(
+        envelope=octets,
+        charset=media_type.charset,
+        action=media_type.action,
+        soap=soap_hint(media_type),
+    )
 
 
 def unpack_dime(
@@ -90,7 +95,12 @@ def unpack_dime(
     """
     soap = message.soap or Soap.V1_1
     if not message.packaged:
-        return Unpacked(message.envelope, None, None, soap, message.attachments, Packaging.DIME)
+        return Unpacked(
+            envelope=message.envelope,
+            soap=soap,
+            attachments=message.attachments,
+            packaging=Packaging.DIME,
+        )
     try:
         package = read_headed_package(message.envelope, limits=_limits(limits), learnt=learnt)
         attachments = package.attachments + message.attachments
@@ -102,12 +112,12 @@ def unpack_dime(
     except Refused as refused:
         raise Rejected(Context(soap), refused) from refused
     return Unpacked(
-        package.envelope,
-        package.charset,
-        package.action,
-        soap,
-        attachments,
-        Packaging.DIME,
+        envelope=package.envelope,
+        charset=package.charset,
+        action=package.action,
+        soap=soap,
+        attachments=attachments,
+        packaging=Packaging.DIME,
     )
 
 
@@ -140,12 +150,12 @@ def _unpack_mime(
     except Refused as refused:
         raise Rejected(Context(hint), refused) from refused
     return Unpacked(
-        package.envelope,
-        package.charset,
-        package.action,
-        package.soap or hint,
-        package.attachments,
-        Packaging.MIME,
+        envelope=package.envelope,
+        charset=package.charset,
+        action=package.action,
+        soap=package.soap or hint,
+        attachments=package.attachments,
+        packaging=Packaging.MIME,
     )
 
 

@@ -1,4 +1,4 @@
-"""The requests about subscriptions: to subscribe, and what is asked of a subscription's manager."""
+"""Handlers of requests to subscribe, and of those to a subscription's manager."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ class SubscriptionOperations:
     Args:
         publishing: Tells of the producer where GetProperties names no subscription.
         synchronizing: Finds the current messages that a filter takes.
-        looks: The rate that requests to be told, or sent, much are counted by.
+        looks: Counts requests for properties and current messages.
         trusts: Whether an owner of subscriptions is trusted.
         resend: Delivers notifications to one subscription once more.
         exceeded: Told when the filter of a subscription exceeded its budget on a message, by its
@@ -229,7 +229,7 @@ class MailboxFeeds:
 
 
 def _candidates(incoming: Incoming, inbound: Inbound) -> tuple[str | None, ...]:
-    """All that may name a subscription, each the peer's text, in the order of trust."""
+    """The peer's texts that may name a subscription, in the order of trust."""
     named = incoming.named
     return (*named.identifiers, inbound.path, named.to, named.body)
 
