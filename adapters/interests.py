@@ -24,7 +24,7 @@ class Interests:
         """Hold *interests* and no others.
 
         Raises:
-            FilterError: One of them is no topic expression of a known dialect; nothing changed.
+            FilterError: One of them is not a topic expression of a known dialect; nothing changed.
         """
         fresh = Interests()
         for interest in interests:
@@ -35,7 +35,7 @@ class Interests:
         """Hold *interest* too; a second time does nothing.
 
         Raises:
-            FilterError: It is no topic expression of a known dialect; nothing changed.
+            FilterError: It is not a topic expression of a known dialect; nothing changed.
         """
         if interest in self._patterns:
             return

@@ -67,14 +67,14 @@ def parse_document(
     limits: DocumentLimits = DEFAULT_LIMITS,
     names: set[str] | None = None,
 ) -> etree._Element:
-    """Parse *octets*, which somebody sent, into a document's root element.
+    """Parse *octets* of a peer into a document's root element.
 
     Args:
         charset: The media type's parameter, if it had one.
         names: Takes the names (Clark notation) of elements and attributes, and the prefixes and
-            URIs of namespaces, also of a document that is then refused: libxml2 keeps them for
-            the life of the thread, so somebody must count them (X13). Those of what is not
-            well-formed are kept but not known.
+            URIs of namespaces, also of a document that is then refused: libxml2 keeps them for the
+            life of the thread, so somebody must count them. Names of a document that is not
+            well-formed are kept by libxml2, but not counted.
 
     Raises:
         FilterError: ``TOO_LARGE``, ``ENCODING``, ``NOT_XML``, ``DTD``,
@@ -279,7 +279,7 @@ def _refuse_crowds(octets: bytes, limits: DocumentLimits) -> None:
 
 
 def _check_sizes(root: etree._Element, octets: bytes, limits: DocumentLimits) -> None:
-    """Check whatever can be too long or too many within one tag.
+    """Check the lengths and counts within one tag.
 
     Each attribute and each declaration has a `=`. A piece reaches from one `<` to the next; its
     last `>` ends the tag, or is text. So the longest such bounds every name, value and URI, and
@@ -342,7 +342,7 @@ def _check_names(element: etree._Element, limits: DocumentLimits) -> None:
 
 
 def _check_namespaces(root: etree._Element, limits: DocumentLimits) -> None:
-    """Walk the declarations alone, with what is in scope at each."""
+    """Walk the declarations alone, with the namespaces in scope at each."""
     scope: dict[str, str] = {}
     replaced: list[tuple[str, str | None]] = []
     declared = octets = 0

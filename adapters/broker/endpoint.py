@@ -16,7 +16,7 @@ from filters import Reason
 class Endpoint:
     """A broker's URL, read. ``tls``: None if the scheme is not that of TLS.
 
-    ``vhost`` is the path without its first slash, and one slash where there is none.
+    ``vhost`` is the path without its first slash; a single slash if there is no path.
     """
 
     scheme: str

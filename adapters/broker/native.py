@@ -74,7 +74,7 @@ def _check(notification: Notification, properties: Mapping[str, str]) -> None:
         Refused: A header block, or a part of the producer reference, is not one element; the
             namespace of the topic is not a URI.
         ValueError: A text has half a surrogate pair.
-        TypeError: A text is none.
+        TypeError: A property is not a text.
     """
     "".join(properties.values()).encode()
     if "ws_properties" in properties:

@@ -106,7 +106,7 @@ class Prefetch(Generic[KeyT, MessageT]):
 
     Args:
         window: The most that may be unsettled of a session.
-        read: The notification of an arrival, or None where nobody wants it.
+        read: Returns the notification of an arrival, None if no interest covers it.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from adapters.embedded.journal import Journal
-from adapters.embedded.writer import Outcome, Publication, Read, Stop, Work, Writer, keep
+from adapters.embedded.writer import Outcome, Publication, Read, Stop, Work, Writer, encode_entry
 from adapters.interests import Interests
 from adapters.options import Options
 from adapters.protocol import AdapterUnavailable, Capabilities, Interest
@@ -141,7 +141,7 @@ class EmbeddedAdapter:
             return
         if not self._open:
             raise AdapterUnavailable(self._failure or "the journal is closed")
-        entries = [keep(notification) for notification in notifications]
+        entries = [encode_entry(notification) for notification in notifications]
         octets = sum(map(len, entries))
         if self._waiting and (
             self._waiting + len(entries) > WAITING_MESSAGES

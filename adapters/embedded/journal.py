@@ -79,7 +79,7 @@ _LARGE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A message to be kept: who published it under which id, its properties in JSON, its body."""
+    """A message to be kept: its publisher and id, its properties in JSON, its body."""
 
     source: str
     id: str
@@ -235,7 +235,7 @@ class Journal:
             execute(statement)
 
     def _recover(self) -> None:
-        """Make what is in memory equal to the file, at the start and after an error."""
+        """Read the state of the file into memory, at the start and after an error."""
         if self._sound:
             return
         self._roll_back()
@@ -252,7 +252,7 @@ class Journal:
     def _number(
         self, entries: Sequence[Entry], now: float
     ) -> tuple[list[int | None], list[Change]]:
-        """The numbers of *entries*, and what is to be written for them."""
+        """Return the numbers of *entries*, and the changes to write for them."""
         numbers: list[int | None] = []
         changes: list[Change] = []
         used: dict[str, list[int]] = {}

@@ -1,7 +1,7 @@
 """The thread that owns the journal of ``embedded:``.
 
-It takes whatever has come, commits it as one transaction, tells the event loop once, and begins
-again: many publishers share one flush of the disk, without a timer.
+It takes all work that has come, commits it as one transaction, tells the event loop once, and
+begins again. So many publishers share one flush of the disk, without a timer.
 
     publish ──┐                               ┌── who published
     settle  ──┼─> queue ─> writer: commit ──>─┼── which settlements are done
@@ -189,7 +189,7 @@ class Writer:
             self._failed(exc)
             return None, 0
         self._read = None
-        return [restored for restored in map(_restore, found) if restored is not None], loaded
+        return [restored for restored in map(_decode_entry, found) if restored is not None], loaded
 
     def _failed(self, exc: AdapterUnavailable) -> None:
         if not self._failing:
@@ -206,7 +206,7 @@ class Writer:
             self._loop.call_soon_threadsafe(callback, *arguments)
 
 
-def keep(notification: Notification) -> Entry:
+def encode_entry(notification: Notification) -> Entry:
     """Encode *notification* as the journal keeps it.
 
     Raises:
@@ -216,7 +216,7 @@ def keep(notification: Notification) -> Entry:
     return Entry(notification.source, notification.id, json.dumps(record.properties), record.body)
 
 
-def _restore(stored: Stored) -> Restored | None:
+def _decode_entry(stored: Stored) -> Restored | None:
     try:
         notification = decode(stored.body, stored.properties)
     except (Refused, ValueError):

@@ -191,8 +191,8 @@ class XPathFilterAdapter:
 
     async def evaluate(self, key: str, questions: Sequence[Question]) -> Evaluated | None:
         """Find out whether all expressions of each of *questions*, which are about one message and
-        cost too much to be evaluated on the spot, are true; in the turn of whoever pays for *key*.
-        None where too much waits for it."""
+        cost too much to be evaluated on the spot, are true; in the turn of the share of *key*. None
+        where too much waits for it."""
         return await self._slow_filters.evaluate(self._share_of(key), questions)
 
     async def publish(self, notifications: Sequence[Notification]) -> None:

@@ -133,7 +133,7 @@ class Evaluated:
 
 @dataclass(slots=True, eq=False)
 class _Request:
-    """Questions, and the future of whoever waits for the answer."""
+    """Questions, and the future for the answer."""
 
     questions: Sequence[Question]
     answer: asyncio.Future["Evaluated | None"]

@@ -60,8 +60,8 @@ def load(url: str, *, data: Path, settings: Mapping[str, str]) -> Adapter:
 
     Raises:
         AdapterError: No adapter has this scheme or several packages bring one, its library is
-            missing, it cannot be loaded or is none, it was written for another version of the
-            protocol, or the URL or the settings do not fit it.
+            missing, it cannot be loaded or is not an adapter, it was written for another version of
+            the protocol, or the URL or the settings do not fit it.
     """
     scheme, colon, _ = url.partition(":")
     point, made = _find_class(scheme if colon else "")
@@ -85,7 +85,7 @@ def adapter_class(scheme: str) -> Any:
     """Return the class of the adapter with *scheme*. Its version is known once it is made.
 
     Raises:
-        AdapterError: There is none, or it cannot be loaded, or is no adapter.
+        AdapterError: It does not exist, cannot be loaded, or is not an adapter.
     """
     return _find_class(scheme)[1]
 

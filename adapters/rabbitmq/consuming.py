@@ -56,7 +56,7 @@ _Message = tuple[str, str, pika.BasicProperties, bytes]
 
 
 class Consuming:
-    """The gateway's queues, through whatever connection there is."""
+    """Consumes the gateway's queues through the present connection."""
 
     def __init__(self, setup: Setup, retry_after: Callable[[], float]) -> None:
         self._setup = setup
@@ -83,7 +83,7 @@ class Consuming:
         """Hold *interests*, which the next connection will bind.
 
         Raises:
-            FilterError: One of them is no topic expression of a known dialect.
+            FilterError: One of them is not a topic expression of a known dialect.
         """
         self._interests.replace(interests)
         self._held = {interest: self._patterns_of(interest) for interest in interests}

@@ -108,8 +108,8 @@ class Publishing:
         raise channel.closed.result()
 
     def publish(self, messages: Sequence[Message]) -> asyncio.Future[None]:
-        """Publish *messages*; what is returned is done when the broker has confirmed them all, or
-        raises `AdapterUnavailable` when it did not.
+        """Publish *messages*. Returns a future that is done when the broker has confirmed them all,
+        or raises `AdapterUnavailable` if it does not.
 
         Raises:
             AdapterUnavailable: The broker has none of them.

@@ -83,8 +83,8 @@ class Consuming:
         """Hold *interests*.
 
         Raises:
-            FilterError: One of them is no topic expression of a known dialect, nor a selector
-                that we let through.
+            FilterError: One of them is neither a topic expression of a known dialect nor an
+                admitted selector.
         """
         selecting = {interest for interest in interests if self._is_selector(interest)}
         self._interests.replace([each for each in interests if each not in selecting])

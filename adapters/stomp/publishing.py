@@ -4,8 +4,8 @@ A broker writes a transaction to its disk as one, so many publishers share one f
 the embedded journal. (ActiveMQ 5.17 flushes message after message of one connection: 1,200 a
 second; in transactions of 500 it took 9,800.) Where that is no gain every message has a receipt.
 
-It has a connection of its own, for a broker short of memory stops reading from connections that
-publish, and what is settled must still come through.
+It has a connection of its own: a broker short of memory stops reading from connections that
+publish, and acknowledgements must still come through.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class _Publication(Publication):
 
 
 class Publishing:
-    """Publishes through whatever connection there is.
+    """Publishes through the present connection.
 
     Args:
         transactional: As `System.transactional`.
@@ -98,8 +98,8 @@ class Publishing:
         return bool(self._under_way) and now - self._since > STALLED
 
     def publish(self, messages: Sequence[Message]) -> asyncio.Future[None]:
-        """Publish *messages*; what is returned is done when the broker has confirmed them all, or
-        raises `AdapterUnavailable` when it did not.
+        """Publish *messages*. Returns a future that is done when the broker has confirmed them all,
+        or raises `AdapterUnavailable` if it does not.
 
         Raises:
             AdapterUnavailable: The broker has none of them.

@@ -39,7 +39,7 @@ class Subscription:
 
     @property
     def queue(self) -> str | None:
-        """The queue that all of its messages come from, where it is one."""
+        """The queue that all of its messages come from, None if it is no queue."""
         destination = self.headers["destination"]
         return destination if destination.startswith("/queue/") else None
 
@@ -54,7 +54,7 @@ class Subscriptions:
         self.open: dict[str, Subscription] = {}
 
     async def begin(self, selecting: Collection[Interest]) -> None:
-        """Consume all partitions and what *selecting* select, and remove what is left over.
+        """Consume all partitions and the messages that *selecting* select, and remove leftovers.
 
         Raises:
             Lost: The broker refused something, or is gone.

@@ -18,7 +18,7 @@ from adapters.broker.destinations import JMS, Destination
 from filters.dialects import JMS_SELECTOR
 
 PLAIN = "/topic/"
-"""The exchange of destinations that are no virtual topics."""
+"""The exchange of destinations that are not virtual topics."""
 
 MESSAGE_TYPE, TEXT = "amq-msg-type", "text"
 """The header that says which kind of message ActiveMQ makes or has made, and its value for text."""

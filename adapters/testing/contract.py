@@ -28,7 +28,7 @@ from mediation import Attachment, EndpointReference, Notification, Wsa
 QUICK = 2.0
 """Seconds within which an adapter closes."""
 RETRY = 0.05
-"""Seconds between two attempts at what is refused for a while."""
+"""Seconds between two attempts, if a publication is refused for a while."""
 TOO_SOON = 0.2
 """Seconds for which nothing may come that should not: time enough to do it wrong."""
 
@@ -129,7 +129,7 @@ class AdapterContract:
             await self.resume()
 
     def state(self, adapter: Adapter) -> AdapterState | None:
-        """Return the state that *adapter* reports, None where it reports none."""
+        """Return the state that *adapter* reports, None if it does not report any."""
         reporting = capabilities_of(adapter).reporting
         return None if reporting is None else reporting()
 

@@ -32,7 +32,7 @@ Condition = Callable[[Event], bool]
 """A compiled expression. One that raises counts as false."""
 
 Compiler = Callable[[Expression], Condition]
-"""Compiles the expressions of one dialect; raises `FilterError` for what it refuses."""
+"""Compiles the expressions of one dialect; raises `FilterError` to refuse one."""
 
 _log = logging.getLogger(__name__)
 

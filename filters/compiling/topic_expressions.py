@@ -79,8 +79,8 @@ def parse_expression(
     """Compile a topic expression of any supported dialect.
 
     Raises:
-        FilterError: ``TOPIC_DIALECT``, or ``TOPIC_INVALID`` where the text is none of its
-            dialect's or is over a limit.
+        FilterError: ``TOPIC_DIALECT``, or ``TOPIC_INVALID`` if the text is not valid in its dialect
+            or is over a limit.
     """
     dialect = topic_dialect(expression.dialect)
     text = _text(expression.text, max_octets)
@@ -110,7 +110,7 @@ def parse_topics(
     """Read the topic of a notification, which bad senders write as an expression.
 
     ``a|b`` is both topics, a closing ``/.`` or ``//.`` (ONVIF devices) is dropped, and a path is
-    taken in every dialect. WS-Messenger's empty topic is none at all.
+    taken in every dialect. WS-Messenger's empty topic is no topic.
 
     Raises:
         FilterError: ``TOPIC_DIALECT``; ``TOPIC_INVALID`` for wildcards and anything else that

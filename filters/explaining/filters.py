@@ -15,7 +15,7 @@ from filters.reasons import Refused
 def explain(filter: Filter, event: Event) -> Explanation:
     """Explain what `CompiledFilter.matches` says of *event*, and say the same.
 
-    The verdict is None where it hangs on an expression that costs too much to be looked at here.
+    The verdict is None if it depends on an expression that costs too much to evaluate here.
 
     Raises:
         FilterError: As `filters.compile`.

@@ -255,7 +255,7 @@ class _Walk:
         return f"{text} is {self._value(Call('string', (node,)), context)}, the first of {number}"
 
     def _values(self, node: Node, context: etree._Element, number: int) -> str:
-        """The string-values of the first nodes, or the value of what is no node-set."""
+        """Return the string-values of the first nodes, or the value that is not a node-set."""
         if not is_node_set(node):
             return self._value(node, context)
         shown = []

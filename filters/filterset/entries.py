@@ -28,14 +28,15 @@ class Deferred(Generic[Key]):
 
 @dataclass(slots=True)
 class Matching(Generic[Key]):
-    """The keys of the filters that one event matches, each once, and what is left to evaluate."""
+    """The keys of the filters that one event matches, each once, and the expressions left to
+    evaluate."""
 
     keys: list[Key] = field(default_factory=list)
     deferred: list[Deferred[Key]] = field(default_factory=list)
 
 
 class Several(dict[Key, Key]):
-    """The keys of one filter where they are many, each by itself."""
+    """The keys of one filter that has many, each by itself."""
 
     __slots__ = ()
 

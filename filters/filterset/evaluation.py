@@ -91,7 +91,7 @@ class Evaluation(Generic[Key]):
         self._deferred: dict[tuple[Number, ...], Deferred[Key]] = {}
 
     def look(self, view: View, root: etree._Element) -> None:
-        """Find what is true of the document of *root*, which *view* is."""
+        """Find the expressions that are true of *view*, the document of *root*."""
         verification = self._verifier.begin(root)
         self._seen[view] = _Seen(self._contents[view], root, verification, self._share_of)
 

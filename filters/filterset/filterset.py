@@ -160,7 +160,7 @@ class FilterSet(Generic[Key]):
         """Return True if some filter may match some event on a topic that *expression* covers.
 
         Raises:
-            FilterError: *expression* is no topic expression.
+            FilterError: *expression* is not a topic expression.
         """
         wanted = parse_expression(expression)
         return any(
@@ -172,7 +172,7 @@ class FilterSet(Generic[Key]):
         return self._contents[PAYLOAD].alone[place] if isinstance(place, int) else place.held
 
     def _leave(self, key: Key, place: Entry[Key] | Group[Key] | int) -> None:
-        """Take *key* from where it is held."""
+        """Take *key* from the entry that holds it."""
         if isinstance(place, Group):
             group = place
             group.held = leave(group.held, key)
@@ -189,7 +189,7 @@ class FilterSet(Generic[Key]):
             self._topics.remove(group)
 
     def _read(self, event: Event, view: View) -> etree._Element | None:
-        """The root element of *view*, or None where the view is none."""
+        """Return the root element of *view*, None if the event lacks the view."""
         try:
             return self._reader.read(event.view(view))
         except (LookupError, Refused, etree.XMLSyntaxError, ValueError):
@@ -254,7 +254,8 @@ class FilterSet(Generic[Key]):
         self._places[key] = entry
 
     def _file(self, entry: Entry[Key]) -> None:
-        """File *entry* where it is looked at least: under one of its expressions, or its topics."""
+        """File *entry* where it is looked at the least: under one of its expressions, or its
+        topics."""
         if not entry.contents:
             entry.group.filed[entry] = None
             return

@@ -4,6 +4,6 @@ Each job reads, transforms, writes; a transform is a plain function from DataFra
 
     archive --files--> paths --notifications--> rows --matched--> rows with the filters they match
 
-Spark is the extra ``spark``. Nothing is imported here, so that whoever has it not can
-still import what needs it not.
+Spark is the extra ``spark``. Nothing is imported here, so that modules that do not need Spark can
+be imported without it.
 """

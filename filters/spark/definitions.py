@@ -1,7 +1,7 @@
 """The filters of a job: read by the driver, sent to each worker once, built there once.
 
-A built set holds compiled expressions, which cannot be pickled; so what travels are definitions.
-A worker process keeps what it built last, by a hash of the definitions.
+A built set holds compiled expressions, which cannot be pickled; so what travels are definitions. A
+worker process keeps the set that it built last, by a hash of the definitions.
 """
 
 import hashlib
@@ -66,7 +66,7 @@ class Definitions:
         return hashed.hexdigest()
 
     def roots(self) -> frozenset[Step] | None:
-        """The first steps of all topics that can match, or None where they cannot be told."""
+        """Return the first steps of all topics that can match, None if they cannot be listed."""
         found: set[Step] = set()
         for topics in {row.filter.topics for row in self.rows}:
             known = [

@@ -15,7 +15,7 @@ from filters.xpath import compile_xpath
 NAIVE = "naive"
 ENGINES = (NAIVE, REFERENCE, NATIVE)
 VERIFIERS = 4096
-"""Compiled expressions that an index keeps for what it leaves to libxml2."""
+"""Compiled expressions that are kept for those that an index leaves to libxml2."""
 
 
 class Engine(Protocol):
@@ -101,7 +101,7 @@ class Indexed:
 
 
 def unavailable(name: str) -> str | None:
-    """Why there is no engine of that *name* here; None where there is one."""
+    """Say why there is no engine of that *name* here; None where there is one."""
     if name not in ENGINES:
         return f"{name!r} is not an engine; the engines are {', '.join(ENGINES)}"
     return engine_note() if name == NATIVE else None

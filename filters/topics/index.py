@@ -1,4 +1,4 @@
-"""Topic expressions by what they name, so that a topic finds those that select it.
+"""The index of topic expressions by the names in them, so that a topic finds those that select it.
 
 topic -> found (a bounded cache)  <-  those that name the topic
 those that name one of its steps, at whatever level

@@ -27,5 +27,5 @@ __all__ = [
 
 
 def family_of(style: str) -> str:
-    """The family of messages that filters of *style* are about, where there is no corpus."""
+    """Return the family of messages that filters of *style* are about, for use without a corpus."""
     return EVENTS if style == EVENT_STYLE else AUCTIONS

@@ -15,7 +15,7 @@ def messages(family: str, count: int, seed: int) -> list[bytes]:
     """*count* messages of 0.3 to 3 KiB.
 
     Raises:
-        ValueError: There is no such family.
+        ValueError: The family is unknown.
     """
     makers = {AUCTIONS: _auction, EVENTS: _event}
     if family not in makers:

@@ -46,7 +46,7 @@ class Vocabulary:
         documents: Well-formed XML documents in UTF-8.
 
     Raises:
-        FilterError: One is no document that `filters.parse_document` takes.
+        FilterError: One is not a document that `filters.parse_document` takes.
         ValueError: There are none.
     """
 

@@ -51,9 +51,9 @@ def compile_xpath(
 def names_payload_root(text: str) -> bool:
     """Return True if *text* is meant for the payload as a document of its own.
 
-    True when some absolute path in it begins with the name of an element that is not
-    ``Envelope`` (``/c/b/a``, ``/o:Reading``): over an envelope that never matches. Of a text
-    that is no expression, False; compiling it says what is wrong.
+    True when some absolute path in it begins with the name of an element that is not ``Envelope``
+    (``/c/b/a``, ``/o:Reading``): over an envelope that never matches. False for a text that is not
+    an expression; compiling it says what is wrong.
     """
     # Which namespaces the prefixes stand for does not matter: each is its own.
     prefixes = {name.partition(":")[0] for name in _PREFIXED.findall(text[: DEFAULT_LIMITS.octets])}

@@ -2,7 +2,8 @@
 
 What is taken is XPath 1.0's core within limits, no variables, and no more: what libxml2 finds only
 while it evaluates (``count(1)``, ``'a'/b``, ``last()`` where there is no context size) is refused
-here. So whatever has a tree, libxml2 compiles, and evaluates over any document without an error.
+here. So libxml2 compiles every expression that has a tree, and evaluates it over any document
+without an error.
 
 Recursion is bounded by the nesting of brackets and the levels of precedence, not by the length.
 """

@@ -36,8 +36,8 @@ def tokenize(text: str, limits: XPathLimits = DEFAULT_LIMITS) -> Tokens:
     """Take *text* apart.
 
     Raises:
-        FilterError: ``FILTER_COSTLY`` where it is too long, ``FILTER_INVALID`` where something is
-            no token of XPath 1.0.
+        FilterError: ``FILTER_COSTLY`` if it is too long, ``FILTER_INVALID`` if something is not a
+            token of XPath 1.0.
     """
     if len(text) > limits.octets or (
         not text.isascii() and len(text.encode(errors="surrogatepass")) > limits.octets

@@ -298,7 +298,7 @@ class TestEmbedded(AdapterContract):
             pytest.param({"prefetch": "0"}, "a number from 1", id="too small"),
             pytest.param({"prefetch": "many"}, "a number from 1", id="no number"),
             pytest.param({"survive-power-loss": "maybe"}, "true or false", id="no flag"),
-            pytest.param({"reserve": "much"}, "a number of octets", id="no octets"),
+            pytest.param({"reserve": "much"}, "a number of bytes", id="no octets"),
             pytest.param({"survive-powerloss": "no"}, "did you mean", id="misspelt"),
         ],
     )

@@ -9,7 +9,7 @@ anew, so that it begins with the first message that was not acknowledged: what w
 again, first and in order, and no timer ever sends a message twice.
 
 Subjects are coarser than interests (a stream's subjects may not overlap, and ``>`` only stands at
-the end), so what nobody wants is acknowledged here and not yielded.
+the end), so messages that no interest covers are acknowledged here and not yielded.
 """
 
 import asyncio
@@ -190,7 +190,7 @@ class NatsAdapter:
         return await Connection.to(self._setup)
 
     async def _serve(self, connection: Connection, ready: Callable[[], None]) -> None:
-        """Set all up, and acknowledge what is settled, until the connection ends."""
+        """Set everything up, and acknowledge settled messages, until the connection ends."""
         try:
             async with self._changing:
                 await self._set_up(connection)
@@ -210,7 +210,7 @@ class NatsAdapter:
             self._arrived.clear()
 
     async def _set_up(self, connection: Connection) -> None:
-        """Make the server's side equal to what is wanted, and begin with what is unsettled.
+        """Make the server's side equal to the interests, and begin with unsettled messages.
 
         The subjects change at once, so that nothing falls between an earlier run and this one.
         """

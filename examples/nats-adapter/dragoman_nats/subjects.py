@@ -28,7 +28,7 @@ def patterns_of(interest: Interest, destinations: Destinations) -> Patterns:
     """Patterns that together match all that *interest* covers, and perhaps more.
 
     Raises:
-        FilterError: It is no topic expression of a known dialect.
+        FilterError: It is not a topic expression of a known dialect.
     """
     expression = interest.expression
     pattern = None if expression is None else parse_expression(expression)

@@ -36,7 +36,7 @@ def make_index(name: str | None = None) -> Index:
     """Make an index of the engine of that *name*, by default of the best there is.
 
     Raises:
-        ValueError: There is no such engine here.
+        ValueError: The engine does not exist or cannot run here.
     """
     if (name or engine()) == REFERENCE:
         return ReferenceIndex()

@@ -48,7 +48,7 @@ class Index(Protocol):
         """Return the expression of *number*, equal to the one that was added but for its view.
 
         Raises:
-            KeyError: There is none.
+            KeyError: No expression has *number*.
         """
 
     def __len__(self) -> int:

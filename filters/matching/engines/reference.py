@@ -189,8 +189,8 @@ class ReferenceIndex:
     # ---- the walk --------------------------------------------------------------------------------
 
     def _walk(self, root: etree._Element) -> tuple[set[int], set[int], set[int], int]:
-        """The atoms that hold, those of them that somebody waits for, those that may hold, and the
-        branches that several elements meet, as bits."""
+        """Walk the message. Returns the atoms that hold, those of them that expressions wait for,
+        those that may hold, and the branches that several elements meet, as bits."""
         passed: set[int] = set()
         doubtful: set[int] = set()
         step = self._trie.step

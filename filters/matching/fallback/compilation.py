@@ -56,7 +56,7 @@ class Compiled:
         return True
 
 
-class Kept:
+class CompiledCache:
     """The expressions that were compiled last, at most *most* of them; 4 to 7 KB each."""
 
     def __init__(self, most: int) -> None:

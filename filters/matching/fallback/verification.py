@@ -12,7 +12,7 @@ from time import perf_counter
 from lxml import etree
 
 from filters.filter import Expression
-from filters.matching.fallback.compilation import Kept
+from filters.matching.fallback.compilation import CompiledCache
 from filters.matching.fallback.cost import DocumentSize
 from filters.matching.fallback.worker import Question, Worker, WorkerUnavailable, evaluate_questions
 
@@ -50,7 +50,7 @@ class Verification:
             share: The share whose time it takes; None is bound by the time of all alone.
 
         Raises:
-            FilterError: *expression* is none, and should never have been admitted.
+            FilterError: *expression* is not valid, and should never have been admitted.
         """
         if not self.has_time(share):
             return None
@@ -58,7 +58,7 @@ class Verification:
         if self._size is None:
             self._size = DocumentSize.of(self._root)
         verifier = self._verifier
-        compiled = verifier.kept.get(expression.text, expression.namespaces)
+        compiled = verifier.cache.get(expression.text, expression.namespaces)
         verdict = None
         if compiled.is_cheap(self._size, verifier.visits):
             verdict = compiled.holds(self._root)
@@ -90,7 +90,7 @@ class Verifier:
     ) -> None:
         self.visits = visits
         self.seconds_of_share = seconds_of_share
-        self.kept = Kept(most)
+        self.cache = CompiledCache(most)
         self._seconds = seconds
         self._worker: Worker | None = None
 

@@ -83,8 +83,8 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """The id of the process, which leads a process group of its own; None while there is
-        none."""
+        """The id of the process, which leads a process group of its own; None while it does not
+        run."""
         return self._process.pid if self._process is not None else None
 
     def evaluate(

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from lxml import etree
 
 from filters.documents import parse_own
-from filters.matching.fallback.compilation import Compiled, Kept
+from filters.matching.fallback.compilation import Compiled, CompiledCache
 from filters.matching.fallback.cost import DocumentSize
 from filters.reasons import FilterError
 
@@ -81,7 +81,7 @@ class Evaluator:
     """Answers requests: evaluates expressions on documents."""
 
     def __init__(self) -> None:
-        self._kept = Kept(KEPT)
+        self._cache = CompiledCache(KEPT)
         self._document = b""
         self._root: etree._Element | None = None
         """The root of the last document: several requests in a row may be about it."""
@@ -117,7 +117,7 @@ class Evaluator:
 
     def _compiled(self, text: str, namespaces: list[list[str]]) -> Compiled | None:
         try:
-            return self._kept.get(text, tuple((prefix, uri) for prefix, uri in namespaces))
+            return self._cache.get(text, tuple((prefix, uri) for prefix, uri in namespaces))
         except FilterError:
             return None
 

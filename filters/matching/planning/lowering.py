@@ -150,7 +150,7 @@ def _test(operator: str, operand: str | float) -> tuple[Any, ...] | None:
 
 
 def _number(node: Node) -> float | None:
-    """The number that *node* is at sight; None if it is none, or only libxml2 knows."""
+    """The number that *node* is at sight; None if it is not a number, or only libxml2 knows."""
     if isinstance(node, Number):
         return read_number(node.text)
     if isinstance(node, Negative):

@@ -3,7 +3,7 @@
 XPath 1.0, section 4.4, takes blanks, an optional minus, digits with at most one point, blanks; all
 else is NaN. Libxml2 (``xmlXPathStringEvalNumber``) takes an exponent too (``1e5``, and ``1e`` as
 1), and past 15 digits it rounds more than once. Both occur in real messages, so such texts are
-*doubtful*: nobody but libxml2 knows their number.
+*doubtful*: only libxml2 knows their number.
 """
 
 import re

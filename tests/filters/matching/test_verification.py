@@ -9,7 +9,7 @@ import pytest
 
 from filters import PAYLOAD, Expression, FilterError
 from filters.documents import parse_own
-from filters.matching.fallback.compilation import Kept
+from filters.matching.fallback.compilation import CompiledCache
 from filters.matching.fallback.verification import Verifier
 from filters.xpath import compile_xpath, parse
 from tests.filters.matching.costly import SHAPES, Costly, document
@@ -91,7 +91,7 @@ def test_sizes_alternate() -> None:
 
 
 def test_compiled_expressions_are_bounded() -> None:
-    kept = Kept(10)
+    kept = CompiledCache(10)
     first = kept.get("a", ())
     assert kept.get("a", ()) is first
     assert kept.get("a", (("p", "urn:p"),)) is not first
