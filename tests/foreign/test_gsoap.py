@@ -11,7 +11,7 @@ from mediation import Attachment, Wsa
 from mediation.names import WSE_2004_08
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import S11, Speaker
-from tests.rigs.gateways import Running, running
+from tests.rigs.gateways import Running
 from tests.rigs.gsoap import GsoapMessage, gsoap_consumer, gsoap_publish, gsoap_running, needs_gsoap
 
 needs_gsoap()
@@ -27,11 +27,8 @@ ATTACHMENTS = (
 )
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("gsoap")
-    async with running(data, adapter="embedded:", soap_tcp_port=0) as run:
-        yield run
+GATEWAY = {"adapter": "embedded:", "soap_tcp_port": 0}
+"""Settings of the module's gateway."""
 
 
 @pytest.fixture

@@ -4,8 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from gateway.store import Store
+from tests.rigs.consumers import Consumers
+from tests.rigs.gateways import Running, running
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.stores import sqlite_url
 
@@ -36,3 +39,20 @@ async def store(store_url: str) -> AsyncIterator[Store]:
     await store.start()
     yield store
     await store.close()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateway(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Running]:
+    """One gateway for all tests of a module, with the settings that its GATEWAY names."""
+    settings = getattr(request.module, "GATEWAY", {})
+    async with running(tmp_path_factory.mktemp("gateway"), **settings) as run:
+        yield run
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def consumer() -> AsyncIterator[Consumers]:
+    """One listener for all tests of a module; each asks for a fresh URL."""
+    async with Consumers() as one:
+        yield one

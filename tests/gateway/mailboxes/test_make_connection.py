@@ -2,12 +2,10 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
 from pathlib import Path
 from uuid import UUID
 
 import pytest
-import pytest_asyncio
 
 from mediation import Soap, Wsa, names
 from tests.rigs.consumers import Consumers
@@ -33,11 +31,8 @@ WSMC = names.MAKE_CONNECTION_1_1
 _numbers = itertools.count(1)
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("connections")
-    async with running(data, adapter="embedded:") as run:
-        yield run
+GATEWAY = {"adapter": "embedded:"}
+"""Settings of the module's gateway."""
 
 
 def fresh_uri() -> str:

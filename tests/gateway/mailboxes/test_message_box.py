@@ -7,13 +7,11 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from lxml import etree
 
 from gateway.security.resource_addresses import ResourceKind
@@ -48,11 +46,8 @@ WSE_PUBLISH = "http://org.apache.airavata/WseNotification"
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("boxes")
-    async with running(data, adapter="embedded:") as run:
-        yield run
+GATEWAY = {"adapter": "embedded:"}
+"""Settings of the module's gateway."""
 
 
 @dataclass(frozen=True)

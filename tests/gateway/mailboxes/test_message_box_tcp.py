@@ -3,16 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from lxml import etree
 
 from mediation import Wsa, names
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.envelopes import S11, S12, Message, Speaker, canonical, children, fresh_id
-from tests.rigs.gateways import Running, running
+from tests.rigs.gateways import Running
 from tests.rigs.soap_tcp import RawPeer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -23,11 +21,8 @@ WSMC = names.MAKE_CONNECTION_1_1
 URI = f"{names.MAKE_CONNECTION_ANONYMOUS}0c0ffee0-0000-4000-8000-000000000001"
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("boxes")
-    async with running(data, adapter="embedded:", soap_tcp_port=0) as run:
-        yield run
+GATEWAY = {"adapter": "embedded:", "soap_tcp_port": 0}
+"""Settings of the module's gateway."""
 
 
 class Peer:

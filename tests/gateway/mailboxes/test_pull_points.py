@@ -2,12 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import pytest
-import pytest_asyncio
 from lxml import etree
 
 from mediation import Soap, Wsa, names
@@ -34,7 +32,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Running, running
+from tests.rigs.gateways import Running
 from tests.rigs.processes import gateway_process
 from tests.rigs.waiting import DEADLINE, until
 
@@ -46,19 +44,6 @@ SPEAKERS = [
     for soap, wsa in pairs((S11, S12), (Wsa.V2005_08, Wsa.V2004_08, None))
 ]
 _KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("pull-points")
-    async with running(data) as run:
-        yield run
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumers]:
-    async with Consumers() as one:
-        yield one
 
 
 class Gateway(Protocol):

@@ -5,12 +5,11 @@ import gzip
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
 import pytest
-import pytest_asyncio
 from lxml import etree
 
 from mediation import Attachment, Soap
@@ -48,17 +47,8 @@ IMAGE = Attachment("cid:radar@weather.example", "image/png", b"\x89PNG\r\n\x1a\n
 NOTE = Attachment("uuid:7", "http://weather.example/types/note", b"calm")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("attachments")
-    async with running(data, adapter="embedded:") as run:
-        yield run
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumers]:
-    async with Consumers() as one:
-        yield one
+GATEWAY = {"adapter": "embedded:"}
+"""Settings of the module's gateway."""
 
 
 def swa(

@@ -1,11 +1,10 @@
 """Every fault as it stands on the wire, and where answers go."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from mediation import Wsa
 from tests.rigs.consumers import Consumers
@@ -42,13 +41,6 @@ SPEAKERS = [
     Speaker(soap, wsa) for soap, wsa in pairs((S11, S12), (Wsa.V2004_08, Wsa.V2005_08, None))
 ]
 DEAD = "http://consumer.example.org/sink"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("faults")
-    async with running(data) as run:
-        yield run
 
 
 def sub(speaker: Speaker, **more: Any) -> str:

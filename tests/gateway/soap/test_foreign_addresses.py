@@ -1,37 +1,21 @@
 """The addresses that foreign clients build themselves, and what they find there: WS-Messenger's,
 those of WS-Management, and ONVIF's device service."""
 
-from collections.abc import AsyncIterator
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from lxml import etree
 
 from mediation import Wsa, names
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import IBM, IBM_SIMPLE, S11, S12, WSE, WSNT, Speaker, fresh_id
-from tests.rigs.gateways import Running, running
+from tests.rigs.gateways import Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 EVENTING, NOTIFYING = "/axis2/services/EventingService", "/axis2/services/NotificationService"
 MESSENGER = Speaker(S11)
 EVENT = "<c><b>1</b></c>"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("foreign-addresses")
-    async with running(data) as run:
-        yield run
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumers]:
-    async with Consumers() as one:
-        yield one
 
 
 def subscribing(url: str, topic: str = "", xpath: str = "") -> str:

@@ -35,13 +35,6 @@ SOMEWHERE = "http://consumer.example.org/sink"
 SPEAKER = Speaker()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("hostile")
-    async with running(data) as run:
-        yield run
-
-
 @pytest_asyncio.fixture(autouse=True, loop_scope="module")
 async def nothing_happens(gateway: Running) -> AsyncIterator[None]:
     def counts() -> tuple[int, int]:

@@ -2,12 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from lxml import etree
 
 from mediation import Wsa
@@ -21,6 +19,7 @@ from tests.rigs.envelopes import (
     WSE,
     WSNT,
     Answer,
+    Message,
     R,
     Speaker,
     children,
@@ -31,7 +30,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Running, manager_path, running
+from tests.rigs.gateways import Running, manager_path
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,28 +41,17 @@ SPEAKERS = [
 WSN_ACTION = f"{BW}/NotificationProducer/SubscribeRequest"
 RPW = "http://docs.oasis-open.org/wsrf/rpw-2"
 RLW = "http://docs.oasis-open.org/wsrf/rlw-2"
+MANAGER = f"{BW}/SubscriptionManager"
+PAUSABLE = f"{BW}/PausableSubscriptionManager"
 EVENT = '<o:Storm xmlns:o="urn:test:weather">120</o:Storm>'
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("lifecycle")
-    async with running(data) as run:
-        yield run
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumers]:
-    async with Consumers() as one:
-        yield one
-
-
+@dataclass
 class Party:
     """A peer that asks for things and checks that it is answered in what it spoke."""
 
-    def __init__(self, run: Running, speaker: Speaker) -> None:
-        self.run = run
-        self.speaker = speaker
+    run: Running
+    speaker: Speaker
 
     async def ask(
         self, action: str, body: str, path: str = "/soap", *, answers: str | None = None
@@ -92,117 +80,196 @@ class Party:
         return answer
 
 
-@pytest.mark.parametrize("speaker", SPEAKERS)
-async def test_ws_eventing(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
-    party, url, topic = Party(gateway, speaker), consumer.fresh(), f"t{fresh_id()[-6:]}"
-    subscribe = speaker.wse_subscribe(
+@dataclass
+class Subscription(Party):
+    """One that a peer holds."""
+
+    url: str
+    """Of its consumer."""
+    topic: str
+    response: Message
+
+    @property
+    def wsa(self) -> Wsa:
+        """What notifications are addressed in."""
+        return self.speaker.wsa or Wsa.V2005_08
+
+    @property
+    def path(self) -> str:
+        """Of its manager."""
+        return manager_path(self.response)
+
+    async def publish(self) -> None:
+        await self.run.publish(EVENT, path=f"/soap/topic/{self.topic}", action="urn:test:storm")
+
+
+async def subscribe_wse(run: Running, consumer: Consumers, speaker: Speaker) -> Subscription:
+    url, topic = consumer.fresh(), f"t{fresh_id()[-6:]}"
+    body = speaker.wse_subscribe(
         url,
         filter=wse_filter(topic, "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Simple"),
         expires="PT1H",
         inner=speaker.parameters('<x:Box xmlns:x="urn:test:box" mode="a">7</x:Box>'),
     )
-    answer = await party.ask(f"{WSE}/Subscribe", subscribe)
-    message, path = answer.message, manager_path(answer.message)
-    assert [child.tag for child in message.body[0]] == [
+    answer = await Party(run, speaker).ask(f"{WSE}/Subscribe", body)
+    return Subscription(run, speaker, url, topic, answer.message)
+
+
+async def subscribe_wsn(
+    run: Running, consumer: Consumers, speaker: Speaker, *, raw: bool = False
+) -> Subscription:
+    url, topic = consumer.fresh(), f"t{fresh_id()[-6:]}"
+    body = speaker.wsn_subscribe(
+        url,
+        filter=topic_expression(topic),
+        expires="PT1H",
+        raw=raw,
+        inner=speaker.parameters('<x:Box xmlns:x="urn:test:box">7</x:Box>'),
+    )
+    answer = await Party(run, speaker).ask(
+        WSN_ACTION, body, answers=f"{BW}/NotificationProducer/SubscribeResponse"
+    )
+    return Subscription(run, speaker, url, topic, answer.message)
+
+
+for_each_speaker = pytest.mark.parametrize("speaker", SPEAKERS)
+
+# WS-Eventing.
+
+
+@for_each_speaker
+async def test_wse_subscribe(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wse(gateway, consumer, speaker)
+    [response] = one.response.body
+    assert [child.tag for child in response] == [
         f"{{{WSE}}}SubscriptionManager",
         f"{{{WSE}}}Expires",
     ]
-    assert message.text(f"{{{WSE}}}SubscribeResponse/{{{WSE}}}Expires") == "PT1H"
-    address = message.body[0][0][0]
-    wsa = speaker.wsa or Wsa.V2005_08
-    assert address.tag == f"{{{wsa.value}}}Address"
+    assert response[1].text == "PT1H"
+    address = response[0][0]
+    assert address.tag == f"{{{one.wsa.value}}}Address"
     assert (address.text or "").startswith(gateway.url + "/subscriptions/")
-    [identifier] = list(message.body[0].iter("{*}Identifier"))
-    assert identifier.text == f"urn:uuid:{path.rpartition('/')[2]}"
+    [identifier] = list(response.iter("{*}Identifier"))
+    assert identifier.text == f"urn:uuid:{one.path.rpartition('/')[2]}"
 
-    await gateway.publish(EVENT, path=f"/soap/topic/{topic}", action="urn:test:storm")
-    received = await consumer.next(url)
+
+@for_each_speaker
+async def test_wse_notification(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    """It is addressed as the consumer's reference says, in the SOAP of the request."""
+    one = await subscribe_wse(gateway, consumer, speaker)
+    await one.publish()
+    received = await consumer.next(one.url)
     delivered = received.message
     assert delivered.soap is speaker.soap
-    assert delivered.wsa("Action", wsa) == "urn:test:storm"
-    assert delivered.wsa("To", wsa) == url
+    assert delivered.wsa("Action", one.wsa) == "urn:test:storm"
+    assert delivered.wsa("To", one.wsa) == one.url
     box = delivered.header("Box", "urn:test:box")
     assert box is not None and box.text == "7" and box.get("mode") == "a"
     mark = box.get(f"{{{Wsa.V2005_08.value}}}IsReferenceParameter")
-    assert mark == ("true" if wsa is Wsa.V2005_08 else None)
+    assert mark == ("true" if one.wsa is Wsa.V2005_08 else None)
     assert received.payload.tag == "{urn:test:weather}Storm"
-    if speaker.soap is S11:
-        assert received.headers["soapaction"] == '"urn:test:storm"'
-        assert received.headers["content-type"] == "text/xml; charset=utf-8"
-    else:
-        assert "soapaction" not in received.headers
-        assert received.headers["content-type"].endswith('charset=utf-8; action="urn:test:storm"')
 
+
+@for_each_speaker
+async def test_wse_http_headers(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    """SOAP 1.1 says the action in a header of its own, SOAP 1.2 in the media type."""
+    one = await subscribe_wse(gateway, consumer, speaker)
+    await one.publish()
+    headers = (await consumer.next(one.url)).headers
+    if speaker.soap is S11:
+        assert headers["soapaction"] == '"urn:test:storm"'
+        assert headers["content-type"] == "text/xml; charset=utf-8"
+    else:
+        assert "soapaction" not in headers
+        assert headers["content-type"].endswith('charset=utf-8; action="urn:test:storm"')
+
+
+@for_each_speaker
+async def test_wse_renew(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wse(gateway, consumer, speaker)
     renew = f'<e:Renew xmlns:e="{WSE}"><e:Expires>PT2H</e:Expires></e:Renew>'
-    answer = await party.ask(f"{WSE}/Renew", renew, path)
+    answer = await one.ask(f"{WSE}/Renew", renew, one.path)
     assert answer.message.text(f"{{{WSE}}}RenewResponse/{{{WSE}}}Expires") == "PT2H"
-    answer = await party.ask(f"{WSE}/GetStatus", f'<e:GetStatus xmlns:e="{WSE}"/>', path)
+    answer = await one.ask(f"{WSE}/GetStatus", f'<e:GetStatus xmlns:e="{WSE}"/>', one.path)
     left = answer.message.text(f"{{{WSE}}}GetStatusResponse/{{{WSE}}}Expires")
     assert re.fullmatch(r"PT(2H|1H59M5\dS)", left), left
 
-    answer = await party.ask(f"{WSE}/Unsubscribe", f'<e:Unsubscribe xmlns:e="{WSE}"/>', path)
+
+@for_each_speaker
+async def test_wse_unsubscribe(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wse(gateway, consumer, speaker)
+    body = f'<e:Unsubscribe xmlns:e="{WSE}"/>'
+    answer = await one.ask(f"{WSE}/Unsubscribe", body, one.path)
     assert answer.message.body == []
-    again = await gateway.ask(speaker, f'<e:GetStatus xmlns:e="{WSE}"/>', path)
+    again = await gateway.ask(speaker, f'<e:GetStatus xmlns:e="{WSE}"/>', one.path)
     assert again.fault.subcode == f"{{{WSE}}}InvalidMessage"
-    await gateway.publish(EVENT, path=f"/soap/topic/{topic}")
+    await one.publish()
     await gateway.quiet()
-    assert consumer.waiting(url) == 0
+    assert consumer.waiting(one.url) == 0
 
 
-@pytest.mark.parametrize("raw", [False, True], ids=["wrapped", "raw"])
-@pytest.mark.parametrize("speaker", SPEAKERS)
-async def test_ws_notification(
-    gateway: Running, consumer: Consumers, speaker: Speaker, raw: bool
-) -> None:
-    party, url, topic = Party(gateway, speaker), consumer.fresh(), f"t{fresh_id()[-6:]}"
-    expression = topic_expression(f"{topic}/storm")
+# WS-Notification.
+
+
+@for_each_speaker
+async def test_wsn_subscribe(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
     before = datetime.now(UTC).replace(microsecond=0)
-    answer = await party.ask(
-        WSN_ACTION,
-        speaker.wsn_subscribe(
-            url,
-            filter=expression,
-            expires="PT1H",
-            raw=raw,
-            inner=speaker.parameters('<x:Box xmlns:x="urn:test:box">7</x:Box>'),
-        ),
-        answers=f"{BW}/NotificationProducer/SubscribeResponse",
-    )
-    response, path = answer.message.body[0], manager_path(answer.message)
+    response = (await subscribe_wsn(gateway, consumer, speaker)).response.body[0]
     assert [child.tag for child in response] == [
         f"{{{WSNT}}}{name}" for name in ("SubscriptionReference", "CurrentTime", "TerminationTime")
     ]
     now = instant(response[1].text)
     assert before <= now and instant(response[2].text) - now == timedelta(hours=1)
 
-    async def publish() -> None:
-        await gateway.publish(notify(notification_message(EVENT, f"{topic}/storm")))
 
-    await publish()
-    received = await consumer.next(url)
-    wsa = speaker.wsa or Wsa.V2005_08
-    delivered = received.message
+@pytest.mark.parametrize("raw", [False, True], ids=["wrapped", "raw"])
+@for_each_speaker
+async def test_wsn_notification_is_addressed(
+    gateway: Running, consumer: Consumers, speaker: Speaker, raw: bool
+) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker, raw=raw)
+    await one.publish()
+    delivered = (await consumer.next(one.url)).message
     assert delivered.soap is speaker.soap
-    assert delivered.wsa("Action", wsa) == f"{BW}/NotificationConsumer/Notify"
-    assert delivered.wsa("To", wsa) == url
+    assert delivered.wsa("Action", one.wsa) == (
+        "urn:test:storm" if raw else f"{BW}/NotificationConsumer/Notify"
+    )
+    assert delivered.wsa("To", one.wsa) == one.url
     assert delivered.header("Box", "urn:test:box") is not None
-    if raw:
-        assert delivered.body[0].tag == "{urn:test:weather}Storm"
-    else:
-        [inner] = delivered.body[0]
-        assert [child.tag for child in inner] == [
-            f"{{{WSNT}}}{name}"
-            for name in ("SubscriptionReference", "Topic", "ProducerReference", "Message")
-        ]
-        assert inner[0][0].tag == f"{{{wsa.value}}}Address"
-        assert inner[0][0].text == gateway.url + path
-        assert inner[1].text == f"{topic}/storm"
-        assert inner[2][0].text == f"{gateway.url}/soap"
 
-    manager = f"{BW}/SubscriptionManager"
+
+@for_each_speaker
+async def test_wsn_notification(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker)
+    await one.publish()
+    [inner] = (await consumer.next(one.url)).message.body[0]
+    assert [child.tag for child in inner] == [
+        f"{{{WSNT}}}{name}"
+        for name in ("SubscriptionReference", "Topic", "ProducerReference", "Message")
+    ]
+    assert inner[0][0].tag == f"{{{one.wsa.value}}}Address"
+    assert inner[0][0].text == gateway.url + one.path
+    assert inner[1].text == one.topic
+    assert inner[2][0].text == f"{gateway.url}/soap"
+
+
+@for_each_speaker
+async def test_wsn_raw_notification(
+    gateway: Running, consumer: Consumers, speaker: Speaker
+) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker, raw=True)
+    await gateway.publish(notify(notification_message(EVENT, one.topic)))
+    delivered = (await consumer.next(one.url)).message
+    assert delivered.wsa("Action", one.wsa) == f"{BW}/NotificationConsumer/Notify"
+    assert delivered.body[0].tag == "{urn:test:weather}Storm"
+
+
+@for_each_speaker
+async def test_wsn_renew(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker)
     renew = f'<n:Renew xmlns:n="{WSNT}"><n:TerminationTime>PT2H</n:TerminationTime></n:Renew>'
-    answer = await party.ask(
-        f"{manager}/RenewRequest", renew, path, answers=f"{manager}/RenewResponse"
+    answer = await one.ask(
+        f"{MANAGER}/RenewRequest", renew, one.path, answers=f"{MANAGER}/RenewResponse"
     )
     renewed = answer.message.body[0]
     assert [child.tag for child in renewed] == [
@@ -211,103 +278,112 @@ async def test_ws_notification(
     ]
     assert instant(renewed[0].text) - instant(renewed[1].text) == timedelta(hours=2)
 
-    pausable = f"{BW}/PausableSubscriptionManager"
-    for operation in ("PauseSubscription", "PauseSubscription"):  # Again is no error.
-        answer = await party.ask(
-            f"{pausable}/{operation}Request",
+
+async def change(one: Subscription, operation: str) -> None:
+    """Pause or resume *one*, twice: again is no error."""
+    for _ in range(2):
+        answer = await one.ask(
+            f"{PAUSABLE}/{operation}Request",
             f'<n:{operation} xmlns:n="{WSNT}"/>',
-            path,
-            answers=f"{pausable}/{operation}Response",
+            one.path,
+            answers=f"{PAUSABLE}/{operation}Response",
         )
         assert answer.message.body[0].tag == f"{{{WSNT}}}{operation}Response"
+
+
+@for_each_speaker
+async def test_wsn_pause(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    """What is published meanwhile is skipped, and counted; what comes after it has resumed is not."""
+    one = await subscribe_wsn(gateway, consumer, speaker)
     skipped = (await gateway.gateway.dispatchers.conservation()).totals.skipped
-    await publish()
+    await change(one, "PauseSubscription")
+    await one.publish()
     await gateway.quiet()
-    assert consumer.waiting(url) == 0
-    for operation in ("ResumeSubscription", "ResumeSubscription"):
-        await party.ask(
-            f"{pausable}/{operation}Request",
-            f'<n:{operation} xmlns:n="{WSNT}"/>',
-            path,
-            answers=f"{pausable}/{operation}Response",
-        )
-    await publish()
-    await consumer.next(url)
+    assert consumer.waiting(one.url) == 0
+    await change(one, "ResumeSubscription")
+    await one.publish()
+    await consumer.next(one.url)
     await gateway.quiet()
-    assert consumer.waiting(url) == 0
+    assert consumer.waiting(one.url) == 0
     assert (await gateway.gateway.dispatchers.conservation()).totals.skipped == skipped + 1
 
-    answer = await party.ask(
+
+@for_each_speaker
+async def test_wsn_current_message(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker)
+    await one.publish()
+    answer = await one.ask(
         f"{BW}/NotificationProducer/GetCurrentMessageRequest",
         f'<n:GetCurrentMessage xmlns:n="{WSNT}"><n:Topic Dialect="http://docs.oasis-open.org/wsn/'
-        f't-1/TopicExpression/Concrete">{topic}/storm</n:Topic></n:GetCurrentMessage>',
+        f't-1/TopicExpression/Concrete">{one.topic}</n:Topic></n:GetCurrentMessage>',
         answers=f"{BW}/NotificationProducer/GetCurrentMessageResponse",
     )
     [current] = answer.message.body[0]
     assert current.tag == "{urn:test:weather}Storm"
-    answer = await party.ask(
-        f"{manager}/UnsubscribeRequest",
-        f'<n:Unsubscribe xmlns:n="{WSNT}"/>',
-        path,
-        answers=f"{manager}/UnsubscribeResponse",
+
+
+@for_each_speaker
+async def test_wsn_unsubscribe(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker)
+    body = f'<n:Unsubscribe xmlns:n="{WSNT}"/>'
+    answer = await one.ask(
+        f"{MANAGER}/UnsubscribeRequest", body, one.path, answers=f"{MANAGER}/UnsubscribeResponse"
     )
     assert answer.message.body[0].tag == f"{{{WSNT}}}UnsubscribeResponse"
-    again = await gateway.ask(speaker, f'<n:Unsubscribe xmlns:n="{WSNT}"/>', path)
+    again = await gateway.ask(speaker, body, one.path)
     assert again.fault.element == f"{{{R}}}ResourceUnknownFault"
 
 
-@pytest.mark.parametrize("speaker", SPEAKERS)
-async def test_ws_resource(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
-    party, url = Party(gateway, speaker), consumer.fresh()
-    body = speaker.wsn_subscribe(
-        url, filter=topic_expression("w:storms", scope='xmlns:w="urn:test:weather"'), expires="PT1H"
-    )
-    path = await gateway.subscribe(speaker, body, action=WSN_ACTION)
+# A subscription as a resource (WSRF).
 
-    def request(name: str, inner: str = "", namespace: str = RP) -> str:
-        return (
-            f'<r:{name} xmlns:r="{namespace}" xmlns:n="{WSNT}" xmlns:rl="{RL}">{inner}</r:{name}>'
-        )
 
+def request(name: str, inner: str = "", namespace: str = RP) -> str:
+    return f'<r:{name} xmlns:r="{namespace}" xmlns:n="{WSNT}" xmlns:rl="{RL}">{inner}</r:{name}>'
+
+
+async def ask_resource(
+    one: Subscription, base: str, inner: str = "", namespace: str = RP
+) -> Answer:
+    """Ask *one* for the operation that the end of *base*, an action, names."""
+    body = request(base.rpartition("/")[2], inner, namespace)
+    return await one.ask(f"{base}Request", body, one.path, answers=f"{base}Response")
+
+
+@for_each_speaker
+async def test_wsrf_property(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker)
     base = f"{RPW}/GetResourceProperty/GetResourceProperty"
-    answer = await party.ask(
-        f"{base}Request",
-        request("GetResourceProperty", "rl:TerminationTime"),
-        path,
-        answers=f"{base}Response",
-    )
-    [time] = answer.message.body[0]
+    [time] = (await ask_resource(one, base, "rl:TerminationTime")).message.body[0]
     assert time.tag == f"{{{RL}}}TerminationTime"
     assert instant(time.text) > datetime.now(UTC)
 
-    base = f"{RPW}/GetMultipleResourceProperties/GetMultipleResourceProperties"
-    names = ("n:ConsumerReference", "rl:CurrentTime", "n:Filter")
-    answer = await party.ask(
-        f"{base}Request",
-        request(
-            "GetMultipleResourceProperties",
-            "".join(f"<r:ResourceProperty>{name}</r:ResourceProperty>" for name in names),
-        ),
-        path,
-        answers=f"{base}Response",
-    )
-    properties = list(answer.message.body[0])
-    assert [one.tag for one in properties] == [
-        f"{{{WSNT}}}ConsumerReference",
-        f"{{{RL}}}CurrentTime",
-        f"{{{WSNT}}}Filter",
-    ]
-    assert properties[0][0].text == url
-    [expression] = properties[2]
-    assert expression.nsmap["w"] == "urn:test:weather" and expression.text == "w:storms"
 
+@for_each_speaker
+async def test_wsrf_properties(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    """They are in the order asked for; an expression keeps its namespaces."""
+    url = consumer.fresh()
+    expression = topic_expression("w:storms", scope='xmlns:w="urn:test:weather"')
+    body = speaker.wsn_subscribe(url, filter=expression, expires="PT1H")
+    subscribed = await gateway.ask(speaker, body, action=WSN_ACTION)
+    one = Subscription(gateway, speaker, url, "", subscribed.message)
+    names = ("n:ConsumerReference", "rl:CurrentTime", "n:Filter")
+    properties = "".join(f"<r:ResourceProperty>{name}</r:ResourceProperty>" for name in names)
+    base = f"{RPW}/GetMultipleResourceProperties/GetMultipleResourceProperties"
+    reference, time, filters = (await ask_resource(one, base, properties)).message.body[0]
+    assert (reference.tag, reference[0].text) == (f"{{{WSNT}}}ConsumerReference", url)
+    assert time.tag == f"{{{RL}}}CurrentTime"
+    assert filters.tag == f"{{{WSNT}}}Filter"
+    [kept] = filters
+    assert kept.nsmap["w"] == "urn:test:weather" and kept.text == "w:storms"
+
+
+@for_each_speaker
+async def test_wsrf_document(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker)
     base = f"{RPW}/GetResourcePropertyDocument/GetResourcePropertyDocument"
-    answer = await party.ask(
-        f"{base}Request", request("GetResourcePropertyDocument"), path, answers=f"{base}Response"
-    )
-    [document] = answer.message.body[0]
+    [document] = (await ask_resource(one, base)).message.body[0]
     assert document.tag == f"{{{WSNT}}}SubscriptionManagerRP"
-    assert [etag.tag for etag in document] == [
+    assert [child.tag for child in document] == [
         f"{{{WSNT}}}ConsumerReference",
         f"{{{WSNT}}}Filter",
         f"{{{WSNT}}}CreationTime",
@@ -315,24 +391,24 @@ async def test_ws_resource(gateway: Running, consumer: Consumers, speaker: Speak
         f"{{{RL}}}TerminationTime",
     ]
 
+
+@for_each_speaker
+async def test_wsrf_termination_time(
+    gateway: Running, consumer: Consumers, speaker: Speaker
+) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker)
     base = f"{RLW}/ScheduledResourceTermination/SetTerminationTime"
-    answer = await party.ask(
-        f"{base}Request",
-        request(
-            "SetTerminationTime",
-            "<r:RequestedLifetimeDuration>PT3H</r:RequestedLifetimeDuration>",
-            RL,
-        ),
-        path,
-        answers=f"{base}Response",
-    )
-    new, now = answer.message.body[0]
+    inner = "<r:RequestedLifetimeDuration>PT3H</r:RequestedLifetimeDuration>"
+    new, now = (await ask_resource(one, base, inner, RL)).message.body[0]
     assert new.tag == f"{{{RL}}}NewTerminationTime" and now.tag == f"{{{RL}}}CurrentTime"
     assert instant(new.text) - instant(now.text) == timedelta(hours=3)
 
-    base = f"{RLW}/ImmediateResourceTermination/Destroy"
-    await party.ask(f"{base}Request", request("Destroy", "", RL), path, answers=f"{base}Response")
-    gone = await gateway.ask(speaker, request("Destroy", "", RL), path)
+
+@for_each_speaker
+async def test_wsrf_destroy(gateway: Running, consumer: Consumers, speaker: Speaker) -> None:
+    one = await subscribe_wsn(gateway, consumer, speaker)
+    await ask_resource(one, f"{RLW}/ImmediateResourceTermination/Destroy", "", RL)
+    gone = await gateway.ask(speaker, request("Destroy", "", RL), one.path)
     assert gone.fault.element == f"{{{R}}}ResourceUnknownFault"
 
 

@@ -3,14 +3,13 @@
 import gzip
 import itertools
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
-import pytest_asyncio
 from lxml import etree
 
 from filters import parse_clark
@@ -39,7 +38,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Running, running
+from tests.rigs.gateways import Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -56,17 +55,8 @@ DECLARED = "".join(f' xmlns:{prefix}="{uri}"' for prefix, uri in SCOPE.items())
 EXPECTED = canonical(PAYLOAD.replace("<p:Event", f"<p:Event{DECLARED}", 1).encode())
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("mediation")
-    async with running(data, adapter="embedded:") as run:
-        yield run
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumers]:
-    async with Consumers() as one:
-        yield one
+GATEWAY = {"adapter": "embedded:"}
+"""Settings of the module's gateway."""
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,7 @@
 """What WS-Messenger's own tests do, as a client of WS-Eventing 2004/08 over SOAP 1.1 and
 WS-Addressing 1.0 does it."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
-import pytest_asyncio
 from lxml import etree
 
 from tests.rigs.consumers import Consumers
@@ -21,22 +17,13 @@ from tests.rigs.envelopes import (
     message_content,
     wse_filter,
 )
-from tests.rigs.gateways import Running, running
+from tests.rigs.gateways import Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("messenger")
-    async with running(data, adapter="embedded:") as run:
-        yield run
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumers]:
-    async with Consumers() as one:
-        yield one
+GATEWAY = {"adapter": "embedded:"}
+"""Settings of the module's gateway."""
 
 
 MESSENGER = Speaker(S11)

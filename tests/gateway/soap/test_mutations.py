@@ -2,11 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +25,7 @@ from tests.rigs.envelopes import (
     topic_expression,
     wse_filter,
 )
-from tests.rigs.gateways import Running, read_http, running
+from tests.rigs.gateways import Running, read_http
 from tests.rigs.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -125,13 +122,6 @@ def spoilt(draw: st.DrawFn) -> bytes:
             part = source[first:last]
         octets = octets[:start] + part + octets[end:]
     return octets
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("mutations")
-    async with running(data) as run:
-        yield run
 
 
 class Connection:

@@ -1,7 +1,6 @@
 """How requests name a subscription, and what they are told of one that is not there."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from tests.rigs.envelopes import (
     fresh_id,
     pairs,
 )
-from tests.rigs.gateways import Running, running
+from tests.rigs.gateways import Running
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -31,13 +30,6 @@ UNKNOWN = "01234567-89ab-cdef-0123-456789abcdef"
 STATUS = f'<e:GetStatus xmlns:e="{WSE}"/>'
 PROPERTY = f'<r:GetResourceProperty xmlns:r="{RP}" xmlns:l="{RL}">l:TerminationTime</r:GetResourceProperty>'
 SPEAKERS = [Speaker(soap, wsa) for soap, wsa in pairs((S11, S12), (*Wsa, None))]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("naming")
-    async with running(data) as run:
-        yield run
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

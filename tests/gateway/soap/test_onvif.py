@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from lxml import etree
 from onvif import ONVIFCamera  # type: ignore[import-untyped]
 from zeep.exceptions import Fault
@@ -56,19 +55,6 @@ SECURITY = (
 LONG = "PT60S"
 AT_ONCE = 30.0
 """Seconds: far less than `LONG`, far more than a busy machine needs."""
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("onvif")
-    async with running(data) as run:
-        yield run
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def consumer() -> AsyncIterator[Consumers]:
-    async with Consumers() as one:
-        yield one
 
 
 def fresh_topic() -> str:

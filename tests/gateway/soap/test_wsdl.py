@@ -2,11 +2,9 @@
 
 import hashlib
 import itertools
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from lxml import etree
 
 from mediation import SPECIFICATIONS, Done, Operation, Soap, Version, Wsa, write_response
@@ -245,13 +243,6 @@ def test_the_elements_of_faults_are_declared(version: Version) -> None:
                 if operation in (None, offer.operation)
             ]
             assert any(declared) if operation is None else declared and all(declared), operation
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
-    data: Path = tmp_path_factory.mktemp("wsdl")
-    async with running(data) as run:
-        yield run
 
 
 ASKED = {
