@@ -11,7 +11,7 @@ from gateway.parsing import Parsing
 from gateway.security.intake import Intake
 from gateway.security.resource_addresses import MESSAGE_BOXES, ResourceAddress, key_named
 from mediation import Named, check_number
-from mediation.mailboxes.kept import kept, message_id, split
+from mediation.mailboxes.kept import convert_envelope, message_id, split_envelope
 
 _log = structlog.get_logger("dragoman.soap")
 
@@ -57,10 +57,10 @@ class Deposits:
         whole = resource.kind in MESSAGE_BOXES
 
         def envelopes(_: object) -> list[tuple[str | None, bytes]]:
-            envelope = kept(inbound.octets, inbound.charset)
+            envelope = convert_envelope(inbound.octets, inbound.charset)
             if whole:
                 return [(message_id(envelope), envelope)]
-            events = split(envelope)
+            events = split_envelope(envelope)
             check_number(len(events))
             return [(message_id(part), part) for part in events]
 

@@ -1,7 +1,8 @@
 """Envelopes as mailboxes keep them, of any specification, and what is read out of them.
 
-A kept envelope was bounded when it came in (`kept`, or the message it was rendered from), so it is
-parsed here without the limits for strangers: rendering may have wrapped it deeper since.
+A kept envelope was bounded when it came in (by `convert_envelope`, or as the message that it was
+rendered from), so it is parsed here without the limits for strangers: rendering may have wrapped it
+deeper since.
 """
 
 import codecs
@@ -63,7 +64,7 @@ _ORDER = ("SubscriptionReference", "Topic", "ProducerReference", "Message")
 _NUMBER = re.compile(r"\+?\d{1,20}", re.ASCII)
 
 
-def kept(
+def convert_envelope(
     octets: bytes, charset: str | None = None, *, limits: DocumentLimits | None = None
 ) -> bytes:
     """Convert an envelope into the form that a mailbox keeps: UTF-8 without an XML declaration. All
@@ -86,9 +87,9 @@ def notification_messages(envelope: bytes) -> tuple[bytes, ...]:
     """The events of an envelope, each as a NotificationMessage of WS-BaseNotification 1.3 with
     every namespace in scope declared on it; none where it holds none (SubscriptionEnd, a fault).
 
-    Those of a Notify stay as they are, the drafts' in the names of 1.3. A bare event gets the
-    topic of its header. Of many in one envelope so many are told that they are not much longer
-    together, `MAX_GROWTH` times, than what was kept: what is `split` has one each.
+    The messages of a Notify stay as they are; those of a draft get the names of 1.3. A bare event
+    gets the topic of its header. Of many events only the first are returned, so that they are
+    together at most `MAX_GROWTH` times as long as the envelope. `split_envelope` avoids that.
     """
     parts = _read(envelope)
     told: list[bytes] = []
@@ -123,7 +124,7 @@ def _messages(parts: Envelope) -> Iterator[bytes]:
             ).encode()
 
 
-def split(envelope: bytes) -> tuple[bytes, ...]:
+def split_envelope(envelope: bytes) -> tuple[bytes, ...]:
     """Split an envelope of several events, in a Notify or bare, into one for each. As with
     published events, each gets ``#n`` behind the message id. Any other envelope stays whole.
 

@@ -38,10 +38,10 @@ from mediation.mailboxes.kept import (
     MAX_SPLIT_OCTETS,
     action,
     body_child,
-    kept,
+    convert_envelope,
     message_id,
     notification_messages,
-    split,
+    split_envelope,
 )
 from tests.rigs.mediation import (
     NOW,
@@ -125,21 +125,23 @@ def as_published(messages: tuple[bytes, ...]) -> tuple[Notification, ...]:
 )
 def test_an_envelope_is_kept_as_it_came(prefix: str, encoding: str) -> None:
     plain = envelope("<a  b='ü'><!-- ? -->&#233;<c></c></a>")
-    assert kept((prefix + plain.decode()).encode(encoding)) == plain
+    assert convert_envelope((prefix + plain.decode()).encode(encoding)) == plain
 
 
 @pytest.mark.parametrize("prefix", ["", '<?xml version="1.0" encoding="UTF-16"?>'])
 def test_what_is_kept_is_in_utf_8(prefix: str) -> None:
     plain = envelope("<a b='ü'/>")
-    octets = kept((prefix + plain.decode()).encode("utf-16"))
+    octets = convert_envelope((prefix + plain.decode()).encode("utf-16"))
     assert octets.startswith(b"<s:Envelope") and "ü".encode() in octets
     assert canonical(octets) == canonical(plain)
 
 
 def test_the_charset_counts() -> None:
     plain = envelope("<a b='ü'/>")
-    assert canonical(kept(plain.decode().encode("utf-16-le"), "utf-16le")) == canonical(plain)
-    assert kept(plain, "UTF-8") == plain
+    assert canonical(convert_envelope(plain.decode().encode("utf-16-le"), "utf-16le")) == canonical(
+        plain
+    )
+    assert convert_envelope(plain, "UTF-8") == plain
 
 
 @pytest.mark.parametrize(
@@ -154,7 +156,7 @@ def test_the_charset_counts() -> None:
 )
 def test_what_is_not_kept(octets: bytes, reason: Reason) -> None:
     with pytest.raises((FilterError, MediationError)) as caught:
-        kept(octets)
+        convert_envelope(octets)
     assert caught.value.reason is reason
 
 
@@ -276,10 +278,10 @@ def test_what_is_told_does_not_grow_for_ever() -> None:
     body = f"<s:Body {scope}>".encode()
     uses = "".join(f"<p{number}:y/>" for number in range(0, 40, 4))
     octets = envelope(f"<x>{uses}</x>" * 1000).replace(b"<s:Body>", body)
-    messages = notification_messages(kept(octets))
+    messages = notification_messages(convert_envelope(octets))
     assert 0 < len(messages) < 1000
     assert sum(map(len, messages)) <= MAX_GROWTH * len(octets)
-    assert len(notification_messages(kept(envelope("<x/>" * 256)))) == 256
+    assert len(notification_messages(convert_envelope(envelope("<x/>" * 256)))) == 256
 
 
 # One each.
@@ -295,12 +297,12 @@ def three(header: str = "<wsa:MessageID> urn:m </wsa:MessageID>") -> bytes:
 
 
 def test_a_notify_is_split() -> None:
-    made = split(three())
+    made = split_envelope(three())
     assert [message_id(octets) for octets in made] == ["urn:m#1", "urn:m#2", "urn:m#3"]
     assert [part(octets, "//x").text for octets in made] == ["1", "2", "3"]
     for octets in made:
         assert part(octets, "//x").nsmap["q"] == "urn:q"
-        assert (kept(octets), split(octets)) == (octets, (octets,))
+        assert (convert_envelope(octets), split_envelope(octets)) == (octets, (octets,))
     published = [event for octets in made for event in events(octets)]
     whole = events(three())
     assert [event.id for event in published] == [event.id.replace(" ", "") for event in whole]
@@ -309,16 +311,16 @@ def test_a_notify_is_split() -> None:
 
 def test_bare_events_are_split() -> None:
     octets = envelope("<x>1</x> <!-- --><x>2</x>", "<wsa:MessageID>urn:m</wsa:MessageID>")
-    made = split(octets)
+    made = split_envelope(octets)
     assert [message_id(one) for one in made] == ["urn:m#1", "urn:m#2"]
     assert [event for one in made for event in events(one)] == list(events(octets))
 
 
 def test_without_an_id_there_is_none_to_count() -> None:
-    assert [message_id(octets) for octets in split(three(""))] == [None] * 3
-    assert [action(octets) for octets in split(three("<wsa:Action>urn:a</wsa:Action>"))] == [
-        "urn:a"
-    ] * 3
+    assert [message_id(octets) for octets in split_envelope(three(""))] == [None] * 3
+    assert [
+        action(octets) for octets in split_envelope(three("<wsa:Action>urn:a</wsa:Action>"))
+    ] == ["urn:a"] * 3
 
 
 @pytest.mark.parametrize(
@@ -331,15 +333,15 @@ def test_without_an_id_there_is_none_to_count() -> None:
     ],
 )
 def test_anything_else_is_itself(octets: bytes) -> None:
-    assert split(octets) == (octets,)
+    assert split_envelope(octets) == (octets,)
 
 
 def test_a_header_is_not_repeated_for_ever() -> None:
     message = "<wsnt:NotificationMessage/>" * 256
     header = f"<x>{'a' * (MAX_SPLIT_OCTETS // 256)}</x>"
-    octets = kept(envelope(f"<wsnt:Notify>{message}</wsnt:Notify>", header))
+    octets = convert_envelope(envelope(f"<wsnt:Notify>{message}</wsnt:Notify>", header))
     with pytest.raises(MediationError) as caught:
-        split(octets)
+        split_envelope(octets)
     assert caught.value.reason is Reason.MESSAGE_INVALID
 
 
@@ -443,7 +445,7 @@ def test_the_samples_of_servicemix(shared: Path) -> None:
         octets = etree.tostring(root)
         if etree.QName(root).localname == "Notify":
             octets = envelope(octets.decode())
-        (read,) = as_published(notification_messages(kept(octets)))
+        (read,) = as_published(notification_messages(convert_envelope(octets)))
         assert read.topic is not None, path
 
 
