@@ -1,4 +1,4 @@
-"""What ``dragoman doctor`` looks at: everything that can keep a gateway from starting or working.
+"""The checks of ``dragoman doctor``: everything that can keep a gateway from starting or working.
 
 Nothing is changed, and a gateway that runs with the same settings is not disturbed: its files are
 opened for reading alone, a broker is connected to and left again without a word.

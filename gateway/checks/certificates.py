@@ -16,7 +16,7 @@ SOON = 14
 
 
 def check_tls(settings: Settings) -> Iterator[Finding]:
-    """What the listeners show."""
+    """Check the certificate that the listeners show."""
     try:
         server_context(settings)
     except TlsError as error:
@@ -30,7 +30,7 @@ def check_tls(settings: Settings) -> Iterator[Finding]:
 
 
 def check_egress(settings: Settings) -> Iterator[Finding]:
-    """What is sent with."""
+    """Check the certificate that consumers are shown."""
     try:
         client_context(
             ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
@@ -49,7 +49,7 @@ def check_egress(settings: Settings) -> Iterator[Finding]:
 
 
 def _judge(what: str, begin: str, path: Path, renew: str) -> Finding:
-    """How long the certificate in *path*, which can be used, is valid."""
+    """Check how long the certificate in *path*, which can be used, is valid."""
     certificate = x509.load_pem_x509_certificates(path.read_bytes())[0]
     now = datetime.now(UTC)
     since, until = certificate.not_valid_before_utc, certificate.not_valid_after_utc

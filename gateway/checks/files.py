@@ -92,12 +92,12 @@ def check_archive(folder: Path) -> Iterator[Finding]:
 
 
 def _check_folder(what: str, folder: Path, option: str) -> Iterator[Finding]:
-    """What is bad about *folder*, which need not be there yet."""
+    """Findings about *folder*, which need not exist yet."""
     there = folder.absolute()
     while not there.exists():
         there = there.parent
     if not there.is_dir():
-        yield fail(what, f"{there} is no folder; move it away, or choose another with {option}")
+        yield fail(what, f"{there} is not a folder; move it away, or choose another with {option}")
         return
     try:
         with tempfile.TemporaryFile(dir=there):

@@ -1,4 +1,4 @@
-"""What a check says."""
+"""Findings: the results of checks."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about *what*; for a bad one the text also says how to mend it."""
+    """A finding about *what*; the text of a bad one also says how to mend it."""
 
     verdict: Verdict
     what: str
@@ -30,5 +30,5 @@ Check = Callable[[], Iterator[Finding]]
 
 
 def first_line(error: object) -> str:
-    """What of an error fits into a line."""
+    """The part of an error that fits into a line."""
     return str(error).partition("\n")[0][:200]

@@ -1,4 +1,4 @@
-"""What is listened on, connected to, and looked up."""
+"""Checks of addresses: those that are listened on, connected to, and looked up."""
 
 import errno
 import json
@@ -60,7 +60,7 @@ def knock(scheme: str, host: str, port: int) -> Finding:
 
 
 def check_proxy(proxy: Proxy) -> Iterator[Finding]:
-    """What everything is sent through: without it nothing is delivered."""
+    """Check the proxy of egress: without it nothing is delivered."""
     why = _unreachable(proxy.host, proxy.port)
     if why:
         text = f"{proxy.host}:{proxy.port} cannot be connected to ({why})"
@@ -107,7 +107,7 @@ def check_port(settings: Settings, runs: bool) -> Iterator[Finding]:
 
 
 def check_admin(settings: Settings, runs: bool) -> Iterator[Finding]:
-    """Where the administration is, and who gets there."""
+    """Check where the administration is, and who reaches it."""
     what = "administration"
     if settings.admin is None:
         yield ok(what, f"with SOAP on {settings.host}, which is this machine alone")
@@ -132,7 +132,7 @@ def check_admin(settings: Settings, runs: bool) -> Iterator[Finding]:
 
 
 def _judge_broker(broker: object) -> Iterator[Finding]:
-    """How the gateway that runs stands with its broker, if it says."""
+    """Check the connection of the gateway that runs to its broker, where it says."""
     if not isinstance(broker, dict):
         return
     since, why, when = (
@@ -150,7 +150,7 @@ def _judge_broker(broker: object) -> Iterator[Finding]:
 
 
 def _ask_gateway(host: str, port: int, *, tls: bool) -> dict[str, Any] | None:
-    """What a gateway there says of itself; None where there is none."""
+    """The readiness that a gateway there answers with; None where no gateway does."""
     reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     connection = HTTPConnection(reachable, port, timeout=1.0)
     if tls:

@@ -27,7 +27,9 @@ def check_settings(
         else:
             near = get_close_matches(name, names, 1)
             meant = f"did you mean DRAGOMAN_{near[0].upper()}?" if near else "remove it"
-            findings.append(warn("settings", f"{variable} is no setting, and is ignored; {meant}"))
+            findings.append(
+                warn("settings", f"{variable} is not a setting, and is ignored; {meant}")
+            )
     try:
         settings = read_settings(**given)
     except SettingsError as error:

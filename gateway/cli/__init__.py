@@ -59,7 +59,7 @@ COMMANDS = {
         "Show mediation live: events cross from one specification to the other, both ways.",
     ),
 }
-"""Where each command is, and the first sentence of its help: nothing of it is imported before it is
+"""The module of each command, and the first sentence of its help. A command is imported when it is
 asked for."""
 
 app = group(

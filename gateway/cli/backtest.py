@@ -88,7 +88,7 @@ def backtest(
         elif not archive.is_dir():
             raise CommandFailed(f"{archive}: not a directory")
         if follow and out is None:
-            raise typer.BadParameter("it says where the matches go", param_hint="--out")
+            raise typer.BadParameter("--follow needs a folder for the matches", param_hint="--out")
         require_spark()
         if out is not None:
             # Before the work, not after it.

@@ -125,7 +125,9 @@ def _messages(paths: list[Path]) -> tuple[bytes, ...]:
         note(f"left out: {path}, which has no messages")
     if read.left_out:
         total = read.left_out + len(read.messages)
-        note(f"left out: {read.left_out:,} of {total:,} messages, which are no XML or too large")
+        note(
+            f"left out: {read.left_out:,} of {total:,} messages, which are not XML or are too large"
+        )
     return read.messages
 
 
@@ -160,7 +162,7 @@ def _plan(
 
 
 def _fitting(styles: tuple[str, ...], corpus: tuple[bytes, ...]) -> tuple[str, ...]:
-    """Those of *styles* for which the corpus has something."""
+    """The *styles* that occur in the corpus."""
     if not corpus:
         return styles
     vocabulary = Vocabulary(corpus)

@@ -1,4 +1,4 @@
-"""How functions become commands."""
+"""Commands made of functions."""
 
 import inspect
 import shutil
@@ -149,7 +149,7 @@ def add(app: typer.Typer, function: Callable[..., Any], name: str | None = None)
 
 
 def command() -> str:
-    """What a person types to run us again from the same folder: ``.venv/bin/dragoman``."""
+    """The words that run this program again from the same folder: ``.venv/bin/dragoman``."""
     program = Path(sys.argv[0])
     if program.name != "dragoman":
         return f"{Path(sys.executable).name} -m gateway"

@@ -265,7 +265,7 @@ def _instant(text: str) -> str:
         return at.isoformat()
     except (ValueError, OverflowError, OSError) as error:
         raise CommandFailed(
-            f"--since: {text!r} is no time: write 2026-03-01, 2026-03-01T12:00:00Z, or 12h",
+            f"--since: {text!r} is not a time: write 2026-03-01, 2026-03-01T12:00:00Z, or 12h",
             ASKED_WRONGLY,
         ) from error
 

@@ -1,8 +1,8 @@
-"""How a command ends other than by having done what it was asked."""
+"""Errors that end a command."""
 
 
 class CommandFailed(Exception):
-    """It cannot do it; the text says why, in one line."""
+    """A command could not do its work; the text says why, in one line."""
 
     def __init__(self, text: str, code: int = 1) -> None:
         super().__init__(text)

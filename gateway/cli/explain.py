@@ -49,7 +49,7 @@ def subscription(
       dragoman explain subscription 5b1f0c9a3e77 --message storm.xml --topic storms/coast
     """
     if topic is not None and message is None:
-        raise CommandFailed("--topic is that of a --message: name the message, too", 2)
+        raise CommandFailed("--topic needs --message: the message to explain", 2)
     payload = read_document(message, message) if message is not None else None
     namespaces = read_namespaces(ns)
 

@@ -54,7 +54,7 @@ Receiving = Consumer | SoapTcpConsumer | PulledMailbox
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is subscribed to."""
+    """Options of the subscription."""
 
     version: Version
     topic: str | None
@@ -64,7 +64,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Printing:
-    """How notifications are printed, and how many; None is all."""
+    """Options of printing: the form, and how many notifications; None is all."""
 
     whole: bool
     form: Form

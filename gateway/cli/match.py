@@ -96,7 +96,7 @@ def _read(name: str) -> etree._Element:
 
 
 def _declarations(prefix: str, files: list[str]) -> Iterator[tuple[str, str]]:
-    """What those of *files* that declare *prefix* mean by it, with their names for people."""
+    """The URIs that *files* declare for *prefix*, each with the file's name as people read it."""
     for name in files:
         try:
             root = _read(name)

@@ -22,7 +22,7 @@ GATEWAY = "http://127.0.0.1:8080"
 
 
 class Form(Enum):
-    """How results are printed."""
+    """The form in which results are printed."""
 
     TEXT = "text"
     JSON = "json"
@@ -45,7 +45,7 @@ def read_spec(text: str) -> Version:
 
 
 def read_namespaces(pairs: list[str] | None) -> dict[str, str]:
-    """What ``--ns PREFIX=URI`` declares.
+    """The namespaces that ``--ns PREFIX=URI`` declares.
 
     Raises:
         typer.BadParameter: One is not of that form.
@@ -80,8 +80,8 @@ def check_xpath(xpath: str | None, namespaces: Mapping[str, str]) -> None:
 
 
 def undeclared(prefix: str, declarations: Iterable[tuple[str, str]] = ()) -> str:
-    """What to do about *prefix*, which ``--ns`` does not declare; with the URI of the first of
-    *declarations*, pairs of a URI and the file that says it."""
+    """The advice about *prefix*, which ``--ns`` does not declare; it names the URI of the first of
+    *declarations*, pairs of a URI and the file that declares it."""
     text = f"--xpath: the prefix {prefix} is not declared: add --ns {prefix}="
     for uri, name in declarations:
         return f"{text}{uri} (as {name} has it)"
@@ -89,7 +89,8 @@ def undeclared(prefix: str, declarations: Iterable[tuple[str, str]] = ()) -> str
 
 
 def tls(context: typer.Context) -> ssl.SSLContext | None:
-    """What ``--ca``, ``--certificate`` and ``--key``, given before the command, say; else None."""
+    """The TLS context of ``--ca``, ``--certificate`` and ``--key``, given before the command, or
+    None."""
     found = context.find_root().obj
     return found if isinstance(found, ssl.SSLContext) else None
 

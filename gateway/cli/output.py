@@ -1,4 +1,4 @@
-"""What commands print: tables and XML for people, JSON for programs.
+"""The output of commands: tables and XML for people, JSON for programs.
 
 What peers wrote is data: characters that a terminal would obey are shown, not sent. XML is imported
 by the functions that show some, so that whatever shows none starts quickly.
@@ -127,7 +127,7 @@ def facts(pairs: Iterable[tuple[str, object]]) -> list[str]:
 
 
 def moment(text: object) -> object:
-    """An instant of the administration's JSON in seconds; what is none stays as it is."""
+    """An instant of the administration's JSON, to the second; other text stays as it is."""
     try:
         return f"{datetime.fromisoformat(str(text)).astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the commands share that list and delete what has an id."""
+"""Shared by the commands that list and delete resources with an id."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""What the commands that run on Spark share."""
+"""Shared by the commands that run on Spark."""
 
 import logging
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ ConfOption = Annotated[
 
 
 def read_conf(pairs: list[str] | None) -> dict[str, str]:
-    """What ``--conf NAME=VALUE`` sets.
+    """The configuration that ``--conf NAME=VALUE`` sets.
 
     Raises:
         typer.BadParameter: One is not of that form.
@@ -37,7 +37,7 @@ def read_conf(pairs: list[str] | None) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals or not name.startswith("spark."):
             raise typer.BadParameter(
-                f"{pair!r} is no setting of Spark, as spark.executor.memory=2g is",
+                f"{pair!r} is not a setting of Spark; write it as spark.executor.memory=2g",
                 param_hint="--conf",
             )
         read[name] = value

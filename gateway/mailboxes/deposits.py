@@ -51,7 +51,7 @@ class Deposits:
             Refused: The mailbox is full, or the envelope cannot be taken apart.
         """
         key = resource.key or next(filter(None, map(key_named, named.identifiers)), None)
-        box = await self._mailboxes.find(key)
+        mailbox = await self._mailboxes.find(key)
         principal = inbound.principal
         self._intake.admit_events(principal, 1)
         whole = resource.kind in MESSAGE_BOXES
@@ -70,9 +70,9 @@ class Deposits:
         self._intake.admit_bytes(principal, sum(len(envelope) for _, envelope in parts))
         if len(parts) > 1:
             self._intake.admit_events(principal, len(parts) - 1)
-        await self._mailboxes.put(box, parts)
+        await self._mailboxes.put(mailbox, parts)
         self.stored += len(parts)
         if inbound.attachments:
             number = len(inbound.attachments)
             self.attachments_dropped += number
-            _log.info("mailbox.without-attachments", mailbox=box.id, attachments=number)
+            _log.info("mailbox.without-attachments", mailbox=mailbox.id, attachments=number)

@@ -50,12 +50,13 @@ class Feed(Protocol):
 class Feeds(Protocol):
     """The subscriptions that mailboxes were made for."""
 
-    async def keep_alive(self, box: Mailbox, seconds: float) -> Feed | None:
-        """Let the subscription of *box* live on, whose reader waits for *seconds*. Returns None
+    async def keep_alive(self, mailbox: Mailbox, seconds: float) -> Feed | None:
+        """Let the subscription of *mailbox* live on, whose reader waits for *seconds*. Returns None
         where it has none."""
 
-    async def end(self, box: Mailbox) -> bool:
-        """End the subscription of *box*, and *box* with it. Returns False where it has none."""
+    async def end(self, mailbox: Mailbox) -> bool:
+        """End the subscription of *mailbox*, and *mailbox* with it. Returns False where it has
+        none."""
 
 
 class MailboxOperations:
@@ -81,18 +82,18 @@ class MailboxOperations:
         is_box = resource in MESSAGE_BOXES
         kind = MailboxKind.MESSAGE_BOX if is_box else MailboxKind.PULL_POINT
         self._intake.admit_events(inbound.principal, 1)
-        box = await self._mailboxes.make(kind, inbound.principal)
-        return MailboxMade(box.key, resource.address(inbound.base, box.key))
+        mailbox = await self._mailboxes.make(kind, inbound.principal)
+        return MailboxMade(mailbox.key, resource.address(inbound.base, mailbox.key))
 
     async def destroy(self, request: DestroyMailbox, incoming: Incoming, inbound: Inbound) -> Done:
         try:
-            box = await self._named(incoming, inbound)
+            mailbox = await self._named(incoming, inbound)
         except MailboxUnknown:
             if request.lenient:
                 return Done()
             raise
-        if not await self._feeds.end(box):
-            await self._mailboxes.destroy(box)
+        if not await self._feeds.end(mailbox):
+            await self._mailboxes.destroy(mailbox)
         return Done()
 
     async def take(
@@ -101,32 +102,32 @@ class MailboxOperations:
         """Take the oldest messages of a mailbox; where there are none, wait for one."""
         now = datetime.now(UTC)
         try:
-            box = await self._named(incoming, inbound)
+            mailbox = await self._named(incoming, inbound)
         except MailboxUnknown:
             if request.lenient:
                 return Taken((), False, now)
             raise
         if incoming.context.operation is not Operation.PULL_MESSAGES:
-            return self._handover(await self._lease(box, request, inbound))
+            return self._handover(await self._lease(mailbox, request, inbound))
         # One at a time, and it keeps the subscription alive (ONVIF Core, "PullMessages").
-        async with self._mailboxes.alone(box):
-            feed = await self._feeds.keep_alive(box, request.wait)
-            batch = await self._lease(box, request, inbound)
+        async with self._mailboxes.alone(mailbox):
+            feed = await self._feeds.keep_alive(mailbox, request.wait)
+            batch = await self._lease(mailbox, request, inbound)
             return self._handover(batch, feed)
 
     async def take_for(
         self, request: TakeFor, _incoming: Incoming, _inbound: Inbound
     ) -> Handover | None:
         """Take one message for a consumer that fetches by its address (WS-MakeConnection)."""
-        box = await self._mailboxes.named(request.address)
-        if box is None:
+        mailbox = await self._mailboxes.named(request.address)
+        if mailbox is None:
             return None
-        batch = await self._mailboxes.take(box, most=1)
+        batch = await self._mailboxes.take(mailbox, most=1)
         return self._handover(batch) if batch.messages else None
 
-    async def _lease(self, box: Mailbox, request: Take, inbound: Inbound) -> Batch:
+    async def _lease(self, mailbox: Mailbox, request: Take, inbound: Inbound) -> Batch:
         return await self._mailboxes.take(
-            box, most=request.most, wait=request.wait, gone=inbound.gone
+            mailbox, most=request.most, wait=request.wait, gone=inbound.gone
         )
 
     def _handover(self, batch: Batch, feed: Feed | None = None) -> Handover:
@@ -138,7 +139,7 @@ class MailboxOperations:
         return Handover(taken, partial(self._mailboxes.handed_over, batch))
 
     async def _named(self, incoming: Incoming, inbound: Inbound) -> Mailbox:
-        """The box that a request is about, named in any way in which peers do.
+        """The mailbox that a request is about, named in any way in which peers do.
 
         Raises:
             MailboxUnknown: There is none.

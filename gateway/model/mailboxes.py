@@ -5,14 +5,14 @@ from enum import Enum
 
 
 class MailboxKind(Enum):
-    """What a mailbox was made as; every kind can be read in every way."""
+    """The way in which a mailbox was made; every kind can be read in every way."""
 
     PULL_POINT = "pull-point"
     SUBSCRIPTION = "subscription"
-    """It has the key of the subscription that fills it, and ends with it."""
+    """Has the key of the subscription that fills it, and ends with it."""
     MESSAGE_BOX = "message-box"
     CONNECTION = "connection"
-    """It has a name, the address of a consumer that fetches by it."""
+    """Has a name: the address of a consumer that fetches by it."""
     MAILBOX = "mailbox"
 
 

@@ -1,1 +1,1 @@
-"""What operators see of the process: its log."""
+"""Observation of the process by operators: its log and its numbers."""

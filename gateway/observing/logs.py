@@ -11,7 +11,7 @@ from gateway.observing.escaping import visible, visible_but_colours
 
 
 class _StandardError:
-    """What it does not take is lost: a full disk under the logs stops no delivery."""
+    """Lose lines that cannot be written: a full disk under the logs stops no delivery."""
 
     def write(self, text: str) -> int:
         with suppress(OSError, ValueError):
@@ -26,7 +26,7 @@ class _StandardError:
 def _show_values(
     _: object, __: str, fields: structlog.types.EventDict
 ) -> structlog.types.EventDict:
-    """What strangers wrote is in the fields: a terminal shall not obey it, not even its colours."""
+    """Escape control characters in fields. Strangers wrote them, and a terminal would obey them."""
     for name, value in fields.items():
         if isinstance(value, str):
             fields[name] = visible(value)

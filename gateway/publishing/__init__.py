@@ -1,1 +1,1 @@
-"""What becomes of a notification between its acceptance and the messaging system."""
+"""Publishing: the way of a notification from its acceptance to the messaging system."""

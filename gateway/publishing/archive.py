@@ -202,7 +202,7 @@ class _Files:
                 file = self._begin(place)
             file.append(_row(notification))
         except UnicodeError:
-            self._losses.add(1, "a text that is no UTF-8")
+            self._losses.add(1, "a text that is not UTF-8")
         except Exception as error:
             if file is None:
                 self._losses.add(1, str(error))

@@ -1,4 +1,4 @@
-"""What publishers were promised while the broker could not take it, and its way to the broker.
+"""The spool: notifications accepted while the broker could not take them, and their way to it.
 
     publish --- its topics wait here? --no--> the broker --confirmed--> 202
                         |                       |
@@ -33,7 +33,7 @@ from gateway.store.spool import Spooled, SpoolSize, topic_of
 from mediation import Notification
 
 BATCH_MESSAGES, BATCH_OCTETS = 200, 4 * 2**20
-"""What is published at a time."""
+"""Messages, and octets of them, that are published at a time."""
 LOOK = 1.0
 """Seconds from one look for what other gateways have spooled to the next."""
 AGAIN = 0.5
@@ -49,7 +49,7 @@ _log = structlog.get_logger("dragoman.spool")
 
 
 class Publisher(Protocol):
-    """What the broker is published to with."""
+    """A way to publish to the broker."""
 
     async def publish(self, notifications: Sequence[Notification]) -> None: ...
 
@@ -101,10 +101,10 @@ class Spool:
         return sum(waiting.values())
 
     async def size(self) -> SpoolSize:
-        """How full it is.
+        """The size of the spool.
 
         Raises:
-            StoreUnavailable: It cannot be read.
+            StoreUnavailable: The store cannot be read.
         """
         return await self._store.submit(rows.size)
 

@@ -79,7 +79,7 @@ class Synchronizing:
         key: str,
         stranger: str | None,
     ) -> Found:
-        """Those of *latest*, the newest first, that *filter_* takes.
+        """The messages of *latest*, the newest first, that *filter_* takes.
 
         Args:
             key: Of the subscription.
@@ -147,8 +147,8 @@ class Synchronizing:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What of a slice the filter takes, or may take: then with what is left to evaluate; and the
-    processor time that it took to find out."""
+    """The messages of a slice that the filter takes, or may take, then with what is left to
+    evaluate; and the processor time that it took to find out."""
 
     candidates: list[tuple[Notification, Deferred[str] | None]]
     seconds: float

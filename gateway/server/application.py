@@ -121,7 +121,7 @@ class Application:
         _log.info("dragoman.started", subscriptions=number, adapter=scheme)
 
     def _works(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
-        """What goes on until the gateway stops."""
+        """The work that goes on until the gateway stops."""
         settings, sharing = self.settings, self.sharing
         works: list[Callable[[], Coroutine[Any, Any, None]]] = [
             self._matching.run,

@@ -179,7 +179,7 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     table, trusts = SubscriptionTable(), peers.identification.trusts_owner
 
     def share_of(key: str) -> str | None:
-        """Who pays for the filter of a subscription: a stranger for all of its own."""
+        """The owner whose share of time a filter uses: a stranger has one share for all filters."""
         owner = table.owner(key)
         return None if owner is None or trusts(owner) else owner
 

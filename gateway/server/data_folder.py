@@ -14,10 +14,10 @@ from pathlib import Path
 from filters import Reason, Refused
 
 UMASK = 0o077
-"""Of a process that serves: what it makes is its user's alone."""
+"""The umask of a process that serves: nobody else reads its files."""
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OURS = ("*.db", "*.db-wal", "*.db-shm", "*.db-journal", "lock", "replica")
-"""What lies in a data folder."""
+"""The names of our files in a data folder."""
 LOCK_TAKEN = 75
 """The exit code of a process that finds its data folder in use (EX_TEMPFAIL)."""
 

@@ -1,4 +1,4 @@
-"""What is forgotten every hour."""
+"""Hourly housekeeping: old rows and old state are removed."""
 
 import asyncio
 import contextlib

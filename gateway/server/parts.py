@@ -45,7 +45,7 @@ from gateway.web.parts import Web
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where the process listens.
+    """The addresses on which the process listens.
 
     Attributes:
         own: The host and port.
@@ -60,8 +60,8 @@ class Listening:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Who is trusted, and how the gateway is addressed; ``base`` is its URL without a slash at the
-    end."""
+    """Trusted networks, and the addresses of the gateway; ``base`` is its URL without a slash at
+    the end."""
 
     trusted: Networks
     identification: Identification
@@ -97,7 +97,7 @@ class Messaging:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """What goes out, and where it may go."""
+    """Transports, and what decides about sending."""
 
     mailboxes: Mailboxes
     consumers: Consumers
@@ -125,7 +125,7 @@ class Subscribing:
 
 @dataclass(frozen=True, slots=True)
 class Answering:
-    """What answers requests, and the rooms behind it."""
+    """The SOAP service, and the rooms behind it."""
 
     topics: TopicsSeen
     intake: Intake
@@ -137,8 +137,8 @@ class Answering:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What peers and operators connect to. Each listener has a gate of its own, so that strangers
-    who fill one keep no operator out."""
+    """Gates and routes for peers and operators. Each listener has a gate of its own, so that
+    strangers who fill one keep no operator out."""
 
     limits: HttpLimits
     gate: ConnectionGate

@@ -100,7 +100,7 @@ def _server(
 
 
 def _address(sock: socket.socket, host: str) -> tuple[str, int]:
-    """Where *sock* listens, by the name that the settings have for it."""
+    """The address of *sock*, with the host as the settings name it."""
     return host, sock.getsockname()[1]
 
 
@@ -162,7 +162,7 @@ async def serve(
 
 
 class _StopAsked:
-    """What a signal, or the caller, asks for: to stop, and by a second signal, at once."""
+    """A request to stop, by a signal or by the caller; a second signal asks to stop at once."""
 
     def __init__(self, stop: asyncio.Event | None) -> None:
         self.stopping = stop or asyncio.Event()

@@ -4,7 +4,7 @@ import asyncio
 
 
 class RunState:
-    """How far the gateway is, for all parts that ask.
+    """The state of the gateway, for all parts that ask.
 
     Attributes:
         ready: It has started, and has not stopped.

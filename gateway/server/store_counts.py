@@ -1,4 +1,4 @@
-"""What the store holds, counted for the metrics: seldom enough where that is much.
+"""Counts of what the store holds, for the metrics; not too often where that is much.
 
 Counting looks at every subscription, mailbox, waiting delivery and dead letter, and meanwhile the
 store does nothing else. Of many it is done now and then alone, however often the metrics are asked

@@ -78,5 +78,5 @@ def _masked(value: Any) -> Any:
 
 
 def _hides(name: str, value: str) -> bool:
-    """Whether a text is secret by its name; a file's path is none."""
+    """Whether a text is secret by its name; the path of a file is not secret."""
     return bool(_SECRET.search(name)) and not value.endswith((".pem", ".key", ".crt"))

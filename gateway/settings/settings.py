@@ -50,7 +50,7 @@ _CENTURY = timedelta(days=36525)
 _CHOICE = re.compile(r"\^\(([a-z|-]+)\)\$")
 """The pattern of a setting that is one of some words."""
 _IN_ENVIRONMENT = re.compile(r'field "(\w+)"')
-"""What pydantic-settings calls a setting whose JSON it cannot read."""
+"""The error of pydantic-settings for a setting whose JSON it cannot read."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
@@ -154,12 +154,12 @@ class NamedCertificate(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with one setting."""
+    """A problem with one setting."""
 
     name: str
     place: str
-    """Where it is set: ``--port``, ``DRAGOMAN_PORT``, ``dragoman.toml``; nothing where the text
-    says it."""
+    """The place where it is set: ``--port``, ``DRAGOMAN_PORT``, ``dragoman.toml``; nothing where
+    the text says it."""
     text: str
     """Begins with the setting's name and a colon, or with the file that cannot be read."""
 
@@ -191,10 +191,10 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
     admin_host: Annotated[str, AfterValidator(_is_host)] | None = None
-    """Where the administration is listened for; see `admin`."""
+    """The address of the administration; see `admin`."""
     admin_port: int | None = Field(None, ge=0, le=65535)
     soap_tcp_port: int | None = Field(None, ge=0, le=65535)
-    """Where SOAP.TCP is listened for, in the clear and over TLS; nowhere without."""
+    """The ports of SOAP.TCP, in the clear and over TLS; without one it is not offered."""
     soap_tcps_port: int | None = Field(None, ge=0, le=65535)
     soap_tcp_host: Annotated[str, AfterValidator(_is_host)] | None = None
     """The name under which peers reach SOAP.TCP, where it is not that of ``public_url``."""
@@ -212,13 +212,13 @@ class Settings(BaseSettings):
     """Whether nothing is offered but mailboxes, for other brokers to deliver to."""
     mailbox_messages: int = Field(10_000, ge=1)
     mailbox_octets: int = Field(64 * 2**20, ge=1)
-    """What may wait in one mailbox."""
+    """Limits of what may wait in one mailbox."""
     mailbox_age: Length = timedelta(days=2)
-    """How long a message may wait there."""
+    """The time that a message may wait there."""
     mailbox_idle: Length = timedelta(days=7)
     """After how long a mailbox that nobody opens is given up."""
     mailbox_overflow: str | None = Field(None, pattern="^(dead-letter-oldest|refuse)$")
-    """What happens when more comes than fits; by default the oldest go to the dead letters, and
+    """The reaction to more than fits: by default the oldest go to the dead letters, and
     what comes to a mailbox of a stranger is refused."""
     max_mailboxes: int = Field(10_000, ge=1)
     max_mailboxes_per_owner: int = Field(100, ge=1)
@@ -248,17 +248,17 @@ class Settings(BaseSettings):
     before they get many."""
     probation_per_minute: int = Field(6, ge=1)
     probation_attempts: int = Field(20, ge=1)
-    """What a host gets for strangers until it accepts a message: a minute, and in all."""
+    """Attempts that a host gets for strangers until it accepts a message: a minute, and in all."""
     deliver_to_self: bool = False
     egress_ca: Path | None = None
     """The only authorities trusted when something is sent, instead of those of the system."""
     egress_certificate: Path | None = None
     egress_key: Path | None = None
-    """What is shown to consumers that ask for a certificate."""
+    """The certificate for consumers that ask for one, and its key."""
     egress_proxy: Annotated[SecretStr, AfterValidator(_is_proxy)] | None = None
     """``http://[user:password@]host:port``, through which everything is sent."""
     consumers: tuple[Consumer, ...] = ()
-    """What consumers need that their addresses do not say."""
+    """Options of consumers that their addresses do not say."""
 
     default_lease: Length = timedelta(hours=24)
     longest_lease: Length = timedelta(hours=24)
@@ -268,17 +268,17 @@ class Settings(BaseSettings):
     max_subscriptions: int = Field(100_000, ge=1)
     max_subscriptions_per_owner: int = Field(1000, ge=1)
     max_subscriptions_per_destination: int = Field(100, ge=1)
-    """Of one stranger to one host and port."""
+    """Subscriptions of one stranger to one host and port."""
     survive_power_loss: bool = True
 
     backlog_policy: str = Field("dead-letter-oldest", pattern="^(dead-letter-oldest|end)$")
-    """What happens when more waits for a subscription than is kept."""
+    """The reaction to more deliveries waiting for a subscription than are kept."""
     store_reserve: int | None = Field(None, ge=0)
     """Bytes of the disk of an SQLite store that publications leave free: by default an eighth of
     it, 64 MiB at most."""
     dead_letter_bytes: int = Field(4 * 2**30, ge=1)
     dead_letter_bytes_per_owner: int = Field(2**30, ge=1)
-    """What dead letters may take, of all owners and of one; beyond, the oldest are forgotten."""
+    """Bytes of dead letters, of all owners and of one; beyond them the oldest are forgotten."""
     retry_delays: Delays | None = None
     slots: int = Field(512, ge=1)
     drain: float = Field(10.0, ge=0, le=60)
@@ -313,7 +313,7 @@ class Settings(BaseSettings):
         return self
 
     def _contradictions(self) -> Iterator[str]:
-        """What is wrong with settings that are each right by themselves, a line for each."""
+        """Problems of settings that are each right by themselves, a line for each."""
         if self.spool and self.scheme in WITHIN:
             yield (
                 f"spool: {self.scheme}: is within the gateway, and never away; a spool is for a "
@@ -350,8 +350,8 @@ class Settings(BaseSettings):
 
     @property
     def admin(self) -> tuple[str, int] | None:
-        """Where the administration has a listener of its own: host and port; None where it is on
-        that of SOAP, which then is on loopback alone.
+        """The host and port of the administration's own listener; None where it shares that of
+        SOAP, which is on loopback then.
 
         Without settings that is loopback, ten ports behind ``port``.
         """
@@ -363,17 +363,17 @@ class Settings(BaseSettings):
 
     @property
     def web_scheme(self) -> str:
-        """What the HTTP port speaks."""
+        """The scheme of the HTTP port."""
         return "https" if self.tls_certificate else "http"
 
     @property
     def scheme(self) -> str:
-        """That of the adapter's URL."""
+        """The scheme of the adapter's URL."""
         return self.adapter.get_secret_value().partition(":")[0].lower()
 
     @property
     def mailbox_quotas(self) -> MailboxQuotas:
-        """What mailboxes may hold."""
+        """The limits of mailboxes."""
         bounds = MailboxBounds(
             self.mailbox_messages, self.mailbox_octets, self.mailbox_overflow == "refuse"
         )
@@ -416,14 +416,14 @@ def read_settings(**given: Any) -> Settings:
 
 
 def place_of(name: str, given: Collection[str]) -> str:
-    """Where the setting *name* comes from: the option, the variable, the file, or ``default``."""
+    """The source of the setting *name*: the option, the variable, the file, or ``default``."""
     if name in given:
         return f"--{name.replace('_', '-')}"
     return _variable(name) or (FILE if name in in_file() else "default")
 
 
 def in_file() -> Mapping[str, Any]:
-    """What ``dragoman.toml`` in the working folder says; nothing where it cannot be read."""
+    """The content of ``dragoman.toml`` in the working folder; empty where it cannot be read."""
     try:
         return tomllib.loads(Path(FILE).read_text())
     except (OSError, ValueError):
@@ -431,7 +431,7 @@ def in_file() -> Mapping[str, Any]:
 
 
 def did_you_mean(name: str) -> str:
-    """What to do about *name*, which is no setting."""
+    """The advice about *name*, which is not a setting."""
     near = get_close_matches(name.lower(), Settings.model_fields, 1)
     return f"did you mean {near[0]}?" if near else "remove it"
 
@@ -446,7 +446,7 @@ def _variable(name: str) -> str | None:
 
 
 def _problems(error: ErrorDetails, given: Collection[str]) -> Iterator[Problem]:
-    """What one error of a validation says; several things, where settings do not go together."""
+    """The problems of one error of a validation; several, where settings do not go together."""
     if not error["loc"]:
         for text in str(error["msg"]).removeprefix("Value error, ").splitlines():
             name = text.partition(":")[0]  # The text names one itself.

@@ -1,4 +1,4 @@
-"""What pydantic calls an error, in our words."""
+"""Plain texts for errors of pydantic."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -44,7 +44,7 @@ WANTED: Mapping[str, str] = {
     "time_delta_parsing": "must be seconds, or a duration such as PT24H",
     "tuple_type": "must be a list",
 }
-"""What pydantic calls an error, in our words; ``{...}`` is of the error's context."""
+"""Plain texts by the type of the error; ``{...}`` is of the error's context."""
 
 
 def wanted(error: Mapping[str, Any]) -> str:

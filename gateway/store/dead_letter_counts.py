@@ -1,4 +1,4 @@
-"""How many dead letters each owner has, and their bytes, counted as they come and go.
+"""Counts of the dead letters of each owner, and of their bytes, kept as they come and go.
 
 The law of dead letters: buried = kept + purged. One that is redriven was never buried.
 """

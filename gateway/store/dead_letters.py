@@ -24,7 +24,7 @@ KEPT = 7 * 86400.0
 SLICE = 256
 """Dead letters that one transaction changes."""
 LOOKED = 8
-"""How many times as many it looks at, while it finds few that are meant."""
+"""The factor by which a slice looks at more letters, while few are selected."""
 SLICE_OCTETS = 16 * 2**20
 """Bytes of their messages, about, that one transaction removes or moves."""
 
@@ -60,7 +60,7 @@ ALL = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What became of the letters that one transaction looked at: how many were chosen, by reason.
+    """The letters that one transaction looked at: how many were chosen, by reason.
     ``last`` is the number of the last one it looked at, None where none was left."""
 
     chosen: Counter[str]
@@ -191,8 +191,8 @@ def count(
     redrivable: bool,
     limit: int = 4 * SLICE,
 ) -> Slice:
-    """How many letters of a slice of *selection* there are, or how many of them would be
-    redriven; nothing changes."""
+    """Count the letters of a slice of *selection*, or those of them that would be redriven; nothing
+    changes."""
     only = _is_redrivable() if redrivable else None
     rows, last = _look(
         connection, selection, after=after, upto=upto, limit=limit, bounded=False, only=only
@@ -213,7 +213,7 @@ def _is_redrivable() -> ColumnElement[bool]:
 
 @dataclass(frozen=True, slots=True)
 class Redriven:
-    """What of a slice waits again: the number and the bytes, by subscription."""
+    """The deliveries of a slice that wait again: their number and bytes, by subscription."""
 
     slice: Slice
     again: dict[str, tuple[int, int]]

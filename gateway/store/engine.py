@@ -50,7 +50,7 @@ STATEMENT = 60.0
 CACHE = 32 * 2**20
 """Octets of an SQLite database that are kept in memory."""
 ATTEMPTS = 5
-"""Of a batch that fails by no fault of its own, while the database goes on."""
+"""Attempts of a batch that fails by no fault of its own, while the database goes on."""
 PAUSE, LONGER = 0.02, 4
 """Seconds before the second of them, at most, and how many times as long before each further one.
 Chance says how much of it, so that replicas that were in each other's way do not meet again; it
@@ -95,7 +95,7 @@ class Store:
         self._engine: Engine | None = None
         self.commits = 0
         self.folder: Path | None = None
-        """Where an SQLite database is, once it is open; None for one in memory, or on a server."""
+        """The folder of an SQLite database that is open; None for one in memory, or on a server."""
         self.free_inside = 0
         """Bytes of an SQLite file that are free within it, as of about a second ago."""
         self._looked_inside = 0.0
@@ -354,8 +354,8 @@ class Store:
                 self.free_inside = int(pages) * int(size)
 
     def _was_committed(self, engine: Engine, number: int) -> bool:
-        """What became of transaction *number*, whose commit was not answered: asked until the
-        server knows, for nothing may be done twice. What comes meanwhile is refused."""
+        """Ask the server about transaction *number*, whose commit was not answered, until it knows:
+        nothing may be done twice. Operations that come meanwhile are refused."""
         while not self._closing:
             try:
                 with engine.connect() as connection:
@@ -436,8 +436,8 @@ def _number(connection: Connection) -> int | None:
 
 
 def connection_options(url: str) -> dict[str, Any]:
-    """What makes a connection to a server that is gone fail within seconds; *url* may say
-    otherwise."""
+    """Options that make a connection to a server that is gone fail within seconds; *url* may
+    override them."""
     parts = make_url(url)
     if parts.get_backend_name() != "postgresql":
         return {}
@@ -497,4 +497,4 @@ _PROBES = (
     text("INSERT INTO totals VALUES ('-', 0, 0, 0, 0, 0, 0, 0)"),
     text("DELETE FROM totals WHERE subscription = '-'"),
 )
-"""A change that is none, but has to be written."""
+"""A change that changes nothing, but has to be written."""

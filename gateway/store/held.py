@@ -34,13 +34,13 @@ class HeldRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What waits for one subscription."""
+    """The deliveries that wait for one subscription."""
 
     count: int
     octets: int
     due: float
     attempts: int = 0
-    """Of its first delivery."""
+    """Attempts of its first delivery."""
 
 
 def put_message(connection: Connection, notification: Notification) -> tuple[int, bool]:
@@ -137,7 +137,7 @@ def hold(connection: Connection, work: Sequence[tuple[Notification, HeldRow]]) -
 
 
 def _known(connection: Connection, number: int, subscriptions: Sequence[str]) -> set[str]:
-    """Those of *subscriptions* that have a message already."""
+    """The *subscriptions* that have a message already."""
     if len(subscriptions) > _FEW:
         return set(connection.execute(_KNOWN, {"message": number}).scalars())
     return {
@@ -219,8 +219,8 @@ def _read(row: Row[Any]) -> tuple[HeldRow, Notification]:
 
 
 def backlogs(connection: Connection, partition: int | None = None) -> Mapping[str, Backlog]:
-    """What waits for each subscription, in *partition* or in all; ``due`` is its first
-    delivery's."""
+    """The backlog of each subscription, in *partition* or in all; ``due`` is that of its first
+    delivery."""
     within = _within(partition)
     first = (
         select(held.c.subscription, func.min(held.c.position).label("position"))
@@ -363,7 +363,7 @@ def bury_held(connection: Connection, position: int, death: Death) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """What of a backlog dies: of the deliveries that wait for a subscription the oldest, at least
+    """The part of a backlog that dies: the oldest deliveries that wait for a subscription, at least
     *number* of them, and so many that they have *octets*, and all from before a time; but none of
     the positions *spared*. ``failure`` is what went wrong last."""
 

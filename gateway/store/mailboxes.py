@@ -146,7 +146,7 @@ def overall(connection: Connection) -> tuple[int, int, int]:
 
 
 def ready(connection: Connection, keys: Collection[str], *, now: float) -> list[str]:
-    """Those of *keys* whose mailbox has messages to be taken, or is gone."""
+    """The *keys* whose mailboxes have messages to be taken, or are gone."""
     query = select(mailboxes.c.key).where(mailboxes.c.key.in_(list(keys)), ~_waits(now).exists())
     idle = set(connection.execute(query).scalars())
     return [key for key in keys if key not in idle]

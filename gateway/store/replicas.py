@@ -1,4 +1,4 @@
-"""What several gateways share: who is there, who holds which partition, what has changed.
+"""Shared by several gateways: which are alive, who holds which partition, what has changed.
 
     take ---> held, fence n ---> renewed ---> renewed ---> released
                                     |
@@ -39,7 +39,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How it stands with all replicas. ``alive`` are their ids, sorted; ``holders`` says who holds
+    """The state of all replicas. ``alive`` are their ids, sorted; ``holders`` says who holds
     each partition, None where anybody may take it; ``kept`` are the leases that were renewed."""
 
     alive: tuple[str, ...]
@@ -59,8 +59,8 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What has changed up to ``version``: the ``keys`` of subscriptions, None where too much has
-    for a list."""
+    """Changes up to ``version``: the ``keys`` of subscriptions, None where they are too many for a
+    list."""
 
     version: int
     keys: tuple[str, ...] | None
@@ -240,7 +240,7 @@ def version(connection: Connection) -> int:
 
 
 def changes_since(connection: Connection, known: int) -> Changes:
-    """What has changed since version *known*."""
+    """The changes since version *known*."""
     rows = connection.execute(
         text(
             "SELECT version, key, partition, count, octets FROM changes WHERE version > :known"

@@ -21,7 +21,7 @@ from sqlalchemy import (
 metadata = MetaData()
 
 Number = BigInteger().with_variant(Integer, "sqlite")
-"""What grows for ever; SQLite numbers rows by themselves only in an INTEGER."""
+"""Numbers that grow for ever; SQLite numbers rows by itself only in an INTEGER."""
 
 subscriptions = Table(
     "subscriptions",
@@ -115,7 +115,7 @@ dead_letters = Table(
     Index("dead_message", "message", "subscription", unique=True),
     Index("dead_subscription", "subscription", "number"),
 )
-"""What could not be delivered. ``delivery_id`` is empty where it follows from the message and the
+"""Dead letters. ``delivery_id`` is empty where it follows from the message and the
 subscription; ``octets`` are the bytes of the message, ``charged`` those that count for the
 bounds: a message is stored once, and charged to one of its letters."""
 
@@ -149,8 +149,8 @@ partitions = Table(
     Column("fence", BigInteger, nullable=False),
     Column("until", Float, nullable=False),
 )
-"""Who holds each partition of the messaging system, until when by the database's time; ``fence``
-grows with every change of hands."""
+"""The holder of each partition of the messaging system, until when by the database's time;
+``fence`` grows with every change of hands."""
 
 versions = Table(
     "versions",
@@ -167,8 +167,8 @@ changes = Table(
     Column("count", Integer, nullable=False),
     Column("octets", BigInteger, nullable=False),
 )
-"""What other replicas must learn, in order: that the subscription ``key`` was made, changed or
-ended; or, with a partition, that rows were added to what waits for it there."""
+"""The changes that other replicas must learn, in order: that the subscription ``key`` was made,
+changed or ended; or, with a partition, that rows were added to what waits for it there."""
 
 spool = Table(
     "spool",
@@ -185,8 +185,8 @@ spool = Table(
     UniqueConstraint("source", "id"),
     Index("spool_by_topic", "topic", "refused", "number"),
 )
-"""What the messaging system could not take when it was published, in the order of ``number``;
-``refused`` says why it never will."""
+"""Messages that the messaging system could not take when they were published, in the order of
+``number``; ``refused`` says why it never will."""
 
 spool_size = Table(
     "spool_size",
@@ -235,6 +235,6 @@ mailbox_messages = Table(
     Index("mailbox_messages_waiting", "mailbox", "handed", "position", "until", "octets"),
     Index("mailbox_messages_leased", "mailbox", "lease"),
 )
-"""What lies in mailboxes. A ``lease`` hides a message ``until`` then; one that was ``handed`` over
+"""Messages in mailboxes. A ``lease`` hides a message ``until`` then; one that was ``handed`` over
 a stream is kept for a while, should the stream have broken. The last indexes spare who looks into a
 full mailbox to read through all of its envelopes."""

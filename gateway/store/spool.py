@@ -24,14 +24,14 @@ from mediation.packaging.records import Record, decode, encode
 
 @dataclass(frozen=True, slots=True)
 class SpoolSize:
-    """What is in the spool. ``since`` is when the oldest that waits came, as POSIX seconds; None
+    """The size of the spool. ``since`` is when the oldest that waits came, as POSIX seconds; None
     where nothing waits."""
 
     messages: int = 0
     octets: int = 0
     since: float | None = None
     refused: int = 0
-    """How many of the messages are set aside."""
+    """The number of messages that are set aside."""
 
     def metrics(self, *, now: float) -> Iterator[Sample]:
         """The numbers of the spool at *now*, POSIX seconds."""
@@ -111,7 +111,7 @@ def waits(connection: Connection, topics: Collection[str]) -> bool:
 
 
 def waiting(connection: Connection) -> dict[str, int]:
-    """How many messages wait, by topic."""
+    """The number of messages that wait, by topic."""
     query = (
         select(spool.c.topic, func.count()).where(spool.c.refused.is_(None)).group_by(spool.c.topic)
     )
@@ -168,7 +168,7 @@ def purge(connection: Connection, *, before: float) -> None:
 
 
 def size(connection: Connection) -> SpoolSize:
-    """How full it is."""
+    """The size of the spool."""
     row = connection.execute(select(spool_size)).one()
     if not row.messages:
         return SpoolSize()

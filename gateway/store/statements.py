@@ -45,7 +45,7 @@ def for_each(
 def rows_for_each(
     connection: Connection, statement: str, strings: Iterable[str], **values: object
 ) -> Sequence[Row[Any]]:
-    """What *statement*, which reads ``EACH`` as `for_each` says, returns."""
+    """Rows of *statement*, which reads ``EACH`` as `for_each` says."""
     statement = statement.replace("EACH", _EACH[connection.dialect.name])
     values["each"] = json.dumps(list(strings))
     return connection.execute(text(statement), values).all()
@@ -54,8 +54,8 @@ def rows_for_each(
 def for_pairs(
     connection: Connection, statement: str, pairs: Iterable[tuple[str, int]]
 ) -> Sequence[Row[Any]]:
-    """The same with ``(PAIRS)``, a table of *pairs*: their columns are ``text`` and ``number``.
-    What the statement returns."""
+    """Rows of *statement*, which reads ``(PAIRS)``, a table of *pairs*: their columns are ``text``
+    and ``number``."""
     statement = statement.replace("PAIRS", _PAIRS[connection.dialect.name])
     return connection.execute(text(statement), {"pairs": json.dumps(list(pairs))}).all()
 
@@ -76,5 +76,6 @@ _NOW = {
 
 
 def now(connection: Connection) -> str:
-    """What reads the database's clock, as POSIX seconds: replicas' own may differ."""
+    """The expression that reads the database's clock, as POSIX seconds: replicas' clocks may
+    differ."""
     return _NOW[connection.dialect.name]

@@ -79,8 +79,8 @@ def _tell(connection: Connection, key: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """What other replicas have changed: subscriptions that are there, and keys of those that are no
-    more; ``all`` says that ``there`` are all that there are."""
+    """Changes by other replicas: subscriptions that are there, and keys of those that have ended;
+    ``all`` says that ``there`` are all subscriptions."""
 
     version: int
     there: list[Subscription]
@@ -90,7 +90,7 @@ class Learnt:
 
 
 def learn(connection: Connection, known: int | None) -> Learnt:
-    """What has changed since version *known*; everything where that is None, or too long ago."""
+    """Changes since version *known*; everything where that is None, or too long ago."""
     if known is not None:
         changes = replicas.changes_since(connection, known)
         if changes.keys is not None:

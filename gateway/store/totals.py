@@ -1,4 +1,4 @@
-"""What became of the deliveries of each subscription, counted durably.
+"""Durable counts of the deliveries of each subscription, by their end.
 
 The conservation law: matched = delivered + waiting + in flight + dead + expired + cancelled.
 What is waiting or in flight and durable is a row of ``held``.

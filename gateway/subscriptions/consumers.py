@@ -24,8 +24,8 @@ class Consumers:
         self._mailboxes = mailboxes
 
     async def check(self, epr: EndpointReference) -> Target | None:
-        """Where messages for *epr* go; None for the address of a consumer that fetches them, and
-        has no mailbox yet.
+        """The target of messages for *epr*; None for the address of a consumer that fetches them,
+        and has no mailbox yet.
 
         An address that names one of our mailboxes is that mailbox, whatever name it calls us by:
         nobody else can know the key.

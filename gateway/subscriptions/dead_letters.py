@@ -1,6 +1,6 @@
-"""What operators do with dead letters: they count, redrive and purge a selection of them, slice by
-slice, so that deliveries and other work of the store go on in between; and what keeps them within
-their bounds."""
+"""Dead letters for operators, who count, redrive and purge a selection of them. All goes slice by
+slice, so that deliveries and other work of the store go on in between. Bounds are kept here,
+too."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ _log = structlog.get_logger("dragoman.deadletters")
 
 @dataclass(frozen=True, slots=True)
 class Affected:
-    """How many letters were chosen, by reason; ``next`` says where to go on, None at the end."""
+    """The number of letters chosen, by reason; ``next`` says where to go on, None at the end."""
 
     reasons: Counter[str]
     next: str | None
@@ -77,7 +77,7 @@ def covers(expression: str, namespaces: dict[str, str]) -> Callable[[str | None]
     letter, given in Clark notation.
 
     Raises:
-        FilterError: It is no topic expression.
+        FilterError: It is not a topic expression.
     """
     wanted = Expression(expression, TOPIC_FULL, tuple(sorted(namespaces.items())))
     compiled = compile(Filter(topics=(wanted,)))
@@ -179,7 +179,7 @@ class DeadLetters:
         limit: int | None = None,
         after: str | None = None,
     ) -> Affected:
-        """How many `purge` would forget, or, with *redrivable*, `redrive` would redrive."""
+        """Count what `purge` would forget, or, with *redrivable*, what `redrive` would redrive."""
         return await self._all(partial(self._count, redrivable=redrivable), selection, limit, after)
 
     async def _all(
@@ -299,7 +299,7 @@ class DeadLetters:
 
 
 def _behind(cursor: _Cursor, slice_: Slice) -> _Cursor | None:
-    """Where to go on behind *slice_*."""
+    """The cursor behind *slice_*; None at the end."""
     return None if slice_.last is None else replace(cursor, after=slice_.last)
 
 

@@ -28,7 +28,7 @@ from mediation import Notification, event
 TOPICS = 2000
 """Topics, the latest, that are matched against a topic expression."""
 NAMED = 20
-"""Of those that it covers, so many are named."""
+"""Covered topics that are named."""
 LOOK_UP = 3.0
 """Seconds that the look-up of a consumer's name may take."""
 _VERDICTS = {
@@ -60,10 +60,10 @@ class Message:
     namespaces: tuple[tuple[str, str], ...] = ()
 
     def notification(self) -> Notification:
-        """What would be matched.
+        """The notification that would be matched.
 
         Raises:
-            Refused: The payload is not a document that a gateway takes, or the topic is no topic.
+            Refused: The payload is not XML that a gateway takes, or the topic is not a topic.
         """
         root = parse_document(self.payload)
         topic: Topic | None = None

@@ -1,4 +1,4 @@
-"""How long a subscription may live, by the rules of its specification."""
+"""Leases: how long a subscription may live, by the rules of its specification."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

@@ -487,7 +487,7 @@ def _has_own_mailbox(entry: Entry) -> bool:
 
 
 def _locks(entry: Entry) -> tuple[str, ...]:
-    """Of what ends with a subscription, and others change."""
+    """The locks of what ends with a subscription, and others change."""
     return (entry.subscription.key,) if _has_own_mailbox(entry) else ()
 
 

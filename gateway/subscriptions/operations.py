@@ -210,18 +210,19 @@ class MailboxFeeds:
     def __init__(self, subscriptions: Subscriptions) -> None:
         self._subscriptions = subscriptions
 
-    async def keep_alive(self, box: Mailbox, seconds: float) -> Entry | None:
-        """Let the subscription of *box* live on, whose reader waits for *seconds*."""
+    async def keep_alive(self, mailbox: Mailbox, seconds: float) -> Entry | None:
+        """Let the subscription of *mailbox* live on, whose reader waits for *seconds*."""
         await self._subscriptions.refresh()
-        entry = self._subscriptions.made_with(box)
+        entry = self._subscriptions.made_with(mailbox)
         if entry is not None:
             await self._subscriptions.keep_alive(entry, seconds + KEPT_ALIVE)
         return entry
 
-    async def end(self, box: Mailbox) -> bool:
-        """End the subscription of *box*, and *box* with it. Returns False where it has none."""
+    async def end(self, mailbox: Mailbox) -> bool:
+        """End the subscription of *mailbox*, and *mailbox* with it. Returns False where it has
+        none."""
         await self._subscriptions.refresh()
-        entry = self._subscriptions.made_with(box)
+        entry = self._subscriptions.made_with(mailbox)
         if entry is None:
             return False
         await self._subscriptions.end(entry)

@@ -1,4 +1,4 @@
-"""What other replicas have changed: subscriptions that they made, renewed, paused and ended."""
+"""Replication: subscriptions that other replicas made, renewed, paused and ended."""
 
 import asyncio
 from collections.abc import Iterable

@@ -118,7 +118,7 @@ def _elsewhere_routes() -> list[BaseRoute]:
 
 
 class _Elsewhere:
-    """What is on another listener of the gateway: 404, which says so."""
+    """Answer 404 for what is on another listener of the gateway, and say so."""
 
     def __init__(self, text: str, reason: str | None = None) -> None:
         self._said = {"detail": text} | ({"reason": reason} if reason else {})

@@ -45,21 +45,22 @@ LONGEST_LEASE = 3600.0
 LATEST = 2**63 - 1
 """The greatest position that a store takes."""
 OCTETS = 2**20
-"""Of the messages that one answer has, about: in JSON they are twice as long."""
+"""Octets of the messages in one answer, about: in JSON they are twice as long."""
 NOTICED = 60.0
 """Seconds after which we no longer look whether an answer was taken in: its lease decides."""
 _LEASE_ENDED = "Nothing is under this lease: it has ended, or all of it is acknowledged."
 Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
 _CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
-"""Those that XML has."""
+"""The characters that XML has."""
 Text = Annotated[str, Field(pattern=_CHARACTERS, max_length=8192)]
 Expires = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text | None
 Seconds = Annotated[float, Field(ge=1, le=LONGEST_LEASE, allow_inf_nan=False)]
 
 
 class Wanted(BaseModel, extra="forbid"):
-    """What shall come into a new mailbox. Nothing by itself, if nothing is said: then its address
-    is for others to send to. ``{"topic": "*//."}`` subscribes to every topic."""
+    """The messages that a new mailbox subscribes to. Without a topic and an XPath it subscribes to
+    none, and its address is for others to send to. ``{"topic": "*//."}`` subscribes to every
+    topic."""
 
     topic: Text | None = Field(None, description="A topic expression: a/b, a//., {urn:x}a.")
     xpath: Text | None = Field(None, description="XPath 1.0 that must hold for the payload.")
@@ -84,7 +85,7 @@ class Made(BaseModel):
 
 
 class Status(BaseModel):
-    """What lies in a mailbox."""
+    """The contents of a mailbox, in numbers."""
 
     id: str
     messages: int
@@ -96,8 +97,8 @@ class Status(BaseModel):
 
 
 class Receive(BaseModel, extra="forbid"):
-    """How many messages to take, how long to wait for one, and for how long others get none of
-    them."""
+    """The number of messages to take, the seconds to wait for one, and for how long others get none
+    of them."""
 
     max: Annotated[int, Field(ge=1, le=AT_A_TIME)] = 10
     wait: Annotated[float, Field(ge=0, le=LONGEST_WAIT, allow_inf_nan=False)] = 20.0

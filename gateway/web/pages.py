@@ -16,7 +16,7 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
-"""Of every page: nothing comes from elsewhere, nobody frames it, and no address leaks."""
+"""Headers of every page: nothing comes from elsewhere, nobody frames it, and no address leaks."""
 
 _ASSETS = {
     "swagger-ui-bundle.js": "text/javascript; charset=utf-8",

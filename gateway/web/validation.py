@@ -1,4 +1,4 @@
-"""What is wrong with a JSON request, in plain sentences: which field, and what it must be."""
+"""Errors of JSON requests, in plain sentences: which field, and what it must be."""
 
 import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -63,7 +63,9 @@ def read_json(octets: bytes) -> Any:
         where = f"line {error.lineno}, column {error.colno}"
         raise HTTPException(400, f"The body is not JSON: {error.msg} ({where}).") from None
     except (ValueError, RecursionError):  # A number of too many digits; too many brackets.
-        raise HTTPException(400, "The body is not JSON that can be read here.") from None
+        raise HTTPException(
+            400, "The body is JSON that is too deep, or has too long a number."
+        ) from None
     return value
 
 
@@ -96,7 +98,7 @@ def _check_strings(value: Any) -> None:
             if any("\ud800" <= character <= "\udfff" for character in one):
                 raise HTTPException(422, "The body has half a character (a lone surrogate).")
         elif isinstance(one, str) and "\0" in one:
-            raise HTTPException(422, "The body has the character U+0000, which nothing here takes.")
+            raise HTTPException(422, "The body has the character U+0000, which is not allowed.")
 
 
 def _check_media_type(request: Request) -> None:
@@ -119,7 +121,7 @@ async def refuse_invalid(_: Request, error: Exception) -> JSONResponse:
 
 
 def explain(errors: Iterable[Mapping[str, Any]], body: object = None) -> str:
-    """What is wrong, ``field: what it must be``, with all ways in which a field would be right.
+    """Say what is wrong, ``field: what it must be``, with all ways in which a field would be right.
 
     Args:
         body: The request's, to tell its fields from what pydantic calls the members of a union.

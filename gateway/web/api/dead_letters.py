@@ -92,7 +92,7 @@ class Chosen(BaseModel, extra="forbid"):
 
         Raises:
             HTTPException: Nothing is chosen, or in two ways.
-            FilterError: ``topic`` is no topic expression.
+            FilterError: ``topic`` is not a topic expression.
         """
         chosen = [
             name
@@ -112,7 +112,7 @@ class Chosen(BaseModel, extra="forbid"):
                 '`since`, or `"all": true`.',
             )
         if self.namespaces and self.topic is None:
-            raise HTTPException(422, "`namespaces` are those of a `topic`, and there is none.")
+            raise HTTPException(422, "`namespaces` are for a `topic`: give one, too.")
         topic = covers(self.topic, self.namespaces or {}) if self.topic is not None else None
         numbers = None if self.numbers is None else frozenset(self.numbers)
         since = None if self.since is None else self.since.timestamp()

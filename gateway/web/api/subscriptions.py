@@ -23,7 +23,7 @@ router = APIRouter(prefix="/subscriptions", tags=["subscriptions"], route_class=
 
 
 class Counts(BaseModel, extra="forbid"):
-    """What became of a subscription's deliveries."""
+    """A subscription's deliveries, by their end."""
 
     matched: int
     delivered: int
@@ -35,8 +35,8 @@ class Counts(BaseModel, extra="forbid"):
 
 
 class DeliveryView(BaseModel, extra="forbid"):
-    """How it stands with the deliveries, as far as this gateway makes them. What went wrong is kept
-    in memory: after a restart it is known again from the next attempt on."""
+    """The state of the deliveries that this gateway makes. Errors are kept in memory: after a
+    restart they are known again from the next attempt on."""
 
     failures: int = Field(description="Attempts in a row that failed.")
     last_error: str | None
@@ -136,7 +136,7 @@ async def explain(entry: Named, asked: Asked, web: Parts) -> list[StepView]:
     """Why a subscription gets messages or does not, step by step; with a `payload`, whether it
     would get that."""
     if asked.payload is None and asked.topic is not None:
-        raise HTTPException(422, "`topic` is that of a `payload`, and there is none.")
+        raise HTTPException(422, "`topic` is for a `payload`: give one, too.")
     message = None
     if asked.payload is not None:
         namespaces = tuple(sorted((asked.namespaces or {}).items()))

@@ -167,7 +167,7 @@ def test_variables_of_the_environment(folder: Path) -> None:
     assert code == 0
     warned = [line for line in lines if line.startswith("warn") and "DRAGOMAN" in line]
     assert len(warned) == 1
-    assert "DRAGOMAN_PUBLIC_ULR is no setting" in warned[0]
+    assert "DRAGOMAN_PUBLIC_ULR is not a setting" in warned[0]
     assert "did you mean DRAGOMAN_PUBLIC_URL?" in warned[0]
 
 

@@ -330,7 +330,7 @@ NOT_CHOSEN = [
     (("--all", "--topic", "dead"), "in one way"),
     (("17", "--all"), "in one way"),
     (("--subscription", ""), "is empty"),
-    (("--topic", "dead", "--since", "yesterday"), "is no time"),
+    (("--topic", "dead", "--since", "yesterday"), "is not a time"),
 ]
 
 

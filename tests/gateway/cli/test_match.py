@@ -78,7 +78,7 @@ def test_an_event_that_a_gateway_would_not_take(folder: Path, tmp_path: Path) ->
     (tmp_path / "large.xml").write_bytes(b"<a>" + b"x" * 2**21 + b"</a>")
     done = match(tmp_path, "--xpath", "/a", "large.xml")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "dragoman: large.xml: longer than 2097152 octets\n"
+    assert done.stderr == "dragoman: large.xml: longer than 2097152 bytes\n"
 
 
 @pytest.mark.parametrize(
