@@ -1,14 +1,17 @@
-"""A listener of SOAP.TCP on a service that does what a test asks, and raw peers."""
+"""A listener of SOAP.TCP on a service that does what a test asks, raw peers, and consumers."""
 
 import asyncio
 import contextlib
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Self, TypeAlias
 
+from gateway.egress import AddressPolicy, ClientLimits, Dialer, parse_target
+from gateway.egress.soap_tcp_transport import Handler, SoapTcpTransport
+from gateway.egress.transport import Request
 from gateway.exchange import Inbound, Reply
 from gateway.http import ConnectionGate, HttpLimits
 from gateway.parsing import Parsing
@@ -242,3 +245,74 @@ async def listening(
         parsing.close()
         await until(lambda: not server.connections)
         assert not gate.connections
+
+
+# What the gateway sends to.
+
+Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@dataclass
+class ScriptedConsumer:
+    """A consumer that does with a connection what a test says."""
+
+    port: int = 0
+    peers: list[RawPeer] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    messages: list[DimeMessage] = field(default_factory=list)
+    scheme: str = "soap.tcp"
+    host: str = "127.0.0.1"
+    reads: bool = True
+
+    def request(self, text: str, *, filling: int = 0, soap: Soap = Soap.V1_1) -> Request:
+        target = parse_target(f"{self.scheme}://{self.host}:{self.port}/consumer")
+        return Request(target, envelope(text + "x" * filling, soap), (), soap=soap)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peer = RawPeer(reader, writer)
+        self.peers.append(peer)
+        if not self.reads:
+            return
+        with contextlib.suppress(EOFError, ConnectionError):
+            while True:
+                message = await peer.next_message()
+                self.messages.append(message)
+                self.texts.append(text_of(message.envelope))
+        await peer.close()
+
+
+@contextlib.asynccontextmanager
+async def consuming(
+    serve: Serve | None = None, *, reads: bool = True, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[ScriptedConsumer]:
+    consumer = ScriptedConsumer(reads=reads)
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+    sock.bind(("127.0.0.1", 0))
+    server = await asyncio.start_server(serve or consumer.serve, sock=sock, ssl=tls)
+    consumer.port = sock.getsockname()[1]
+    if tls is not None:
+        consumer.scheme, consumer.host = "soap.tcps", "localhost"
+    try:
+        yield consumer
+    finally:
+        server.close()
+        for peer in consumer.peers:
+            await peer.close()
+
+
+@contextlib.asynccontextmanager
+async def transporting(
+    limits: ClientLimits | None = None,
+    handler: Handler | None = None,
+    tls: ssl.SSLContext | None = None,
+    policy: AddressPolicy | None = None,
+) -> AsyncIterator[SoapTcpTransport]:
+    dialer = Dialer(policy or AddressPolicy(loopback=True), limits=limits, tls=tls)
+    transport = SoapTcpTransport(dialer, limits=limits, handler=handler)
+    try:
+        yield transport
+    finally:
+        await transport.close()
+        dialer.close()
+        await until(lambda: transport.connections == 0)

@@ -8,7 +8,7 @@ from adapters.broker.prefetch import HELD
 from adapters.stomp.connection import Address, Connection
 
 
-class Broker:
+class FakeServer:
     """Answers CONNECT and receipts, and keeps what else it reads, by reads."""
 
     def __init__(self) -> None:
@@ -38,8 +38,8 @@ class Broker:
 
 
 @asynccontextmanager
-async def connected() -> AsyncIterator[tuple[Connection, Broker]]:
-    broker = Broker()
+async def connected() -> AsyncIterator[tuple[Connection, FakeServer]]:
+    broker = FakeServer()
     server = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     connection = await Connection.open(Address(*server.sockets[0].getsockname()))
     try:

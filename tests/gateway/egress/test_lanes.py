@@ -25,11 +25,9 @@ from gateway.egress import (
     with_hops,
 )
 from mediation import Attachment, Packaging
-from tests.gateway.egress.test_egress import (
+from tests.gateway.egress.test_egress import ANSWERS, DRIPS, FLOODS
+from tests.rigs.scripted_peers import (
     ACCEPTED,
-    ANSWERS,
-    DRIPS,
-    FLOODS,
     QUICK,
     Handler,
     consuming,

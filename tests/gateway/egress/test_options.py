@@ -28,7 +28,8 @@ from gateway.egress import (
 from gateway.egress.options import PLAIN
 from gateway.security.tls import TlsError
 from mediation import Attachment, Packaging
-from tests.gateway.egress.test_egress import (
+from tests.rigs.certificates import Authority
+from tests.rigs.scripted_peers import (
     ACCEPTED,
     StubResolver,
     consuming,
@@ -37,7 +38,6 @@ from tests.gateway.egress.test_egress import (
     read_request,
     saying,
 )
-from tests.rigs.certificates import Authority
 
 
 @asynccontextmanager

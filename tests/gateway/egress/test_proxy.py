@@ -25,7 +25,11 @@ from gateway.egress import (
 )
 from gateway.security.tls import client_context
 from gateway.settings.settings import SettingsError, read_settings
-from tests.gateway.egress.test_egress import (
+from tests.gateway.egress.test_options import failure_of
+from tests.rigs import soap_tcp as tcp
+from tests.rigs.certificates import Authority
+from tests.rigs.gateways import running
+from tests.rigs.scripted_peers import (
     ACCEPTED,
     QUICK,
     Handler,
@@ -36,10 +40,6 @@ from tests.gateway.egress.test_egress import (
     read_request,
     silent,
 )
-from tests.gateway.egress.test_options import failure_of
-from tests.gateway.tcp import test_egress as tcp
-from tests.rigs.certificates import Authority
-from tests.rigs.gateways import running
 from tests.rigs.soap_tcp import message as message_of
 from tests.rigs.soap_tcp import until
 

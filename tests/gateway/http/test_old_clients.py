@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.egress.test_egress import consuming, read_request
 from tests.rigs.envelopes import S11, Speaker
 from tests.rigs.gateways import Running, running
+from tests.rigs.scripted_peers import consuming, read_request
 from tests.rigs.waiting import DEADLINE
 
 SPEAKER = Speaker(S11)

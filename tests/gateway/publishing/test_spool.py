@@ -32,7 +32,7 @@ def message(number: int, topic: str | None = "storm", size: int = 0) -> Notifica
     )
 
 
-class Broker:
+class FakeBroker:
     """One that takes messages in memory, once each, but for topics that are ``away``, and for all
     while it is ``down``."""
 
@@ -67,7 +67,7 @@ class Broker:
 @asynccontextmanager
 async def spooling(
     store: Store,
-    broker: Broker,
+    broker: FakeBroker,
     *,
     messages: int = MOST,
     octets: int = MOST,
@@ -167,7 +167,7 @@ async def test_what_is_put_comes_out_whole_and_in_order(store_url: str) -> None:
 async def test_an_outage(store_url: str) -> None:
     """Accepted while it lasts, in order afterwards, new ones behind; a restart in between; what a
     publisher repeats waits once."""
-    broker = Broker()
+    broker = FakeBroker()
     async with opened(store_url) as store:
         async with spooling(store, broker) as one:
             await publish(one, [1])
@@ -191,7 +191,7 @@ async def test_an_outage(store_url: str) -> None:
 
 
 async def test_a_full_spool(store_url: str) -> None:
-    broker = Broker()
+    broker = FakeBroker()
     broker.down = True
     async with opened(store_url) as store, spooling(store, broker, messages=3) as one:
         await publish(one, [1, 2])
@@ -209,7 +209,7 @@ async def test_a_full_spool(store_url: str) -> None:
 
 
 async def test_one_topic_holds_up_no_other(store_url: str) -> None:
-    broker = Broker()
+    broker = FakeBroker()
     broker.away = {"storm", "calm"}
     async with opened(store_url) as store, spooling(store, broker) as one:
         await publish(one, [1, 2, 3])
@@ -229,7 +229,7 @@ async def test_what_can_never_be_published(
     store_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is set aside, and holds nothing up. A defect of an adapter ends nothing."""
-    broker = Broker()
+    broker = FakeBroker()
     broker.refused, broker.broken = {"urn:test:2"}, {"urn:test:3"}
     broker.down = True
     async with opened(store_url) as store, spooling(store, broker) as one:
@@ -250,7 +250,7 @@ async def test_what_can_never_be_published(
 
 async def test_a_publisher_that_gives_up(store_url: str) -> None:
     """Its message waits all the same, and the order of its topic holds."""
-    broker = Broker()
+    broker = FakeBroker()
     broker.down = True
     async with opened(store_url) as store, spooling(store, broker) as one:
         giving_up = asyncio.create_task(one.publish([message(1)]))
@@ -268,7 +268,7 @@ async def test_a_publisher_that_gives_up(store_url: str) -> None:
 
 @on_each_store
 async def test_a_store_that_takes_nothing(store_url: str) -> None:
-    broker = Broker()
+    broker = FakeBroker()
     broker.down = True
     async with opened(store_url) as store, spooling(store, broker) as one:
         await publish(one, [1])
@@ -287,7 +287,7 @@ async def test_a_store_that_takes_nothing(store_url: str) -> None:
 async def test_several_gateways(store_url: str) -> None:
     """While a message of a topic waits, those that come to another gateway queue behind it; one
     gateway alone publishes them; bounds are common."""
-    ours, theirs = Broker(), Broker()
+    ours, theirs = FakeBroker(), FakeBroker()
     ours.down = True
     theirs.taken = ours.taken
     house = False

@@ -22,11 +22,19 @@ from gateway.parsing import Parsing
 from gateway.tcp import SoapTcpConnection, TcpLimits
 from mediation import Soap, Version
 from mediation.packaging.dime import DimeMessage, Encoder
-from tests.gateway.tcp.test_egress import Consumer, consuming, transporting
 from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
-from tests.rigs.soap_tcp import RawPeer, listening, message, text_of, until
+from tests.rigs.soap_tcp import (
+    RawPeer,
+    ScriptedConsumer,
+    consuming,
+    listening,
+    message,
+    text_of,
+    transporting,
+    until,
+)
 
 SOON = 30.0
 
@@ -85,7 +93,9 @@ async def test_a_reset_while_much_is_waiting_ends_nothing_else() -> None:
         await until(lambda: not run.talk.working)
 
 
-async def lingering(transport: SoapTcpTransport, consumer: Consumer) -> asyncio.Task[object]:
+async def lingering(
+    transport: SoapTcpTransport, consumer: ScriptedConsumer
+) -> asyncio.Task[object]:
     """Let a connection stay only for what is on its way: the consumer ended its side, and reads
     nothing."""
     sending = asyncio.ensure_future(transport.send(consumer.request("1", filling=7_000_000)))

@@ -1,98 +1,25 @@
 """What sends to consumers on SOAP.TCP: what counts as sent, and what becomes of connections."""
 
 import asyncio
-import contextlib
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
 
 import pytest
 
-from gateway.egress import AddressPolicy, ClientLimits, Dialer, parse_target
-from gateway.egress.soap_tcp_transport import Handler, SoapTcpTransport
+from gateway.egress import AddressPolicy, ClientLimits
+from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.egress.transport import FailureKind, Request, SendFailed
 from gateway.tcp import SoapTcpConnection
 from mediation import Attachment, Soap
 from mediation.packaging.dime import DimeMessage, Encoder
 from tests.rigs.certificates import Authority
-from tests.rigs.soap_tcp import DEADLINE, RawPeer, envelope, text_of, until
+from tests.rigs.soap_tcp import DEADLINE, RawPeer, consuming, envelope, text_of, transporting, until
 
 FAULT = (
     f'<s:Envelope xmlns:s="{Soap.V1_1.value}"><s:Body><s:Fault><faultcode>s:Client</faultcode>'
     "<faultstring>No.</faultstring></s:Fault></s:Body></s:Envelope>"
 ).encode()
-
-
-Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-@dataclass
-class Consumer:
-    """A consumer that does with a connection what a test says."""
-
-    port: int = 0
-    peers: list[RawPeer] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    messages: list[DimeMessage] = field(default_factory=list)
-    scheme: str = "soap.tcp"
-    host: str = "127.0.0.1"
-    reads: bool = True
-
-    def request(self, text: str, *, filling: int = 0, soap: Soap = Soap.V1_1) -> Request:
-        target = parse_target(f"{self.scheme}://{self.host}:{self.port}/consumer")
-        return Request(target, envelope(text + "x" * filling, soap), (), soap=soap)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        peer = RawPeer(reader, writer)
-        self.peers.append(peer)
-        if not self.reads:
-            return
-        with contextlib.suppress(EOFError, ConnectionError):
-            while True:
-                message = await peer.next_message()
-                self.messages.append(message)
-                self.texts.append(text_of(message.envelope))
-        await peer.close()
-
-
-@contextlib.asynccontextmanager
-async def consuming(
-    serve: Serve | None = None, *, reads: bool = True, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[Consumer]:
-    consumer = Consumer(reads=reads)
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
-    sock.bind(("127.0.0.1", 0))
-    server = await asyncio.start_server(serve or consumer.serve, sock=sock, ssl=tls)
-    consumer.port = sock.getsockname()[1]
-    if tls is not None:
-        consumer.scheme, consumer.host = "soap.tcps", "localhost"
-    try:
-        yield consumer
-    finally:
-        server.close()
-        for peer in consumer.peers:
-            await peer.close()
-
-
-@contextlib.asynccontextmanager
-async def transporting(
-    limits: ClientLimits | None = None,
-    handler: Handler | None = None,
-    tls: ssl.SSLContext | None = None,
-    policy: AddressPolicy | None = None,
-) -> AsyncIterator[SoapTcpTransport]:
-    dialer = Dialer(policy or AddressPolicy(loopback=True), limits=limits, tls=tls)
-    transport = SoapTcpTransport(dialer, limits=limits, handler=handler)
-    try:
-        yield transport
-    finally:
-        await transport.close()
-        dialer.close()
-        await until(lambda: transport.connections == 0)
 
 
 async def fails(transport: SoapTcpTransport, request: Request) -> SendFailed:
