@@ -32,6 +32,7 @@ from tests.rigs.adapters import (
     storm,
 )
 from tests.rigs.brokers import Node, Wire, wire_to
+from tests.rigs.waiting import until
 
 
 class ContractOverAWire(AdapterContract):
@@ -170,8 +171,11 @@ class FaultTrials(BrokerTrials):
         one, other = tmp_path / "first", tmp_path / "second"
         async with self.running(broker.url, name, one) as first:
             inbox = Inbox(first, SECONDS)
+            await published(first, early := storm())  # It has the name, however slow the broker.
+            assert (await inbox.take(1))[0].notification == early
             async with self.running(broker.url, name, other, EVERYTHING_WANTED) as second:
-                assert f"another gateway uses the name '{name}'" in reasons(caplog)
+                refusal = f"another gateway uses the name '{name}'"
+                await until(lambda: refusal in reasons(caplog), SECONDS)
                 with pytest.raises(AdapterUnavailable):
                     await second.want(STORM)
                 publisher = second if self.second_publishes else first

@@ -25,7 +25,7 @@ from adapters.testing import AdapterContract
 from mediation import Notification
 from tests.rigs.waiting import until_taken
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PUBLISHER = (sys.executable, "-m", "tests.rigs.journal_publisher")
 
 
