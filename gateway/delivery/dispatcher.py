@@ -40,7 +40,6 @@ from gateway.delivery.schedule import Outcome, Schedule, Verdict
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import CROWD, RETRY, Conservation, Settlement
 from gateway.delivery.stall_timer import StallTimer
-from gateway.delivery.status import DeliveryStatus, status_of
 from gateway.store import Store, totals
 from gateway.store.held import Backlog
 
@@ -140,9 +139,9 @@ class Dispatcher:
             outbox.entry.trouble = Trouble(backlog.attempts, now, now, FORMER)
         self._ready(outbox)
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Wait while more than `CROWD` deliveries are in memory (back-pressure on the adapter)."""
-        await self.settlement.room()
+        await self.settlement.wait_for_capacity()
 
     def accept(
         self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
@@ -475,7 +474,7 @@ class Dispatcher:
         if (outbox := self._outboxes.get(entry)) is not None:
             self._ready(outbox)
 
-    def waits(self, entry: Entry, count: int, octets: int) -> None:
+    def add_rows(self, entry: Entry, count: int, octets: int) -> None:
         """Take on rows that someone else added to the store for *entry*."""
         if entry.ended:
             return  # The rows went with the subscription.
@@ -511,10 +510,6 @@ class Dispatcher:
         found = self._outboxes.get(entry)
         return [] if found is None else [found]
 
-    def status(self, entry: Entry) -> DeliveryStatus:
-        """The status of the deliveries of *entry*."""
-        return status_of(entry, self.outboxes(entry))
-
     @property
     def open_breakers(self) -> int:
         """Subscriptions whose own breaker is open: their consumers answer with failures."""
@@ -544,8 +539,3 @@ class Dispatcher:
         for outbox in list(self._outboxes.values()):
             outbox.abandon()
             self._forget(outbox)
-
-    @property
-    def unsettled(self) -> int:
-        """Messages that are not settled."""
-        return self.settlement.messages

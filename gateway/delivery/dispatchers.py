@@ -56,9 +56,9 @@ class Dispatchers:
         """Leave what comes of *partition* from now on to the messaging system."""
         return self._of.pop(partition, None)
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         for dispatcher in list(self._of.values()):
-            await dispatcher.room()
+            await dispatcher.wait_for_capacity()
 
     def accept(
         self, delivery: Delivery, entries: Iterable[Entry], unfiltered: Iterable[Entry] = ()
@@ -88,10 +88,10 @@ class Dispatchers:
         for dispatcher in self._of.values():
             dispatcher.end(entry, expired=expired)
 
-    def waits(self, entry: Entry, count: int, octets: int, partition: int) -> None:
+    def add_rows(self, entry: Entry, count: int, octets: int, partition: int) -> None:
         dispatcher = self.of(partition)
         if dispatcher is not None:
-            dispatcher.waits(entry, count, octets)
+            dispatcher.add_rows(entry, count, octets)
 
     def clear_old(self) -> None:
         for dispatcher in self._of.values():
@@ -102,7 +102,7 @@ class Dispatchers:
         return [one for dispatcher in self._of.values() for one in dispatcher.outboxes(entry)]
 
     def status(self, entry: Entry) -> DeliveryStatus:
-        """As `Dispatcher.status`, as far as it is this gateway that delivers."""
+        """The status of the deliveries of *entry*, as far as it is this gateway that delivers."""
         return status_of(entry, self.outboxes(entry), self._elsewhere())
 
     @property

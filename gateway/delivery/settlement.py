@@ -80,7 +80,7 @@ class Settlement:
         self._busy = False
         self._quiet = asyncio.Event()
         self._quiet.set()
-        self._room: asyncio.Future[None] | None = None
+        self._capacity: asyncio.Future[None] | None = None
         self.live = 0
         """Deliveries in memory that have no end and no row yet."""
         self.messages = 0
@@ -118,10 +118,10 @@ class Settlement:
         if self._abandoned:
             return
         self.live -= 1
-        if self._room is not None and self.live <= CROWD:
-            if not self._room.done():
-                self._room.set_result(None)
-            self._room = None
+        if self._capacity is not None and self.live <= CROWD:
+            if not self._capacity.done():
+                self._capacity.set_result(None)
+            self._capacity = None
         self.release(message)
 
     def release(self, message: Message) -> None:
@@ -169,11 +169,11 @@ class Settlement:
         self._counting = False
         self._next()
 
-    async def room(self) -> None:
+    async def wait_for_capacity(self) -> None:
         """Wait until there is room in memory for another message."""
         while self.live > CROWD and not self._abandoned:
-            self._room = self._loop.create_future()
-            await self._room
+            self._capacity = self._loop.create_future()
+            await self._capacity
 
     # Transactions.
 
@@ -186,8 +186,8 @@ class Settlement:
         self._removing.clear()
         self.live = self.messages = 0
         self.uncommitted = Totals()
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+        if self._capacity is not None and not self._capacity.done():
+            self._capacity.set_result(None)
         self._quiet.set()
 
     def submit(self, operation: Callable[[Connection], T], then: Callable[[T], None]) -> None:

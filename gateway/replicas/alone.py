@@ -79,7 +79,7 @@ class Alone:
         for subscription, (count, octets) in added.items():
             entry = self._subscriptions.by_id(subscription)
             if entry is not None:
-                self._dispatchers.waits(entry, count, octets, 0)
+                self._dispatchers.add_rows(entry, count, octets, 0)
 
     async def stop(self, seconds: float) -> None:
         if self._dispatchers is not None:

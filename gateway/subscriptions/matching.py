@@ -41,7 +41,7 @@ class Matching:
                 self._accept(matched)
             except Exception:  # It stays unsettled, and comes again after a restart.
                 _log.exception("delivery.not-accepted")
-            await self._dispatchers.room()
+            await self._dispatchers.wait_for_capacity()
 
     def _accept(self, matched: Matched) -> None:
         matching = self._table.matching

@@ -110,7 +110,7 @@ class Replication:
         for one in added:
             entry = self._table.by_id(one.key)
             if entry is not None:
-                self._dispatchers.waits(entry, one.count, one.octets, one.partition)
+                self._dispatchers.add_rows(entry, one.count, one.octets, one.partition)
 
     async def _learn(self, subscription: Subscription) -> None:
         entry = self._table.get(subscription.key)

@@ -119,7 +119,7 @@ class Engine:
             )
         )
         for subscription, (count, octets) in redriven.again.items():
-            self.dispatcher.waits(by_id[subscription], count, octets)
+            self.dispatcher.add_rows(by_id[subscription], count, octets)
 
     async def conservation_when(self, **expected: int) -> Conservation:
         """The law, once the fields of it or of its totals are as *expected*."""
