@@ -32,12 +32,12 @@ from mediation import Notification
 
 PERIOD = 60.0
 """Seconds from the first row of a file to its end; a loss is said as often."""
-FILE_OCTETS = 64 * 2**20
+FILE_BYTES = 64 * 2**20
 FILE_ROWS = 50_000
-QUEUE_OCTETS = 32 * 2**20
+QUEUE_BYTES = 32 * 2**20
 QUEUE_ROWS = 20_000
 BUFFERED = 64 * 2**20
-"""Octets that all files together keep in memory; beyond, the one with the most is closed."""
+"""Bytes that all files together keep in memory; beyond, the one with the most is closed."""
 MAX_FILES = 1024
 """Files that begin in one period: publishers choose topics, and each root has a file."""
 PAUSE = 0.1
@@ -60,7 +60,7 @@ class Archive:
 
     def __init__(self, folder: Path, *, period: float = PERIOD) -> None:
         self._queue: deque[Notification] = deque()
-        # Octets. Each has one thread that changes it, so neither needs a lock.
+        # Bytes. Each has one thread that changes it, so neither needs a lock.
         self._queued = self._taken = 0
         self._wake = threading.Event()
         self._closing = threading.Event()
@@ -70,7 +70,7 @@ class Archive:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """The rows, files and octets on the disk that are finished, and the rows dropped."""
+        """The rows, files and bytes on the disk that are finished, and the rows dropped."""
         files = self._files
         return {
             "rows": files.rows,
@@ -92,7 +92,7 @@ class Archive:
         """Write *notification* some time, or drop it where too many wait. Never waits itself."""
         if (
             len(self._queue) >= QUEUE_ROWS
-            or self._queued - self._taken >= QUEUE_OCTETS
+            or self._queued - self._taken >= QUEUE_BYTES
             or self._closing.is_set()
         ):
             self._losses.add(1, "more comes than the disk takes")
@@ -209,7 +209,7 @@ class _Files:
             else:
                 self._lose(place, error)
         else:
-            if file.octets >= FILE_OCTETS or file.rows >= FILE_ROWS:
+            if file.octets >= FILE_BYTES or file.rows >= FILE_ROWS:
                 self._finish(place)
 
     def spare_memory(self) -> None:

@@ -41,7 +41,7 @@ from mediation.packaging.records import check_references, has_references
 LOOKS, LOOKS_AT_ONCE = 2.0, 20.0
 """Requests about all topics or current messages that a stranger may send: a second, and at once."""
 OCTETS_OF_TOPIC = 256
-"""Octets of an answer for each topic that it tells of, about."""
+"""Bytes of an answer for each topic that it tells of, about."""
 
 
 @lru_cache(maxsize=1)

@@ -32,8 +32,8 @@ from gateway.store import spool as rows
 from gateway.store.spool import Spooled, SpoolSize, topic_of
 from mediation import Notification
 
-BATCH_MESSAGES, BATCH_OCTETS = 200, 4 * 2**20
-"""Messages, and octets of them, that are published at a time."""
+BATCH_MESSAGES, BATCH_BYTES = 200, 4 * 2**20
+"""Messages, and bytes of them, that are published at a time."""
 LOOK = 1.0
 """Seconds from one look for what other gateways have spooled to the next."""
 AGAIN = 0.5
@@ -202,7 +202,7 @@ class Spool:
                 partial(
                     rows.oldest,
                     messages=1 if self._cautious else BATCH_MESSAGES,
-                    octets=BATCH_OCTETS,
+                    octets=BATCH_BYTES,
                     without=list(self._passed_over),
                 )
             )

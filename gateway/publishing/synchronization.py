@@ -22,12 +22,12 @@ from mediation import PAYLOAD_PATHS, Notification, event
 
 MOST = 256
 """Current messages that are sent to one subscriber at a time."""
-MOST_OCTETS = 8 * 2**20
-"""Octets of them, about."""
+MOST_BYTES = 8 * 2**20
+"""Bytes of them, about."""
 SECONDS, SECONDS_TRUSTED = 0.25, 5.0
 """Processor time for all messages, of a stranger and of a trusted peer."""
-SLICE, SLICE_OCTETS = 64, 128 * 1024
-"""Messages, and octets of them, that are matched before others have their turn."""
+SLICE, SLICE_BYTES = 64, 128 * 1024
+"""Messages, and bytes of them, that are matched before others have their turn."""
 AT_A_TIME = 2
 WAIT = 5.0
 """Seconds that a subscriber may wait for its turn."""
@@ -48,7 +48,7 @@ class Found:
 
     @property
     def full(self) -> bool:
-        return len(self.notifications) >= MOST or self.octets >= MOST_OCTETS
+        return len(self.notifications) >= MOST or self.octets >= MOST_BYTES
 
     def add(self, notification: Notification) -> None:
         self.notifications.append(notification)
@@ -202,7 +202,7 @@ def _slices(latest: Sequence[Notification]) -> Iterator[Sequence[Notification]]:
     for notification in latest:
         part.append(notification)
         octets += notification.octets
-        if len(part) >= SLICE or octets >= SLICE_OCTETS:
+        if len(part) >= SLICE or octets >= SLICE_BYTES:
             yield part
             part, octets = [], 0
     if part:

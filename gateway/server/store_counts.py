@@ -19,7 +19,7 @@ from gateway.store import Store, StoreUnavailable, mailboxes
 from gateway.store.spool import SpoolSize
 
 FEW = 10_000
-"""So many rows are counted whenever somebody asks."""
+"""Rows that are counted on every request; more are counted seldom."""
 WAITED = 3.0
 """Seconds that the store gets to say what it holds, before the metrics do without."""
 KEPT = 1e-5
@@ -30,7 +30,7 @@ or less."""
 @dataclass(frozen=True, slots=True)
 class Counts:
     """The conservation law, what is in the spool, where there is one, and mailboxes with the
-    messages and octets in them."""
+    messages and bytes in them."""
 
     conservation: Conservation
     spool: SpoolSize | None

@@ -13,7 +13,7 @@ from gateway.settings.settings import Settings, place_of
 
 MASK = "***"
 _SECRET = re.compile("pass|secret|token|credential|key", re.IGNORECASE)
-"""In the name of what an adapter or a destination is told: its value is not shown."""
+"""Words in the names of options of adapters and destinations whose values are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class InForce:
 
     name: str
     value: Any
-    """As JSON has it; of a secret what may be seen of it."""
+    """The value as JSON has it; of a secret, the part that may be seen."""
     source: str
     """``default``, ``dragoman.toml``, the variable, or the option."""
 

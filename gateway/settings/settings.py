@@ -56,7 +56,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 def _split(value: object) -> object:
-    """In the environment a list is words separated by commas, or JSON."""
+    """Read lists in the environment: words separated by commas, or JSON."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -178,7 +178,7 @@ class SettingsError(Refused):
 
 
 class Settings(BaseSettings):
-    """Everything that can be configured; times are seconds, sizes octets."""
+    """Everything that can be configured; times are seconds, sizes bytes."""
 
     model_config = SettingsConfigDict(
         env_prefix="DRAGOMAN_",
@@ -229,7 +229,7 @@ class Settings(BaseSettings):
     tls_certificate: Path | None = None
     """PEM, with its chain: what listens then speaks TLS alone."""
     tls_key: Path | None = None
-    """In the same file where it is not set."""
+    """The key; in the same file where it is not set."""
     tls_client_ca: Path | None = None
     """The authorities one of which must have signed a peer's certificate."""
     tls_names: tuple[NamedCertificate, ...] = ()

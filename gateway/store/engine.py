@@ -48,7 +48,7 @@ HANGS = 5.0
 STATEMENT = 60.0
 """Seconds of one statement on PostgreSQL."""
 CACHE = 32 * 2**20
-"""Octets of an SQLite database that are kept in memory."""
+"""Bytes of an SQLite database that are kept in memory."""
 ATTEMPTS = 5
 """Attempts of a batch that fails by no fault of its own, while the database goes on."""
 PAUSE, LONGER = 0.02, 4

@@ -103,7 +103,7 @@ _KNOWN = text(
     "UNION ALL SELECT subscription FROM dead_letters WHERE message = :message"
 )
 _FEW = 8
-"""So few are looked up one by one, rather than all that have the message."""
+"""Subscriptions that are looked up one by one; for more, all that have the message are read."""
 
 
 def hold(connection: Connection, work: Sequence[tuple[Notification, HeldRow]]) -> list[bool]:

@@ -10,8 +10,8 @@ from gateway.delivery import Entry
 from gateway.observing.samples import Sample, counter
 
 OFFENCES, WITHIN = 3, 600.0
-"""So many messages, within so many seconds, on which its filter exceeds its budget end a
-subscription."""
+"""Messages within so many seconds on which a filter exceeds its budget: then its subscription
+ends."""
 REASON = "The filter takes too long to evaluate, again and again."
 
 _log = structlog.get_logger("dragoman.filters")

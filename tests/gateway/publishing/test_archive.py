@@ -218,7 +218,7 @@ async def test_a_file_for_each_day_and_root(tmp_path: Path, suffix: str) -> None
 
 @pytest.mark.parametrize(
     ("bound", "value", "sent"),
-    [("FILE_ROWS", 10, 20), ("FILE_OCTETS", 10_000, 20), ("BUFFERED", 10_000, 20)],
+    [("FILE_ROWS", 10, 20), ("FILE_BYTES", 10_000, 20), ("BUFFERED", 10_000, 20)],
 )
 async def test_a_file_ends_when_it_is_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int, sent: int

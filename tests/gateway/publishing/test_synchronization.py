@@ -10,7 +10,7 @@ import pytest
 from adapters import Evaluated
 from filters import Expression, Filter, Refused
 from gateway.publishing.operations import LOOKS_AT_ONCE
-from gateway.publishing.synchronization import MOST, MOST_OCTETS, Synchronizing
+from gateway.publishing.synchronization import MOST, MOST_BYTES, Synchronizing
 from gateway.security.quotas import QuotaExceeded
 from gateway.subscriptions.filter_budgets import OFFENCES
 from mediation import Notification
@@ -144,7 +144,7 @@ async def test_no_more_than_so_many() -> None:
     ]
     large = current(20, 1024 * 1024)
     found = await finding.find(large, content("true()"), "key", None)
-    assert len(found.notifications) == MOST_OCTETS // 2**20
+    assert len(found.notifications) == MOST_BYTES // 2**20
 
 
 async def test_one_at_a_time_of_a_stranger() -> None:
