@@ -1,7 +1,5 @@
 """Fixtures of this floor's tests."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.rigs.schemas import Validator
@@ -11,8 +9,10 @@ from tests.rigs.schemas import Validator
 def validator(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Validator:
-    """The specifications' schemas; where they are not, it takes whatever is well-formed, and
-    ``test_the_validator_refuses`` says so."""
+    """The specifications' schemas; where they are not, those of the repository.
+
+    ``test_the_validator_refuses`` holds for both.
+    """
     scratch = tmp_path_factory.mktemp("schemas")
     try:
         folder = request.getfixturevalue("shared")
@@ -21,11 +21,11 @@ def validator(
     return Validator(folder / "specs/schemas", scratch)
 
 
-@pytest.fixture(scope="session")
-def shared_or_none(request: pytest.FixtureRequest) -> Path | None:
-    """The folder of reference material; None where there is none."""
-    try:
-        folder: Path = request.getfixturevalue("shared")
-    except pytest.skip.Exception:
-        return None
-    return folder
+@pytest.fixture(scope="session", params=["repository", "reference"])
+def each_validator(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Validator:
+    """The schemas of the repository, and those of the reference material."""
+    reference = request.param == "reference"
+    folder = request.getfixturevalue("shared") / "specs/schemas" if reference else None
+    return Validator(folder, tmp_path_factory.mktemp("schemas"))

@@ -1,6 +1,6 @@
-"""Messages and filters of our own, in the likeness of the reference corpus and laid out as it is.
+"""Messages and filters of our own, in the likeness of the reference material and laid out as it is.
 
-So a clone without the corpus runs the same tests, in small.
+So a clone without the material runs the same tests, in small.
 """
 
 import gzip
@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 
 from filters.workloads import messages
+from tests.rigs import sample_messages
 
 EVENT = "http://schemas.microsoft.com/win/2004/08/events/event"
 
@@ -72,4 +73,5 @@ def write(folder: Path) -> Path:
     filters.mkdir()
     rows = [{"xpath": text, "namespaces": {"e": EVENT}} for text in FILTERS]
     (filters / "wef.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sample_messages.write(folder / "specs")
     return folder

@@ -321,10 +321,9 @@ def test_answers(
     validator.check(octets)
 
 
-@pytest.mark.usefixtures("shared")
-def test_the_validator_knows_them(validator: Validator) -> None:
+def test_the_validator_knows_them(each_validator: Validator) -> None:
     with pytest.raises(AssertionError):
-        validator.check(request("PullMessagesResponse"))
+        each_validator.check(request("PullMessagesResponse"))
 
 
 def test_times() -> None:

@@ -435,8 +435,8 @@ def test_a_pull_point_has_its_key_in_the_address_and_beside_it(wsa: Wsa | None) 
     assert (parameter.tag, parameter.text) == (f"{{{namespace}}}Identifier", f"urn:uuid:{KEY}")
 
 
-def test_the_samples_of_servicemix(shared: Path) -> None:
-    folder = shared / "specs/schemas/wsn/samples"
+def test_the_samples_of_servicemix(material: Path) -> None:
+    folder = material / "specs/schemas/wsn/samples"
     for path in [
         *folder.glob("servicemix-wsn-1.2-draft/*notify.xml"),
         folder / "servicemix-examples/wsn-message.xml",
@@ -449,7 +449,6 @@ def test_the_samples_of_servicemix(shared: Path) -> None:
         assert read.topic is not None, path
 
 
-@pytest.mark.usefixtures("shared")
-def test_the_validator_knows_them(validator: Validator) -> None:
+def test_the_validator_knows_them(each_validator: Validator) -> None:
     with pytest.raises(AssertionError):
-        validator.check(envelope("<wsnt:GetMessagesResponse>text</wsnt:GetMessagesResponse>"))
+        each_validator.check(envelope("<wsnt:GetMessagesResponse>text</wsnt:GetMessagesResponse>"))

@@ -444,48 +444,6 @@ def test_unknown_properties() -> None:
     assert caught.value.reason is Reason.PROPERTY_UNKNOWN
 
 
-LIKE_SERVICEMIX = {
-    "an absolute time": (
-        "<b:InitialTerminationTime>2001-01-01T00:00:00Z</b:InitialTerminationTime>",
-        None,
-    ),
-    "no time": ("", None),
-    "a nil time": ('<b:InitialTerminationTime xsi:nil="true"/>', None),
-    "an empty time": ("<b:InitialTerminationTime/>", Reason.EXPIRY_INVALID),
-    "raw": ("<b:SubscriptionPolicy><b:UseRaw/></b:SubscriptionPolicy>", None),
-    "properties": (
-        '<b:Filter><b:ProducerProperties Dialect="http://www.w3.org/TR/1999/REC-xpath-19991116">'
-        "type = 'a'</b:ProducerProperties></b:Filter>",
-        Reason.PRODUCER_PROPERTIES,
-    ),
-}
-
-
-@pytest.mark.parametrize(("inner", "reason"), LIKE_SERVICEMIX.values(), ids=LIKE_SERVICEMIX)
-@pytest.mark.parametrize("soap", Soap)
-def test_subscribe_as_servicemix_writes_it(inner: str, reason: Reason | None, soap: Soap) -> None:
-    """Of our own making: an address in blanks, a prefix for all, an unused one."""
-    first = inner if inner.startswith("<b:Filter") else ""
-    octets = (
-        f'<s:Envelope xmlns:s="{soap.value}"><s:Body><b:Subscribe '
-        'xmlns:b="http://docs.oasis-open.org/wsn/b-2" xmlns:unused="urn:unused" '
-        'xmlns:a="http://www.w3.org/2005/08/addressing" '
-        'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><b:ConsumerReference><a:Address>\n'
-        "    http://www.example.org/consumer\n  </a:Address></b:ConsumerReference>"
-        f"{first}{'' if first else inner}</b:Subscribe></s:Body></s:Envelope>"
-    ).encode()
-    try:
-        request = read(octets, ARRIVAL).request
-    except Rejected as rejected:
-        assert rejected.refused.reason is reason
-        return
-    assert reason is None and isinstance(request, Subscribe)
-    assert request.consumer.address == "http://www.example.org/consumer"
-    assert request.raw is ("UseRaw" in inner)
-    if "nil" in inner:
-        assert request.expires == NEVER
-
-
 SERVICEMIX = {
     "subscribe-nil-itt": None,
     "subscribe-no-itt": None,
@@ -501,8 +459,8 @@ SERVICEMIX = {
 
 @pytest.mark.parametrize(("name", "reason"), SERVICEMIX.items())
 @pytest.mark.parametrize("soap", Soap)
-def test_servicemix(shared: Path, name: str, reason: Reason | None, soap: Soap) -> None:
-    sample = shared / f"specs/schemas/wsn/samples/servicemix-wsn2005/{name}.xml"
+def test_servicemix(material: Path, name: str, reason: Reason | None, soap: Soap) -> None:
+    sample = material / f"specs/schemas/wsn/samples/servicemix-wsn2005/{name}.xml"
     element = etree.tostring(etree.parse(sample).getroot()).decode()
     octets = f'<s:Envelope xmlns:s="{soap.value}"><s:Body>{element}</s:Body></s:Envelope>'.encode()
     try:
