@@ -1,10 +1,8 @@
 """Filters that exceed their budget: what becomes of the messages, of the subscription, and of
 everybody else."""
 
-import asyncio
 import json
 import sqlite3
-import time
 from collections.abc import AsyncIterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -199,32 +197,24 @@ async def publish(gateway: GatewayProcess, payload: str, number: str) -> None:
     assert answer.status == 202, answer.body
 
 
-async def latencies(
+async def everybody_has_all(
     gateway: GatewayProcess, honest: list[Consumer], name: str, turns: int = 90
-) -> list[float]:
-    """Publish forty small messages a second and five large ones, in turns; how long each delivery
-    took, in seconds, in order."""
-    sent: dict[str, float] = {}
-    due = time.monotonic()
-    for turn in range(turns):
-        number = f"{name}{turn}"
-        sent[number] = time.monotonic()
+) -> None:
+    """Publish one large message among nine, one after the other: each comes once, in order."""
+    sent = [f"{name}{turn}" for turn in range(turns)]
+    for turn, number in enumerate(sent):
         await publish(gateway, SMALL if turn % 9 else LARGE, number)
-        due += 1 / 45
-        await asyncio.sleep(max(0.0, due - time.monotonic()))
-    late = []
     for one in honest:
         await one.have_all(sent)
-        mine = [receipt for receipt in one.received if receipt.number in sent]
-        assert [receipt.number for receipt in mine] == list(sent)
-        late += [receipt.at - sent[receipt.number] for receipt in mine]
-        one.received.clear()
-        one.count = 0
-    return sorted(late)
+        assert [number for number in one.numbers if number in sent] == sent
 
 
 async def test_nobody_else_notices(tmp_path: Path, sinks: Consumers) -> None:
-    """Twenty honest subscribers, without a hostile one and beside one; then a restart."""
+    """Twenty honest subscribers beside a hostile one, which is ended; then a restart.
+
+    That nothing waits for the hostile one is tested where it is decided, in
+    tests/adapters/filtering/test_slow_filters.py.
+    """
     honest = [sinks.add(keep=False) for _ in range(20)]
     hostile, end_to = sinks.add(), sinks.add()
     async with gateway_process(tmp_path / "data") as gateway:
@@ -232,17 +222,12 @@ async def test_nobody_else_notices(tmp_path: Path, sinks: Consumers) -> None:
             wanted = xpath("//n") if place % 2 else ""
             answer = await gateway.ask(SPEAKER.wse_subscribe(one.url, filter=wanted))
             assert answer.status == 200
-        before = await latencies(gateway, honest, "before")
         filter_ = xpath(f"{HOSTILE} and //n")
         answer = await gateway.ask(
             SPEAKER.wse_subscribe(hostile.url, filter=filter_, end_to=end_to.url)
         )
         assert answer.status == 200
-        beside = await latencies(gateway, honest, "beside")
-        # Without a hostile one, too, a collection of garbage takes 100 ms now and then.
-        most = len(before) * 9 // 10
-        assert beside[most] < 1.5 * before[most] + 0.25, (before[most], beside[most])
-        assert beside[-1] < before[-1] + 2.0, (before[-1], beside[-1])
+        await everybody_has_all(gateway, honest, "beside")
         await end_to.have(1)
         assert f"{WSE}/SourceCancelling".encode() in end_to.received[0].body
         metrics = await gateway.at_rest()
@@ -250,7 +235,7 @@ async def test_nobody_else_notices(tmp_path: Path, sinks: Consumers) -> None:
         assert OFFENCES <= metrics["filter_over_budget_total"] == metrics["dead_letters"] <= 10
         dead = metrics["dead_letters"]
     async with gateway_process(tmp_path / "data") as gateway:
-        await latencies(gateway, honest, "again", turns=1)
+        await everybody_has_all(gateway, honest, "again", turns=1)
         metrics = await gateway.at_rest()
         assert (metrics["subscriptions"], metrics["dead_letters"]) == (20, dead)
         assert metrics["filter_over_budget_total"] == 0
