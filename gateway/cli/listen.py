@@ -181,7 +181,7 @@ async def _listen(
                 renewed.is_over = ended is not None
         finally:
             if renewed is not None and ended is None:
-                note(_notify_end(renewed))
+                note(_end_text(renewed))
         if ended is not None:
             raise CommandFailed(f"the gateway ended the subscription: {ended.reason}")
 
@@ -196,7 +196,7 @@ def _say_trouble(error: GatewayError) -> None:
     note(f"dragoman: {error}; trying again")
 
 
-def _notify_end(renewed: RenewedSubscription) -> str:
+def _end_text(renewed: RenewedSubscription) -> str:
     if renewed.is_over:
         return "Unsubscribed."
     return f"Could not unsubscribe; the subscription ends by itself at {_end(renewed)}."

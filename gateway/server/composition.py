@@ -334,7 +334,7 @@ def _subscriptions(
             settings.max_subscriptions_per_destination,
             settings.max_subscriptions,
         ),
-        notify_end=ends.say,
+        notify_end=ends.notify,
     )
 
 

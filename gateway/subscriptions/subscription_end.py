@@ -1,5 +1,5 @@
-"""SubscriptionEnd to the ``EndTo`` of subscriptions that end before their time (WS-Eventing
-2004/08, section 4). It is a courtesy: tried a few times, never kept."""
+"""SubscriptionEnd messages to the ``EndTo`` of subscriptions that end early (WS-Eventing 2004/08,
+section 4). They are a courtesy: tried a few times, never stored."""
 
 import asyncio
 
@@ -13,12 +13,14 @@ from gateway.subscriptions.consumers import Consumers
 from mediation import SPECIFICATIONS, End, Subscription, http_headers, write_subscription_end
 
 DELAYS = (0.0, 5.0, 30.0)
+"""Seconds before each attempt."""
 AT_A_TIME = 256
+"""Messages under way; a subscription that ends while there are more is not told."""
 _log = structlog.get_logger("dragoman.subscription_ends")
 
 
 class SubscriptionEnds:
-    """Says notify_end in the background."""
+    """Sends SubscriptionEnd messages in the background."""
 
     def __init__(self, transport: Transport, consumers: Consumers, probations: Probations) -> None:
         self._probations = probations
@@ -26,15 +28,15 @@ class SubscriptionEnds:
         self._consumers = consumers
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def say(self, subscription: Subscription, why: End, reason: str) -> None:
+    def notify(self, subscription: Subscription, why: End, reason: str) -> None:
         """Tell the subscriber, where it asked for that and its specification has a message."""
         told = SPECIFICATIONS[subscription.spec.version].ending is not None
         if subscription.end_to is not None and told and len(self._tasks) < AT_A_TIME:
-            task = asyncio.get_running_loop().create_task(self._say(subscription, why, reason))
+            task = asyncio.get_running_loop().create_task(self._send(subscription, why, reason))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _say(self, subscription: Subscription, why: End, reason: str) -> None:
+    async def _send(self, subscription: Subscription, why: End, reason: str) -> None:
         if subscription.end_to is None:
             return
         action, body = write_subscription_end(
@@ -67,10 +69,10 @@ class SubscriptionEnds:
                 continue
             if answer.status < 500:
                 return
-        _log.info("notify_end.unheard", subscription=subscription.id)
+        _log.info("subscription-end.unheard", subscription=subscription.id)
 
     async def close(self, seconds: float) -> None:
-        """Give what is under way *seconds*, then give up."""
+        """Give messages under way *seconds*, then give them up."""
         if self._tasks:
             _, pending = await asyncio.wait(list(self._tasks), timeout=seconds)
             for task in pending:
