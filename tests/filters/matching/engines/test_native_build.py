@@ -11,7 +11,7 @@ import pytest
 
 from filters.matching.engines.choice import engine_note
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PACKAGES = ("gateway", "adapters", "mediation", "filters")
 FILES = ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")
 
