@@ -47,6 +47,15 @@ def test_links_lead_somewhere(document: Path) -> None:
             assert anchor in anchors(target), link
 
 
+@pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_what_is_named_in_the_tree_is_there(name: str) -> None:
+    named = re.findall(r"`([a-z_]+(?:/[\w.-]+)+/?)`", (ROOT / name).read_text())
+    tops = {"gateway", "adapters", "mediation", "filters", "tests", "benchmarks", "examples"}
+    paths = [path for path in named if path.partition("/")[0] in tops]
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
 def test_the_readme_leads_to_every_document() -> None:
     readme = ROOT / "README.md"
     found = {(readme.parent / link.partition("#")[0]).resolve() for link in links(readme)}
