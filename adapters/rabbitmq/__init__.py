@@ -16,6 +16,7 @@ from adapters.protocol import AdapterState, AdapterUnavailable, Capabilities, De
 from adapters.rabbitmq.address import Setup, read_setup
 from adapters.rabbitmq.connection import Connection
 from adapters.rabbitmq.consuming import Consuming
+from adapters.rabbitmq.headers import read_all_values
 from adapters.rabbitmq.messages import write
 from adapters.rabbitmq.publishing import Message, Publishing
 from adapters.rabbitmq.topology import PARTITIONS, foreign_exchanges
@@ -67,6 +68,7 @@ class RabbitMQAdapter:
     async def start(self, interests: Collection[Interest]) -> None:
         """As `Adapter.start`, but does not fail when the broker cannot be reached."""
         logging.getLogger("pika").setLevel(logging.CRITICAL)  # We log what matters.
+        read_all_values()
         self._consuming.begin(interests)
         self._open = True
         await start_all((self._consumer, self._publisher))

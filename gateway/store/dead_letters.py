@@ -285,11 +285,13 @@ def redrive_to_mailboxes(
         connection, selection, after=after, upto=upto, limit=limit,
         only=~_of_subscriptions() & there,
     )  # fmt: skip
-    rows = _take(connection, rows)
-    dead_letter_counts.count_gone(connection, _whose(rows), redriven=True)
+    # Locked, so that none of them is destroyed by another replica before its letters are in it.
     ids = {row.subscription for row in rows}
     query = select(mailboxes.c.id, mailboxes.c.key).where(mailboxes.c.id.in_(ids))
+    query = query.order_by(mailboxes.c.id).with_for_update()
     keys = dict(map(tuple, connection.execute(query)))
+    rows = _take(connection, [row for row in rows if row.subscription in keys])
+    dead_letter_counts.count_gone(connection, _whose(rows), redriven=True)
     taken = []
     for row in rows:
         query = select(messages.c.body).where(messages.c.number == row.message)
