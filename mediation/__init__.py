@@ -97,7 +97,7 @@ from mediation.model.requests import (
     Unsubscribe,
 )
 from mediation.model.specification import Fault, LeaseRules, Specification
-from mediation.model.versions import Family, Soap, Spec, Version, Wsa
+from mediation.model.versions import EventForm, Family, Form, Soap, Spec, Version, Wsa
 from mediation.names import WSA_NONE
 from mediation.notification.notify import check_number
 from mediation.notification.properties import (
@@ -148,10 +148,12 @@ __all__ = [
     "End",
     "Ended",
     "EndpointReference",
+    "EventForm",
     "Events",
     "Expiry",
     "Family",
     "Fault",
+    "Form",
     "GetCurrentMessage",
     "GetProperties",
     "GetStatus",

@@ -12,12 +12,13 @@ import uuid
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha1
+from typing import TypeAlias
 
 from filters import DEFAULT_TOPIC, Event, Topic, View
 from mediation import names
 from mediation.filtering import ENVELOPE_VIEWS
 from mediation.model.messages import End, EndpointReference, Notification, Subscription
-from mediation.model.specification import EnvelopeParts, Wrapping
+from mediation.model.specification import Body, BodyShape, EnvelopeParts, Wrapping
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.topics import topic_element
 from mediation.soap.actions import payload_action
@@ -38,8 +39,8 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """All that the octets of a delivery depend on, but the consumer."""
+class SoapShape:
+    """All that the octets of a delivery in SOAP depend on, but the consumer."""
 
     wrapping: Wrapping
     soap: Soap
@@ -56,13 +57,17 @@ class Shape:
         return self._hash
 
 
+Shape: TypeAlias = SoapShape | BodyShape
+"""All that the octets of a delivery depend on, but the consumer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recipient:
     """The parts of a delivery that depend on the consumer alone, prepared at Subscribe."""
 
     shape: Shape
-    headers: bytes
-    reference: bytes
+    headers: bytes = b""
+    reference: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,8 @@ class _Frame:
 
 
 @dataclass(slots=True)  # Not frozen: that makes it dearer, for every message.
-class Rendering:
-    """A notification in one shape."""
+class SoapRendering:
+    """A notification in one shape of SOAP."""
 
     frame: _Frame
     headers: bytes
@@ -88,6 +93,11 @@ class Rendering:
     @property
     def http_headers(self) -> tuple[tuple[str, str], ...]:
         return self.frame.http_headers
+
+    @property
+    def own_headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers that no other message has: SOAP has its own within."""
+        return ()
 
     def fill(self, recipient: Recipient, message_id: str) -> bytes:
         """The envelope for one recipient."""
@@ -108,29 +118,43 @@ class Rendering:
         )
 
 
+Rendering: TypeAlias = SoapRendering | Body
+"""A notification in one shape."""
+
+
 def shape_of(subscription: Subscription) -> Shape:
     """The shape of a subscriber's notifications: the versions of its Subscribe; without
     addressing headers there, the version of its consumer reference."""
-    spec, epr = subscription.spec, subscription.consumer.wsa
-    wsa = spec.wsa or epr
-    policy = subscription.policy
-    return _shape(spec.version, spec.soap, wsa, epr, policy.raw, policy.dialect)
+    spec, policy = subscription.spec, subscription.policy
+    bodies = SPECIFICATIONS[spec.version].bodies
+    if bodies is not None:
+        return bodies.shape(spec.form, policy)
+    return _soap_shape(subscription)
+
+
+def _soap_shape(subscription: Subscription) -> SoapShape:
+    spec, policy = subscription.spec, subscription.policy
+    epr = subscription.consumer.wsa
+    return _shape(spec.version, spec.soap, spec.wsa or epr, epr, policy.raw, policy.dialect)
 
 
 @lru_cache(maxsize=4096)
 def _shape(
     version: Version, soap: Soap, wsa: Wsa, epr: Wsa, raw: bool, dialect: str | None
-) -> Shape:
+) -> SoapShape:
     """The shape with these parts. Few shapes serve all subscriptions; each is one object."""
     notifications = SPECIFICATIONS[version].notifications
     if notifications is None:
         raise ValueError(f"nobody subscribes in {version.value}")
-    return Shape(notifications.wrapping(soap, raw=raw, dialect=dialect), soap, wsa, epr, dialect)
+    wrapping = notifications.wrapping(soap, raw=raw, dialect=dialect)
+    return SoapShape(wrapping, soap, wsa, epr, dialect)
 
 
 def prepare(subscription: Subscription) -> Recipient:
     """The strings that fill the holes for *subscription*."""
     shape = shape_of(subscription)
+    if not isinstance(shape, SoapShape):
+        return Recipient(shape)
     consumer = subscription.consumer
     to = f"<wsa:To>{xml_text(consumer.address)}</wsa:To>".encode()
     reference = b""
@@ -158,6 +182,8 @@ def delivery_id_of(source: str, id: str, subscription_id: str) -> str:
 def render(notification: Notification, shape: Shape, producer: str) -> Rendering:
     """Render *notification* in *shape*. *producer* is the gateway's own address, for events
     whose publisher gave no producer reference."""
+    if not isinstance(shape, SoapShape):
+        return shape.render(notification, producer)
     wrapping = shape.wrapping
     action = (
         wrapping.action
@@ -176,11 +202,11 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
         headers = (*headers, notification.topic_header)
     else:
         frame = _frame(shape, topic, action, "")
-    return Rendering(frame, b"".join(headers) if headers else b"", notification.payload)
+    return SoapRendering(frame, b"".join(headers) if headers else b"", notification.payload)
 
 
 def _make_frame(
-    shape: Shape, topic: Topic | None, action: str, producer: EndpointReference | str
+    shape: SoapShape, topic: Topic | None, action: str, producer: EndpointReference | str
 ) -> _Frame:
     """Make a frame.
 

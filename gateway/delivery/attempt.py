@@ -120,6 +120,7 @@ class Attempts:
             body,
             with_hops(rendering.http_headers, hops),
             soap=shape.soap,
+            own_headers=rendering.own_headers,
             attachments=message.notification.attachments,
             packaging=entry.subscription.policy.packaging,
             message_id=message_id,

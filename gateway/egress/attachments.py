@@ -16,9 +16,13 @@ def package_attachments(request: Request) -> tuple[tuple[tuple[str, str], ...], 
     A consumer of DIME gets every message in it; one of MIME gets a plain envelope where there is
     nothing to package.
 
+    What is no envelope goes out as it is: its form has no place for attachments.
+
     Raises:
         ValueError: What DIME cannot hold: an id or a type of more than 65,535 octets.
     """
+    if request.soap is None:
+        return request.headers, request.body, len(request.attachments)
     match request.packaging:
         case Packaging.DIME:
             message = DimeMessage(request.soap, request.body, request.attachments)

@@ -45,7 +45,8 @@ class TransportByScheme:
             if options.via:  # The operator has said where to.
                 request = replace(request, admit=None)
         transport = self._by_scheme.get(scheme)
-        if transport is None:
+        if transport is None or (request.soap is None and not scheme.startswith("http")):
+            # The others carry envelopes alone.
             raise SendFailed(FailureKind.FORBIDDEN)
         return await transport.send(request)
 

@@ -38,6 +38,8 @@ class Heads:
                 del self._known[next(iter(self._known))]
             self._known[key] = known
         before, behind = known
+        if request.own_headers:
+            return b"%b%d%b%b" % (before, len(request.body), _own_lines(request), behind)
         if not request.origin:
             return b"%b%d%b" % (before, len(request.body), behind)
         return b"%b%d%b%b%b" % (
@@ -68,3 +70,13 @@ class Heads:
             "\r\n".join(before).encode("latin-1"),
             "\r\n".join(["", *behind, "", ""]).encode("latin-1"),
         )
+
+
+def _own_lines(request: Request) -> bytes:
+    """The lines of the headers that no other message has, and of the origin."""
+    lines = [f"\r\n{name}: {value}" for name, value in request.own_headers]
+    if any(map(_CONTROLS.search, (line[2:] for line in lines))):
+        raise ValueError("a control character in a header")
+    if request.origin:
+        lines.append(f"\r\n{ORIGIN_HEADER}: {request.origin}")
+    return "".join(lines).encode("latin-1")

@@ -123,6 +123,8 @@ class SoapTcpTransport:
 
     def octets_of(self, request: Request) -> bytes:
         """*request* as DIME."""
+        if request.soap is None:
+            raise ValueError("SOAP.TCP carries envelopes alone")
         hops = hops_id(request.headers, request.origin)
         if not request.attachments:
             return encode_plain(request.soap, request.body, hops)

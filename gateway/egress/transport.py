@@ -59,24 +59,26 @@ class Request:
     Attributes:
         headers: What the message needs (``Content-Type``, ``SOAPAction``); those of the
             transport itself (``Host``, ``Content-Length``, ...) are added.
-        soap: The version of the envelope in *body*.
+        soap: The version of the envelope in *body*; None where that is no envelope.
         packaging: How the consumer reads attachments; SOAP.TCP always has DIME.
         message_id: That of the message, where the transport is to know it.
         admit: Asked with the address of the peer before anything is written; what it does not admit
             fails as if there were no connection.
         origin: Which event it is a copy of, for another gateway; empty where that is not said.
+        own_headers: Headers that no other message has, beside *headers*.
     """
 
     target: Target
     body: bytes
     headers: tuple[tuple[str, str], ...]
     method: str = "POST"
-    soap: Soap = Soap.V1_1
+    soap: Soap | None = Soap.V1_1
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
     message_id: str | None = None
     origin: str = ""
     admit: Callable[[str], bool] | None = None
+    own_headers: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

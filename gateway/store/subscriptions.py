@@ -15,6 +15,8 @@ from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation import (
     EndpointReference,
+    EventForm,
+    Form,
     Lease,
     Packaging,
     Policy,
@@ -116,7 +118,7 @@ def _values(subscription: Subscription) -> dict[str, object]:
         "id": subscription.id,
         "owner": subscription.owner,
         "version": spec.version.value,
-        "soap": spec.soap.name,
+        "soap": spec.form.name,
         "wsa": spec.wsa.name if spec.wsa else None,
         "consumer": _write_epr(subscription.consumer),
         "end_to": _write_epr(subscription.end_to) if subscription.end_to else None,
@@ -137,6 +139,9 @@ def _values(subscription: Subscription) -> dict[str, object]:
     }
 
 
+_FORMS: dict[str, Form] = {form.name: form for form in (*Soap, *EventForm)}
+
+
 def _read(row: Any) -> Subscription:
     policy = json.loads(row["policy"])
     expires = row["expires"]
@@ -146,7 +151,9 @@ def _read(row: Any) -> Subscription:
         owner=shared(row["owner"]),
         spec=shared(
             Spec(
-                Version(row["version"]), Soap[row["soap"]], Wsa[row["wsa"]] if row["wsa"] else None
+                Version(row["version"]),
+                _FORMS[row["soap"]],
+                Wsa[row["wsa"]] if row["wsa"] else None,
             )
         ),
         consumer=_read_epr(row["consumer"]),

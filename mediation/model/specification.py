@@ -2,6 +2,7 @@
 
     requests        the elements and actions that are its own, how they are read and answered
     notifications   how a notification is wrapped for its subscribers
+    bodies          how it is written for subscribers that speak no SOAP
     ending          how a subscriber is told that its subscription ended early
     client          how the gateway's own clients speak it
     faults          what it calls what is wrong
@@ -21,9 +22,9 @@ from lxml import etree
 
 from filters import Reason, Topic
 from mediation.model.errors import MediationError
-from mediation.model.messages import End, EndpointReference, Subscription
+from mediation.model.messages import End, EndpointReference, Notification, Policy, Subscription
 from mediation.model.requests import Arrival, Context, Operation, Request, Response
-from mediation.model.versions import Family, Soap, Version, Wsa
+from mediation.model.versions import Family, Form, Soap, Version, Wsa
 
 # Requests.
 
@@ -141,6 +142,42 @@ class Notifications(Protocol):
     def wrapping(self, soap: Soap, *, raw: bool, dialect: str | None) -> Wrapping:
         """The way for a subscriber that used this SOAP and topic dialect, and asked for *raw*
         messages or not."""
+
+
+@dataclass(slots=True)  # Not frozen: that makes it dearer, for every message.
+class Body:
+    """A message that is no SOAP: the same octets for every recipient of its shape.
+
+    ``own_headers`` are headers that no other message has.
+    """
+
+    http_headers: tuple[tuple[str, str], ...]
+    octets: bytes
+    own_headers: tuple[tuple[str, str], ...] = ()
+
+    def fill(self, _recipient: object, _message_id: str) -> bytes:
+        """The octets for one recipient."""
+        return self.octets
+
+
+class BodyShape(Protocol):
+    """All that the octets of a message that is no SOAP depend on, but the event. It is hashed and
+    compared by value."""
+
+    @property
+    def soap(self) -> None: ...
+
+    def __hash__(self) -> int: ...
+
+    def render(self, notification: Notification, producer: str) -> Body:
+        """Write *notification*; *producer* is the gateway's own address."""
+
+
+class Bodies(Protocol):
+    """The ways in which a version writes notifications that are no SOAP."""
+
+    def shape(self, form: Form, policy: Policy) -> BodyShape:
+        """The way for a subscriber that asked for this form, and whose policy this is."""
 
 
 class Ending(Protocol):
@@ -363,7 +400,7 @@ class Specification:
         title: What people call it, in a refusal that lists what is offered.
         events: Actions of bare events that are publications in this specification, and answered.
         identifiers: Expanded names of elements in a request that name the subscription.
-        notifications, ending, client: None where the specification has none.
+        notifications, bodies, ending, client: None where the specification has none.
     """
 
     version: Version
@@ -372,6 +409,7 @@ class Specification:
     requests: Requests
     faults: Faults = field(default_factory=dict)
     notifications: Notifications | None = None
+    bodies: Bodies | None = None
     ending: Ending | None = None
     client: Client | None = None
     leases: LeaseRules = LeaseRules()

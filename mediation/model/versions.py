@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 
 class Family(Enum):
@@ -60,6 +61,20 @@ class Wsa(Enum):
         return self.value + "/fault"
 
 
+class EventForm(Enum):
+    """A form of messages that are no SOAP (CloudEvents HTTP Protocol Binding 1.0.2, section 3): the
+    attributes of an event in headers, or in JSON with its data, or several events in one message.
+    """
+
+    BINARY = "binary"
+    STRUCTURED = "structured"
+    BATCHED = "batched"
+
+
+Form: TypeAlias = Soap | EventForm
+"""The form of the messages that a party speaks."""
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """The versions that a party spoke in its request; it is answered, notified and ended in the
@@ -69,5 +84,16 @@ class Spec:
     """
 
     version: Version
-    soap: Soap
+    form: Form
     wsa: Wsa | None
+
+    @property
+    def soap(self) -> Soap:
+        """The version of SOAP.
+
+        Raises:
+            ValueError: The party speaks none.
+        """
+        if not isinstance(self.form, Soap):
+            raise ValueError(f"{self.version.value} is not spoken in SOAP")
+        return self.form

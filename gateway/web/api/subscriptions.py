@@ -15,7 +15,7 @@ from gateway.subscriptions.explaining import Message
 from gateway.subscriptions.reports import SubscriptionReport
 from gateway.web.parts import PAGE, Parts
 from gateway.web.validation import JsonRoute
-from mediation import End
+from mediation import End, Form, Soap
 
 EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
 """Bytes of a request with a message that a gateway takes, whose quotes JSON escapes."""
@@ -57,7 +57,7 @@ class SubscriptionView(BaseModel, extra="forbid"):
     id: str
     owner: str
     spec: str
-    soap: str
+    soap: str | None = Field(description="1.1 or 1.2; null where none is spoken.")
     consumer: str
     end_to: str | None
     topics: list[str]
@@ -179,6 +179,9 @@ def _delivery(status: DeliveryStatus) -> DeliveryView:
     )
 
 
+_SOAP: dict[Form, str] = {Soap.V1_1: "1.1", Soap.V1_2: "1.2"}
+
+
 def _at(moment: float | None) -> datetime | None:
     return None if moment is None else datetime.fromtimestamp(moment, UTC)
 
@@ -190,7 +193,7 @@ def _view(report: SubscriptionReport) -> SubscriptionView:
         id=subscription.id,
         owner=subscription.owner,
         spec=subscription.spec.version.value,
-        soap="1.1" if subscription.spec.soap.name == "V1_1" else "1.2",
+        soap=_SOAP.get(subscription.spec.form),
         consumer=shown(subscription.consumer.address),
         end_to=shown(subscription.end_to.address) if subscription.end_to else None,
         topics=[one.text for one in filter_.topics],

@@ -198,7 +198,7 @@ class TestRefusals:
     ) -> None:
         async with on_tcp(tmp_path) as gateway, await RawPeer.connect(gateway.port) as peer:
             written = Soap.V1_2 if declared is Soap.V1_1 else Soap.V1_1
-            spec = replace(SPECS[Version.WSN_1_3], soap=written)
+            spec = replace(SPECS[Version.WSN_1_3], form=written)
             _, body = write_publish(
                 spec, to=gateway.url, payload=STORM % 1, message_id="urn:uuid:1", topic="storms"
             )
