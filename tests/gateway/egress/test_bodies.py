@@ -57,7 +57,7 @@ async def test_own_headers_are_those_of_one_message() -> None:
 async def test_an_own_header_cannot_end_itself(value: str) -> None:
     async with sending() as transport:
         with pytest.raises(ValueError, match="control character"):
-            await transport.send(body("http://127.0.0.1:9/", ce_subject=value))
+            await transport.send(body("http://127.0.0.1:8099/", ce_subject=value))
 
 
 @pytest.mark.parametrize("packaging", Packaging)
@@ -70,7 +70,7 @@ async def test_only_http_carries_it() -> None:
     dialer = Dialer(AddressPolicy(allow=["127.0.0.0/8"]))
     tcp = SoapTcpTransport(dialer)
     transport = TransportByScheme({"http": HttpTransport(dialer), "soap.tcp": tcp}, dialer)
-    request = body("soap.tcp://127.0.0.1:9/")
+    request = body("soap.tcp://127.0.0.1:8099/")
     try:
         with pytest.raises(SendFailed) as failure:
             await transport.send(request)
