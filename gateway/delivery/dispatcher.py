@@ -25,6 +25,7 @@ import structlog
 
 from adapters import Delivery
 from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
+from gateway.delivery.destination import Trouble
 from gateway.delivery.outbox import (
     WINDOW,
     Entry,
@@ -32,7 +33,6 @@ from gateway.delivery.outbox import (
     Outbox,
     PendingDelivery,
     State,
-    Trouble,
 )
 from gateway.delivery.partition_share import PartitionShare, next_position
 from gateway.delivery.policy import Bury, Done, GiveUp, History, Retry, Step, decide

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from ipaddress import ip_address
 
-from gateway.delivery.outbox import Destination
+from gateway.delivery.outbox import OutboxDestination
 from gateway.delivery.probation import Probation, ProbationLimits
 from gateway.egress.policy import unmapped
 from gateway.mailboxes.mailboxes import SCHEME
@@ -65,7 +65,7 @@ class Probations:
         self._limits = limits or ProbationLimits()
         self._agreed: OrderedDict[tuple[str, int], None] = OrderedDict()
         """By host, and the port where that is said by SOAP.TCP alone, else 0."""
-        self._hosts: OrderedDict[str, Probation[Destination]] = OrderedDict()
+        self._hosts: OrderedDict[str, Probation[OutboxDestination]] = OrderedDict()
 
     def __len__(self) -> int:
         """Hosts on probation."""
@@ -78,7 +78,7 @@ class Probations:
             return True
         return (_is_tcp(scheme) and (host, port) in self._agreed) or self._exempt(host)
 
-    def admit(self, destination: Destination, owner: str, now: float) -> None:
+    def admit(self, destination: OutboxDestination, owner: str, now: float) -> None:
         """Put *destination* on probation, or not, for a subscription of *owner*."""
         if destination.agreed or (destination.known and destination.probation is None):
             return
@@ -92,16 +92,16 @@ class Probations:
             destination.put_on_probation(probation)
             probation.destinations.add(destination)
 
-    def _of(self, host: str, now: float) -> Probation[Destination]:
+    def _of(self, host: str, now: float) -> Probation[OutboxDestination]:
         probation = self._hosts.pop(host, None)
         if probation is None or (probation.last and now - probation.last > FORGOTTEN):
-            probation = Probation[Destination](self._limits)
+            probation = Probation[OutboxDestination](self._limits)
         self._hosts[host] = probation
         if len(self._hosts) > REMEMBERED:
             self._hosts.popitem(last=False)
         return probation
 
-    def forget(self, destination: Destination) -> None:
+    def forget(self, destination: OutboxDestination) -> None:
         """Forget *destination*, to which nobody sends any more; its host is remembered."""
         for host in (destination.name[1], destination.address):
             probation = self._hosts.get(host)
@@ -111,7 +111,7 @@ class Probations:
             destination.probation.destinations.discard(destination)
 
     def gate(
-        self, name: Name, now: Callable[[], float], destination: Destination | None = None
+        self, name: Name, now: Callable[[], float], destination: OutboxDestination | None = None
     ) -> Callable[[str], bool]:
         """The question whether anything may be written to *name*, on probation, at an address."""
         return partial(self._admit_address, name, destination, now)
@@ -123,7 +123,11 @@ class Probations:
         return None if self.has_agreed(name) or self._vouches(owner) else self.gate(name, now)
 
     def _admit_address(
-        self, name: Name, destination: Destination | None, clock: Callable[[], float], text: str
+        self,
+        name: Name,
+        destination: OutboxDestination | None,
+        clock: Callable[[], float],
+        text: str,
     ) -> bool:
         address = str(unmapped(ip_address(text))) if text else ""
         if not self._by_address or address in ("", name[1]):
@@ -140,7 +144,7 @@ class Probations:
         probation.started(now)
         return True
 
-    def failed(self, destination: Destination, now: float, *, at_least: float = 0.0) -> None:
+    def failed(self, destination: OutboxDestination, now: float, *, at_least: float = 0.0) -> None:
         """Note that an attempt at *destination*, on probation, ended otherwise than with a 2xx."""
         if destination.probation is not None:
             destination.probation.failed(now, at_least=at_least)
@@ -148,7 +152,7 @@ class Probations:
         if probation is not None:
             probation.failed(now, at_least=at_least)
 
-    def agree(self, name: Name, address: str = "") -> Iterable[Destination]:
+    def agree(self, name: Name, address: str = "") -> Iterable[OutboxDestination]:
         """A message was accepted at *name*, which may have led to *address*; the destinations that
         are on probation no longer."""
         free = list(self._agree(name))
@@ -156,7 +160,7 @@ class Probations:
             free += self._agree((name[0], address, name[2]))
         return free
 
-    def _agree(self, name: Name) -> Iterable[Destination]:
+    def _agree(self, name: Name) -> Iterable[OutboxDestination]:
         scheme, host, port = name
         key = (host, port if _is_tcp(scheme) else 0)
         self._agreed[key] = None

@@ -13,7 +13,7 @@ import structlog
 
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.breaker import FIRST_PROBE
-from gateway.delivery.outbox import Destination, Outbox, Owner, PendingDelivery, State
+from gateway.delivery.outbox import Outbox, OutboxDestination, Owner, PendingDelivery, State
 from gateway.delivery.probations import Probations
 from gateway.delivery.schedule import Outcome, Verdict, failed
 from gateway.delivery.stall_timer import TICK, StallTimer
@@ -57,8 +57,8 @@ class SendScheduler:
         self._slots = slots
         self._probe = probe
         self._max_octets = max_octets
-        self._turns: deque[Destination] = deque()
-        self._destinations: dict[tuple[str, str, int], Destination] = {}
+        self._turns: deque[OutboxDestination] = deque()
+        self._destinations: dict[tuple[str, str, int], OutboxDestination] = {}
         self._in_flight: dict[PendingDelivery, asyncio.Task[None] | Posted] = {}
         self._stopping: asyncio.Event | None = None
         """While a stop waits for what was posted: set when an attempt has ended."""
@@ -89,18 +89,18 @@ class SendScheduler:
     def open_breakers(self) -> int:
         return sum(destination.breaker.open for destination in self._destinations.values())
 
-    def destination(self, target: Target, owner: str = "") -> Destination:
+    def destination(self, target: Target, owner: str = "") -> OutboxDestination:
         """The destination of *target*, taken by one outbox more, of a subscription of *owner*."""
         name = target.destination
         found = self._destinations.get(name)
         if found is None:
-            found = self._destinations[name] = Destination(name, self._probe)
+            found = self._destinations[name] = OutboxDestination(name, self._probe)
         found.take()
         if self._probations is not None:
             self._probations.admit(found, owner, self._loop.time())
         return found
 
-    def release(self, destination: Destination) -> None:
+    def release(self, destination: OutboxDestination) -> None:
         """One outbox less; a destination that nobody needs is forgotten."""
         if destination.give_back():
             destination.cancel_timer()
@@ -129,12 +129,12 @@ class SendScheduler:
         outbox.destination.enqueue(outbox, first=True)
         self.turn(outbox.destination)
 
-    def turn(self, destination: Destination) -> None:
+    def turn(self, destination: OutboxDestination) -> None:
         """Look at *destination*, of which something has changed: it may be able to send."""
         self._turn(destination)
         self._pump()
 
-    def _turn(self, destination: Destination) -> None:
+    def _turn(self, destination: OutboxDestination) -> None:
         if destination.turning or not destination.queue:
             return
         now = self._loop.time()
@@ -241,7 +241,7 @@ class SendScheduler:
         """See `Attempts.may_follow`."""
         return self._attempts.may_follow(outbox)
 
-    def _agree(self, destination: Destination) -> None:
+    def _agree(self, destination: OutboxDestination) -> None:
         """Note that the host of *destination* has accepted its first message."""
         destination.agree()
         if self._probations is not None:

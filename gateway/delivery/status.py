@@ -14,7 +14,8 @@ from enum import Enum
 import structlog
 
 from gateway.delivery.breaker import Breaker
-from gateway.delivery.outbox import Entry, Outbox, Trouble
+from gateway.delivery.destination import Trouble
+from gateway.delivery.outbox import Entry, Outbox
 from gateway.delivery.schedule import Outcome
 from gateway.security.quotas import TokenBucket
 

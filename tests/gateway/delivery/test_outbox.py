@@ -7,11 +7,11 @@ import pytest
 
 from gateway.delivery.outbox import (
     TRANSITIONS,
-    Destination,
     Entry,
     Event,
     Message,
     Outbox,
+    OutboxDestination,
     PendingDelivery,
     State,
 )
@@ -62,7 +62,7 @@ def make_outbox(*, ordered: bool = True) -> Outbox:
         policy=Policy(ordered=ordered),
     )
     entry = Entry(subscription, prepare(subscription), parse_target(URL))
-    return Outbox(entry, Destination(entry.target.destination), Nobody())
+    return Outbox(entry, OutboxDestination(entry.target.destination), Nobody())
 
 
 def make(outbox: Outbox, position: int = 1) -> PendingDelivery:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.delivery.outbox import Destination
+from gateway.delivery.outbox import OutboxDestination
 from gateway.delivery.probation import MINUTE, Probation, ProbationLimits
 from gateway.delivery.probations import FORGOTTEN, Probations
 from gateway.egress import (
@@ -33,7 +33,7 @@ NO = status(404)
 
 
 def simulate(
-    probation: Probation[Destination], seconds: float, *, step: float = 0.25
+    probation: Probation[OutboxDestination], seconds: float, *, step: float = 0.25
 ) -> list[float]:
     """The times at which a host is sent to that always says no, at once."""
     attempts, now = [], 0.0
@@ -48,7 +48,7 @@ def simulate(
 
 
 def test_few_attempts_a_minute_and_in_all() -> None:
-    probation: Probation[Destination] = Probation(ProbationLimits())
+    probation: Probation[OutboxDestination] = Probation(ProbationLimits())
     attempts = simulate(probation, 86400.0)
     assert len(attempts) == 20
     assert probation.over
@@ -60,7 +60,7 @@ def test_few_attempts_a_minute_and_in_all() -> None:
 
 
 def test_a_host_without_failures_in_a_row_has_its_rate_all_the_same() -> None:
-    probation: Probation[Destination] = Probation(ProbationLimits(in_all=1000))
+    probation: Probation[OutboxDestination] = Probation(ProbationLimits(in_all=1000))
     now, started = 0.0, 0
     while now < 10 * MINUTE:
         wait = probation.wait(now)
@@ -71,15 +71,15 @@ def test_a_host_without_failures_in_a_row_has_its_rate_all_the_same() -> None:
     assert started <= 6 * 11
 
 
-def destination(host: str, port: int = 80, scheme: str = "http") -> Destination:
-    return Destination((scheme, host, port))
+def destination(host: str, port: int = 80, scheme: str = "http") -> OutboxDestination:
+    return OutboxDestination((scheme, host, port))
 
 
-def is_over(one: Destination) -> bool:
+def is_over(one: OutboxDestination) -> bool:
     return one.probation is not None and one.probation.over
 
 
-def is_free(one: Destination) -> bool:
+def is_free(one: OutboxDestination) -> bool:
     return one.is_free
 
 
@@ -179,7 +179,9 @@ async def test_many_names_of_one_victim(scheme: str) -> None:
 
         async def attempt(number: int, path: str) -> int:
             target = parse_target(f"{scheme}://name{number}.example.org:{port}{path}")
-            probations.admit(one := Destination(target.destination), "anonymous:192.0.2.1", 0.0)
+            probations.admit(
+                one := OutboxDestination(target.destination), "anonymous:192.0.2.1", 0.0
+            )
             gate = probations.gate(target.destination, loop.time, one)
             request = Request(target, b"<e/>", (("Content-Type", "text/xml"),), admit=gate)
             answer = await transports[scheme].send(request)

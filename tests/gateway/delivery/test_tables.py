@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from filters import Reason
 from gateway.delivery.breaker import FAILURES, FIRST_PROBE, LAST_PROBE, Breaker
-from gateway.delivery.outbox import RECOVERY_RATE, Destination
+from gateway.delivery.destination import RECOVERY_RATE
+from gateway.delivery.outbox import OutboxDestination
 from gateway.delivery.schedule import JITTER, Outcome, Schedule, Verdict, failed, judge
 from gateway.egress import Answer, FailureKind, SendFailed
 from gateway.mailboxes.mailboxes import SCHEME
@@ -228,7 +229,7 @@ TestBreaker = BreakerMachine.TestCase
 
 def test_destination_recovers_slowly() -> None:
     """50 a second, doubling every 10 s."""
-    destination = Destination(("http", "localhost", 80))
+    destination = OutboxDestination(("http", "localhost", 80))
     destination.ease_in(0.0)
     now, started = 0.0, 0
     while now < 10.0:
@@ -246,7 +247,7 @@ def test_destination_recovers_slowly() -> None:
 
 def test_a_mailbox_of_our_own_is_not_eased_in() -> None:
     """What waits for one after a restart goes there as quickly as the store takes it."""
-    destination = Destination((SCHEME, "a key", 0))
+    destination = OutboxDestination((SCHEME, "a key", 0))
     destination.ease_in(0.0)
     for _ in range(1000):
         assert destination.may_start(0.0)
