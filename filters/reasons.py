@@ -57,12 +57,14 @@ class Reason(Enum):
     MAILBOX_BUSY = "mailbox-busy"
     """Another reader is taking messages from it just now."""
     MAILBOX_FULL = "mailbox-full"
+    RESOURCE_UNKNOWN = "resource-unknown"
     SELECTION_MISSING = "selection-missing"
     SELECTION_UNSUPPORTED = "selection-unsupported"
     PROPERTY_UNKNOWN = "property-unknown"
     PROPERTY_READ_ONLY = "property-read-only"
     QUERY_DIALECT = "query-dialect"
     QUERY_INVALID = "query-invalid"
+    QUERY_FAILED = "query-failed"
     LOOP = "loop"
 
     # Us.

@@ -102,8 +102,10 @@ from mediation.names import WSA_NONE
 from mediation.notification.notify import check_number
 from mediation.notification.properties import (
     PRODUCER_DOCUMENT,
+    PULL_POINT_DOCUMENT,
     SUBSCRIPTION_DOCUMENT,
     producer_properties,
+    pull_point_properties,
     subscription_properties,
 )
 from mediation.rendering import (
@@ -128,6 +130,7 @@ __all__ = [
     "NO_HEADERS",
     "PAYLOAD_PATHS",
     "PRODUCER_DOCUMENT",
+    "PULL_POINT_DOCUMENT",
     "SPECIFICATIONS",
     "SPECS",
     "SUBSCRIPTION_DOCUMENT",
@@ -218,6 +221,7 @@ __all__ = [
     "parse_expiry",
     "prepare",
     "producer_properties",
+    "pull_point_properties",
     "read",
     "read_answer",
     "read_fault",

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 from typing import TypeVar
@@ -313,6 +314,15 @@ class Mailboxes:
             self._forget(mailbox.key)
             raise MailboxUnknown
         return found
+
+    async def idle_end(self, mailbox: Mailbox) -> datetime:
+        """The time at which *mailbox* is destroyed, should nobody read it any more.
+
+        Raises:
+            MailboxUnknown: The mailbox is gone.
+        """
+        size = await self.size(mailbox)
+        return datetime.fromtimestamp(size.used + self._quotas.idle, UTC)
 
     async def listed(self, after: str, limit: int) -> list[tuple[Mailbox, MailboxSize]]:
         """The *limit* first mailboxes whose ids are greater than *after*.

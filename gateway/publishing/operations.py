@@ -12,36 +12,28 @@ from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.observing.samples import Sample, counter
-from gateway.parsing import Parsing
 from gateway.publishing.spool import Publisher
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.intake import Intake
 from gateway.security.quotas import PrincipalRate
 from mediation import (
-    PRODUCER_DOCUMENT,
     CurrentMessage,
     DescribeDevice,
     DescribeEvents,
     Device,
     Events,
     GetCurrentMessage,
-    GetProperties,
     Identified,
     Identify,
     Incoming,
     Notification,
-    Properties,
     Publish,
     Published,
-    Response,
-    producer_properties,
 )
 from mediation.packaging.records import check_references, has_references
 
 LOOKS, LOOKS_AT_ONCE = 2.0, 20.0
 """Requests about all topics or current messages that a stranger may send: a second, and at once."""
-OCTETS_OF_TOPIC = 256
-"""Bytes of an answer for each topic that it tells of, about."""
 
 
 @lru_cache(maxsize=1)
@@ -60,7 +52,6 @@ class PublishingOperations:
 
     Args:
         looks: Counts requests to be told of topics.
-        parsing: Makes answers that tell of many topics.
         mailboxes_each: How many mailboxes a stranger may have, for DescribeEvents.
         longest_lease: How long a stranger's subscription lasts at most, in the same way.
     """
@@ -73,7 +64,6 @@ class PublishingOperations:
         intake: Intake,
         origins: Origins,
         looks: PrincipalRate,
-        parsing: Parsing,
         mailboxes_each: int,
         longest_lease: timedelta,
     ) -> None:
@@ -82,7 +72,6 @@ class PublishingOperations:
         self._intake = intake
         self._origins = origins
         self._looks = looks
-        self._parsing = parsing
         self._mailboxes_each = mailboxes_each
         self._longest_lease = longest_lease
         self.accepted = 0
@@ -163,15 +152,6 @@ class PublishingOperations:
         if notification is None:
             raise Refused(Reason.NO_CURRENT_MESSAGE, "There is no current message on the topic.")
         return CurrentMessage(notification)
-
-    async def properties(self, request: GetProperties) -> Response:
-        """The resource properties of the producer, of GetProperties that names no subscription."""
-        topics = self._topics.topics()
-        values = await self._parsing.run_off_loop(
-            OCTETS_OF_TOPIC * len(topics),
-            lambda: producer_properties(topics, topic_dialects()),
-        )
-        return Properties(values, request.names, PRODUCER_DOCUMENT)
 
     def _events(self) -> Events:
         return Events(

@@ -46,15 +46,18 @@ from gateway.http import ConnectionGate, HttpLimits, HttpSettings
 from gateway.mailboxes.deposits import Deposits
 from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport
 from gateway.mailboxes.operations import MailboxOperations
+from gateway.mailboxes.resources import PullPointResources
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
 from gateway.publishing.operations import PublishingOperations, look_rate
+from gateway.publishing.resources import Producer
 from gateway.publishing.spool import Spool
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.replicas.join import join
 from gateway.replicas.membership import StoreInUse
+from gateway.resources.operations import ResourceOperations
 from gateway.security.identify import Identification
 from gateway.security.intake import Intake
 from gateway.security.networks import networks
@@ -94,6 +97,7 @@ from gateway.subscriptions.lifecycle import SUBSCRIBES, SUBSCRIBES_AT_ONCE, Subs
 from gateway.subscriptions.matching import Matching
 from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperations
 from gateway.subscriptions.reports import SubscriptionReports
+from gateway.subscriptions.resources import SubscriptionResources
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.web.metrics import Metrics
@@ -384,7 +388,6 @@ def answer_requests(
         intake=intake,
         origins=sending.origins,
         looks=looks,
-        parsing=sending.parsing,
         mailboxes_each=sending.mailboxes.most,
         longest_lease=subscribing.subscriptions.longest_lease,
     )
@@ -392,7 +395,6 @@ def answer_requests(
     managing = SubscriptionOperations(
         subscribing.subscriptions,
         topics,
-        publishing=publishing,
         synchronizing=synchronizing,
         looks=looks,
         trusts=peers.identification.trusts_owner,
@@ -401,10 +403,17 @@ def answer_requests(
     )
     feeds = MailboxFeeds(subscribing.subscriptions)
     reading = MailboxOperations(sending.mailboxes, feeds, intake)
+    resources = ResourceOperations(
+        PullPointResources(sending.mailboxes, feeds),
+        SubscriptionResources(subscribing.subscriptions),
+        producer=Producer(topics, sending.parsing),
+        looks=looks,
+    )
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
-        registry = Registry(*(room.handlers() for room in (reading, publishing, managing)))
+        rooms = (reading, publishing, managing, resources)
+        registry = Registry(*(room.handlers() for room in rooms))
     replies = Replies(
         sending.transport,
         peers.policy,

@@ -7,7 +7,7 @@ import structlog
 from filters import Reason, Refused
 from gateway.exchange import ACCEPTED, Handover, Inbound, Reply
 from gateway.parsing import SMALL, Parsing
-from gateway.publishing.operations import OCTETS_OF_TOPIC
+from gateway.publishing.resources import OCTETS_OF_TOPIC
 from gateway.security.keys import message_urn
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import shown

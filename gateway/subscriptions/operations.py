@@ -8,33 +8,26 @@ from filters import Reason, Refused
 from gateway.delivery import Entry
 from gateway.exchange import Handlers, Inbound
 from gateway.model.mailboxes import Mailbox
-from gateway.publishing.operations import PublishingOperations
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.quotas import PrincipalRate
 from gateway.subscriptions.lifecycle import KEPT_ALIVE, Subscriptions, SubscriptionUnknown
+from gateway.subscriptions.naming import find_named
 from mediation import (
-    SUBSCRIPTION_DOCUMENT,
-    Destroy,
     Done,
-    GetProperties,
     GetStatus,
     Incoming,
     Notification,
     Pause,
-    Properties,
     Renew,
     Response,
     Resume,
-    SetTerminationTime,
     StoreMessage,
     Subscribe,
     Subscribed,
     SubscribePulling,
     Synchronize,
-    TerminationTime,
     Unsubscribe,
-    subscription_properties,
 )
 
 RESENT_AT_A_TIME = 32
@@ -45,9 +38,8 @@ class SubscriptionOperations:
     """Subscribes, and manages subscriptions.
 
     Args:
-        publishing: Tells of the producer where GetProperties names no subscription.
         synchronizing: Finds the current messages that a filter takes.
-        looks: Counts requests for properties and current messages.
+        looks: Counts requests for current messages.
         trusts: Whether an owner of subscriptions is trusted.
         resend: Delivers notifications to one subscription once more.
         exceeded: Told when the filter of a subscription exceeded its budget on a message, by its
@@ -59,7 +51,6 @@ class SubscriptionOperations:
         subscriptions: Subscriptions,
         topics: TopicsSeen,
         *,
-        publishing: PublishingOperations,
         synchronizing: Synchronizing,
         looks: PrincipalRate,
         trusts: Callable[[str], bool],
@@ -68,7 +59,6 @@ class SubscriptionOperations:
     ) -> None:
         self._subscriptions = subscriptions
         self._topics = topics
-        self._publishing = publishing
         self._synchronizing = synchronizing
         self._looks = looks
         self._trusts = trusts
@@ -80,11 +70,8 @@ class SubscriptionOperations:
             Subscribe: self.subscribe,
             SubscribePulling: self.subscribe,
             Renew: self.renew,
-            SetTerminationTime: self.set_termination_time,
             GetStatus: self.status,
-            GetProperties: self.properties,
             Unsubscribe: self.unsubscribe,
-            Destroy: self.unsubscribe,
             Pause: self.pause,
             Resume: self.resume,
             Synchronize: self.synchronize,
@@ -110,40 +97,13 @@ class SubscriptionOperations:
         )
         return Subscribed(subscription, now)
 
-    async def set_termination_time(
-        self, request: SetTerminationTime, incoming: Incoming, inbound: Inbound
-    ) -> TerminationTime:
-        """A requested time that is over means at once (WS-ResourceLifetime 1.2, section 4)."""
-        now = datetime.now(UTC)
-        entry = await self._named(incoming, inbound, now, in_grace=True)
-        at = request.expires.at(now)
-        if at is not None and at <= now:
-            await self._subscriptions.end(entry)
-            return TerminationTime(now, now)
-        subscription = await self._subscriptions.renew(
-            entry, request.expires, inbound.principal, now=now
-        )
-        return TerminationTime(subscription.lease.expires, now)
-
     async def status(self, _request: GetStatus, incoming: Incoming, inbound: Inbound) -> Subscribed:
         now = datetime.now(UTC)
         entry = await self._named(incoming, inbound, now)
         return Subscribed(entry.subscription, now)
 
-    async def properties(
-        self, request: GetProperties, incoming: Incoming, inbound: Inbound
-    ) -> Response:
-        """The resource properties of a subscription, or of the producer where none is named."""
-        self._looks.take(inbound.principal)
-        if not _names_any(incoming, inbound):
-            return await self._publishing.properties(request)
-        now = datetime.now(UTC)
-        entry = await self._named(incoming, inbound, now)
-        values = subscription_properties(entry.subscription, now)
-        return Properties(values, request.names, SUBSCRIPTION_DOCUMENT)
-
     async def unsubscribe(
-        self, _request: Unsubscribe | Destroy, incoming: Incoming, inbound: Inbound
+        self, _request: Unsubscribe, incoming: Incoming, inbound: Inbound
     ) -> Done:
         entry = await self._named(incoming, inbound, datetime.now(UTC), in_grace=True)
         await self._subscriptions.end(entry)
@@ -196,8 +156,7 @@ class SubscriptionOperations:
         Raises:
             SubscriptionUnknown: There is none.
         """
-        await self._subscriptions.refresh()
-        entry = self._subscriptions.find(_candidates(incoming, inbound), now=now)
+        entry = await find_named(self._subscriptions, incoming, inbound, now)
         end = entry.subscription.lease.expires
         if end is not None and end <= now and not in_grace:
             raise SubscriptionUnknown
@@ -227,16 +186,3 @@ class MailboxFeeds:
             return False
         await self._subscriptions.end(entry)
         return True
-
-
-def _candidates(incoming: Incoming, inbound: Inbound) -> tuple[str | None, ...]:
-    """The peer's texts that may name a subscription, in the order of trust."""
-    named = incoming.named
-    return (*named.identifiers, inbound.path, named.to, named.body)
-
-
-def _names_any(incoming: Incoming, inbound: Inbound) -> bool:
-    return inbound.path.startswith("/subscriptions/") or any(
-        "/subscriptions/" in (text or "") or "urn:uuid:" in (text or "")
-        for text in _candidates(incoming, inbound)
-    )

@@ -29,6 +29,7 @@ from gateway.web.validation import refuse_invalid
 _STATUS = {
     Reason.UNAVAILABLE: 503,
     Reason.SUBSCRIPTION_UNKNOWN: 404,
+    Reason.RESOURCE_UNKNOWN: 404,
     Reason.TOO_LARGE: 413,
     Reason.RATE: 429,
     Reason.QUOTA: 403,

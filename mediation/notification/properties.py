@@ -9,20 +9,23 @@ from mediation import names
 from mediation.filtering import CHANGED_ONLY
 from mediation.model.messages import Subscription
 from mediation.notification.topics import topic_set, written_topic
-from mediation.resources.wsrf import write_time
+from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import xml_attribute, xml_text
 
 RL, WSNT = names.WSRF_RL, names.WSN_1_3
 
 SUBSCRIPTION_DOCUMENT = f"{{{WSNT}}}SubscriptionManagerRP"
+PULL_POINT_DOCUMENT = f"{{{RL}}}ScheduledResourceTerminationRP"
+"""WS-BaseNotification says of no document for pull points; this is what WSRF has for resources with
+nothing but an end."""
 PRODUCER_DOCUMENT = f"{{{names.WSN_BR_1_3}}}NotificationBrokerRP"
 
 
 def subscription_properties(subscription: Subscription, now: datetime) -> Mapping[str, bytes]:
     """The resource properties of a subscription, by expanded name, in the schema's order
     (WS-BaseNotification 1.3, SubscriptionManagerRP; WS-ResourceLifetime 1.2)."""
-    wsnt, rl = f' xmlns:wsnt="{WSNT}"', f' xmlns:rl="{RL}"'
+    wsnt = f' xmlns:wsnt="{WSNT}"'
     consumer = write_epr(subscription.consumer)
     values = {
         "ConsumerReference": f"<wsnt:ConsumerReference{wsnt}>{consumer}</wsnt:ConsumerReference>",
@@ -31,11 +34,12 @@ def subscription_properties(subscription: Subscription, now: datetime) -> Mappin
         "CreationTime": write_time("wsnt:CreationTime", subscription.lease.created, wsnt),
     }
     properties = {f"{{{WSNT}}}{name}": text.encode() for name, text in values.items()}
-    properties[f"{{{RL}}}CurrentTime"] = write_time("rl:CurrentTime", now, rl).encode()
-    properties[f"{{{RL}}}TerminationTime"] = write_time(
-        "rl:TerminationTime", subscription.lease.expires, rl
-    ).encode()
-    return properties
+    return {**properties, **lifetime_properties(subscription.lease.expires, now)}
+
+
+def pull_point_properties(end: datetime | None, now: datetime) -> Mapping[str, bytes]:
+    """The resource properties of a pull point, which is destroyed at *end* when nobody reads it."""
+    return lifetime_properties(end, now)
 
 
 def _filter(subscription: Subscription, wsnt: str) -> str:

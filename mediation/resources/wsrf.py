@@ -165,6 +165,19 @@ def write_time(name: str, moment: datetime | None, declaration: str = "") -> str
     return f"<{name}{declaration}>{format_seconds(moment)}</{name}>"
 
 
+def lifetime_properties(
+    end: datetime | None, now: datetime, namespace: str = names.WSRF_RL
+) -> Mapping[str, bytes]:
+    """The resource properties that WS-ResourceLifetime adds to a resource which ends at *end*; None
+    is never."""
+    declared = f' xmlns:rl="{namespace}"'
+    times = {"CurrentTime": now, "TerminationTime": end}
+    return {
+        f"{{{namespace}}}{name}": write_time(f"rl:{name}", time, declared).encode()
+        for name, time in times.items()
+    }
+
+
 def _write_properties(response: Properties) -> str:
     if response.names is None:
         root = etree.QName(response.document)
@@ -227,6 +240,7 @@ def resource_faults(version: WsrfNames) -> Faults:
     return {
         (Reason.SUBSCRIPTION_UNKNOWN, None): unknown,
         (Reason.MAILBOX_UNKNOWN, None): unknown,
+        (Reason.RESOURCE_UNKNOWN, None): unknown,
         (Reason.PROPERTY_UNKNOWN, None): base_fault(
             version.properties, "InvalidResourcePropertyQNameFault", action=action
         ),

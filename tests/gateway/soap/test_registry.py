@@ -10,13 +10,14 @@ from filters import Reason, Refused
 from gateway.exchange import Handlers
 from gateway.mailboxes.operations import MailboxOperations
 from gateway.publishing.operations import PublishingOperations
+from gateway.resources.operations import ResourceOperations
 from gateway.soap.registry import Registry
 from gateway.subscriptions.operations import SubscriptionOperations
 from mediation import GetStatus, Pause, Request
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 
-ROOMS = (MailboxOperations, PublishingOperations, SubscriptionOperations)
+ROOMS = (MailboxOperations, PublishingOperations, ResourceOperations, SubscriptionOperations)
 
 
 def rows(room: type) -> Handlers:

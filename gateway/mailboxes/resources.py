@@ -1,0 +1,54 @@
+"""Pull points as WS-Resources."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from filters import Reason, Refused
+from gateway.exchange import Inbound
+from gateway.mailboxes.mailboxes import Mailboxes
+from gateway.mailboxes.operations import Feeds
+from gateway.model.mailboxes import Mailbox
+from gateway.security.principals import Principal
+from gateway.security.resource_addresses import ResourceKind, addressed
+from mediation import PULL_POINT_DOCUMENT, Expiry, Incoming, pull_point_properties
+
+
+class PullPointResource:
+    """One mailbox, as the address of a pull point names it."""
+
+    document = PULL_POINT_DOCUMENT
+
+    def __init__(self, mailboxes: Mailboxes, feeds: Feeds, mailbox: Mailbox) -> None:
+        self._mailboxes = mailboxes
+        self._feeds = feeds
+        self._mailbox = mailbox
+
+    async def properties(self, now: datetime) -> Mapping[str, bytes]:
+        """Its termination time is when it is destroyed, should nobody read it any more."""
+        return pull_point_properties(await self._mailboxes.idle_end(self._mailbox), now)
+
+    async def set_termination_time(
+        self, expires: Expiry, principal: Principal, now: datetime
+    ) -> datetime | None:
+        raise Refused(
+            Reason.EXPIRY_INVALID, "A pull point lives as long as it is read: its end is not set."
+        )
+
+    async def destroy(self) -> None:
+        if not await self._feeds.end(self._mailbox):
+            await self._mailboxes.destroy(self._mailbox)
+
+
+class PullPointResources:
+    """All pull points."""
+
+    def __init__(self, mailboxes: Mailboxes, feeds: Feeds) -> None:
+        self._mailboxes = mailboxes
+        self._feeds = feeds
+
+    async def find(self, incoming: Incoming, inbound: Inbound) -> PullPointResource | None:
+        address = addressed(inbound.path, incoming.context.headers.to)
+        if address is None or address.kind is not ResourceKind.PULL_POINT:
+            return None
+        mailbox = await self._mailboxes.find(address.key)
+        return PullPointResource(self._mailboxes, self._feeds, mailbox)

@@ -1,0 +1,84 @@
+"""The port by which a room of the gateway offers what it has as WS-Resources.
+
+A subscription, a pull point, a publisher's registration: each has an address, a document of
+properties, and mostly an end. WS-ResourceProperties and WS-ResourceLifetime ask the same of all of
+them, so their requests have handlers of their own (`gateway.resources.operations`), and a room
+brings only two things:
+
+- a `Resource` that wraps one of its objects;
+- a `Resources` that finds it from a request. It is a row of ``ResourceOperations(...)`` in
+  `gateway.server.composition`; rows are asked in their order, so one that knows its resources by a
+  path of their own stands before one that takes any key.
+
+A new kind of resource with addresses of its own, ``/publishers/KEY``, is besides: a member of
+`gateway.security.resource_addresses.ResourceKind` with a row in its table of paths, and
+
+    class Registrations:
+        async def find(self, incoming: Incoming, inbound: Inbound) -> Resource | None:
+            address = addressed(inbound.path, incoming.context.headers.to)
+            if address is None or address.kind is not ResourceKind.PUBLISHER:
+                return None
+            return RegistrationResource(await self._registrations.find(address.key))
+
+Properties are written by mediation, elements as bytes with all namespaces that they use.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+from filters import Reason, Refused
+from gateway.exchange import Inbound
+from gateway.security.principals import Principal
+from mediation import Expiry, Incoming
+
+
+class ResourceUnknown(Refused):
+    """A request names no resource, or one that is not there."""
+
+    def __init__(self, text: str = "There is no such resource.") -> None:
+        super().__init__(Reason.RESOURCE_UNKNOWN, text)
+
+
+class Resource(Protocol):
+    """One resource, found for one request."""
+
+    @property
+    def document(self) -> str:
+        """The expanded name of the root of its document of properties."""
+
+    async def properties(self, now: datetime) -> Mapping[str, bytes]:
+        """Its properties in the order of its document: the elements of each, by expanded name. A
+        property that it has no value for is there with no elements.
+
+        Raises:
+            Refused: It is gone.
+        """
+
+    async def set_termination_time(
+        self, expires: Expiry, principal: Principal, now: datetime
+    ) -> datetime | None:
+        """Move its end, durably; a time that is over ends it at once. Returns the end that it now
+        has; None for never.
+
+        Raises:
+            Refused: ``EXPIRY_INVALID``: it has no end to move, ``EXPIRY_TOO_LONG``; it is gone.
+        """
+
+    async def destroy(self) -> None:
+        """End it; on return it is gone from the store.
+
+        Raises:
+            Refused: It is gone, or stays.
+        """
+
+
+class Resources(Protocol):
+    """The resources of one room."""
+
+    async def find(self, incoming: Incoming, inbound: Inbound) -> Resource | None:
+        """The resource that a request names; None where it names none of this room.
+
+        Raises:
+            Refused: It names one of this room that is not there.
+        """

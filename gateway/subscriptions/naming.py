@@ -1,0 +1,27 @@
+"""The subscription that a request names, in any of the ways in which peers name one."""
+
+from datetime import UTC, datetime
+
+from gateway.delivery import Entry
+from gateway.exchange import Inbound
+from gateway.subscriptions.lifecycle import Subscriptions
+from mediation import Incoming
+
+
+def subscription_names(incoming: Incoming, inbound: Inbound) -> tuple[str | None, ...]:
+    """The peer's texts that may name a subscription, in the order of trust."""
+    named = incoming.named
+    return (*named.identifiers, inbound.path, named.to, named.body)
+
+
+async def find_named(
+    subscriptions: Subscriptions, incoming: Incoming, inbound: Inbound, now: datetime | None = None
+) -> Entry:
+    """The subscription that a request names, also one whose lease has just ended.
+
+    Raises:
+        SubscriptionUnknown: There is none.
+    """
+    await subscriptions.refresh()
+    names = subscription_names(incoming, inbound)
+    return subscriptions.find(names, now=now or datetime.now(UTC))

@@ -1,0 +1,62 @@
+"""Subscriptions as WS-Resources."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from gateway.delivery import Entry
+from gateway.exchange import Inbound
+from gateway.security.principals import Principal
+from gateway.security.resource_addresses import key_in
+from gateway.subscriptions.lifecycle import Subscriptions, SubscriptionUnknown
+from gateway.subscriptions.naming import find_named, subscription_names
+from mediation import SUBSCRIPTION_DOCUMENT, Expiry, Incoming, subscription_properties
+
+
+class SubscriptionResource:
+    """One subscription, as its manager's address names it."""
+
+    document = SUBSCRIPTION_DOCUMENT
+
+    def __init__(self, subscriptions: Subscriptions, entry: Entry) -> None:
+        self._subscriptions = subscriptions
+        self._entry = entry
+
+    async def properties(self, now: datetime) -> Mapping[str, bytes]:
+        subscription = self._entry.subscription
+        if subscription.lease.expires is not None and subscription.lease.expires <= now:
+            raise SubscriptionUnknown  # In its grace it can be renewed, and nothing else.
+        return subscription_properties(subscription, now)
+
+    async def set_termination_time(
+        self, expires: Expiry, principal: Principal, now: datetime
+    ) -> datetime | None:
+        """A requested time that is over means at once (WS-ResourceLifetime 1.2, section 4)."""
+        at = expires.at(now)
+        if at is not None and at <= now:
+            await self._subscriptions.end(self._entry)
+            return now
+        renewed = await self._subscriptions.renew(self._entry, expires, principal, now=now)
+        return renewed.lease.expires
+
+    async def destroy(self) -> None:
+        await self._subscriptions.end(self._entry)
+
+
+class SubscriptionResources:
+    """All subscriptions."""
+
+    def __init__(self, subscriptions: Subscriptions) -> None:
+        self._subscriptions = subscriptions
+
+    async def find(self, incoming: Incoming, inbound: Inbound) -> SubscriptionResource | None:
+        if not _names_any(incoming, inbound):
+            return None
+        entry = await find_named(self._subscriptions, incoming, inbound)
+        return SubscriptionResource(self._subscriptions, entry)
+
+
+def _names_any(incoming: Incoming, inbound: Inbound) -> bool:
+    return inbound.path.startswith("/subscriptions/") or any(
+        "/subscriptions/" in (text or "") or "urn:uuid:" in (text or "") or key_in(text)
+        for text in subscription_names(incoming, inbound)
+    )
