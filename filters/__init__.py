@@ -24,7 +24,7 @@ from filters.matching.engines.choice import engine, engine_note
 from filters.matching.fallback.worker import Question, Worker, evaluate_questions
 from filters.reasons import FilterError, Reason, Refused, quoted
 from filters.topics import DEFAULT_TOPIC, Step, Topic, TopicPattern, parse_clark, topic_text
-from filters.xpath import names_payload_root
+from filters.xpath import is_false, names_payload_root
 
 __all__ = [
     "DEFAULT_TOPIC",
@@ -54,6 +54,7 @@ __all__ = [
     "engine",
     "engine_note",
     "evaluate_questions",
+    "is_false",
     "names_payload_root",
     "parse_clark",
     "parse_document",

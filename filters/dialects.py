@@ -2,6 +2,9 @@
 
 XPATH_1_0 = "http://www.w3.org/TR/1999/REC-xpath-19991116"
 
+XPATH_1_0_EVENT = "http://www.w3.org/2011/03/ws-evt/Dialects/XPath10"
+"""XPath 1.0 over the root of the event, as WS-Eventing 2011/03 says."""
+
 TOPIC_SIMPLE = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Simple"
 TOPIC_CONCRETE = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Concrete"
 TOPIC_FULL = "http://docs.oasis-open.org/wsn/t-1/TopicExpression/Full"
@@ -46,5 +49,6 @@ SPELLINGS: dict[str, str] = {
     "http://docs.oasis-open.org/wsnt/t-1/TopicExpression/ConcreteSet": TOPIC_CONCRETE_SET,
     TOPIC_IBM_SIMPLE.replace("WS-Topics", "WSTopics"): TOPIC_IBM_SIMPLE,
     ITEM_FILTER: XPATH_1_0,
+    XPATH_1_0_EVENT: XPATH_1_0,
 }
 """Spellings that peers use, and the dialects that they mean."""

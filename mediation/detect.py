@@ -244,9 +244,9 @@ def _detect(name: str, action: str | None) -> tuple[Specification | None, Operat
     if namespace in _SOAPS:
         raise MediationError(Reason.ACTION_UNSUPPORTED, "A fault is not a request.")
     elsewhere = names.KNOWN_ELSEWHERE.get(namespace)
-    if elsewhere is None and namespace.endswith("/ws-evt"):
-        elsewhere = "This version of WS-Eventing"
     found = _BY_NAMESPACE.get(namespace)
+    if elsewhere is None and found is None and namespace.endswith("/ws-evt"):
+        elsewhere = "This version of WS-Eventing"
     if elsewhere is not None:
         raise _not_offered(name, elsewhere)
     if found is not None:

@@ -200,7 +200,7 @@ def _children(fault: Fault, refused: Refused, now: datetime, *, declared: bool =
         case Detail.URIS:
             return "".join(
                 f'<d:{fault.inner} xmlns:d="{namespace}">{xml_text(name)}</d:{fault.inner}>'
-                for name in refused.names[: fault.most]
+                for name in (*fault.always, *refused.names)[: fault.most]
                 if not name.startswith("{")  # Elements' names: what is listed here are URIs.
             )
         case Detail.QNAMES:
@@ -219,7 +219,8 @@ def _children(fault: Fault, refused: Refused, now: datetime, *, declared: bool =
 def _text(fault: Fault, refused: Refused) -> str:
     text = " ".join(filter(None, (fault.text, refused.text)))
     if refused.reason in _LISTING and refused.names:
-        text = f"{text.rstrip('.')}; offered: {', '.join(refused.names[:MAX_NAMES])}"
+        offered = (*fault.always, *refused.names)[:MAX_NAMES]
+        text = f"{text.rstrip('.')}; offered: {', '.join(offered)}"
     return text
 
 

@@ -60,11 +60,15 @@ PAYLOAD_PATHS = {
 def dialect_of(element: etree._Element) -> str | None:
     """The meaning of the ``Dialect`` attribute, in any spelling that peers use; None without
     one."""
+    text = _written_dialect(element)
+    return dialects.SPELLINGS.get(text, text) or None
+
+
+def _written_dialect(element: etree._Element) -> str:
     for name, value in element.items():
         if str(name).rpartition("}")[2].lower() == "dialect":
-            text = str(value).strip()
-            return dialects.SPELLINGS.get(text, text) or None
-    return None
+            return str(value).strip()
+    return ""
 
 
 def read_topic_expression(element: etree._Element) -> Expression:
@@ -132,8 +136,10 @@ def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: b
 
     Args:
         soap: The versions of the envelope that the subscriber will get.
-        payload: The context of XPath is the payload, as WS-Management says, not the envelope.
+        payload: The context of XPath is the payload, as WS-Management and WS-Eventing 2011/03 say,
+            not the envelope.
     """
+    payload = payload or _written_dialect(element) == dialects.XPATH_1_0_EVENT
     dialect = dialect_of(element) or dialects.XPATH_1_0
     if dialect == names.WSE_FILTER_COMBINED:
         return _combined(element)

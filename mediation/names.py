@@ -27,6 +27,10 @@ WSA_DRAFTS = frozenset(
 """Drafts between 2004/08 and 1.0. No peer is known to speak one, and none is guessed at."""
 
 WSE_2011_03 = "http://www.w3.org/2011/03/ws-evt"
+WSE_2011_03_UNWRAP = WSE_2011_03 + "/DeliveryFormats/Unwrap"
+WSE_2011_03_WRAP = WSE_2011_03 + "/DeliveryFormats/Wrap"
+WSE_2011_03_NOTIFY_ACTION = WSE_2011_03 + "/WrappedSinkPortType/NotifyEvent"
+WSE_2004_01 = "http://schemas.xmlsoap.org/ws/2004/01/eventing"
 WSE_2004_08 = "http://schemas.xmlsoap.org/ws/2004/08/eventing"
 WSE_PUSH = WSE_2004_08 + "/DeliveryModes/Push"
 WSE_NOTIFICATION = "http://org.apache.airavata/WseNotification"
@@ -109,8 +113,7 @@ _ONVIF_SERVICES = {
 }
 
 KNOWN_ELSEWHERE: Mapping[str, str] = {
-    "http://schemas.xmlsoap.org/ws/2004/01/eventing": "WS-Eventing 2004/01",
-    WSE_2011_03: "WS-Eventing 2011/03",
+    WSE_2004_01: "WS-Eventing 2004/01",
     "http://www.w3.org/2009/09/ws-evt": "WS-Eventing 2009/09",
     "http://www.w3.org/2010/08/ws-evt": "WS-Eventing 2010/08",
     WSN_2004_06: "WS-BaseNotification 1.2",

@@ -186,7 +186,7 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
         return shape.render(notification, producer)
     wrapping = shape.wrapping
     action = (
-        wrapping.action
+        (wrapping.action if wrapping.opening is None else None)
         or notification.action
         or wrapping.default_action
         or payload_action(notification.payload)
@@ -211,9 +211,13 @@ def _make_frame(
     """Make a frame.
 
     Args:
+        action: The message's, or, where messages tell it in their body, the event's.
         topic: None where the message brings its own header block.
         producer: A reference, or the address of one in the subscriber's version; only wrapped
             messages have it."""
+    opening = shape.wrapping.opening
+    opened = "" if opening is None else opening(action)
+    action = shape.wrapping.action or action
     before_id = (
         f"{envelope_start(shape.soap, shape.wsa)}<wsa:Action>{xml_text(action)}</wsa:Action>"
     )
@@ -227,7 +231,7 @@ def _make_frame(
         f"{before_id}<wsa:MessageID>".encode(),
         b"</wsa:MessageID>",
         f"{around.header}{ENVELOPE_MIDDLE}{around.before_reference}".encode(),
-        around.before_payload.encode(),
+        f"{around.before_payload}{opened}".encode(),
         f"{around.after_payload}{ENVELOPE_END}".encode(),
     )
 

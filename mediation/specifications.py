@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from mediation.eventing import management, messenger, v2004_08
+from mediation.eventing import management, messenger, v2004_08, v2011_03
 from mediation.mailboxes import make_connection, message_box
 from mediation.model.specification import Specification
 from mediation.model.versions import Version
@@ -12,6 +12,7 @@ SPECIFICATIONS: Mapping[Version, Specification] = {
     specification.version: specification
     for specification in (
         v2004_08.SPECIFICATION,
+        v2011_03.SPECIFICATION,
         v1_3.SPECIFICATION,
         message_box.SPECIFICATION_2011,
         message_box.SPECIFICATION_2004,

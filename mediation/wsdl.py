@@ -8,6 +8,7 @@ knows the messages; actions and faults are declared as the specifications do.
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
+from itertools import chain, count
 
 from mediation import names
 from mediation.model.specification import Offer, Service
@@ -67,7 +68,7 @@ def _described(services: tuple[Service, ...]) -> str:
         name: [offer for offer in offers if offer.port_type == name]
         for name in dict.fromkeys(offer.port_type for offer in offers)
     }
-    faults = dict.fromkeys(fault for offer in offers for fault in offer.faults)
+    faults = _fault_messages(offers)
     actions = {
         namespace: action
         for service in services
@@ -80,8 +81,8 @@ def _described(services: tuple[Service, ...]) -> str:
         *map(_schema, schemas),
         "</wsdl:types>",
         *map(_messages, offers),
-        *map(_fault_message, faults),
-        *(_port_type(name, its, actions) for name, its in port_types.items()),
+        *(_message(message, "fault", fault) for fault, message in faults.items()),
+        *(_port_type(name, its, faults, actions) for name, its in port_types.items()),
         *(_binding(name, its, soap) for name, its in port_types.items() for soap in Soap),
     ]
     return "".join(parts)
@@ -113,11 +114,23 @@ def _messages(offer: Offer) -> str:
     return request + _message(f"{offer.unique}Response", "parameters", answer)
 
 
-def _fault_message(fault: str) -> str:
-    return _message(_split(fault)[1], "fault", fault)
+def _fault_messages(offers: Sequence[Offer]) -> Mapping[str, str]:
+    """The name of the message of each fault: its local name, with a number where another namespace
+    has the same one."""
+    messages: dict[str, str] = {}
+    for fault in dict.fromkeys(fault for offer in offers for fault in offer.faults):
+        local, taken = _split(fault)[1], set(messages.values())
+        numbered = (f"{local}{number}" for number in count(2))
+        messages[fault] = next(name for name in chain((local,), numbered) if name not in taken)
+    return messages
 
 
-def _port_type(name: str, offers: Sequence[Offer], fault_actions: Mapping[str, str]) -> str:
+def _port_type(
+    name: str,
+    offers: Sequence[Offer],
+    fault_messages: Mapping[str, str],
+    fault_actions: Mapping[str, str],
+) -> str:
     operations = []
     for offer in offers:
         output = ""
@@ -125,7 +138,9 @@ def _port_type(name: str, offers: Sequence[Offer], fault_actions: Mapping[str, s
             output = (
                 f'<wsdl:output message="d:{offer.unique}Response" wsam:Action="{offer.response}"/>'
             )
-        faults = "".join(_fault(fault, fault_actions) for fault in offer.faults)
+        faults = "".join(
+            _fault(fault, fault_messages[fault], fault_actions) for fault in offer.faults
+        )
         operations.append(
             f'<wsdl:operation name="{offer.name}"><wsdl:input message="d:{offer.unique}" '
             f'wsam:Action="{offer.action}"/>{output}{faults}</wsdl:operation>'
@@ -133,9 +148,9 @@ def _port_type(name: str, offers: Sequence[Offer], fault_actions: Mapping[str, s
     return f'<wsdl:portType name="{name}">{"".join(operations)}</wsdl:portType>'
 
 
-def _fault(fault: str, actions: Mapping[str, str]) -> str:
+def _fault(fault: str, message: str, actions: Mapping[str, str]) -> str:
     namespace, local = _split(fault)
-    return f'<wsdl:fault name="{local}" message="d:{local}" wsam:Action="{actions[namespace]}"/>'
+    return f'<wsdl:fault name="{local}" message="d:{message}" wsam:Action="{actions[namespace]}"/>'
 
 
 def _binding(name: str, offers: Sequence[Offer], soap: Soap) -> str:

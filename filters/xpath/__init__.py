@@ -1,6 +1,6 @@
 """XPath 1.0: the part of it that is supported, its syntax tree, and its compilation by libxml2."""
 
-from filters.xpath.admission import check, compile_xpath, names_payload_root
+from filters.xpath.admission import check, compile_xpath, is_false, names_payload_root
 from filters.xpath.limits import XPathLimits
 from filters.xpath.parser import UndeclaredPrefix, parse
 from filters.xpath.relocation import relocate
@@ -10,6 +10,7 @@ __all__ = [
     "XPathLimits",
     "check",
     "compile_xpath",
+    "is_false",
     "names_payload_root",
     "parse",
     "relocate",

@@ -13,7 +13,7 @@ from filters.reasons import FilterError
 from filters.topics.ncname import NCNAME
 from filters.xpath.limits import DEFAULT_LIMITS, XPathLimits
 from filters.xpath.parser import XML_PREFIX, parse_text
-from filters.xpath.syntax import NameTest, Node, Path, walk
+from filters.xpath.syntax import Call, Filtered, NameTest, Node, Path, walk
 from filters.xpath.tokens import invalid
 
 _PREFIXED = re.compile(f"{NCNAME}:")
@@ -46,6 +46,29 @@ def compile_xpath(
         )
     except (etree.XPathError, ValueError) as exc:
         raise invalid("the expression is not XPath 1.0") from exc
+
+
+def is_false(text: str, namespaces: Namespaces) -> bool:
+    """Return True if *text* is false whatever the document is, because it is made of constants:
+    ``false()``, ``1 = 2``. False for a text that is not an expression; compiling it says why."""
+    try:
+        if not all(map(_is_constant, walk(parse_text(text, namespaces, DEFAULT_LIMITS)))):
+            return False
+        return not compile_xpath(text, namespaces)(etree.Element("document"))
+    except (FilterError, etree.XPathError):
+        return False
+
+
+def _is_constant(node: Node) -> bool:
+    """Whether *node* itself, apart from what it holds, asks nothing of the document."""
+    match node:
+        case Path() | Filtered():
+            return False
+        case Call(function=function, arguments=arguments):
+            # Without an argument the others are about the context node; lang() always is.
+            return function in ("true", "false") or (bool(arguments) and function != "lang")
+        case _:
+            return True
 
 
 def names_payload_root(text: str) -> bool:

@@ -35,6 +35,8 @@ def grant(
     shortens = rules.shortens or asked.best_effort
     longest = None if trusted else now + terms.longest
     if asked.unspecified:
+        if rules.unasked_endless and longest is None:
+            return None
         default = now + terms.default
         return min(default, longest) if longest else default
     if asked.never:

@@ -2,11 +2,13 @@
 SubscriptionEnd."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from filters import Reason, Topic, parse_document
 from mediation import names
 from mediation.model.errors import MediationError
+from mediation.model.expiry import NO_TIME, parse_duration
 from mediation.model.messages import EndpointReference
 from mediation.notification.topics import received_topic
 from mediation.soap.addressing import read_epr
@@ -92,11 +94,21 @@ def read_granted(octets: bytes) -> Granted:
             match local_name(child):
                 case "SubscriptionManager" | "SubscriptionReference":
                     manager = read_epr(child, forged="drop")
-                case "Expires" | "GrantedExpires" | "TerminationTime" | "NewTerminationTime":
+                case "Expires" | "TerminationTime" | "NewTerminationTime":
                     expires = text_of(child) or None
+                case "GrantedExpires":
+                    expires = _granted_until(text_of(child))
                 case "CurrentTime":
                     current = text_of(child) or None
     return Granted(manager, expires, current)
+
+
+def _granted_until(text: str) -> str | None:
+    """The lease that a source of WS-Eventing 2011/03 tells; one without end is ``PT0S`` there."""
+    with suppress(ValueError):
+        if parse_duration(text) == NO_TIME:
+            return None
+    return text or None
 
 
 def read_answer(octets: bytes) -> None:
@@ -133,20 +145,26 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
         word = status.replace(":", "/").rpartition("/")[2]
         return Ended(word, texts.get("Reason", ""))
     ours = is_ours(octets)
+    topic = None
+    for block in envelope.headers:
+        if local_name(block) == "Topic" and namespace_of(block) in names.TOPIC_HEADERS:
+            topic = received_topic(block)
     client = _WRAPPING.get(first.tag)
     if client is not None:
         events = client.unwrap(first, in_ours=ours)
         return _within(
             room,
             (
-                Received(event.topic, event.payload, action, message_id, event.subscription)
+                Received(
+                    event.topic or topic,
+                    event.payload,
+                    event.action or action,
+                    message_id,
+                    event.subscription,
+                )
                 for event in events
             ),
         )
-    topic = None
-    for block in envelope.headers:
-        if local_name(block) == "Topic" and namespace_of(block) in names.TOPIC_HEADERS:
-            topic = received_topic(block)
     bare = (
         Received(topic, payload_of(child, in_ours=ours), action, message_id)
         for child in envelope.body

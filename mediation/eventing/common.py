@@ -5,7 +5,7 @@ from typing import Final
 
 from lxml import etree
 
-from filters import Reason, dialects
+from filters import Reason, Topic, dialects
 from mediation import names
 from mediation.filtering import write_expression, write_topic_expression
 from mediation.model.errors import MediationError
@@ -14,6 +14,7 @@ from mediation.model.requests import Operation
 from mediation.model.specification import (
     Code,
     Detail,
+    EnvelopeParts,
     Fault,
     Offer,
     RequestParts,
@@ -22,6 +23,7 @@ from mediation.model.specification import (
     refuse_operation,
 )
 from mediation.model.versions import Soap, Wsa
+from mediation.notification.topics import topic_element
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr, write_epr
 from mediation.soap.envelopes import elements, xml_text
@@ -70,6 +72,14 @@ def read_delivery(
     return consumer, None if end_to is None else read_epr(end_to, forged="drop")
 
 
+def topic_header(
+    topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa
+) -> EnvelopeParts:
+    """The header block that tells the topic of an event, of which WS-Eventing knows nothing."""
+    declared = f' xmlns:wsnt="{names.WSN_1_3}"'
+    return EnvelopeParts(topic_element("wsnt:Topic", topic, dialect, declared))
+
+
 def eventing_fault(
     namespace: str,
     name: str,
@@ -78,32 +88,42 @@ def eventing_fault(
     *,
     code: Code = Code.SENDER,
     action: str = "",
+    in_soap_1_1: bool = False,
+    always: tuple[str, ...] = (),
 ) -> Fault:
-    """Make a fault of WS-Eventing. Its detail lists *inner*, and is for SOAP 1.2 alone."""
+    """Make a fault of WS-Eventing. Its detail lists *inner*; that of 2004/08 is for SOAP 1.2
+    alone."""
     return Fault(
         code,
         f"{{{namespace}}}{name}",
         text=text,
         detail=Detail.URIS if inner else Detail.NONE,
         inner=inner,
-        in_soap_1_1=False,
+        always=always,
+        in_soap_1_1=in_soap_1_1,
         prefix="wse",
         action=action,
     )
 
 
 def eventing_offers(
-    namespace: str, faults: Mapping[Operation, tuple[str, ...]], *, empty: Iterable[Operation] = ()
+    namespace: str,
+    faults: Mapping[Operation, tuple[str, ...]],
+    *,
+    empty: Iterable[Operation] = (),
+    suffix: str = "",
 ) -> tuple[Offer, ...]:
     """The operations as the specification declares them.
 
     Args:
         faults: The expanded names of the details of an operation's faults.
         empty: Operations whose answer has an empty body.
+        suffix: What tells the port types from those of another version, in one document.
     """
     return tuple(
         Offer(
-            "EventSource" if operation is Operation.SUBSCRIBE else "EventSubscriptionManager",
+            ("EventSource" if operation is Operation.SUBSCRIBE else "EventSubscriptionManager")
+            + suffix,
             operation,
             namespace,
             f"{namespace}/{operation.value}",
@@ -118,7 +138,9 @@ def eventing_offers(
 class EventingClient:
     """Requests of WS-Eventing as a client writes them; notifications are bare events."""
 
-    notify: Final = frozenset[str]()
+    notify = frozenset[str]()
+    xpath = dialects.XPATH_1_0
+    """The dialect of a content filter."""
 
     def __init__(self, namespace: str, soap: Soap, wsa: Wsa) -> None:
         self.soap: Final = soap
@@ -126,15 +148,23 @@ class EventingClient:
         self._namespace = namespace
 
     def subscribe(self, wanted: SubscribeOptions) -> RequestParts:
+        # No blank between the elements: CXF, SDCri and .NET Micro Framework take one for content.
         parts = []
         if wanted.end_to is not None:
             parts.append(f"<wse:EndTo>{write_epr(wanted.end_to)}</wse:EndTo>")
         consumer = write_epr(wanted.consumer)
         parts.append(f"<wse:Delivery><wse:NotifyTo>{consumer}</wse:NotifyTo></wse:Delivery>")
-        if wanted.expires:
-            parts.append(f"<wse:Expires>{xml_text(wanted.expires)}</wse:Expires>")
+        parts.append(self._format(wanted))
+        parts.append(self._expires(wanted.expires))
         parts.append(self._filter(wanted))
         return self._request(Operation.SUBSCRIBE, "".join(parts))
+
+    def _format(self, wanted: SubscribeOptions) -> str:
+        """The delivery format, where the version has them."""
+        return ""
+
+    def _expires(self, expires: str | None) -> str:
+        return f"<wse:Expires>{xml_text(expires)}</wse:Expires>" if expires else ""
 
     def _filter(self, wanted: SubscribeOptions) -> str:
         topic, xpath, scope = wanted.topic, wanted.xpath, wanted.namespaces
@@ -147,14 +177,13 @@ class EventingClient:
         if topic:
             return write_topic_expression(self._namespace, "wse:Filter", topic, scope)
         if xpath:
-            return write_expression(self._namespace, "wse:Filter", xpath, dialects.XPATH_1_0, scope)
+            return write_expression(self._namespace, "wse:Filter", xpath, self.xpath, scope)
         return ""
 
     def manage(self, operation: Operation, expires: str | None = None) -> RequestParts:
         if operation not in OPERATIONS:
             refuse_operation(operation)
-        inner = f"<wse:Expires>{xml_text(expires)}</wse:Expires>" if expires else ""
-        return self._request(operation, inner)
+        return self._request(operation, self._expires(expires))
 
     def _request(self, operation: Operation, inner: str) -> RequestParts:
         name = f"wse:{operation.value}"
@@ -175,8 +204,13 @@ class EventingClient:
         producer: EndpointReference | None,
     ) -> RequestParts:
         """The bare payload, with a topic header."""
-        header = write_topic_expression(names.WSN_1_3, "wsnt:Topic", topic) if topic else ""
-        return RequestParts(action or payload_action(payload.encode()), payload, header)
+        return RequestParts(
+            action or payload_action(payload.encode()), payload, self._topic_header(topic)
+        )
+
+    @staticmethod
+    def _topic_header(topic: str | None) -> str:
+        return write_topic_expression(names.WSN_1_3, "wsnt:Topic", topic) if topic else ""
 
     def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:
         return ()

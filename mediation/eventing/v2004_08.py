@@ -15,6 +15,7 @@ from mediation.eventing.common import (
     eventing_offers,
     operations_of,
     read_delivery,
+    topic_header,
 )
 from mediation.eventing.management import check_subscribe
 from mediation.filtering import read_wse_filter, topic_expression
@@ -51,7 +52,7 @@ from mediation.model.specification import (
     Wrapping,
 )
 from mediation.model.versions import Family, Soap, Version, Wsa
-from mediation.notification.topics import topic_element, written_topic
+from mediation.notification.topics import written_topic
 from mediation.soap.addressing import key_parameter, write_epr
 from mediation.soap.envelopes import (
     elements,
@@ -191,13 +192,6 @@ class Notifications200408:
         return _MESSENGER if is_messenger(soap, dialect) else _BARE
 
 
-def _bare(
-    topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa
-) -> EnvelopeParts:
-    declared = f' xmlns:wsnt="{names.WSN_1_3}"'
-    return EnvelopeParts(topic_element("wsnt:Topic", topic, dialect, declared))
-
-
 def _messenger(
     topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa
 ) -> EnvelopeParts:
@@ -212,7 +206,7 @@ def _messenger(
     )
 
 
-_BARE = Wrapping(_bare)
+_BARE = Wrapping(topic_header)
 _MESSENGER = Wrapping(_messenger, keeps_topic_header=True)
 
 

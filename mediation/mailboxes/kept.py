@@ -47,6 +47,7 @@ SPECIFICATION_NAMESPACES = frozenset(
         *names.KNOWN_ELSEWHERE,
         *_NOTIFY_NAMESPACES,
         names.WSE_2004_08,
+        names.WSE_2011_03,
         names.WSRF_RP,
         names.WSRF_RL,
         names.ONVIF_EVENTS,

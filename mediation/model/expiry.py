@@ -47,6 +47,9 @@ class Duration:
         return min(moved, _LATEST)
 
 
+NO_TIME = Duration(0, timedelta())
+
+
 @dataclass(frozen=True, slots=True)
 class Expiry:
     """An expiration that a peer asks for.
@@ -185,3 +188,21 @@ def format_duration(length: timedelta) -> str:
         if amount
     )
     return f"PT{text or '0S'}"
+
+
+def write_instant(moment: datetime) -> str:
+    """Write UTC with milliseconds and a ``Z``, or with microseconds where there are any."""
+    utc = moment.astimezone(UTC)
+    if utc.microsecond % 1000 == 0:
+        return format_milliseconds(utc)
+    return f"{utc:%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def write_length(length: timedelta) -> str:
+    """Write ``PT1H2M3.5S``: as `format_duration`, but exactly."""
+    whole, fraction = divmod(length, timedelta(seconds=1))
+    text = format_duration(timedelta(seconds=whole))
+    if not fraction:
+        return text
+    digits = f".{fraction // timedelta(microseconds=1):06d}".rstrip("0")
+    return f"{text[:-1]}{digits}S" if text.endswith("S") else f"{text}0{digits}S"

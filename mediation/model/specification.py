@@ -124,6 +124,8 @@ class Wrapping:
     one."""
     action: str | None = None
     """The action of every message; None: each has its event's."""
+    opening: Callable[[str], str] | None = None
+    """Writes the start tag around the payload by the event's own action, where messages tell it."""
     default_action: str | None = None
     """The action of an event without one; None: it is made from the payload."""
     names_producer: bool = False
@@ -217,12 +219,13 @@ class SubscribeOptions:
 
 
 class UnwrappedEvent(NamedTuple):
-    """One event of a wrapped message: its topic, its payload, and the address of the manager of
-    the subscription that it is for."""
+    """One event of a wrapped message: its topic, its payload, the address of the manager of the
+    subscription that it is for, and its own action, as far as the message tells them."""
 
     topic: Topic | None
     payload: bytes
     subscription: str | None = None
+    action: str | None = None
 
 
 class Client(Protocol):
@@ -319,6 +322,8 @@ class Fault:
     """Children of the detail at most."""
     otherwise: str = ""
     """The name that is listed where the error has none, but the schema wants one."""
+    always: tuple[str, ...] = ()
+    """Names that are listed before the error's own."""
     in_soap_1_1: bool = True
     """Whether the detail is for SOAP 1.1, too."""
     prefix: str = "f"
@@ -345,6 +350,8 @@ class LeaseRules:
     """A lease that is too long is shortened; else it is refused."""
     endless: bool = True
     """A trusted subscriber may get a lease without end."""
+    unasked_endless: bool = False
+    """A trusted subscriber that asks for no lease gets one without end."""
     grace: bool = False
     """A subscription can be renewed for a while after its lease."""
 

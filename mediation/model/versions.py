@@ -23,6 +23,7 @@ class Version(Enum):
     version decides is its row of `mediation.specifications.SPECIFICATIONS`."""
 
     WSE_2004_08 = "wse-2004-08"
+    WSE_2011_03 = "wse-2011-03"
     WSN_1_3 = "wsn-1.3"
     MESSAGE_BOX_2011 = "msgbox-2011"
     MESSAGE_BOX_2004 = "msgbox-2004"

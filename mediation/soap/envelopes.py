@@ -19,6 +19,7 @@ UNDERSTOOD: frozenset[str] = frozenset(
         *(wsa.value for wsa in Wsa),
         names.WSSE,
         names.WSE_2004_08,
+        names.WSE_2011_03,
         names.WSN_1_3,
         names.WSN_1_3_SLASH,
         names.WSN_IBM,

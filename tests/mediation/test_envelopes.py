@@ -100,6 +100,11 @@ SUBSCRIBES = [
         id="WS-Nu: the policy before the filter, a time without a zone, an undeclared prefix",
     ),
     pytest.param(
+        "cxf-wse-2011-03-subscribe", S11, Wsa.V2005_08, Version.WSE_2011_03,
+        "http://sink.example.com/events", Wsa.V2005_08, ANY, [], True,
+        id="CXF: WS-Eventing 2011/03",
+    ),
+    pytest.param(
         "savan-java-wse-2004-08-subscribe", S11, Wsa.V2005_08, WSE,
         "http://sink.example.com/services/listener", Wsa.V2004_08, until(2027, 6, 27, 5, 7),
         [("/", XPATH_1_0)], True,
@@ -311,7 +316,6 @@ REFUSED = [
         "openwsman-wse-2004-08-subscribe", Reason.DELIVERY_MODE, Version.WSE_2004_08,
         ("http://schemas.xmlsoap.org/ws/2004/08/eventing/DeliveryModes/Push",), id="batches",
     ),
-    pytest.param("cxf-wse-2011-03-subscribe", Reason.ACTION_UNSUPPORTED, None, (), id="2011/03"),
     pytest.param("gt4-wsn-1.2-subscribe", Reason.ACTION_UNSUPPORTED, None, (), id="Globus"),
     pytest.param(
         "52n-ses-wsn-1.3-registerpublisher", Reason.PUBLISHER_REGISTRATION, None, (), id="52N"

@@ -33,6 +33,7 @@ ARRIVAL = Arrival(source="publisher", time=NOW, fresh_id="urn:uuid:fresh")
 ENVELOPES = Path(__file__).parents[1] / "envelopes"
 
 WSE = "http://schemas.xmlsoap.org/ws/2004/08/eventing"
+WSE11 = "http://www.w3.org/2011/03/ws-evt"
 WSNT = "http://docs.oasis-open.org/wsn/b-2"
 WSRF_RP = "http://docs.oasis-open.org/wsrf/rp-2"
 WSRF_RL = "http://docs.oasis-open.org/wsrf/rl-2"
@@ -46,7 +47,7 @@ IBM_SIMPLE = "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicExpres
 XPATH = "http://www.w3.org/TR/1999/REC-xpath-19991116"
 
 PREFIXES = (
-    f'xmlns:wse="{WSE}" xmlns:wsnt="{WSNT}" xmlns:rp="{WSRF_RP}" xmlns:rl="{WSRF_RL}" '
+    f'xmlns:wse="{WSE}" xmlns:wse11="{WSE11}" xmlns:wsnt="{WSNT}" xmlns:rp="{WSRF_RP}" xmlns:rl="{WSRF_RL}" '
     f'xmlns:xsi="{XSI}" xmlns:wsman="{WSMAN}"'
 )
 
@@ -115,6 +116,7 @@ def parts(octets: bytes, path: str) -> list[etree._Element]:
     prefixes = {
         "s": etree.QName(root).namespace,
         "wse": WSE,
+        "wse11": WSE11,
         "wsnt": WSNT,
         "rp": WSRF_RP,
         "rl": WSRF_RL,

@@ -31,6 +31,7 @@ _FILES = {
     "http://www.w3.org/2005/08/addressing": "ws-addressing/ws-addr-2005-08.xsd",
     "http://schemas.xmlsoap.org/ws/2004/08/addressing": "ws-addressing/addressing-2004-08.xsd",
     "http://schemas.xmlsoap.org/ws/2004/03/addressing": "ws-addressing/addressing-2004-03.xsd",
+    "http://www.w3.org/2011/03/ws-evt": "ws-eventing/eventing-2011-03.xsd",
     **_FINAL,
 }
 OWN = Path(__file__).parents[2] / "mediation" / "schemas"
@@ -41,6 +42,7 @@ _PACKAGED = {
     "http://schemas.xmlsoap.org/ws/2004/08/addressing": "addressing-2004-08.xsd",
     **{uri: Path(path).name for uri, path in _FINAL.items() if uri != BROKERED},
     WSE: "eventing-2004-08.xsd",
+    "http://www.w3.org/2011/03/ws-evt": "eventing-2011-03.xsd",
     ONVIF: "onvif-events.xsd",
 }
 """To each namespace its file, those first that others import: libxml2 reads each once."""

@@ -213,8 +213,8 @@ async def test_a_publisher_that_wants_to_register_is_told_by_its_fault(
             'WS-ReliableMessaging 1.1 is not offered ("CreateSequence" was asked for).',
         ),
         (
-            '<r:Subscribe xmlns:r="http://www.w3.org/2011/03/ws-evt"/>',
-            'WS-Eventing 2011/03 is not offered ("Subscribe" was asked for).',
+            '<r:Subscribe xmlns:r="http://www.w3.org/2009/09/ws-evt"/>',
+            'WS-Eventing 2009/09 is not offered ("Subscribe" was asked for).',
         ),
         (
             '<r:Get xmlns:r="http://schemas.xmlsoap.org/ws/2004/09/transfer"/>',
@@ -232,7 +232,8 @@ async def test_a_refusal_names_what_was_asked_for(
     answer = await gateway.ask(Speaker(), element)
     assert said in answer.fault.text
     if "Offered" in answer.fault.text:
-        assert "WS-Eventing 2004/08; WS-BaseNotification 1.3" in answer.fault.text
+        for title in ("WS-Eventing 2004/08", "WS-Eventing 2011/03", "WS-BaseNotification 1.3"):
+            assert title in answer.fault.text
 
 
 async def test_a_filter_dialect_is_named_with_what_is_offered(gateway: Running) -> None:

@@ -156,6 +156,7 @@ OFFICIAL = {
     "rp-2": "86532ea286ee790c2d33fe416fbf03d203f4f6c516e288cafd5f5267f3a55474",
     "rl-2": "e684d18acaa39a57d63cdcdf02231d6558cd5450a4f994d52ac69bd9a8dfdd0b",
     "eventing-2004-08": "a4847595a009d65d3ed7f96fe28728162fb8053af9f0fce90c1320febc5c5f73",
+    "eventing-2011-03": "286c2708ef1731081ac3821325e04b13309902bb7a0e23254be985b09847274d",
     "addressing-2004-08": "e3e25084e38342589a06541af6d3a4005b277045569951fd908ff5d3ccd40c90",
     "addressing-2005-08": "43cfa9fc67fee93752f128b68f716d9484b6881d978ddbce1f2c96f2ff83cda5",
 }
@@ -177,6 +178,7 @@ def test_the_schemas_are_the_official_ones(name: str, shared: Path) -> None:
     ("name", "official"),
     [
         ("eventing-2004-08", "ws-eventing/eventing-2004-08.xsd"),
+        ("eventing-2011-03", "ws-eventing/eventing-2011-03.xsd"),
         ("addressing-2004-08", "ws-addressing/addressing-2004-08.xsd"),
         ("addressing-2005-08", "ws-addressing/ws-addr-2005-08.xsd"),
     ],

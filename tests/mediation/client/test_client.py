@@ -86,6 +86,10 @@ from tests.rigs.schemas import Validator
 
 TO = "http://gateway.example.org/soap"
 WSE_VERSION, WSN_VERSION = Version.WSE_2004_08, Version.WSN_1_3
+WSE11_VERSION = Version.WSE_2011_03
+EVENTING = (WSE_VERSION, WSE11_VERSION)
+FINAL_ADDRESSING = (WSE11_VERSION, WSN_VERSION)
+"""Versions whose schemas have references of WS-Addressing 1.0 alone."""
 EVERY_SPEC = [
     Spec(version, soap, wsa) for version in SPECS for soap in Soap for wsa in (None, *Wsa)
 ]
@@ -116,7 +120,7 @@ def bare(epr: EndpointReference | None) -> EndpointReference | None:
 
 def valid_for(spec: Spec) -> EndpointReference:
     """A consumer in the version of references that the schema of *spec* has."""
-    wsa = Wsa.V2005_08 if spec.version is WSN_VERSION else spec.wsa or Wsa.V2004_08
+    wsa = Wsa.V2005_08 if spec.version in FINAL_ADDRESSING else spec.wsa or Wsa.V2004_08
     if wsa in (Wsa.V2003_03, Wsa.V2004_03):
         wsa = Wsa.V2004_08
     return EndpointReference(CONSUMER.address, wsa, (), CONSUMER.parameters)
@@ -137,8 +141,9 @@ def test_subscribe(spec: Spec, validator: Validator) -> None:
     assert isinstance(read.request, Subscribe)
     assert bare(read.request.consumer) == consumer
     assert read.request.expires.duration == Duration(0, timedelta(hours=1))
-    wse = spec.version is WSE_VERSION
+    wse = spec.version in EVENTING
     assert bare(read.request.end_to) == (consumer if wse else None)
+    assert read.request.expires.best_effort is (spec.version is WSE11_VERSION)
     if spec.wsa is not None:
         assert read.context.headers.action == action
         assert (read.context.headers.to, read.context.headers.message_id) == (TO, "urn:m")
@@ -225,7 +230,7 @@ def test_requests_to_the_manager(spec: Spec, validator: Validator) -> None:
         (write_unsubscribe(spec, MANAGER, message_id="urn:m"), Unsubscribe()),
         (write_renew(spec, MANAGER, "PT1H", message_id="urn:m"), HOUR),
     ]
-    if spec.version is WSE_VERSION:
+    if spec.version in EVENTING:
         written += [
             (write_get_status(spec, MANAGER, message_id="urn:m"), GetStatus()),
             (write_renew(spec, MANAGER, None, message_id="urn:m"), Renew()),
@@ -283,6 +288,8 @@ def test_publish(spec: Spec, name: str | None, validator: Validator) -> None:
     if spec.version is WSE_VERSION:
         assert action == "urn:w/W"
         assert event.action == ("urn:w/W" if spec.wsa else None)
+    elif spec.version is WSE11_VERSION:
+        assert action.endswith("/WrappedSinkPortType/NotifyEvent") and event.action == "urn:w/W"
     else:
         assert bare(event.producer) == CONSUMER
 
@@ -307,6 +314,7 @@ def test_what_cannot_be_published(payload: bytes) -> None:
 def test_our_own_answers(soap: Soap, wsa: Wsa) -> None:
     for version, expires, current in (
         (WSE_VERSION, "PT1H", None),
+        (WSE11_VERSION, "PT1H", None),
         (WSN_VERSION, "2026-01-31T11:00:00Z", "2026-01-31T10:00:00Z"),
     ):
         granted = subscription(version, soap=soap, wsa=wsa)
@@ -318,7 +326,7 @@ def test_our_own_answers(soap: Soap, wsa: Wsa) -> None:
             if operation is Operation.SUBSCRIBE:
                 assert answer.manager is not None
                 assert answer.manager.address == granted.manager
-                assert len(answer.manager.parameters) == (version is WSE_VERSION)
+                assert len(answer.manager.parameters) == (version in EVENTING)
             else:
                 assert answer.manager is None
             read_answer(octets)
@@ -449,8 +457,9 @@ def test_a_notification_is_not_lost_for_what_is_around_it(octets: bytes, expecte
 
 
 @pytest.mark.parametrize("end", End)
-def test_our_own_subscription_end(end: End) -> None:
-    ended = subscription(WSE_VERSION, end_to=CONSUMER)
+@pytest.mark.parametrize("version", EVENTING)
+def test_our_own_subscription_end(version: Version, end: End) -> None:
+    ended = subscription(version, end_to=CONSUMER)
     _, octets = write_subscription_end(ended, end, message_id="urn:m", reason="Because.")
     assert read_received(octets) == Ended(end.value.rpartition("/")[2], "Because.")
 

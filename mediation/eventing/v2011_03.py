@@ -1,0 +1,391 @@
+"""WS-Eventing of March 2011 (W3C Recommendation), `SPECIFICATION`.
+
+What it does otherwise than August 2004: a delivery format instead of a mode, with wrapped
+notifications; leases that are granted as asked or refused; filters over the event's root element;
+and faults of its own, of which EndToNotSupported is never sent.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from lxml import etree
+
+from filters import EVERYTHING, Filter, Reason, Topic, dialects, is_false, quoted
+from mediation import names
+from mediation.eventing.common import (
+    EventingClient,
+    actions_of,
+    child,
+    children,
+    eventing_fault,
+    eventing_offers,
+    operations_of,
+    read_delivery,
+    topic_header,
+)
+from mediation.filtering import read_wse_filter, topic_expression
+from mediation.model.errors import MediationError
+from mediation.model.expiry import (
+    NO_TIME,
+    UNSPECIFIED,
+    Expiry,
+    parse_expiry,
+    write_instant,
+    write_length,
+)
+from mediation.model.messages import End, EndpointReference, Subscription
+from mediation.model.requests import (
+    Arrival,
+    Context,
+    GetStatus,
+    Operation,
+    Publish,
+    Renew,
+    Request,
+    Response,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+)
+from mediation.model.specification import (
+    Answer,
+    Code,
+    EnvelopeParts,
+    Fault,
+    Faults,
+    LeaseRules,
+    Offer,
+    RequestParts,
+    Service,
+    Specification,
+    SubscribeOptions,
+    UnwrappedEvent,
+    Wrapping,
+)
+from mediation.model.versions import Family, Soap, Version, Wsa
+from mediation.notification.notify import check_number, numbered, read_payload
+from mediation.soap.actions import payload_action
+from mediation.soap.addressing import MAX_URI, key_parameter, write_epr
+from mediation.soap.envelopes import elements, text_of, xml_attribute, xml_text
+from mediation.soap.payloads import payload_of
+
+NAMESPACE = names.WSE_2011_03
+NOTIFY = f"{{{NAMESPACE}}}Notify"
+FORMATS = (names.WSE_2011_03_UNWRAP, names.WSE_2011_03_WRAP)
+FAULT_ACTION = f"{NAMESPACE}/fault"
+
+_TRUE = frozenset({"true", "1"})
+_BOOLEANS = _TRUE | {"false", "0"}
+_SHORTEST = timedelta(seconds=1)
+
+
+class Requests201103:
+    """The requests, their answers, and wrapped notifications as publications."""
+
+    namespaces = frozenset({NAMESPACE})
+    elements: Mapping[str, Operation] = {**operations_of(NAMESPACE), NOTIFY: Operation.PUBLISH}
+    actions = actions_of(NAMESPACE)
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        match operation:
+            case Operation.SUBSCRIBE:
+                return _read_subscribe(element, context, arrival)
+            case Operation.RENEW:
+                return Renew(_read_expires(child(element, NAMESPACE, "Expires")))
+            case Operation.GET_STATUS:
+                return GetStatus()
+            case Operation.UNSUBSCRIBE:
+                return Unsubscribe()
+            case Operation.PUBLISH:
+                return _read_notify(element, context, arrival)
+            case _:  # pragma: no cover - `elements` names no other
+                raise AssertionError(operation)
+
+    def write(self, response: Response, context: Context) -> Answer:
+        operation = context.operation or Operation.UNSUBSCRIBE
+        name = f"wse:{operation.value}Response"
+        inner = ""
+        if isinstance(response, Subscribed):
+            if operation is Operation.SUBSCRIBE:
+                epr = write_epr(manager_reference(response.subscription))
+                inner = f"<wse:SubscriptionManager>{epr}</wse:SubscriptionManager>"
+            inner += _write_granted(response.subscription, response.now)
+        body = f'<{name} xmlns:wse="{NAMESPACE}">{inner}</{name}>'
+        return Answer(f"{NAMESPACE}/{operation.value}Response", body)
+
+
+def manager_reference(subscription: Subscription) -> EndpointReference:
+    """The manager's endpoint reference: this version has those of WS-Addressing 1.0 alone."""
+    parameter = key_parameter(subscription.key, Wsa.V2005_08)
+    return EndpointReference(subscription.manager, Wsa.V2005_08, parameters=(parameter,))
+
+
+# Subscribe.
+
+
+def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival) -> Subscribe:
+    delivery = child(element, NAMESPACE, "Delivery")
+    if delivery is None:
+        raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no Delivery.")
+    if child(delivery, NAMESPACE, "NotifyTo") is None:
+        raise MediationError(Reason.DELIVERY_MISSING, "Delivery has no NotifyTo.")
+    consumer, end_to = read_delivery(delivery, child(element, NAMESPACE, "EndTo"), NAMESPACE)
+    raw = _read_format(child(element, NAMESPACE, "Format")) == names.WSE_2011_03_UNWRAP
+    filter_ = _read_filter(element, context)
+    if arrival.url_topic is not None and not filter_.topics:
+        filter_ = Filter((topic_expression(arrival.url_topic),), filter_.contents, filter_.others)
+    return Subscribe(
+        consumer,
+        filter_,
+        _read_expires(child(element, NAMESPACE, "Expires")),
+        end_to,
+        raw=raw,
+        dialect=filter_.topics[0].dialect if filter_.topics else None,
+    )
+
+
+def _read_format(element: etree._Element | None) -> str:
+    name = "" if element is None else (element.get("Name") or "").strip()
+    if not name:
+        return names.WSE_2011_03_UNWRAP
+    if name not in FORMATS:
+        raise MediationError(
+            Reason.DELIVERY_MODE,
+            f"The delivery format {quoted(name)} is not offered",
+            names=FORMATS,
+            value=name[:200],
+        )
+    return name
+
+
+def _read_filter(element: etree._Element, context: Context) -> Filter:
+    found = children(element, NAMESPACE, "Filter")
+    if not found:
+        return EVERYTHING
+    if len(found) > 1:
+        raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has more than one Filter.")
+    wsa = context.wsa or Wsa.V2005_08
+    filter_ = read_wse_filter(found[0], context.soap, wsa, payload=True)
+    for expression in filter_.contents:
+        if expression.dialect == dialects.XPATH_1_0 and is_false(
+            expression.text, expression.namespaces
+        ):
+            raise MediationError(Reason.FILTER_EMPTY, "No event can pass the filter.")
+    return filter_
+
+
+def _read_expires(element: etree._Element | None) -> Expiry:
+    """Read Expires. A duration of zero asks for a subscription that never ends, and so does none
+    at all: but there, as where BestEffort says so, the gateway may grant less."""
+    if element is None:
+        return UNSPECIFIED
+    best_effort = (element.get("BestEffort") or "false").strip()
+    if best_effort not in _BOOLEANS:
+        raise MediationError(Reason.MESSAGE_INVALID, "BestEffort is not an xsd:boolean.")
+    text = text_of(element)
+    if not text:
+        return UNSPECIFIED
+    if text.startswith("-P"):
+        raise MediationError(Reason.EXPIRY_IN_THE_PAST, "The duration is negative.")
+    asked = parse_expiry(text)
+    never = asked.duration == NO_TIME
+    return Expiry(
+        asked.instant,
+        None if never else asked.duration,
+        never,
+        asked.as_duration,
+        best_effort in _TRUE,
+    )
+
+
+def _write_granted(subscription: Subscription, now: datetime) -> str:
+    lease = subscription.lease
+    if lease.expires is None:
+        text = "PT0S"
+    elif lease.as_duration:
+        # A lease that is nearly over must not be told as one without end.
+        text = write_length(max(lease.expires - now, _SHORTEST))
+    else:
+        text = write_instant(lease.expires)
+    return f"<wse:GrantedExpires>{text}</wse:GrantedExpires>"
+
+
+# Notifications.
+
+
+def _read_notify(element: etree._Element, context: Context, arrival: Arrival) -> Publish:
+    """Read a wrapped notification: each child is an event with the action of ``actionURI``."""
+    action = (element.get("actionURI") or "").strip()
+    if len(action.encode()) > MAX_URI:
+        raise MediationError(Reason.MESSAGE_INVALID, "actionURI is too long.")
+    if not action and context.headers.action != names.WSE_2011_03_NOTIFY_ACTION:
+        action = context.headers.action or ""
+    found = elements(element)
+    check_number(len(found))
+    if not found and not text_of(element):
+        raise MediationError(Reason.MESSAGE_INVALID, "Notify is empty.")
+    payloads = [payload_of(each) for each in found] or [read_payload(element)]
+    events = [(arrival.url_topic, payload, None) for payload in payloads]
+    return Publish(numbered(list(events), action or None, context, arrival))
+
+
+def _opening(action: str) -> str:
+    return f'<wse:Notify xmlns:wse="{NAMESPACE}" actionURI={xml_attribute(action)}>'
+
+
+def _wrapped(
+    topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa
+) -> EnvelopeParts:
+    around = topic_header(topic, producer, dialect, wsa)
+    return around._replace(after_payload="</wse:Notify>")
+
+
+_UNWRAP = Wrapping(topic_header)
+_WRAP = Wrapping(_wrapped, action=names.WSE_2011_03_NOTIFY_ACTION, opening=_opening)
+
+
+class Notifications201103:
+    """Bare events, or wrapped ones that tell the action of each; the topic is in a header block."""
+
+    actions = frozenset({names.WSE_2011_03_NOTIFY_ACTION})
+
+    def wrapping(self, soap: Soap, *, raw: bool, dialect: str | None) -> Wrapping:
+        return _UNWRAP if raw else _WRAP
+
+
+class SubscriptionEnd201103:
+    """SubscriptionEnd, which does not name the manager in this version."""
+
+    element = f"{{{NAMESPACE}}}SubscriptionEnd"
+
+    def write(self, subscription: Subscription, end: End, reason: str) -> tuple[str, str]:
+        body = (
+            f'<wse:SubscriptionEnd xmlns:wse="{NAMESPACE}">'
+            f"<wse:Status>{NAMESPACE}/{end.value}</wse:Status>"
+            f'<wse:Reason xml:lang="en">{xml_text(reason)}</wse:Reason>'
+            "</wse:SubscriptionEnd>"
+        )
+        return f"{NAMESPACE}/SubscriptionEnd", body
+
+
+class EventingClient201103(EventingClient):
+    """Our side. A lease is asked for with BestEffort; events are wrapped, unless a subscriber
+    asks for raw ones."""
+
+    notify = frozenset({NOTIFY})
+    xpath = dialects.XPATH_1_0_EVENT
+
+    def _format(self, wanted: SubscribeOptions) -> str:
+        return "" if wanted.raw else f'<wse:Format Name="{names.WSE_2011_03_WRAP}"/>'
+
+    def _expires(self, expires: str | None) -> str:
+        if not expires:
+            return ""
+        return f'<wse:Expires BestEffort="true">{xml_text(expires)}</wse:Expires>'
+
+    def publish(
+        self,
+        payload: str,
+        topic: str | None,
+        action: str | None,
+        producer: EndpointReference | None,
+    ) -> RequestParts:
+        opening = _opening(action or payload_action(payload.encode()))
+        body = f"{opening}{payload}</wse:Notify>"
+        return RequestParts(names.WSE_2011_03_NOTIFY_ACTION, body, self._topic_header(topic))
+
+    def unwrap(self, notify: etree._Element, *, in_ours: bool) -> list[UnwrappedEvent]:
+        action = (notify.get("actionURI") or "").strip() or None
+        payloads = [payload_of(each, in_ours=in_ours) for each in elements(notify)]
+        if not payloads:
+            payloads = [read_payload(notify)]
+        return [UnwrappedEvent(None, payload, action=action) for payload in payloads]
+
+
+# Faults.
+
+
+def _fault(name: str, text: str = "", inner: str = "", *, always: tuple[str, ...] = ()) -> Fault:
+    return eventing_fault(
+        NAMESPACE, name, text, inner, action=FAULT_ACTION, in_soap_1_1=True, always=always
+    )
+
+
+_FILTERING = _fault(
+    "FilteringRequestedUnavailable", "", "SupportedDialect", always=(dialects.XPATH_1_0_EVENT,)
+)
+_FILTER = _fault("CannotProcessFilter", "Cannot filter as requested.")
+_VALUE = _fault(
+    "UnsupportedExpirationValue",
+    "The expiration time requested is not within the min/max range.",
+)
+_EPR = _fault("UnusableEPR", "An EPR in the Subscribe request message is unusable.")
+FAULTS: Faults = {
+    (Reason.DELIVERY_MISSING, None): _fault(
+        "NoDeliveryMechanismEstablished", "No delivery mechanism specified."
+    ),
+    (Reason.DELIVERY_MODE, None): _fault(
+        "DeliveryFormatRequestedUnavailable", "", "SupportedDeliveryFormat"
+    ),
+    (Reason.EPR_INVALID, None): _EPR,
+    (Reason.CONSUMER_ADDRESS, None): _EPR,
+    (Reason.SUBSCRIPTION_UNKNOWN, None): _fault(
+        "UnknownSubscription", "The subscription is not known."
+    ),
+    (Reason.EXPIRY_INVALID, None): _fault("UnsupportedExpirationType"),
+    (Reason.EXPIRY_IN_THE_PAST, None): _VALUE,
+    (Reason.EXPIRY_TOO_LONG, None): _VALUE,
+    (Reason.FILTER_UNKNOWN, None): _FILTERING,
+    (Reason.FILTER_DIALECT, None): _FILTERING,
+    (Reason.TOPIC_DIALECT, None): _FILTERING,
+    (Reason.FILTER_INVALID, None): _FILTER,
+    (Reason.FILTER_COSTLY, None): _FILTER,
+    (Reason.TOPIC_INVALID, None): _FILTER,
+    (Reason.TOPIC_UNSUPPORTED, None): _FILTER,
+    (Reason.FILTER_EMPTY, None): _fault(
+        "EmptyFilter", "The wse:Filter would result in zero notifications."
+    ),
+    (Reason.QUOTA, None): Fault(Code.RECEIVER),
+}
+"""The faults of section 6. All else is a fault of SOAP or of WS-Addressing: this version has no
+InvalidMessage."""
+
+SPECIFICATION = Specification(
+    Version.WSE_2011_03,
+    Family.WSE,
+    "WS-Eventing 2011/03",
+    requests=Requests201103(),
+    faults=FAULTS,
+    notifications=Notifications201103(),
+    ending=SubscriptionEnd201103(),
+    client=EventingClient201103(NAMESPACE, Soap.V1_1, Wsa.V2005_08),
+    leases=LeaseRules(shortens=False, endless=True, unasked_endless=True),
+    services=(
+        Service(
+            "wse11",
+            "WSEventing2011",
+            ("addressing-2005-08", "eventing-2011-03"),
+            (
+                *eventing_offers(
+                    NAMESPACE,
+                    {
+                        Operation.SUBSCRIBE: (
+                            f"{{{NAMESPACE}}}SupportedDeliveryFormat",
+                            f"{{{NAMESPACE}}}SupportedDialect",
+                        )
+                    },
+                    suffix="2011",
+                ),
+                Offer(
+                    "WrappedSinkPortType",
+                    Operation.PUBLISH,
+                    NAMESPACE,
+                    names.WSE_2011_03_NOTIFY_ACTION,
+                ),
+            ),
+            {NAMESPACE: FAULT_ACTION},
+        ),
+    ),
+)
