@@ -54,6 +54,7 @@ from mediation.model.messages import (
     Subscription,
 )
 from mediation.model.requests import (
+    ANYWHERE,
     Arrival,
     Context,
     CreateMailbox,
@@ -64,6 +65,7 @@ from mediation.model.requests import (
     DestroyMailbox,
     Device,
     Done,
+    EndpointRules,
     Events,
     GetCurrentMessage,
     GetProperties,
@@ -126,6 +128,7 @@ from mediation.soap.envelopes import http_headers
 from mediation.specifications import SPECIFICATIONS
 
 __all__ = [
+    "ANYWHERE",
     "NEVER",
     "NO_HEADERS",
     "PAYLOAD_PATHS",
@@ -151,6 +154,7 @@ __all__ = [
     "End",
     "Ended",
     "EndpointReference",
+    "EndpointRules",
     "EventForm",
     "Events",
     "Expiry",

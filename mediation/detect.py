@@ -20,6 +20,7 @@ from mediation.model.messages import NO_HEADERS, EndpointReference
 from mediation.model.requests import (
     Arrival,
     Context,
+    EndpointRules,
     Incoming,
     Named,
     Operation,
@@ -160,7 +161,7 @@ def read(
         if names.WSMAN in namespaces:
             check_headers(envelope)
         if specification is None:
-            specification = _BY_EVENT_ACTION.get(headers.action or arrival.http_action or "")
+            specification = _answering(headers.action or arrival.http_action, arrival.rules)
             context = Context(soap, headers, _version(specification), operation, name, namespaces)
             event = _read_event(envelope, layout, context, arrival)
             return Incoming(context, event, Named(_identifiers(envelope, layout), headers.to))
@@ -177,6 +178,23 @@ def read(
         # The context has all that was known by then.
         context = Context(soap, headers, _version(specification), operation, name, namespaces)
         raise Rejected(context, refused) from refused
+
+
+def _answering(action: str | None, rules: EndpointRules) -> Specification | None:
+    """The specification in which a bare event with *action* is answered; None: in none.
+
+    Raises:
+        MediationError: ``ACTION_UNSUPPORTED``: the address takes no such event.
+    """
+    known = _BY_EVENT_ACTION.get(action or "")
+    if known is not None:
+        return known
+    if rules.known_events and action not in _WRAPPING_ACTIONS:
+        raise MediationError(
+            Reason.ACTION_UNSUPPORTED,
+            f"{quoted(action or '')} is no action of this service; events go to EventingService.",
+        )
+    return SPECIFICATIONS[rules.answers] if rules.answers is not None else None
 
 
 def _version(specification: Specification | None) -> Version | None:

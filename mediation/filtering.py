@@ -71,11 +71,16 @@ def _written_dialect(element: etree._Element) -> str:
     return ""
 
 
+def topic_dialect_of(element: etree._Element) -> str:
+    """The dialect of a topic or a topic expression; without one it is Simple (Apache CXF sends
+    none), in the namespace of WS-BaseNotification 1.0 that of its own drafts."""
+    own = namespace_of(element) == names.WSN_IBM
+    return dialect_of(element) or (dialects.TOPIC_IBM_SIMPLE if own else dialects.TOPIC_SIMPLE)
+
+
 def read_topic_expression(element: etree._Element) -> Expression:
-    """Read a topic expression; without a dialect it is Simple (Apache CXF sends none)."""
-    return Expression(
-        text_of(element), dialect_of(element) or dialects.TOPIC_SIMPLE, namespaces_of(element)
-    )
+    """Read a topic expression."""
+    return Expression(text_of(element), topic_dialect_of(element), namespaces_of(element))
 
 
 def topic_expression(topic: Topic) -> Expression:

@@ -297,7 +297,7 @@ def _ibm_paths(text: str, max_steps: int) -> tuple[TopicPath, ...]:
 
 def _after_colon(text: str) -> str:
     _, colon, name = text.partition(":")
-    return name if colon else text
+    return (name if colon else text).strip()
 
 
 def _subtree_of(path: TopicPath) -> TopicPath:

@@ -1,6 +1,7 @@
 """XPath 1.0: the part of it that is supported, its syntax tree, and its compilation by libxml2."""
 
 from filters.xpath.admission import check, compile_xpath, is_false, names_payload_root
+from filters.xpath.lexical import with_lexical_names
 from filters.xpath.limits import XPathLimits
 from filters.xpath.parser import UndeclaredPrefix, parse
 from filters.xpath.relocation import relocate
@@ -14,4 +15,5 @@ __all__ = [
     "names_payload_root",
     "parse",
     "relocate",
+    "with_lexical_names",
 ]

@@ -1,5 +1,6 @@
 """The HTTP server's hard shell: what strangers may send, how fast, and from how many sides."""
 
+from gateway.http.aliases import AliasMiddleware
 from gateway.http.body import read_body
 from gateway.http.delivered import was_delivered
 from gateway.http.forwarded import HttpSettings, client_address, public_base
@@ -11,6 +12,7 @@ from gateway.http.protocol import HardenedProtocol, hardened
 from gateway.http.refusal import HttpRefusal, header_value, send_refusal
 
 __all__ = [
+    "AliasMiddleware",
     "ConnectionGate",
     "HardenedProtocol",
     "HostMiddleware",

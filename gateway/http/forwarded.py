@@ -28,11 +28,13 @@ class HttpSettings:
         public_url: The base of all addresses given out; None to take it from requests.
         hosts: Further names that requests may be for, without port, in lower case.
         trusted_proxies: Whose word about host, scheme and peer counts.
+        messenger_prefixes: Further paths below which WS-Messenger's services are.
     """
 
     public_url: str | None = None
     hosts: frozenset[str] = frozenset()
     trusted_proxies: Networks = field(default_factory=Networks)
+    messenger_prefixes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,14 +24,17 @@ from gateway.security.keys import public_id
 from mediation.mailboxes.message_box import boxes_named_by
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 
-_MESSENGER_PATHS = (
-    "/axis2/services/EventingService",
-    "/axis2/services/NotificationService",
+MESSENGER_PREFIX = "/axis2/services"
+"""The path of WS-Messenger's services; a setting names more."""
+MESSENGER_SERVICES = ("EventingService", "NotificationService", "MsgBoxService")
+EVENTING_SERVICE, NOTIFICATION_SERVICE = _MESSENGER_PATHS = tuple(
+    f"{MESSENGER_PREFIX}/{name}" for name in MESSENGER_SERVICES[:2]
 )
 ENDPOINTS = ("/soap", *_MESSENGER_PATHS, "/wsman", "/onvif/device_service")
 """Paths of the SOAP endpoint, each with a slash at its end, too: ours, WS-Messenger's, that of
 WS-Management, and of ONVIF's device service."""
-TOPIC_PATHS = tuple(f"{path}/topic/" for path in ("/soap", *_MESSENGER_PATHS))
+MESSENGER_TOPIC_PATHS = tuple(f"{path}/topic/" for path in _MESSENGER_PATHS)
+TOPIC_PATHS = ("/soap/topic/", *MESSENGER_TOPIC_PATHS)
 """Paths in front of the name of a topic."""
 
 
@@ -76,7 +79,7 @@ _RESOURCES = (
     (ResourceKind.MAILBOX, re.compile(rf"/mailboxes/{_ANY}/?$")),
     (
         ResourceKind.MESSAGE_BOX_2011,
-        re.compile(rf"/(?:axis2/services/MsgBoxService|msgbox)(?:/clientid(?:/{_ANY})?)?/?$"),
+        re.compile(rf"/(?:MsgBoxService|msgbox)(?:/clientid(?:/{_ANY})?)?/?$"),
     ),
     (ResourceKind.MESSAGE_BOX_2004, re.compile(rf"/MsgBox(?:/{_ANY})?/?$")),
 )

@@ -81,6 +81,7 @@ from gateway.server.readiness import Readiness
 from gateway.server.state import RunState
 from gateway.server.store_counts import Counting, count
 from gateway.settings.settings import WITHIN, Settings, host_and_port
+from gateway.soap.endpoint_rules import rules_at
 from gateway.soap.http import SoapEndpoint
 from gateway.soap.registry import Registry
 from gateway.soap.replies import Replies
@@ -419,7 +420,13 @@ def answer_requests(
         peers.policy,
         has_agreed=lambda target: sending.probations.has_agreed(target.destination),
     )
-    soap = SoapService(registry, sending.parsing, deposits, replies)
+    soap = SoapService(
+        registry,
+        sending.parsing,
+        deposits,
+        replies,
+        rules=partial(rules_at, lexical_names=settings.messenger_lexical_names),
+    )
     return Answering(topics, intake, deposits, publishing, synchronizing, soap)
 
 
@@ -450,6 +457,7 @@ def serve_endpoints(
         settings.public_url,
         frozenset(name.lower() for name in settings.hosts),
         networks(settings.trusted_proxies),
+        settings.messenger_prefixes,
     )
     soap = SoapEndpoint(
         answering.soap, limits=limits, settings=http, identification=peers.identification

@@ -52,6 +52,7 @@ _CHOICE = re.compile(r"\^\(([a-z|-]+)\)\$")
 _IN_ENVIRONMENT = re.compile(r'field "(\w+)"')
 """The error of pydantic-settings for a setting whose JSON it cannot read."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
+_PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 _NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
@@ -97,6 +98,13 @@ def _may_be_listed(value: tuple[str, ...]) -> tuple[str, ...]:
 
 def _is_proxy(value: SecretStr) -> SecretStr:
     Proxy.parse(value.get_secret_value())
+    return value
+
+
+def _are_prefixes(value: tuple[str, ...]) -> tuple[str, ...]:
+    for word in value:
+        if not _PREFIX.fullmatch(word):
+            raise ValueError(f"{word!r} must be a path such as /services, without a slash behind")
     return value
 
 
@@ -237,6 +245,10 @@ class Settings(BaseSettings):
 
     hosts: Words = ()
     """Further names under which the gateway is asked for."""
+    messenger_prefixes: Annotated[Words, AfterValidator(_are_prefixes)] = ()
+    """Further paths below which the services of WS-Messenger are."""
+    messenger_lexical_names: bool = True
+    """Whether XPath filters that come there also compare names as they are written."""
     trusted: NetworkWords | None = None
     """Networks whose peers are bound by the limits over all alone; by default loopback, while
     the gateway listens on loopback."""

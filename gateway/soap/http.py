@@ -3,6 +3,7 @@
 import math
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -27,6 +28,7 @@ from gateway.security.principals import Principal
 from gateway.security.resource_addresses import (
     ENDPOINTS,
     MESSAGE_BOXES,
+    MESSENGER_TOPIC_PATHS,
     TOPIC_PATHS,
     is_endpoint,
     resource_at,
@@ -39,8 +41,7 @@ from mediation.wsdl import schema_named, services_named, write_wsdl
 DELIVERED_WITHIN = 5.0
 """Seconds that a peer has to receive an answer with messages of a mailbox."""
 _PATHS = frozenset(
-    {*ENDPOINTS, *(f"{path}/" for path in ENDPOINTS), "/soap/topic", "/subscriptions",
-     "/pullpoints"}
+    {*ENDPOINTS, *(f"{path}/" for path in ENDPOINTS), *(path.removesuffix("/") for path in TOPIC_PATHS), "/subscriptions", "/pullpoints"}
 )  # fmt: skip
 _BELOW = (*TOPIC_PATHS, "/subscriptions/", "/pullpoints/")
 _HOPS = HOPS_HEADER.lower().encode()
@@ -185,7 +186,7 @@ class SoapEndpoint:
             octets=unpacked.envelope,
             principal=principal,
             base=public_base(scope, self._settings),
-            path=scope["path"],
+            path=_path(scope),
             hint=unpacked.soap,
             declared=unpacked.soap if unpacked.packaging is Packaging.DIME else None,
             charset=unpacked.charset,
@@ -221,6 +222,15 @@ async def _respond(
     length = (b"content-length", str(len(body)).encode())
     await send({"type": "http.response.start", "status": status, "headers": [*headers, length]})
     await send({"type": "http.response.body", "body": body})
+
+
+def _path(scope: Scope) -> str:
+    """The path of a request; WS-Messenger's clients (Apache Airavata 0.11) put a topic there as it
+    is, so what looks like a query is a part of its name."""
+    path: str = scope["path"]
+    if scope["query_string"] and path.startswith(MESSENGER_TOPIC_PATHS):
+        return f"{path}?{unquote(scope['query_string'].decode('latin-1'))}"
+    return path
 
 
 def _header(headers: list[tuple[bytes, bytes]], wanted: bytes) -> str:

@@ -1,5 +1,6 @@
 """Step "read": the octets of a message become a request."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
@@ -8,12 +9,15 @@ from filters import Reason, Refused
 from gateway.exchange import Inbound
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
+from gateway.soap.endpoint_rules import rules_at
 from gateway.soap.topic_paths import topic_of_path
-from mediation import Arrival, Incoming, Publish, Rejected, read
+from mediation import Arrival, EndpointRules, Incoming, Publish, Rejected, read
 
 
-async def read_inbound(inbound: Inbound, parsing: Parsing) -> Incoming:
-    """Read *inbound*, where that may be done.
+async def read_inbound(
+    inbound: Inbound, parsing: Parsing, rules: Callable[[str], EndpointRules] = rules_at
+) -> Incoming:
+    """Read *inbound*, where that may be done; *rules* tells those of the endpoint at a path.
 
     Raises:
         Rejected: It cannot be read, with all that is known of how to say so.
@@ -33,6 +37,7 @@ async def read_inbound(inbound: Inbound, parsing: Parsing) -> Incoming:
         http_action=inbound.action or None,
         attachments=inbound.attachments,
         packaging=inbound.packaging,
+        rules=rules(inbound.path),
     )
 
     def parse(learnt: set[str] | None) -> Incoming:

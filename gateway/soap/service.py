@@ -32,11 +32,12 @@ from gateway.security.principals import Principal
 from gateway.security.resource_addresses import addressed
 from gateway.soap.answers import Answers
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
+from gateway.soap.endpoint_rules import rules_at
 from gateway.soap.read import read_inbound
 from gateway.soap.registry import Registry
 from gateway.soap.reliable import ReliableStep, pass_on
 from gateway.soap.replies import Replies
-from mediation import Context, Incoming, Named, Rejected
+from mediation import Context, EndpointRules, Incoming, Named, Rejected
 
 _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
@@ -59,12 +60,14 @@ class SoapService:
         replies: Replies,
         *,
         reliable: ReliableStep = pass_on,
+        rules: Callable[[str], EndpointRules] = rules_at,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
         self._deposits = deposits
         self._replies = replies
         self._reliable = reliable
+        self._rules = rules
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
         self.refusals = self._answers.refusals
@@ -75,7 +78,7 @@ class SoapService:
         context = None
         try:
             try:
-                incoming = await read_inbound(inbound, self._parsing)
+                incoming = await read_inbound(inbound, self._parsing, self._rules)
             except Rejected as rejected:
                 return await self._keep_unread(inbound, rejected)
             context = incoming.context

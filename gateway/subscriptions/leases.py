@@ -41,7 +41,7 @@ def grant(
         return min(default, longest) if longest else default
     if asked.never:
         if longest is None:
-            return None if rules.endless else now + terms.longest_trusted
+            return None if rules.endless or asked.endless else now + terms.longest_trusted
         if shortens:
             return longest
         raise _too_long(longest)

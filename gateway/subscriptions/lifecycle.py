@@ -181,6 +181,9 @@ class Subscriptions:
             subscription = make(
                 consumer=request.consumer, end_to=request.end_to, policy=shared(policy)
             )
+            repeated = await self._repeat(subscription, request.expires, principal, now)
+            if repeated is not None:
+                return repeated
             if target is None:
                 target = await self._consumers.take_on(request.consumer, principal)
             if request.end_to is not None:
@@ -201,6 +204,18 @@ class Subscriptions:
             consumer=shown(target.url),
         )
         return subscription
+
+    async def _repeat(
+        self, subscription: Subscription, asked: Expiry, principal: Principal, now: datetime
+    ) -> Subscription | None:
+        """Renew the subscription that *subscription* repeats, and return it; None where it repeats
+        none. Strangers behind one address are not told each other's keys."""
+        entry = self._table.repeated(subscription) if principal.trusted else None
+        if entry is None or not self._is_alive(entry, now):
+            return None
+        with contextlib.suppress(SubscriptionUnknown):  # It has just ended.
+            return await self.renew(entry, asked, principal, now=now)
+        return None
 
     async def _put_in_force(
         self, entry: Entry, mailbox: Mailbox | None, principal: Principal

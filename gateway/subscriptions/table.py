@@ -4,15 +4,18 @@ import asyncio
 import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, KeysView
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
+from filters import Filter
 from gateway.delivery import Entry
 from gateway.egress import Target
 from gateway.mailboxes.mailboxes import SCHEME
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.observing.samples import Sample, gauge
+from mediation import SPECIFICATIONS, EndpointReference, Spec, Subscription
 
 T = TypeVar("T")
+_Sameness: TypeAlias = tuple[str, Spec, EndpointReference, EndpointReference | None, Filter, bool]
 
 
 class SubscriptionTable:
@@ -23,6 +26,8 @@ class SubscriptionTable:
         self._by_id: dict[str, Entry] = {}
         self._feeds: dict[str, dict[Entry, None]] = {}
         """The entries that fill a mailbox, by its key."""
+        self._repeated: dict[_Sameness, Entry] = {}
+        """The entries that a Subscribe may repeat."""
         self._owners: Counter[str] = Counter()
         self._owner_destinations: Counter[int] = Counter()
 
@@ -40,6 +45,8 @@ class SubscriptionTable:
         self._by_id[subscription.id] = entry
         if entry.target.scheme == SCHEME:
             self._feeds.setdefault(entry.target.host, {})[entry] = None
+        if _may_be_repeated(subscription):
+            self._repeated[_sameness(subscription)] = entry
         self._owners[subscription.owner] += 1
         self._owner_destinations[_place(subscription.owner, entry.target)] += 1
 
@@ -52,6 +59,10 @@ class SubscriptionTable:
         feeds.pop(entry, None)
         if not feeds:
             self._feeds.pop(entry.target.host, None)
+        if _may_be_repeated(subscription):
+            same = _sameness(subscription)
+            if self._repeated.get(same) is entry:
+                del self._repeated[same]
         _decrement(self._owners, subscription.owner)
         _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
 
@@ -100,6 +111,13 @@ class SubscriptionTable:
         """The number of subscriptions of *owner* to the destination of *target*."""
         return self._owner_destinations[_place(owner, target)]
 
+    def repeated(self, subscription: Subscription) -> Entry | None:
+        """The entry that *subscription*, which is not entered, repeats, by the rules of its
+        specification."""
+        if not _may_be_repeated(subscription):
+            return None
+        return self._repeated.get(_sameness(subscription))
+
     def metrics(self) -> Iterator[Sample]:
         """The number of subscriptions, and of those whose last attempt failed."""
         yield gauge("subscriptions", "Subscriptions.", len(self))
@@ -108,6 +126,24 @@ class SubscriptionTable:
             "Subscriptions whose last attempt, by this gateway, failed.",
             sum(entry.trouble is not None and entry.trouble.failures > 0 for entry in self.entries),
         )
+
+
+def _may_be_repeated(subscription: Subscription) -> bool:
+    repeats = SPECIFICATIONS[subscription.spec.version].repeats
+    return repeats is not None and repeats(subscription)
+
+
+def _sameness(subscription: Subscription) -> _Sameness:
+    """All that is the same in a subscription and its repetition: who subscribed, in which versions,
+    whom, where its end is told, and to what."""
+    return (
+        subscription.owner,
+        subscription.spec,
+        subscription.consumer,
+        subscription.end_to,
+        subscription.filter,
+        subscription.policy.raw,
+    )
 
 
 def _place(owner: str, target: Target) -> int:

@@ -19,7 +19,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Reason, Refused
-from gateway.http import HostMiddleware
+from gateway.http import AliasMiddleware, HostMiddleware
+from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
 from gateway.soap.http import describe_soap, soap_routes
 from gateway.web import api, health, mailboxes
 from gateway.web.pages import docs_routes
@@ -108,6 +109,13 @@ def _make(web: Web, *, public: bool, administration: bool) -> _Application:
     async def root() -> RedirectResponse:
         return RedirectResponse("/docs" if administration else "/soap?wsdl")
 
+    if web.http.messenger_prefixes:
+        app.add_middleware(
+            AliasMiddleware,
+            prefixes=web.http.messenger_prefixes,
+            prefix=MESSENGER_PREFIX,
+            names=MESSENGER_SERVICES,
+        )
     app.add_middleware(HostMiddleware, settings=web.http)
     return app
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from lxml import etree
 
 from filters import EVERYTHING, Filter, Reason, Topic, dialects, quoted
+from filters.xpath import with_lexical_names
 from mediation import names
 from mediation.eventing.common import (
     EventingClient,
@@ -21,6 +22,7 @@ from mediation.eventing.management import check_subscribe
 from mediation.filtering import read_wse_filter, topic_expression
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
+    FOR_EVER,
     UNSPECIFIED,
     Expiry,
     format_duration,
@@ -136,24 +138,36 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
         )
     check_subscribe(element, delivery)
     consumer, end_to = read_delivery(delivery, child(element, NAMESPACE, "EndTo"), NAMESPACE)
-    filter_ = _read_filter(element, context, context.wsa or consumer.wsa)
+    expires = child(element, NAMESPACE, "Expires")
+    counted = (
+        context.soap is Soap.V1_1 and expires is not None and is_milliseconds(text_of(expires))
+    )
+    rooted = counted or arrival.rules.event_is_root
+    filter_ = _read_filter(element, context, context.wsa or consumer.wsa, rooted=rooted)
+    if arrival.rules.lexical_names:
+        contents = tuple(map(with_lexical_names, filter_.contents))
+        filter_ = Filter(filter_.topics, contents, filter_.others)
     if arrival.url_topic is not None and not filter_.topics:
         filter_ = Filter((topic_expression(arrival.url_topic),), filter_.contents, filter_.others)
-    expires = child(element, NAMESPACE, "Expires")
     dialect = filter_.topics[0].dialect if filter_.topics else None
-    if context.soap is Soap.V1_1 and expires is not None and is_milliseconds(text_of(expires)):
+    if counted:
         dialect = dialects.TOPIC_IBM_SIMPLE
+    asked = _read_expires(expires)
+    if asked is UNSPECIFIED and is_messenger(context.soap, dialect):
+        asked = FOR_EVER
     return Subscribe(
         consumer,
         filter_,
-        _read_expires(expires),
+        asked,
         end_to,
         raw=True,
         dialect=dialect,
     )
 
 
-def _read_filter(element: etree._Element, context: Context, wsa: Wsa) -> Filter:
+def _read_filter(element: etree._Element, context: Context, wsa: Wsa, *, rooted: bool) -> Filter:
+    """Read the filter; *rooted*: what XPath sees is the event, as WS-Messenger's clients and those
+    of WS-Management expect."""
     found = [
         each
         for each in elements(element)
@@ -164,7 +178,7 @@ def _read_filter(element: etree._Element, context: Context, wsa: Wsa) -> Filter:
     if len(found) > 1:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has more than one Filter.")
     managed = namespace_of(found[0]) == names.WSMAN or names.WSMAN in context.header_namespaces
-    return read_wse_filter(found[0], context.soap, wsa, payload=managed)
+    return read_wse_filter(found[0], context.soap, wsa, payload=managed or rooted)
 
 
 def _read_expires(element: etree._Element | None) -> Expiry:
@@ -289,4 +303,5 @@ SPECIFICATION = Specification(
         ),
     ),
     identifiers=frozenset({f"{{{NAMESPACE}}}Identifier"}),
+    repeats=lambda one: is_messenger(one.spec.soap, one.policy.dialect),
 )

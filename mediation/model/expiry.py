@@ -57,6 +57,7 @@ class Expiry:
     At most one of *instant* and *duration* is set. With neither, *never* tells one that
     shall not end from one that the peer leaves to us. ``as_duration``: the answer is one.
     ``best_effort``: the peer takes a shorter lease, whatever its specification says.
+    ``endless``: it also reads an answer without an end, whatever its specification says.
     """
 
     instant: datetime | None = None
@@ -64,6 +65,7 @@ class Expiry:
     never: bool = False
     as_duration: bool = True
     best_effort: bool = False
+    endless: bool = False
 
     @property
     def unspecified(self) -> bool:
@@ -78,6 +80,8 @@ class Expiry:
 
 UNSPECIFIED = Expiry()
 NEVER = Expiry(never=True)
+FOR_EVER = Expiry(never=True, as_duration=False, endless=True)
+"""The expiration of WS-Messenger's clients who ask for none, or for a negative one."""
 
 
 def parse_date_time(text: str) -> datetime:
@@ -146,8 +150,10 @@ def parse_expiry(text: str, *, milliseconds: bool = False) -> Expiry:
     try:
         if milliseconds and (text == "*" or _MILLISECONDS.fullmatch(text)):
             # Both peers read a dateTime alone.
-            if text.startswith(("*", "-")):
+            if text == "*":
                 return Expiry(never=True, as_duration=False)
+            if text.startswith("-"):
+                return FOR_EVER
             length = _at_most(timedelta(milliseconds=1), int(text))
             return Expiry(duration=Duration(0, length), as_duration=False)
         if text.startswith(("P", "-P")):

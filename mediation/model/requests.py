@@ -61,12 +61,33 @@ class Operation(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointRules:
+    """What the address that a message came to decides, where its peers expect it.
+
+    Attributes:
+        answers: The specification in which bare events are answered, whatever their action; None:
+            only those with an action that a specification answers are.
+        known_events: Bare events are taken with a known action alone.
+        event_is_root: The root of what XPath filters see is the event, not the envelope.
+        lexical_names: XPath filters compare names as they are written, too.
+    """
+
+    answers: Version | None = None
+    known_events: bool = False
+    event_is_root: bool = False
+    lexical_names: bool = False
+
+
+ANYWHERE = EndpointRules()
+
+
+@dataclass(frozen=True, slots=True)
 class Arrival:
     """All that is known of a message besides its octets.
 
     ``source`` names the publisher; ``time`` is now; ``fresh_id`` is the id that a message
-    without one gets. ``url_topic`` is the topic that the request's URL names. ``packaging`` is the
-    package that it came in, with its ``attachments``.
+    without one gets. ``url_topic`` is the topic that the request's URL names, ``rules`` are those
+    of its address. ``packaging`` is the package that it came in, with its ``attachments``.
     """
 
     source: str
@@ -76,6 +97,7 @@ class Arrival:
     http_action: str | None = None
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
+    rules: EndpointRules = ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)

@@ -408,6 +408,8 @@ class Specification:
         events: Actions of bare events that are publications in this specification, and answered.
         identifiers: Expanded names of elements in a request that name the subscription.
         notifications, bodies, ending, client: None where the specification has none.
+        repeats: Whether a Subscribe that is the same as that of a subscription renews it, instead
+            of making another; None: never.
     """
 
     version: Version
@@ -423,3 +425,4 @@ class Specification:
     services: tuple[Service, ...] = ()
     events: frozenset[str] = frozenset()
     identifiers: frozenset[str] = frozenset()
+    repeats: Callable[[Subscription], bool] | None = None

@@ -15,7 +15,7 @@ from filters import (
     topic_text,
 )
 from mediation import names
-from mediation.filtering import dialect_of
+from mediation.filtering import topic_dialect_of
 from mediation.soap.envelopes import namespaces_of, text_of, xml_attribute, xml_text
 
 _ONE_LEVEL = frozenset({dialects.TOPIC_SIMPLE, dialects.TOPIC_IBM_SIMPLE})
@@ -34,7 +34,7 @@ def read_topics(element: etree._Element | None) -> tuple[Topic | None, ...]:
     """
     if element is None or not (text := text_of(element)):
         return (None,)
-    dialect = dialect_of(element) or dialects.TOPIC_SIMPLE
+    dialect = topic_dialect_of(element)
     # Only a prefix asks for what is in scope.
     scope = namespaces_of(element) if ":" in text else ()
     try:

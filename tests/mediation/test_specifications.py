@@ -31,8 +31,8 @@ FIELDS = {field.name for field in fields(Specification)}
 SUBSCRIBING = {"notifications", "client", "services"}
 """Parts of a version in which one subscribes."""
 PARTS = {
-    Version.WSE_2004_08: SUBSCRIBING | {"faults", "ending", "identifiers"},
     Version.WSE_2011_03: SUBSCRIBING | {"faults", "ending"},
+    Version.WSE_2004_08: SUBSCRIBING | {"faults", "ending", "identifiers", "repeats"},
     Version.WSN_1_3: SUBSCRIBING | {"faults"},
     Version.MESSAGE_BOX_2011: set[str](),
     Version.MESSAGE_BOX_2004: set[str](),

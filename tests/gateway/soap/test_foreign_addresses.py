@@ -125,7 +125,7 @@ async def test_a_publication_is_answered_nowhere_else(
     assert consumer.waiting(url) == 0
 
 
-@pytest.mark.parametrize("path", [EVENTING, NOTIFYING, "/wsman", "/soap"])
+@pytest.mark.parametrize("path", ["/wsman", "/soap"])
 async def test_others_publish_there_as_everywhere(
     gateway: Running, consumer: Consumers, path: str
 ) -> None:

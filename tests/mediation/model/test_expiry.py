@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from filters import Reason
 from mediation import MediationError
 from mediation.model.expiry import (
+    FOR_EVER,
     Duration,
     Expiry,
     format_duration,
@@ -78,8 +79,8 @@ def test_read(text: str, expiry: Expiry, family: str) -> None:
     [
         pytest.param("60000", milliseconds(60_000), id="a minute"),
         pytest.param("0", milliseconds(0), id="at once"),
-        pytest.param("-1", NEVER, id="negative"),
-        pytest.param("-9223372036854775808", NEVER, id="the least long"),
+        pytest.param("-1", FOR_EVER, id="negative"),
+        pytest.param("-9223372036854775808", FOR_EVER, id="the least long"),
         pytest.param("*", NEVER, id="Synapse"),
     ],
 )
