@@ -41,8 +41,14 @@ from mediation.wsdl import schema_named, services_named, write_wsdl
 DELIVERED_WITHIN = 5.0
 """Seconds that a peer has to receive an answer with messages of a mailbox."""
 _PATHS = frozenset(
-    {*ENDPOINTS, *(f"{path}/" for path in ENDPOINTS), *(path.removesuffix("/") for path in TOPIC_PATHS), "/subscriptions", "/pullpoints"}
-)  # fmt: skip
+    {
+        *ENDPOINTS,
+        *(f"{path}/" for path in ENDPOINTS),
+        *(path.removesuffix("/") for path in TOPIC_PATHS),
+        "/subscriptions",
+        "/pullpoints",
+    }
+)
 _BELOW = (*TOPIC_PATHS, "/subscriptions/", "/pullpoints/")
 _HOPS = HOPS_HEADER.lower().encode()
 _ORIGIN = ORIGIN_HEADER.lower().encode()

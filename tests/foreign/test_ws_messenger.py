@@ -16,7 +16,7 @@ MATCHING, OTHER = "<c><b><a> 123 </a></b></c>", "<a><b><c> 123 </c></b></a>"
 
 @pytest.mark.parametrize("modules", [False, True], ids=["by hand", "addressing module"])
 async def test_broker_wse_round_trip(gateway: Running, consumer: Consumers, modules: bool) -> None:
-    """BrokerWSETest.testRoundTrip"""
+    """BrokerWSETest.testRoundTrip."""
     client, url = WseClient(gateway, modules=modules), consumer.fresh()
     identifier = await client.subscribe(url, "WseRoundTripTestTopic")
     await client.publish("WseRoundTripTestTopic", plain_text("Test <message/>"))
@@ -35,7 +35,7 @@ async def test_wse_xpath_round_trip(
     gateway: Running, consumer: Consumers, topic: str | None
 ) -> None:
     """TestWseXpathSubscription.testSimpleXpathTopicRoundTrip,
-    TestWseXpathAndTopicSubscription.testXpathOnlyRoundTrip"""
+    TestWseXpathAndTopicSubscription.testXpathOnlyRoundTrip."""
     client, url = WseClient(gateway), consumer.fresh()
     identifier = await client.subscribe(url, topic, "/c/b/a")
     for event in (MATCHING, OTHER):
@@ -48,7 +48,7 @@ async def test_wse_xpath_round_trip(
 
 
 async def test_additional_scenarios(gateway: Running, consumer: Consumers) -> None:
-    """TestAddtionalWseXpathAndTopicScenarios.testXpathAndTopicOnlyRoundTrip"""
+    """TestAddtionalWseXpathAndTopicScenarios.testXpathAndTopicOnlyRoundTrip."""
     client, every, one = WseClient(gateway), consumer.fresh(), consumer.fresh()
     topic = "XpathAndTopicOnly"
     await client.subscribe(every, topic)

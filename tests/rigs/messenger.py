@@ -106,21 +106,21 @@ class Client:
         return f"{self.run.url}{self.path or self.at}"
 
     async def call(
-        self, action: str, body: str, headers: str = "", *, path: str = "", **how: bool
+        self, action: str, body: str, headers: str = "", *, path: str = "", chunked: bool = False
     ) -> Answer:
         """Send a request, and read the answer as a client that waits for a response does."""
         where = path or self.path or self.at
         written = (by_module if self.modules else by_hand)(
             action, f"{self.run.url}{where}", headers
         )
-        octets = http_post(self.run.port, where, enveloped(body, written), action, **how)
+        octets = http_post(self.run.port, where, enveloped(body, written), action, chunked=chunked)
         return await exchange(self.run.port, octets)
 
     async def ask(
-        self, action: str, body: str, headers: str = "", *, path: str = "", **how: bool
+        self, action: str, body: str, headers: str = "", *, path: str = "", chunked: bool = False
     ) -> Answer:
         """As `call`; anything but 200 with an envelope makes the client throw."""
-        answer = await self.call(action, body, headers, path=path, **how)
+        answer = await self.call(action, body, headers, path=path, chunked=chunked)
         assert answer.status == 200, answer.body
         assert answer.type.startswith("text/xml")
         assert answer.message.soap is S11
@@ -200,11 +200,11 @@ class WseClient(Client):
 
     async def publish(
         self, topic: str | None, event: str, *, action: str = WSE_PUBLISH, path: str = "",
-        **how: bool,
+        chunked: bool = False,
     ) -> str:  # fmt: skip
         """Publish; the track id."""
         header = "" if topic is None else topic_header(topic)
-        answer = await self.ask(action, event, header, path=path, **how)
+        answer = await self.ask(action, event, header, path=path, chunked=chunked)
         [response] = answer.message.body
         name = etree.QName(etree.fromstring(event)).localname
         assert response.tag == f"{{{WSE}}}{name}Response" and not children(response)
