@@ -22,6 +22,7 @@ from filters.filter import EVERYTHING, Expression, Filter, Namespaces
 from filters.filterset import Deferred, FilterSet, Matching
 from filters.matching.engines.choice import engine, engine_note
 from filters.matching.fallback.worker import Question, Worker, evaluate_questions
+from filters.querying import evaluate_query
 from filters.reasons import FilterError, Reason, Refused, quoted
 from filters.topics import DEFAULT_TOPIC, Step, Topic, TopicPattern, parse_clark, topic_text
 from filters.xpath import is_false, names_payload_root
@@ -53,6 +54,7 @@ __all__ = [
     "content_dialects",
     "engine",
     "engine_note",
+    "evaluate_query",
     "evaluate_questions",
     "is_false",
     "names_payload_root",

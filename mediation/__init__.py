@@ -75,12 +75,15 @@ from mediation.model.requests import (
     Incoming,
     MailboxMade,
     MailboxService,
+    ModifyProperties,
     Named,
     Operation,
     Pause,
     Properties,
     Publish,
     Published,
+    QueryProperties,
+    QueryResult,
     Rejected,
     Renew,
     Request,
@@ -122,6 +125,7 @@ from mediation.rendering import (
     shape_of,
     write_subscription_end,
 )
+from mediation.resources.wsrf import property_document
 from mediation.soap.addressing import id_to_keep, is_anonymous, reference_headers
 from mediation.soap.answers import PeerFault, fault_in, read_fault
 from mediation.soap.envelopes import http_headers
@@ -174,6 +178,7 @@ __all__ = [
     "MailboxService",
     "MediationError",
     "MessageHeaders",
+    "ModifyProperties",
     "Named",
     "Notification",
     "Operation",
@@ -184,6 +189,8 @@ __all__ = [
     "Properties",
     "Publish",
     "Published",
+    "QueryProperties",
+    "QueryResult",
     "Received",
     "Recipient",
     "Rejected",
@@ -225,6 +232,7 @@ __all__ = [
     "parse_expiry",
     "prepare",
     "producer_properties",
+    "property_document",
     "pull_point_properties",
     "read",
     "read_answer",

@@ -172,7 +172,9 @@ def _body_1_2(code: Code, subcode: str, text: str, detail: str) -> str:
     )
 
 
-_LISTING = frozenset({Reason.FILTER_DIALECT, Reason.TOPIC_DIALECT, Reason.DELIVERY_MODE})
+_LISTING = frozenset(
+    {Reason.FILTER_DIALECT, Reason.TOPIC_DIALECT, Reason.DELIVERY_MODE, Reason.QUERY_DIALECT}
+)
 """Reasons whose names are the values that are offered instead."""
 
 
@@ -212,6 +214,8 @@ def _children(fault: Fault, refused: Refused, now: datetime, *, declared: bool =
                 f"<f:MaximumTime>{xml_text(time)}</f:MaximumTime>" for time in refused.names[:1]
             )
             return f"<f:MinimumTime>{format_seconds(now)}</f:MinimumTime>{latest}"
+        case Detail.CHANGE:
+            return '<f:ResourcePropertyChangeFailure Restored="true"/>'
         case Detail.NONE:
             return ""
 

@@ -1,6 +1,12 @@
 """XPath 1.0: the part of it that is supported, its syntax tree, and its compilation by libxml2."""
 
-from filters.xpath.admission import check, compile_xpath, is_false, names_payload_root
+from filters.xpath.admission import (
+    check,
+    compile_value,
+    compile_xpath,
+    is_false,
+    names_payload_root,
+)
 from filters.xpath.lexical import with_lexical_names
 from filters.xpath.limits import XPathLimits
 from filters.xpath.parser import UndeclaredPrefix, parse
@@ -10,6 +16,7 @@ __all__ = [
     "UndeclaredPrefix",
     "XPathLimits",
     "check",
+    "compile_value",
     "compile_xpath",
     "is_false",
     "names_payload_root",

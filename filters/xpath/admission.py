@@ -39,11 +39,24 @@ def compile_xpath(
     check(text, namespaces, limits)
     # Safe to wrap: what is an expression is one in parentheses too. So libxml2 converts, by the
     # rules of boolean().
-    wrapped = f"boolean({text})"
+    return _compiled(f"boolean({text})", namespaces)
+
+
+def compile_value(
+    text: str, namespaces: Namespaces, limits: XPathLimits = DEFAULT_LIMITS
+) -> tuple[etree.XPath, etree.XPath]:
+    """Compile *text* for its value, of any type, and for that value as a string, after `check`.
+
+    Raises:
+        FilterError: As `compile_xpath`.
+    """
+    check(text, namespaces, limits)
+    return _compiled(text, namespaces), _compiled(f"string({text})", namespaces)
+
+
+def _compiled(text: str, namespaces: Namespaces) -> etree.XPath:
     try:
-        return etree.XPath(
-            wrapped, namespaces=bindings(namespaces), regexp=False, smart_strings=False
-        )
+        return etree.XPath(text, namespaces=bindings(namespaces), regexp=False, smart_strings=False)
     except (etree.XPathError, ValueError) as exc:
         raise invalid("the expression is not XPath 1.0") from exc
 

@@ -2,7 +2,9 @@
 
 from datetime import UTC, datetime
 
+from filters import Reason, Refused, dialects, evaluate_query
 from gateway.exchange import Handlers, Inbound
+from gateway.parsing import SMALL, Parsing
 from gateway.resources.resource import Resource, Resources, ResourceUnknown
 from gateway.security.quotas import PrincipalRate
 from mediation import (
@@ -10,22 +12,30 @@ from mediation import (
     Done,
     GetProperties,
     Incoming,
+    ModifyProperties,
     Properties,
+    QueryProperties,
+    QueryResult,
     SetTerminationTime,
     TerminationTime,
+    property_document,
 )
 
 
 class ResourceOperations:
-    """Reads properties of resources, and ends them.
+    """Reads and queries properties of resources, and ends them.
 
     Args:
         rooms: Those that have resources, in the order in which they are asked.
         producer: Read where a request names no resource: the gateway itself, which has no end.
         looks: Counts requests for properties.
+        parsing: Evaluates queries.
     """
 
-    def __init__(self, *rooms: Resources, producer: Resource, looks: PrincipalRate) -> None:
+    def __init__(
+        self, *rooms: Resources, producer: Resource, looks: PrincipalRate, parsing: Parsing
+    ) -> None:
+        self._parsing = parsing
         self._rooms = rooms
         self._producer = producer
         self._looks = looks
@@ -33,6 +43,8 @@ class ResourceOperations:
     def handlers(self) -> Handlers:
         return {
             GetProperties: self.properties,
+            QueryProperties: self.query,
+            ModifyProperties: self.modify,
             SetTerminationTime: self.set_termination_time,
             Destroy: self.destroy,
         }
@@ -45,6 +57,48 @@ class ResourceOperations:
         resource = await self._named(incoming, inbound) or self._producer
         values = await resource.properties(datetime.now(UTC))
         return Properties(values, request.names, resource.document)
+
+    async def query(
+        self, request: QueryProperties, incoming: Incoming, inbound: Inbound
+    ) -> QueryResult:
+        """Evaluate a query over the document of a resource, off the event loop.
+
+        Raises:
+            Refused: ``QUERY_DIALECT``; as `evaluate_query`; there is no such resource.
+        """
+        self._looks.take(inbound.principal)
+        resource = await self._named(incoming, inbound) or self._producer
+        if request.query.dialect != dialects.XPATH_1_0:
+            raise Refused(
+                Reason.QUERY_DIALECT,
+                "The dialect of the query is not offered.",
+                names=(dialects.XPATH_1_0,),
+            )
+        values = await resource.properties(datetime.now(UTC))
+        document = property_document(resource.document, values)
+        return QueryResult(
+            await self._parsing.run_off_loop(
+                max(len(document), SMALL + 1), lambda: evaluate_query(document, request.query)
+            )
+        )
+
+    async def modify(
+        self, request: ModifyProperties, incoming: Incoming, inbound: Inbound
+    ) -> Properties:
+        """Refuse to change properties: they tell how a resource is, and its own requests change it.
+
+        Raises:
+            Refused: ``PROPERTY_UNKNOWN``, ``PROPERTY_READ_ONLY``; there is no such resource.
+        """
+        self._looks.take(inbound.principal)
+        resource = await self._named(incoming, inbound) or self._producer
+        values = await resource.properties(datetime.now(UTC))
+        unknown = tuple(name for name in request.names or () if name not in values)
+        if unknown:
+            raise Refused(
+                Reason.PROPERTY_UNKNOWN, "The resource has no such property.", names=unknown
+            )
+        raise Refused(Reason.PROPERTY_READ_ONLY, "Resource properties cannot be written here.")
 
     async def set_termination_time(
         self, request: SetTerminationTime, incoming: Incoming, inbound: Inbound

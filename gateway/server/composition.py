@@ -409,6 +409,7 @@ def answer_requests(
         SubscriptionResources(subscribing.subscriptions),
         producer=Producer(topics, sending.parsing),
         looks=looks,
+        parsing=sending.parsing,
     )
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
-from filters import EVERYTHING, Filter, Refused, Topic
+from filters import EVERYTHING, Expression, Filter, Refused, Topic
 from mediation.model.expiry import UNSPECIFIED, Expiry
 from mediation.model.messages import (
     NO_HEADERS,
@@ -36,6 +36,12 @@ class Operation(Enum):
     GET_RESOURCE_PROPERTY = "GetResourceProperty"
     GET_MULTIPLE_RESOURCE_PROPERTIES = "GetMultipleResourceProperties"
     GET_RESOURCE_PROPERTY_DOCUMENT = "GetResourcePropertyDocument"
+    QUERY_RESOURCE_PROPERTIES = "QueryResourceProperties"
+    SET_RESOURCE_PROPERTIES = "SetResourceProperties"
+    INSERT_RESOURCE_PROPERTIES = "InsertResourceProperties"
+    UPDATE_RESOURCE_PROPERTIES = "UpdateResourceProperties"
+    DELETE_RESOURCE_PROPERTIES = "DeleteResourceProperties"
+    PUT_RESOURCE_PROPERTY_DOCUMENT = "PutResourcePropertyDocument"
     SET_TERMINATION_TIME = "SetTerminationTime"
     DESTROY = "Destroy"
     PUBLISH = "Notify"
@@ -145,6 +151,21 @@ class GetCurrentMessage:
 @dataclass(frozen=True, slots=True)
 class GetProperties:
     """Resource properties by expanded name, in Clark notation; None asks for the document."""
+
+    names: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProperties:
+    """Evaluate a query, in whatever dialect it is, over the document of resource properties."""
+
+    query: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ModifyProperties:
+    """Insert, update or delete resource properties, by expanded name; None replaces the
+    document."""
 
     names: tuple[str, ...] | None
 
@@ -267,6 +288,8 @@ Request = (
     | Resume
     | GetCurrentMessage
     | GetProperties
+    | QueryProperties
+    | ModifyProperties
     | SetTerminationTime
     | Destroy
     | Publish
@@ -360,6 +383,13 @@ class Properties:
 
 
 @dataclass(frozen=True, slots=True)
+class QueryResult:
+    """The answer to QueryProperties: XML content, elements with all namespaces that they use."""
+
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
 class TerminationTime:
     """The answer to SetTerminationTime; None is never."""
 
@@ -435,6 +465,7 @@ Response = (
     | Done
     | CurrentMessage
     | Properties
+    | QueryResult
     | TerminationTime
     | MailboxMade
     | Taken

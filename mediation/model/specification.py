@@ -303,6 +303,7 @@ class Detail(Enum):
     URIS = "one element for each of the error's names that is a URI"
     QNAMES = "one element for each of the error's names, as a QName"
     TIMES = "the acceptable times"
+    CHANGE = "that a change of a resource property failed, and nothing was changed"
 
 
 @dataclass(frozen=True, slots=True)

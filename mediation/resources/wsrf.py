@@ -1,5 +1,6 @@
-"""WS-ResourceProperties and WS-ResourceLifetime: reading properties, scheduled and immediate
-termination of a resource. WS-Notification is built on them, each version on another."""
+"""WS-ResourceProperties and WS-ResourceLifetime: reading and querying properties (changing them is
+refused), scheduled and immediate termination. WS-Notification is built on them, each version on
+another."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +8,9 @@ from datetime import datetime
 
 from lxml import etree
 
-from filters import Reason
+from filters import Expression, Reason, dialects
 from mediation import names
+from mediation.filtering import dialect_of, write_expression
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, Expiry, format_seconds, parse_expiry
 from mediation.model.requests import (
@@ -16,19 +18,23 @@ from mediation.model.requests import (
     Context,
     Destroy,
     GetProperties,
+    ModifyProperties,
     Operation,
     Properties,
+    QueryProperties,
+    QueryResult,
     Request,
     Response,
     SetTerminationTime,
     TerminationTime,
 )
-from mediation.model.specification import Answer, Faults, Offer, RequestParts
+from mediation.model.specification import Answer, Detail, Fault, Faults, Offer, RequestParts
 from mediation.resources.base_faults import base_fault
 from mediation.soap.envelopes import (
     elements,
     local_name,
     namespace_of,
+    namespaces_of,
     text_of,
     xml_attribute,
     xml_text,
@@ -56,10 +62,19 @@ WSRF_1_2 = WsrfNames(
     names.WSRF_FAULT_ACTION,
 )
 
+_MODIFYING = (
+    Operation.SET_RESOURCE_PROPERTIES,
+    Operation.INSERT_RESOURCE_PROPERTIES,
+    Operation.UPDATE_RESOURCE_PROPERTIES,
+    Operation.DELETE_RESOURCE_PROPERTIES,
+)
 _PROPERTIES = (
     Operation.GET_RESOURCE_PROPERTY,
     Operation.GET_MULTIPLE_RESOURCE_PROPERTIES,
     Operation.GET_RESOURCE_PROPERTY_DOCUMENT,
+    Operation.QUERY_RESOURCE_PROPERTIES,
+    *_MODIFYING,
+    Operation.PUT_RESOURCE_PROPERTY_DOCUMENT,
 )
 _LIFETIME = {
     Operation.SET_TERMINATION_TIME: "ScheduledResourceTermination",
@@ -106,6 +121,12 @@ class ResourceRequests:
                 return GetProperties(tuple(map(_qname, asked)))
             case Operation.GET_RESOURCE_PROPERTY_DOCUMENT:
                 return GetProperties(None)
+            case Operation.QUERY_RESOURCE_PROPERTIES:
+                return QueryProperties(_read_query(element))
+            case Operation.PUT_RESOURCE_PROPERTY_DOCUMENT:
+                return ModifyProperties(None)
+            case _ if operation in _MODIFYING:
+                return ModifyProperties(_modified(element))
             case Operation.SET_TERMINATION_TIME:
                 return SetTerminationTime(self._termination(element))
             case _:
@@ -126,6 +147,8 @@ class ResourceRequests:
         match response:
             case Properties():
                 inner = _write_properties(response)
+            case QueryResult(content):
+                inner = content
             case TerminationTime(new, now):
                 inner = write_time("rf:NewTerminationTime", new)
                 inner += write_time("rf:CurrentTime", now)
@@ -146,9 +169,37 @@ def _base(version: WsrfNames, operation: Operation) -> str:
     return f"{version.property_actions}{operation.value}/{operation.value}"
 
 
+def _read_query(element: etree._Element) -> Expression:
+    """Read the QueryExpression; without a dialect it is XPath 1.0."""
+    for child in elements(element):
+        if local_name(child) == "QueryExpression":
+            dialect = dialect_of(child) or dialects.XPATH_1_0
+            return Expression(text_of(child), dialect, namespaces_of(child))
+    raise MediationError(Reason.QUERY_INVALID, "The request has no QueryExpression.")
+
+
+def _modified(element: etree._Element) -> tuple[str, ...]:
+    """The names of the properties that a request would change."""
+    found = list[str]()
+    for change in elements(element):
+        if local_name(change) == "Delete":
+            found.append(_expanded(change, (change.get("ResourceProperty") or "").strip()))
+        else:
+            found += (str(value.tag) for value in elements(change))
+    if not found or len(found) > MAX_PROPERTIES:
+        raise MediationError(
+            Reason.MESSAGE_INVALID, "The request changes no resource property, or too many."
+        )
+    return tuple(dict.fromkeys(found))
+
+
 def _qname(element: etree._Element) -> str:
-    """The QName in an element's text, expanded by the namespaces in scope there."""
-    text = text_of(element)
+    """The QName in an element's text."""
+    return _expanded(element, text_of(element))
+
+
+def _expanded(element: etree._Element, text: str) -> str:
+    """A QName, expanded by the namespaces in scope of *element*."""
     prefix, colon, local = text.rpartition(":")
     uri = element.nsmap.get(prefix if colon else None)
     if not local or (colon and uri is None):
@@ -178,11 +229,16 @@ def lifetime_properties(
     }
 
 
+def property_document(document: str, values: Mapping[str, bytes]) -> bytes:
+    """The document of resource properties whose root has the expanded name *document*."""
+    root = etree.QName(document)
+    inner = b"".join(values.values()).decode()
+    return f'<d:{root.localname} xmlns:d="{root.namespace}">{inner}</d:{root.localname}>'.encode()
+
+
 def _write_properties(response: Properties) -> str:
     if response.names is None:
-        root = etree.QName(response.document)
-        inner = b"".join(response.values.values()).decode()
-        return f'<d:{root.localname} xmlns:d="{root.namespace}">{inner}</d:{root.localname}>'
+        return property_document(response.document, response.values).decode()
     unknown = [name for name in response.names if name not in response.values]
     if unknown:
         raise MediationError(
@@ -205,6 +261,15 @@ class ResourceClient:
             f" xmlns:p={xml_attribute(uri)}>p:{xml_text(local)}</rp:GetResourceProperty>"
         )
         return RequestParts(self._action(Operation.GET_RESOURCE_PROPERTY), body)
+
+    def query(self, expression: str, namespaces: Mapping[str, str]) -> RequestParts:
+        """Write QueryResourceProperties with an expression of XPath 1.0."""
+        uri = self._version.properties
+        query = write_expression(
+            uri, "rp:QueryExpression", expression, dialects.XPATH_1_0, namespaces
+        )
+        body = f'<rp:QueryResourceProperties xmlns:rp="{uri}">{query}</rp:QueryResourceProperties>'
+        return RequestParts(self._action(Operation.QUERY_RESOURCE_PROPERTIES), body)
 
     def get_termination_time(self) -> RequestParts:
         """Write GetResourceProperty of the termination time."""
@@ -237,13 +302,29 @@ def resource_faults(version: WsrfNames) -> Faults:
     """The faults of WSRF: of resources, and of requests to them."""
     action = version.fault_action
     unknown = base_fault(version.resource, "ResourceUnknownFault", action=action)
+
+    def fault(name: str, detail: Detail = Detail.NONE) -> Fault:
+        return base_fault(version.properties, name, action=action, detail=detail)
+
+    invalid_query = fault("InvalidQueryExpressionFault")
+    invalid_change = fault("InvalidModificationFault", Detail.CHANGE)
     return {
+        **{(Reason.MESSAGE_INVALID, operation): invalid_change for operation in _MODIFYING},
+        (Reason.PROPERTY_READ_ONLY, None): fault(
+            "UnableToModifyResourcePropertyFault", Detail.CHANGE
+        ),
+        (Reason.PROPERTY_READ_ONLY, Operation.PUT_RESOURCE_PROPERTY_DOCUMENT): fault(
+            "UnableToPutResourcePropertyDocumentFault", Detail.CHANGE
+        ),
+        (Reason.QUERY_DIALECT, None): fault("UnknownQueryExpressionDialectFault"),
+        (Reason.QUERY_INVALID, None): invalid_query,
+        (Reason.FILTER_INVALID, Operation.QUERY_RESOURCE_PROPERTIES): invalid_query,
+        (Reason.FILTER_COSTLY, Operation.QUERY_RESOURCE_PROPERTIES): invalid_query,
+        (Reason.QUERY_FAILED, None): fault("QueryEvaluationErrorFault"),
         (Reason.SUBSCRIPTION_UNKNOWN, None): unknown,
         (Reason.MAILBOX_UNKNOWN, None): unknown,
         (Reason.RESOURCE_UNKNOWN, None): unknown,
-        (Reason.PROPERTY_UNKNOWN, None): base_fault(
-            version.properties, "InvalidResourcePropertyQNameFault", action=action
-        ),
+        (Reason.PROPERTY_UNKNOWN, None): fault("InvalidResourcePropertyQNameFault"),
         (Reason.EXPIRY_INVALID, Operation.SET_TERMINATION_TIME): base_fault(
             version.lifetime, "UnableToSetTerminationTimeFault", action=action
         ),
@@ -256,7 +337,13 @@ def resource_faults(version: WsrfNames) -> Faults:
 def resource_offers(version: WsrfNames) -> tuple[Offer, ...]:
     """The operations of WSRF as rpw-2 and rlw-2 declare them."""
     unknown = f"{{{version.resource}}}ResourceUnknownFault"
-    named = (unknown, f"{{{version.properties}}}InvalidResourcePropertyQNameFault")
+    rp = f"{{{version.properties}}}"
+    named = (unknown, f"{rp}InvalidResourcePropertyQNameFault")
+    modifying = (
+        *named,
+        f"{rp}InvalidModificationFault",
+        f"{rp}UnableToModifyResourcePropertyFault",
+    )
     changing = (
         unknown,
         f"{{{version.lifetime}}}UnableToSetTerminationTimeFault",
@@ -266,6 +353,17 @@ def resource_offers(version: WsrfNames) -> tuple[Offer, ...]:
         Operation.GET_RESOURCE_PROPERTY: named,
         Operation.GET_MULTIPLE_RESOURCE_PROPERTIES: named,
         Operation.GET_RESOURCE_PROPERTY_DOCUMENT: (unknown,),
+        Operation.QUERY_RESOURCE_PROPERTIES: (
+            *named,
+            f"{rp}UnknownQueryExpressionDialectFault",
+            f"{rp}InvalidQueryExpressionFault",
+            f"{rp}QueryEvaluationErrorFault",
+        ),
+        **dict.fromkeys(_MODIFYING, modifying),
+        Operation.PUT_RESOURCE_PROPERTY_DOCUMENT: (
+            unknown,
+            f"{rp}UnableToPutResourcePropertyDocumentFault",
+        ),
         Operation.SET_TERMINATION_TIME: changing,
         Operation.DESTROY: (unknown,),
     }

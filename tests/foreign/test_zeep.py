@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from lxml import etree
-from zeep import Client
+from zeep import Client, Plugin
 from zeep.exceptions import Fault
 
+from filters import dialects
 from mediation import Soap
 from tests.conftest import ROOT
 from tests.rigs.consumers import Consumers
-from tests.rigs.envelopes import CONCRETE, WSE, WSNT
+from tests.rigs.envelopes import CONCRETE, RP, WSE, WSNT
 from tests.rigs.gateways import Running
 from tests.rigs.waiting import DEADLINE
 
@@ -97,6 +98,33 @@ async def test_ws_notification(
     with pytest.raises(Fault) as fault:
         await wsn.ask("PausableSubscriptionManager", "Unsubscribe", manager)
     assert b"ResourceUnknownFault" in etree.tostring(fault.value.detail)
+
+
+class QueryText(Plugin):
+    """Writes the text of a QueryExpression: zeep writes none into an element that may hold
+    others."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def egress(self, envelope: Any, http_headers: Any, operation: Any, options: Any) -> Any:
+        [expression] = envelope.iter(f"{{{RP}}}QueryExpression")
+        expression.text = self._text
+        return envelope, http_headers
+
+
+@SOAPS
+async def test_queries_of_resource_properties(gateway: Running, soap: str) -> None:
+    query = QueryText("//*[local-name() = 'FixedTopicSet']")
+    url = f"{gateway.url}/soap?wsdl=wsn"
+    client = await asyncio.to_thread(Client, url, plugins=[query])
+    wsn = Typed(gateway, client, "WSNotification", soap)
+    found = await wsn.ask(
+        "ResourceProperties",
+        "QueryResourceProperties",
+        QueryExpression={"Dialect": dialects.XPATH_1_0},
+    )
+    assert found == [False]
 
 
 @SOAPS

@@ -5,14 +5,18 @@ from collections.abc import Mapping
 import pytest
 from lxml import etree
 
-from filters import Reason
+from filters import Expression, Reason
+from filters.dialects import XPATH_1_0
 from mediation import (
     NEVER,
     Context,
     Destroy,
     GetProperties,
+    MediationError,
+    ModifyProperties,
     Operation,
     Properties,
+    QueryProperties,
     Request,
     Response,
     SetTerminationTime,
@@ -51,6 +55,30 @@ REQUESTS = [
         "urn:draft:rp/GetResourcePropertyDocument/GetResourcePropertyDocumentRequest",
     ),
     (
+        '<QueryResourceProperties xmlns="urn:draft:rp" xmlns:x="urn:x">'
+        "<QueryExpression>//x:y</QueryExpression></QueryResourceProperties>",
+        QueryProperties(Expression("//x:y", XPATH_1_0, (("", "urn:draft:rp"), ("x", "urn:x")))),
+        "urn:draft:rp/QueryResourceProperties/QueryResourcePropertiesRequest",
+    ),
+    (
+        '<QueryResourceProperties xmlns="urn:draft:rp"><QueryExpression Dialect="urn:q">a'
+        "</QueryExpression></QueryResourceProperties>",
+        QueryProperties(Expression("a", "urn:q", (("", "urn:draft:rp"),))),
+        "urn:draft:rp/QueryResourceProperties/QueryResourcePropertiesRequest",
+    ),
+    (
+        '<SetResourceProperties xmlns="urn:draft:rp" xmlns:x="urn:x"><Update><x:a/><x:b/></Update>'
+        '<Insert><x:a/></Insert><Delete ResourceProperty="x:c"/></SetResourceProperties>',
+        ModifyProperties(("{urn:x}a", "{urn:x}b", "{urn:x}c")),
+        "urn:draft:rp/SetResourceProperties/SetResourcePropertiesRequest",
+    ),
+    (
+        '<PutResourcePropertyDocument xmlns="urn:draft:rp"><a xmlns=""/>'
+        "</PutResourcePropertyDocument>",
+        ModifyProperties(None),
+        "urn:draft:rp/PutResourcePropertyDocument/PutResourcePropertyDocumentRequest",
+    ),
+    (
         '<SetTerminationTime xmlns="urn:draft:rl"><RequestedTerminationTime'
         f' xmlns:xsi="{XSI}" xsi:nil="true"/></SetTerminationTime>',
         SetTerminationTime(NEVER),
@@ -73,6 +101,26 @@ def test_requests(body: str, meant: Request, action: str) -> None:
     assert requests.actions[action] is operation
 
 
+@pytest.mark.parametrize("operation", ["Set", "Insert", "Update", "Delete"])
+def test_a_change_of_nothing_is_invalid(operation: str) -> None:
+    requests = ResourceRequests(DRAFT)
+    element = etree.fromstring(f'<{operation}ResourceProperties xmlns="urn:draft:rp"/>')
+    asked = requests.elements[str(element.tag)]
+    with pytest.raises(MediationError) as refused:
+        requests.read(asked, element, context(asked), ARRIVAL)
+    fault = resource_faults(DRAFT)[refused.value.reason, asked]
+    assert fault.element == "{urn:draft:rp}InvalidModificationFault"
+
+
+def test_a_query_says_what_it_asks() -> None:
+    requests = ResourceRequests(DRAFT)
+    element = etree.fromstring('<QueryResourceProperties xmlns="urn:draft:rp"/>')
+    asked = Operation.QUERY_RESOURCE_PROPERTIES
+    with pytest.raises(MediationError) as refused:
+        requests.read(asked, element, context(asked), ARRIVAL)
+    assert refused.value.reason is Reason.QUERY_INVALID
+
+
 def test_answers() -> None:
     asked = Context(Soap.V1_2, operation=Operation.GET_RESOURCE_PROPERTY)
     answer = ResourceRequests(DRAFT).write(
@@ -88,6 +136,7 @@ def test_clients_write_what_is_read(expires: str | None) -> None:
     for written in (
         client.get_property("{urn:x}y"),
         client.get_termination_time(),
+        client.query("//x:y", {"x": "urn:x"}),
         client.set_termination_time(expires),
         client.destroy(),
     ):
@@ -130,7 +179,7 @@ def test_specifications_are_combined() -> None:
     both = CombinedRequests(Base(), ResourceRequests(DRAFT))
     assert both.namespaces == {"urn:base", "urn:draft:rp", "urn:draft:rl"}
     assert both.actions["urn:base/Unsubscribe"] is Operation.UNSUBSCRIBE
-    assert len(both.actions) == 6
+    assert len(both.actions) == 1 + len(ResourceRequests(DRAFT).actions)
     for body, meant, _ in REQUESTS:
         element = etree.fromstring(body)
         operation = both.elements[str(element.tag)]
