@@ -54,7 +54,6 @@ from mediation.soap.envelopes import (
     elements,
     local_name,
     namespace_of,
-    octets_of,
     read_envelope,
     soap_of,
     text_of,
@@ -172,7 +171,7 @@ def read(
         if element is None:
             element = etree.Element("empty")
         read_as = specification.requests.read(operation, element, context, arrival)
-        request = _packaged(read_as, arrival)
+        request = _packaged(_headed(read_as, envelope, layout), arrival)
         return Incoming(context, request, _read_named(envelope, layout, element, headers.to))
     except Refused as refused:
         # The context has all that was known by then.
@@ -199,6 +198,14 @@ def _answering(action: str | None, rules: EndpointRules) -> Specification | None
 
 def _version(specification: Specification | None) -> Version | None:
     return None if specification is None else specification.version
+
+
+def _headed(request: Request, envelope: Envelope, layout: Layout) -> Request:
+    """Give wrapped events the application's header blocks of their message."""
+    if not isinstance(request, Publish) or not (kept := _kept_headers(envelope, layout)):
+        return request
+    events = tuple([replace(event, headers=kept) for event in request.notifications])
+    return replace(request, notifications=events)
 
 
 def _packaged(request: Request, arrival: Arrival) -> Request:
@@ -335,7 +342,7 @@ def _kept_headers(envelope: Envelope, layout: Layout) -> tuple[bytes, ...]:
             continue
         for attribute in TRANSIENT_ATTRIBUTES.intersection(block.keys()):
             del block.attrib[attribute]
-        kept.append(octets_of(block))
+        kept.append(payload_of(block))
     if sum(map(len, kept)) > MAX_HEADER_OCTETS:
         raise MediationError(
             Reason.MESSAGE_INVALID, "The event's own header blocks exceed 6 KiB together."

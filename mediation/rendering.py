@@ -17,6 +17,7 @@ from typing import TypeAlias
 from filters import DEFAULT_TOPIC, Event, Topic, View
 from mediation import names
 from mediation.filtering import ENVELOPE_VIEWS
+from mediation.model.facts import Fact
 from mediation.model.messages import End, EndpointReference, Notification, Subscription
 from mediation.model.specification import Body, BodyShape, EnvelopeParts, Wrapping
 from mediation.model.versions import Soap, Version, Wsa
@@ -55,6 +56,11 @@ class SoapShape:
 
     def __hash__(self) -> int:  # Looked up with every delivery.
         return self._hash
+
+    @property
+    def tells(self) -> frozenset[Fact]:
+        """What its messages say of an event besides the payload."""
+        return self.wrapping.tells
 
 
 Shape: TypeAlias = SoapShape | BodyShape
@@ -185,12 +191,7 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     if not isinstance(shape, SoapShape):
         return shape.render(notification, producer)
     wrapping = shape.wrapping
-    action = (
-        (wrapping.action if wrapping.opening is None else None)
-        or notification.action
-        or wrapping.default_action
-        or payload_action(notification.payload)
-    )
+    action = action_of(notification, wrapping)
     topic = notification.topic or DEFAULT_TOPIC
     headers = notification.headers
     if wrapping.names_producer:
@@ -203,6 +204,17 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     else:
         frame = _frame(shape, topic, action, "")
     return SoapRendering(frame, b"".join(headers) if headers else b"", notification.payload)
+
+
+def action_of(notification: Notification, wrapping: Wrapping) -> str:
+    """The action of *notification* in a message that is wrapped so: the event's own, where that
+    has a place of its own beside the message's."""
+    return (
+        (wrapping.action if wrapping.opening is None else None)
+        or notification.action
+        or wrapping.default_action
+        or payload_action(notification.payload)
+    )
 
 
 def _make_frame(

@@ -30,6 +30,7 @@ from mediation.model.expiry import (
     is_milliseconds,
     parse_expiry,
 )
+from mediation.model.facts import BARE, Fact
 from mediation.model.messages import End, EndpointReference, Subscription
 from mediation.model.requests import (
     Arrival,
@@ -220,8 +221,13 @@ def _messenger(
     )
 
 
-_BARE = Wrapping(topic_header)
-_MESSENGER = Wrapping(_messenger, keeps_topic_header=True)
+_BARE = Wrapping(topic_header, tells=BARE)
+_MESSENGER = Wrapping(
+    _messenger,
+    keeps_topic_header=True,
+    # Its clients read what follows the first colon: no namespace, no levels.
+    tells=(BARE | {Fact.TOPIC_ELEMENT}) - {Fact.LEVELS, Fact.NAMESPACES},
+)
 
 
 class SubscriptionEnd200408:

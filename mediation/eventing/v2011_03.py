@@ -33,6 +33,7 @@ from mediation.model.expiry import (
     write_instant,
     write_length,
 )
+from mediation.model.facts import BARE
 from mediation.model.messages import End, EndpointReference, Subscription
 from mediation.model.requests import (
     Arrival,
@@ -242,8 +243,8 @@ def _wrapped(
     return around._replace(after_payload="</wse:Notify>")
 
 
-_UNWRAP = Wrapping(topic_header)
-_WRAP = Wrapping(_wrapped, action=names.WSE_2011_03_NOTIFY_ACTION, opening=_opening)
+_UNWRAP = Wrapping(topic_header, tells=BARE)
+_WRAP = Wrapping(_wrapped, action=names.WSE_2011_03_NOTIFY_ACTION, opening=_opening, tells=BARE)
 
 
 class Notifications201103:

@@ -22,6 +22,7 @@ from lxml import etree
 
 from filters import Reason, Topic
 from mediation.model.errors import MediationError
+from mediation.model.facts import Fact
 from mediation.model.messages import End, EndpointReference, Notification, Policy, Subscription
 from mediation.model.requests import Arrival, Context, Operation, Request, Response
 from mediation.model.versions import Family, Form, Soap, Version, Wsa
@@ -132,6 +133,9 @@ class Wrapping:
     """Whether *around* writes the producer; then frames differ by producer."""
     keeps_topic_header: bool = False
     """Whether a publisher's own topic header goes to the consumer as it is."""
+    tells: frozenset[Fact] = frozenset()
+    """What its messages say of an event besides the payload; `mediation.matrix` reports the rest as
+    lost."""
 
 
 class Notifications(Protocol):
@@ -168,6 +172,10 @@ class BodyShape(Protocol):
 
     @property
     def soap(self) -> None: ...
+
+    @property
+    def tells(self) -> frozenset[Fact]:
+        """What its messages say of an event besides the payload, as in `Wrapping`."""
 
     def __hash__(self) -> int: ...
 

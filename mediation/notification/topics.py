@@ -68,10 +68,16 @@ def written_topic(topic: Topic) -> tuple[str, str]:
 def topic_element(name: str, topic: Topic, dialect: str | None, declarations: str = "") -> str:
     """An element that holds *topic*, in *dialect* where the topic can be expressed in it, else in
     Simple for one level and in Concrete for more."""
-    if dialect not in _CARRIED or (dialect in _ONE_LEVEL and len(topic.steps) > 1):
-        dialect = dialects.TOPIC_SIMPLE if len(topic.steps) == 1 else dialects.TOPIC_CONCRETE
     text, scope = written_topic(topic)
+    dialect = carrying_dialect(topic, dialect)
     return f"<{name}{declarations}{scope} Dialect={xml_attribute(dialect)}>{text}</{name}>"
+
+
+def carrying_dialect(topic: Topic, dialect: str | None) -> str:
+    """The dialect in which *topic* is written for a subscriber that used *dialect*."""
+    if dialect in _CARRIED and not (dialect in _ONE_LEVEL and len(topic.steps) > 1):
+        return dialect
+    return dialects.TOPIC_SIMPLE if len(topic.steps) == 1 else dialects.TOPIC_CONCRETE
 
 
 def topic_set(topics: Collection[Topic]) -> bytes:

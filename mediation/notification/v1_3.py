@@ -31,6 +31,7 @@ from mediation.filtering import (
 from mediation.mailboxes.kept import notification_messages, read_most
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds
+from mediation.model.facts import BARE, TOPICS, WRAPPED
 from mediation.model.messages import EndpointReference, Subscription
 from mediation.model.requests import (
     Arrival,
@@ -280,8 +281,10 @@ def _write_reference(manager: str, wsa: Wsa) -> str:
     return f"<wsnt:SubscriptionReference>{epr}</wsnt:SubscriptionReference>"
 
 
-_RAW = Wrapping(_raw, default_action=NOTIFY_ACTION)
-_NOTIFY = Wrapping(_notify, _write_reference, action=NOTIFY_ACTION, names_producer=True)
+_RAW = Wrapping(_raw, default_action=NOTIFY_ACTION, tells=BARE - TOPICS)
+_NOTIFY = Wrapping(
+    _notify, _write_reference, action=NOTIFY_ACTION, names_producer=True, tells=WRAPPED
+)
 
 
 class Client13:

@@ -23,6 +23,7 @@ from mediation.soap.envelopes import (
     xml_text,
 )
 from mediation.soap.layout import WSA_BY_NAMESPACE, Layout
+from mediation.soap.payloads import payload_of
 
 MAX_URI = 4096
 """The most octets of an address, an action or a message id."""
@@ -194,7 +195,7 @@ def _references(
         for member in honest:
             for wsa in Wsa:
                 member.attrib.pop(f"{{{wsa.value}}}IsReferenceParameter", "")
-        kept.append(tuple(octets_of(member) for member in honest))
+        kept.append(tuple(payload_of(member) for member in honest))
     if (
         sum(map(len, kept)) > MAX_REFERENCE_ELEMENTS
         or sum(len(octets) for group in kept for octets in group) > MAX_REFERENCE_OCTETS

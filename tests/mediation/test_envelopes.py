@@ -342,7 +342,7 @@ def test_openwec_asks_for_a_dialect_that_nobody_has() -> None:
         request.consumer.parameters,
     )
     assert [len(request.consumer.properties), len(request.consumer.parameters)] == [1, 2]
-    assert request.consumer.parameters[0].startswith(b"<Version ")
+    assert request.consumer.parameters[0] == b"<Version>1</Version>"
     assert "<QueryList" in request.filter.contents[0].text
     assert request.filter != EVERYTHING and request.filter != Filter(contents=(Expression("*"),))
 

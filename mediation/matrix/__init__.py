@@ -1,0 +1,17 @@
+"""Every way to publish, every way to be notified, and what is lost between them."""
+
+from mediation.matrix.dialects import DIALECTS, NOTIFIED, PUBLISHING, Dialect, Fetching
+from mediation.matrix.losses import Loss, losses, lost_between
+from mediation.model.facts import Fact
+
+__all__ = [
+    "DIALECTS",
+    "NOTIFIED",
+    "PUBLISHING",
+    "Dialect",
+    "Fact",
+    "Fetching",
+    "Loss",
+    "losses",
+    "lost_between",
+]

@@ -1,0 +1,135 @@
+"""The loss report: what a consumer reads of a notification otherwise than its publisher said it."""
+
+from dataclasses import dataclass
+
+from filters import DEFAULT_TOPIC, Topic, dialects
+from mediation.matrix.dialects import Dialect
+from mediation.model.facts import TOPICS, Fact
+from mediation.model.messages import EndpointReference, Notification, Packaging
+from mediation.model.versions import Wsa
+from mediation.notification.topics import carrying_dialect
+from mediation.rendering import Shape, SoapShape, action_of
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One fact that a consumer does not read as it was said.
+
+    Attributes:
+        said: As text; empty where the publisher said nothing, and something stands instead.
+        read: What stands instead; empty where nothing does, or what differs with each delivery.
+    """
+
+    fact: Fact
+    said: str
+    read: str = ""
+
+
+def lost_between(source: Dialect, target: Dialect) -> frozenset[Fact]:
+    """What publications in *source* can say, and notifications in *target* cannot. Attachments
+    count as told: a consumer gets them if it subscribed in a message that came with some."""
+    return source.says - target.tells
+
+
+def losses(
+    notification: Notification,
+    shape: Shape,
+    producer: str = "",
+    *,
+    packaging: Packaging = Packaging.NONE,
+    tells: frozenset[Fact] | None = None,
+) -> tuple[Loss, ...]:
+    """What a consumer of *shape* does not read of *notification* as it was said.
+
+    Args:
+        producer: The gateway's own address, as for `mediation.render`.
+        packaging: What the consumer reads attachments from.
+        tells: What its messages say, where that is not what the shape says: what was kept for it
+            to fetch.
+    """
+    tells = shape.tells if tells is None else tells
+    if packaging is Packaging.NONE:
+        tells -= {Fact.ATTACHMENTS}
+    found = [*_of_topic(notification, shape, tells), *_of_action(notification, shape, tells)]
+    found += _of_producer(notification, shape, tells, producer)
+    for fact, said in _rest(notification):
+        if said and fact not in tells:
+            found.append(Loss(fact, said))
+    return tuple(found)
+
+
+def _of_topic(notification: Notification, shape: Shape, tells: frozenset[Fact]) -> list[Loss]:
+    topic = notification.topic
+    if topic is None:
+        if not isinstance(shape, SoapShape):
+            return []
+        return [Loss(Fact.TOPIC, "", str(DEFAULT_TOPIC))] if Fact.TOPIC in tells else []
+    if isinstance(shape, SoapShape):
+        if shape.wrapping.keeps_topic_header and notification.topic_header is not None:
+            # It goes as it came, so it says as much as it did.
+            tells |= TOPICS if Fact.TOPIC in tells else frozenset()
+        elif Fact.NAMESPACES in tells:
+            tells -= _unwritten(topic, shape.dialect)
+    facts = (
+        (Fact.TOPIC, str(topic)),
+        (Fact.LEVELS, str(topic) if len(topic.steps) > 1 else ""),
+        (Fact.NAMESPACES, " ".join(sorted({step.namespace or "" for step in topic.steps} - {""}))),
+    )
+    return [Loss(fact, said) for fact, said in facts if said and fact not in tells]
+
+
+def _unwritten(topic: Topic, dialect: str | None) -> frozenset[Fact]:
+    """What the dialect that *topic* is written in does not say."""
+    if carrying_dialect(topic, dialect) == dialects.TOPIC_IBM_SIMPLE:
+        return frozenset({Fact.NAMESPACES})
+    return frozenset()
+
+
+def _of_action(notification: Notification, shape: Shape, tells: frozenset[Fact]) -> list[Loss]:
+    said = notification.action or ""
+    if Fact.ACTION in tells:
+        if not isinstance(shape, SoapShape):
+            return []
+        read = action_of(notification, shape.wrapping)
+        return [] if said == read else [Loss(Fact.ACTION, said, read)]
+    return [Loss(Fact.ACTION, said)] if said else []
+
+
+def _of_producer(
+    notification: Notification, shape: Shape, tells: frozenset[Fact], gateway: str
+) -> list[Loss]:
+    said = notification.producer
+    if said is None:
+        made = Fact.PRODUCER in tells and isinstance(shape, SoapShape)
+        return [Loss(Fact.PRODUCER, "", gateway)] if made else []
+    epr = shape.epr if isinstance(shape, SoapShape) else said.wsa
+    rest = " ".join(octets.decode() for octets in _rest_of(said, epr))
+    found = []
+    if Fact.PRODUCER not in tells:
+        found.append(Loss(Fact.PRODUCER, said.address))
+    everything = " ".join(octets.decode() for octets in _rest_of(said, said.wsa))
+    if everything and Fact.PRODUCER_REFERENCE not in tells:
+        found.append(Loss(Fact.PRODUCER_REFERENCE, everything))
+    elif rest != everything:
+        found.append(Loss(Fact.PRODUCER_REFERENCE, everything, rest))
+    return found
+
+
+def _rest_of(reference: EndpointReference, wsa: Wsa) -> tuple[bytes, ...]:
+    """What a reference holds beside its address, written in *wsa*: metadata is not converted."""
+    metadata = reference.metadata if wsa is reference.wsa is Wsa.V2005_08 else ()
+    return (*reference.properties, *reference.parameters, *metadata)
+
+
+def _rest(notification: Notification) -> tuple[tuple[Fact, str], ...]:
+    """What else the notification says, as text."""
+    header = notification.topic_header
+    return (
+        (Fact.TOPIC_ELEMENT, "" if header is None else header.decode()),
+        (Fact.HEADERS, " ".join(block.decode() for block in notification.headers)),
+        (Fact.ATTACHMENTS, " ".join(part.content_id for part in notification.attachments)),
+        (Fact.ID, notification.id),
+        (Fact.TIME, notification.time.isoformat()),
+        (Fact.EXPIRY, notification.expires.isoformat() if notification.expires else ""),
+        (Fact.PROPERTIES, " ".join(f"{k}={v}" for k, v in sorted(notification.properties.items()))),
+    )

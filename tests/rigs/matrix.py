@@ -1,0 +1,178 @@
+"""Publications in every dialect, deliveries in every dialect, and what a stranger reads in them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lxml import etree
+
+from mediation import (
+    SPECIFICATIONS,
+    Arrival,
+    Context,
+    MessageHeaders,
+    Notification,
+    Publish,
+    Received,
+    Soap,
+    Subscription,
+    Taken,
+    Wsa,
+    delivery_id,
+    prepare,
+    read,
+    read_received,
+    render,
+)
+from mediation.matrix import Dialect, Fact
+from mediation.model.versions import Form
+from mediation.rendering import SoapShape
+from tests.rigs.mediation import ARRIVAL, NOW, canonical
+
+SOURCES = Path(__file__).parents[1] / "mediation" / "matrix" / "sources"
+GATEWAY = "http://gateway.example.org/soap"
+CONSUMER = "http://consumer.example.org/events"
+
+
+def in_soap(octets: bytes, soap: Soap) -> bytes:
+    """The same envelope in a version of SOAP."""
+    for other in Soap:
+        octets = octets.replace(f'"{other.value}"'.encode(), f'"{soap.value}"'.encode())
+    return octets
+
+
+def messages(dialect: Dialect) -> list[str]:
+    """The names of the publications in *dialect* that are stored."""
+    return sorted(path.stem for path in (SOURCES / dialect.name).iterdir())
+
+
+def source(dialect: Dialect, message: str, form: Form | None = None) -> tuple[Notification, ...]:
+    """The events of a publication of ``tests/mediation/matrix/sources``."""
+    octets = (SOURCES / dialect.name / f"{message}.xml").read_bytes()
+    form = form or dialect.forms[-1]
+    assert isinstance(form, Soap)
+    return published(in_soap(octets, form))
+
+
+def published(octets: bytes, arrival: Arrival = ARRIVAL) -> tuple[Notification, ...]:
+    """The events of an envelope."""
+    request = read(octets, arrival).request
+    assert isinstance(request, Publish)
+    return request.notifications
+
+
+def subscription_in(dialect: Dialect, form: Form | None = None) -> Subscription:
+    """A subscription of a consumer that is notified in *dialect*."""
+    return replace(
+        dialect.subscription(CONSUMER, form),
+        id="public",
+        manager="http://gateway.example.org/subscriptions/22e8a584-0d18-4228-b2a8-3716fa2097fa",
+    )
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """What a consumer gets: the message, or the answer with which it fetches it."""
+
+    octets: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def text(self) -> str:
+        heads = "".join(f"{name}: {value}\n" for name, value in self.headers)
+        return f"{heads}\n{self.octets.decode()}\n"
+
+
+def delivered(notification: Notification, dialect: Dialect, form: Form) -> Delivery:
+    """Deliver to a consumer in *dialect*."""
+    one = subscription_in(dialect, form)
+    rendering = render(notification, dialect.shape(form), GATEWAY)
+    octets = rendering.fill(prepare(one), delivery_id(notification, one.id))
+    fetching = dialect.fetching
+    if fetching is None or not isinstance(form, Soap):
+        return Delivery(octets, (*rendering.http_headers, *rendering.own_headers))
+    headers = MessageHeaders(Wsa.V2005_08)
+    context = Context(form, headers, fetching.version, fetching.operation, "", frozenset())
+    answer = SPECIFICATIONS[fetching.version].requests.write(
+        Taken((octets,), more=False, now=NOW), context
+    )
+    return Delivery(
+        f'<s:Envelope xmlns:s="{form.value}"><s:Body>{answer.body}</s:Body></s:Envelope>'.encode()
+    )
+
+
+def handed_over(octets: bytes, dialect: Dialect) -> bytes:
+    """What a consumer finds in what it got, as an envelope of its own."""
+    if dialect.fetching is None:
+        return octets
+    root = etree.fromstring(octets)
+    soap = Soap(etree.QName(root).namespace)
+    texts = root.findall(".//{*}messageAsString")
+    if texts:
+        return (texts[0].text or "").encode()
+    messages = root.findall(".//{*}NotificationMessage")
+    if messages:
+        body = etree.Element(etree.QName(messages[0]).namespace.join("{}") + "Notify")
+        body.append(messages[0])
+    else:
+        (body,) = root.iterfind(".//{*}messages/*")
+    inner = etree.tostring(body, with_tail=False).decode()
+    return f'<s:Envelope xmlns:s="{soap.value}"><s:Body>{inner}</s:Body></s:Envelope>'.encode()
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What two readers say of one delivery: ours for publications, and our consumers'."""
+
+    notification: Notification
+    received: Received
+
+
+def decoded(delivery: Delivery, dialect: Dialect) -> Decoded:
+    """Read a delivery; both readers must agree."""
+    found = handed_over(delivery.octets, dialect)
+    (notification,) = published(found, replace(ARRIVAL, time=NOW.replace(year=1999)))
+    received = read_received(found)
+    assert isinstance(received, tuple)
+    (one,) = received
+    assert one.payload == notification.payload
+    assert one.topic == notification.topic
+    return Decoded(notification, one)
+
+
+def facts_of(notification: Notification) -> Mapping[Fact, object]:
+    """What is said of an event, each fact in a form that compares; None where nothing is."""
+    topic, producer = notification.topic, notification.producer
+    header = notification.topic_header
+    return {
+        Fact.TOPIC: topic and "/".join(step.name for step in topic.steps),
+        Fact.LEVELS: len(topic.steps) if topic is not None and len(topic.steps) > 1 else None,
+        Fact.NAMESPACES: frozenset(
+            step.namespace for step in (topic.steps if topic else ()) if step.namespace
+        )
+        or None,
+        Fact.TOPIC_ELEMENT: header and canonical(header),
+        Fact.ACTION: notification.action,
+        Fact.PRODUCER: producer and producer.address,
+        Fact.PRODUCER_REFERENCE: (
+            sorted(map(canonical, (*producer.properties, *producer.parameters, *producer.metadata)))
+            if producer
+            else []
+        )
+        or None,
+        Fact.HEADERS: list(map(canonical, notification.headers)) or None,
+        Fact.ID: notification.id,
+        Fact.TIME: notification.time,
+        Fact.EXPIRY: notification.expires,
+        Fact.PROPERTIES: dict(notification.properties) or None,
+    }
+
+
+def read_facts(one: Decoded, dialect: Dialect) -> dict[Fact, object]:
+    """The facts that a consumer reads. The action of a wrapped message is its own, and of a bare one
+    the event's, whatever it is."""
+    facts = dict(facts_of(one.notification))
+    shape = dialect.shape()
+    if not isinstance(shape, SoapShape) or Fact.ACTION in shape.tells:
+        facts[Fact.ACTION] = one.received.action
+    return facts
