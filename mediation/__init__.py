@@ -102,7 +102,7 @@ from mediation.model.requests import (
     Unsubscribe,
 )
 from mediation.model.specification import Fault, LeaseRules, Specification
-from mediation.model.versions import EventForm, Family, Form, Soap, Spec, Version, Wsa
+from mediation.model.versions import DataForm, EventForm, Family, Form, Soap, Spec, Version, Wsa
 from mediation.names import WSA_NONE
 from mediation.notification.notify import check_number
 from mediation.notification.properties import (
@@ -149,6 +149,7 @@ __all__ = [
     "Context",
     "CreateMailbox",
     "CurrentMessage",
+    "DataForm",
     "DescribeDevice",
     "DescribeEvents",
     "Destroy",

@@ -204,8 +204,14 @@ def _fresh(prefix: str, taken: Mapping[str, str]) -> str:
 def write_topic_expression(
     uri: str, name: str, topic: str, namespaces: Mapping[str, str] | None = None
 ) -> str:
-    """Write a topic as a person says it, in the narrowest dialect that has its form. Namespaces in
-    braces, as in Clark notation, become prefixes."""
+    """Write a topic as a person says it: `spoken_topic`."""
+    said = spoken_topic(topic, namespaces)
+    return write_expression(uri, name, said.text, said.dialect, dict(said.namespaces))
+
+
+def spoken_topic(topic: str, namespaces: Mapping[str, str] | None = None) -> Expression:
+    """The expression of a topic as a person says it, in the narrowest dialect that has its form.
+    Namespaces in braces, as in Clark notation, become prefixes."""
     scope = dict(namespaces or {})
 
     def prefixed(found: re.Match[str]) -> str:
@@ -221,4 +227,4 @@ def write_topic_expression(
         dialect = dialects.TOPIC_FULL
     else:
         dialect = dialects.TOPIC_CONCRETE if "/" in text else dialects.TOPIC_SIMPLE
-    return write_expression(uri, name, text, dialect, scope)
+    return Expression(text, dialect, tuple(sorted(scope.items())))

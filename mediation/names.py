@@ -92,6 +92,9 @@ WSDL_HTTP = "http://schemas.xmlsoap.org/soap/http"
 
 DRAGOMAN_REFERENCE = "urn:dragoman:reference:1"
 """The namespace of the reference parameter that names one of our resources."""
+PUBLISHER = "urn:dragoman:publisher:"
+"""In front of the network address that scopes the ids of a publisher who has no other name; it is
+never told to consumers."""
 DRAGOMAN_DATA = "urn:dragoman:data:1"
 """The namespace of the element that wraps content which is not one XML element."""
 

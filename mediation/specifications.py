@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from mediation.cloudevents import v1_0 as cloudevents
 from mediation.eventing import management, messenger, v2004_08, v2011_03
 from mediation.mailboxes import make_connection, message_box
 from mediation.model.specification import Specification
@@ -20,6 +21,7 @@ SPECIFICATIONS: Mapping[Version, Specification] = {
         messenger.SPECIFICATION,
         management.SPECIFICATION,
         onvif_device.SPECIFICATION,
+        cloudevents.SPECIFICATION,
     )
 }
 """One row a version; refusals list them in this order."""

@@ -1,32 +1,21 @@
 """Messages of programs that know nothing of Dragoman, read as notifications.
 
 A notification's payload is one XML element in UTF-8. The body of a native message need not be: a
-body that is not such an element becomes the text of one, ``<data xmlns="urn:dragoman:data:1"
-content-type="application/json">``, in base64 if XML cannot hold the text. So no message is refused,
-only to come again for ever.
+body that is not such an element becomes the text of one (`mediation.packaging.data`). So no message
+is refused, only to come again for ever.
 """
 
 import logging
-import re
-from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
-from html import escape
 
-from lxml import etree
-
-from filters import Reason, Refused, Topic, parse_document
+from filters import Reason, Refused, Topic
 from filters.topics import is_namespace
 from mediation import MediationError, Notification
-from mediation.names import DRAGOMAN_DATA
+from mediation.packaging.data import is_plain, payload_of
 from mediation.packaging.records import CONTENT_TYPE, MAX_REFERENCES, decode
-
-MAX_MEDIA_TYPE = 255
-_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_CHARSET = re.compile(r';\s*charset="?([A-Za-z0-9._-]{1,40})', re.IGNORECASE)
-UNTYPED = "application/octet-stream"
 
 logger = logging.getLogger(__name__)
 
@@ -115,17 +104,6 @@ class ForcedCount:
             )
 
 
-def is_plain(body: bytes) -> bool:
-    """Return True if *body* is a valid payload: one element in UTF-8, and nothing around it."""
-    if not (body.startswith(b"<") and body[1:2] not in (b"?", b"!") and body.endswith(b">")):
-        return False
-    try:
-        root = parse_document(body)
-    except Refused:
-        return False
-    return root.getnext() is None
-
-
 _remembered = lru_cache(maxsize=256)(is_plain)
 
 
@@ -133,32 +111,3 @@ def _is_plain_part(part: bytes) -> bool:
     """Return `is_plain` of a header block, remembered because header blocks recur from message to
     message."""
     return _remembered(part) if len(part) <= MAX_REFERENCES else is_plain(part)
-
-
-def payload_of(body: bytes, media_type: str | None) -> tuple[bytes, bool]:
-    """Make a payload of *body*. Returns it, and True if it had to be wrapped.
-
-    XML with a declaration, comments around the root element or another encoding is not wrapped.
-    """
-    if is_plain(body):
-        return body, False
-    charset = _CHARSET.search(media_type or "")
-    try:
-        root = parse_document(body, charset=charset[1] if charset else None)
-    except Refused:
-        return _wrap(body, media_type), True
-    return etree.tostring(root, encoding="unicode", with_tail=False).encode(), False
-
-
-def _wrap(body: bytes, media_type: str | None) -> bytes:
-    encoding = ""
-    try:
-        text = body.decode()
-        if _NOT_IN_XML.search(text) or "\r" in text:  # XML reads a carriage return as a line end.
-            raise ValueError
-    except ValueError:
-        text = b64encode(body).decode()
-        encoding = ' encoding="base64"'
-    named = escape(_NOT_IN_XML.sub("", media_type or UNTYPED)[:MAX_MEDIA_TYPE])
-    start = f'<data xmlns="{DRAGOMAN_DATA}" content-type="{named}"{encoding}>'
-    return f"{start}{escape(text, False)}</data>".encode()

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
+from mediation.names import PUBLISHER
+
 
 @lru_cache(maxsize=4096)
 def side_of(address: str) -> str:
@@ -24,7 +26,6 @@ def side_of(address: str) -> str:
 
 
 _ANONYMOUS = "anonymous:"
-_SOURCE = "urn:dragoman:publisher:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def anonymous(address: str, *, trusted: bool) -> Principal:
     """The principal that has no name but its network address: of a stranger, what `side_of` makes
     of it."""
     name = address if trusted else side_of(address)
-    return Principal(address, _ANONYMOUS + name, _SOURCE + name, trusted)
+    return Principal(address, _ANONYMOUS + name, PUBLISHER + name, trusted)
 
 
 def address_of(owner: str) -> str:

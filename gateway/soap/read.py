@@ -53,7 +53,7 @@ async def read_inbound(
     declared = inbound.declared
     if declared is not None and declared is not incoming.context.soap:
         raise Rejected(
-            replace(incoming.context, soap=declared),
+            replace(incoming.context, form=declared),
             Refused(Reason.VERSION_MISMATCH, "The envelope is of another version of SOAP."),
         )
     if unreadable is not None:  # Said in the envelope's version of SOAP, which is known now.

@@ -14,6 +14,7 @@ from gateway.store import held, replicas
 from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation import (
+    DataForm,
     EndpointReference,
     EventForm,
     Form,
@@ -130,6 +131,8 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 "ordered": policy.ordered,
                 "dialect": policy.dialect,
                 "packaging": policy.packaging.value,
+                "data": policy.data.value,
+                "secret": subscription.secret,
             }
         ),
         "manager": subscription.manager,
@@ -170,10 +173,12 @@ def _read(row: Any) -> Subscription:
                 policy["paused"],
                 policy["ordered"],
                 policy["dialect"],
-                Packaging(policy.get("packaging", "none")),  # Older rows lack it.
+                Packaging(policy.get("packaging", "none")),  # Older rows lack it, and the next.
+                DataForm(policy.get("data", "xml")),
             )
         ),
         manager=row["manager"],
+        secret=policy.get("secret", ""),
     )
 
 

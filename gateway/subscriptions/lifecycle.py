@@ -177,9 +177,17 @@ class Subscriptions:
         )
         mailbox = None
         if isinstance(request, Subscribe):
-            policy = Policy(raw=request.raw, dialect=request.dialect, packaging=request.packaging)
+            policy = Policy(
+                raw=request.raw,
+                dialect=request.dialect,
+                packaging=request.packaging,
+                data=request.data,
+            )
             subscription = make(
-                consumer=request.consumer, end_to=request.end_to, policy=shared(policy)
+                consumer=request.consumer,
+                end_to=request.end_to,
+                policy=shared(policy),
+                secret=request.secret,
             )
             repeated = await self._repeat(subscription, request.expires, principal, now)
             if repeated is not None:

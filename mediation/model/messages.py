@@ -8,7 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from filters import EVERYTHING, Filter, Topic
-from mediation.model.versions import Spec, Wsa
+from mediation.model.versions import DataForm, Spec, Wsa
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
@@ -118,13 +118,14 @@ class End(Enum):
 class Policy:
     """The way in which a subscriber wants its notifications. ``dialect`` is the topic dialect that
     it used; ``packaging`` is what it reads attachments from: with NONE it gets messages without
-    them."""
+    them. ``data`` is the form of what is sent without SOAP."""
 
     raw: bool = False
     paused: bool = False
     ordered: bool = True
     dialect: str | None = None
     packaging: Packaging = Packaging.NONE
+    data: DataForm = DataForm.AS_PUBLISHED
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,8 @@ class Subscription:
     """One subscription. ``key`` is the capability, ``id`` is what logs and lists show.
 
     ``owner`` is a principal; an anonymous one is its network address. ``manager`` is the address
-    of its subscription manager, as the subscriber was told it.
+    of its subscription manager, as the subscriber was told it. ``secret``, where there is one,
+    signs what is sent (Standard Webhooks).
     """
 
     key: str
@@ -145,3 +147,4 @@ class Subscription:
     end_to: EndpointReference | None = None
     policy: Policy = Policy()
     manager: str = ""
+    secret: str = field(default="", repr=False)

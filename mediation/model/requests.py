@@ -1,7 +1,7 @@
 """Requests of peers and their answers as values, the same in every specification."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -16,7 +16,7 @@ from mediation.model.messages import (
     Packaging,
     Subscription,
 )
-from mediation.model.versions import Soap, Spec, Version, Wsa
+from mediation.model.versions import DataForm, Form, Soap, Spec, Version, Wsa
 
 
 class Operation(Enum):
@@ -116,6 +116,9 @@ class Subscribe:
     dialect: str | None = None
     packaging: Packaging = Packaging.NONE
     """The package that the request came in, which its sender therefore can read."""
+    data: DataForm = DataForm.AS_PUBLISHED
+    secret: str = field(default="", repr=False)
+    """What signs the messages; empty: nothing does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +319,24 @@ class Context:
     ``version`` is None for events and for what could not be recognised.
     """
 
-    soap: Soap
+    form: Form
     headers: MessageHeaders = NO_HEADERS
     version: Version | None = None
     operation: Operation | None = None
     element: str = ""
     """The expanded name of the body's first child."""
     header_namespaces: frozenset[str] = frozenset()
+
+    @property
+    def soap(self) -> Soap:
+        """The version of SOAP.
+
+        Raises:
+            ValueError: The party speaks none.
+        """
+        if not isinstance(self.form, Soap):
+            raise ValueError("the message is no SOAP")
+        return self.form
 
     @property
     def wsa(self) -> Wsa | None:
@@ -333,7 +347,7 @@ class Context:
         """The versions that the party speaks; only a request of a known specification has them."""
         if self.version is None:
             raise ValueError("no specification was recognised")
-        return Spec(self.version, self.soap, self.wsa)
+        return Spec(self.version, self.form, self.wsa)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,26 @@ class Requests(Protocol):
         """Write the answer to the request of *context*."""
 
 
+class _NoRequests:
+    """No requests in SOAP."""
+
+    namespaces: frozenset[str] = frozenset()
+    elements: Mapping[str, Operation] = {}
+    actions: Mapping[str, Operation] = {}
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        refuse_operation(operation)
+
+    def write(self, response: Response, context: Context) -> Answer:
+        raise ValueError("nobody asks it in SOAP")
+
+
+NO_REQUESTS = _NoRequests()
+"""The requests of a specification that is not spoken in SOAP."""
+
+
 class CombinedRequests:
     """The requests of several specifications as those of one: WS-BaseNotification with a version of
     WSRF under it, and profiles over it. Of two that know an element the first reads it."""

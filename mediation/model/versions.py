@@ -14,6 +14,7 @@ class Family(Enum):
     """Message boxes and WS-MakeConnection, which only fetch messages."""
     MANAGEMENT = "management"
     """WS-Management, as far as it is not WS-Eventing."""
+    CLOUDEVENTS = "cloudevents"
     DEVICE = "device"
     """ONVIF's device service."""
 
@@ -32,6 +33,7 @@ class Version(Enum):
     """Publications as WS-Messenger's clients send them: they are answered."""
     MANAGEMENT = "ws-management"
     ONVIF_DEVICE = "onvif-device"
+    CLOUDEVENTS = "cloudevents"
 
 
 class Soap(Enum):
@@ -70,6 +72,14 @@ class EventForm(Enum):
     BINARY = "binary"
     STRUCTURED = "structured"
     BATCHED = "batched"
+
+
+class DataForm(Enum):
+    """The form of an event's data, for consumers that are sent no SOAP. Data that is no XML is
+    always as it was published."""
+
+    AS_PUBLISHED = "xml"
+    JSON = "json"
 
 
 Form: TypeAlias = Soap | EventForm

@@ -6,7 +6,8 @@ rest stands in properties whose names are valid JMS identifiers.
     property              carries                                              when
     cloudEvents_id        ``id``                                               always
     cloudEvents_source    ``source``                                           always
-    cloudEvents_type      the action, else the topic: for readers, not read    always
+    cloudEvents_type      that of a CloudEvent, else the action, else the
+                          topic: for readers, not read                         always
     cloudEvents_time      ``time``: 2026-03-01T12:00:00.000000Z                always
     cloudEvents_subject   the names of the topic: for readers, not read        with a topic
     ws_topic              ``topic`` in Clark notation                          with a topic
@@ -59,6 +60,8 @@ _WITHOUT_OWN = frozenset(
 )
 """Properties whose values are ours, and not the notification's own."""
 _TIME = "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ"
+TYPE = "ce_type"
+"""The property with the type of what was published as a CloudEvent."""
 UNTYPED = "urn:dragoman:notification"
 """The ``cloudEvents_type`` of a notification without action and topic."""
 
@@ -98,7 +101,7 @@ def encode(notification: Notification, *, reserved: Collection[str] = ()) -> Rec
     properties = {
         "cloudEvents_id": notification.id,
         "cloudEvents_source": notification.source,
-        "cloudEvents_type": action or clark or UNTYPED,
+        "cloudEvents_type": notification.properties.get(TYPE) or action or clark or UNTYPED,
         "cloudEvents_time": _write_time(notification.time),
     }
     if topic is not None:

@@ -1,0 +1,31 @@
+"""CloudEvents 1.0 (https://cloudevents.io): read, written, and mapped to notifications and back."""
+
+from mediation.cloudevents.events import MAX_OCTETS, CloudEvent, read_attributes
+from mediation.cloudevents.http_binding import (
+    BATCH,
+    MOST_IN_BATCH,
+    STRUCTURED,
+    read_message,
+    write_headers,
+)
+from mediation.cloudevents.json_format import write_batch, write_event
+from mediation.cloudevents.mapping import event_of, notification_of
+from mediation.cloudevents.signing import Secret, read_secret, signature
+
+__all__ = [
+    "BATCH",
+    "MAX_OCTETS",
+    "MOST_IN_BATCH",
+    "STRUCTURED",
+    "CloudEvent",
+    "Secret",
+    "event_of",
+    "notification_of",
+    "read_attributes",
+    "read_message",
+    "read_secret",
+    "signature",
+    "write_batch",
+    "write_event",
+    "write_headers",
+]

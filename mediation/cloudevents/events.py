@@ -1,0 +1,160 @@
+"""A CloudEvent, and the rules for its attributes (CloudEvents 1.0.2, "Context Attributes")."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from filters import Reason, quoted
+from mediation.model.errors import MediationError
+
+SPECVERSION = "1.0"
+REQUIRED = ("specversion", "id", "source", "type")
+CORE = frozenset({*REQUIRED, "datacontenttype", "dataschema", "subject", "time"})
+"""The attributes of the specification; all others are extensions."""
+MAX_ATTRIBUTES = 64
+MAX_NAME = 64
+"""Characters of an attribute's name; the specification says that they should be 20 at most."""
+MAX_OCTETS = 8 * 1024
+"""Octets of all attributes together: brokers bound the properties of a message."""
+
+Value: TypeAlias = str | int | bool
+_NAME = re.compile(r"[a-z0-9]+\Z")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef]|[\ufffe\uffff]")
+_URI_REFERENCE = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+\Z")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
+_MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*(?:;.*)?\Z")
+_INTEGERS = range(-(2**31), 2**31)
+
+
+@dataclass(frozen=True, slots=True)
+class CloudEvent:
+    """One event.
+
+    Attributes:
+        attributes: By name, each in its type; `datacontenttype` among them.
+        data: As octets of that media type; None where the event has none.
+    """
+
+    attributes: Mapping[str, Value]
+    data: bytes | None = None
+
+    @property
+    def media_type(self) -> str:
+        """That of the data; JSON where the event says none (JSON Event Format, section 3.1)."""
+        return str(self.attributes.get("datacontenttype", "application/json"))
+
+
+def read_attributes(attributes: Iterable[tuple[str, object]]) -> dict[str, Value]:
+    """Check attributes; those that are None are unset.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``, ``TOO_LARGE``: the event is none.
+    """
+    found: dict[str, Value] = {}
+    octets = 0
+    for name, value in attributes:
+        _check_name(name)
+        if value is None:
+            continue
+        if name in found:
+            raise _invalid(f"The attribute {quoted(name)} stands twice.")
+        found[name] = checked = _check_value(name, value)
+        octets += len(name) + len(str(checked).encode())
+        if octets > MAX_OCTETS or len(found) > MAX_ATTRIBUTES:
+            raise MediationError(
+                Reason.TOO_LARGE,
+                f"An event has {MAX_ATTRIBUTES} attributes at most, of {MAX_OCTETS} octets.",
+            )
+    for name in REQUIRED:
+        if name not in found:
+            raise _invalid(f"The attribute {quoted(name)} is missing.")
+    return found
+
+
+def text_of(value: Value) -> str:
+    """The canonical string of a value (CloudEvents 1.0.2, "Type System")."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def is_json(media_type: str) -> bool:
+    """Whether data of *media_type* is JSON (JSON Event Format, section 3.1.1)."""
+    return re.fullmatch(r"json|.*\+json", _subtype(media_type)) is not None
+
+
+def is_xml(media_type: str) -> bool:
+    """Whether data of *media_type* is XML (RFC 7303)."""
+    subtype = _subtype(media_type)
+    return subtype == "xml" or subtype.endswith("+xml")
+
+
+def is_text(media_type: str) -> bool:
+    """Whether data of *media_type* is text in UTF-8, or that may be assumed."""
+    return _essence(media_type).startswith("text/") or is_xml(media_type)
+
+
+def _essence(media_type: str) -> str:
+    return media_type.partition(";")[0].strip().lower()
+
+
+def _subtype(media_type: str) -> str:
+    return _essence(media_type).partition("/")[2]
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.match(name) or len(name) > MAX_NAME or name == "data":
+        raise _invalid(
+            f"{quoted(name)} is no name of an attribute: these have lower-case letters and digits, "
+            f"{MAX_NAME} at most."
+        )
+
+
+def _check_value(name: str, value: object) -> Value:
+    if name in CORE or isinstance(value, str):
+        if not isinstance(value, str):
+            raise _invalid(f"The attribute {quoted(name)} is not a string.")
+        if _CONTROL.search(value):
+            raise _invalid(f"The attribute {quoted(name)} has a character that none may have.")
+        if name in CORE:
+            _check_core(name, value)
+        return value
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in _INTEGERS:
+        return value
+    raise _invalid(
+        f"The attribute {quoted(name)} is neither a string, a Boolean nor an integer of 32 bits."
+    )
+
+
+def _check_core(name: str, value: str) -> None:
+    if not value:
+        raise _invalid(f"The attribute {quoted(name)} is empty.")
+    if name == "specversion" and value != SPECVERSION:
+        raise _invalid(f"The version of CloudEvents is not {SPECVERSION}, but {quoted(value)}.")
+    if name in ("source", "dataschema") and not _URI_REFERENCE.match(value):
+        raise _invalid(f"The attribute {quoted(name)} is no URI.")
+    if name == "dataschema" and not _SCHEME.match(value):
+        raise _invalid('The attribute "dataschema" is no absolute URI.')
+    if name == "time":
+        _check_time(value)
+    if name == "datacontenttype" and not _MEDIA_TYPE.match(value):
+        raise _invalid('The attribute "datacontenttype" is no media type.')
+
+
+def _check_time(value: str) -> None:
+    """A leap second is a time (RFC 3339, section 5.6), which Python's has no room for."""
+    try:
+        if not _TIME.match(value):
+            raise ValueError
+        datetime.fromisoformat(re.sub(r":60(?=[.Zz+-])", ":59", value.upper()))
+    except ValueError:
+        raise _invalid('The attribute "time" is no time of RFC 3339.') from None
+
+
+def _invalid(text: str) -> MediationError:
+    return MediationError(Reason.MESSAGE_INVALID, text)

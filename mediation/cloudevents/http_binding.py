@@ -1,0 +1,122 @@
+"""Events in messages of HTTP (HTTP Protocol Binding for CloudEvents 1.0.2): which mode a message is
+in, and attributes in headers."""
+
+import re
+from collections.abc import Iterable
+from urllib.parse import quote, unquote_to_bytes
+
+from filters import Reason
+from mediation.cloudevents.events import CloudEvent, read_attributes, text_of
+from mediation.cloudevents.json_format import read_batch, read_event
+from mediation.model.errors import MediationError
+from mediation.packaging.mime import MimeError, parse_media_type
+
+STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch+json"
+MOST_IN_BATCH = 500
+"""Events of one message."""
+_PREFIX = "ce-"
+_PLAIN = "".join(map(chr, range(0x21, 0x7F))).replace('"', "").replace("%", "")
+"""The characters that a header's value has as they are (section 3.1.3.2)."""
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+
+def read_message(
+    headers: Iterable[tuple[bytes, bytes]], body: bytes, *, most: int = MOST_IN_BATCH
+) -> tuple[CloudEvent, ...]:
+    """Read the events in a message of HTTP, in any mode.
+
+    Args:
+        headers: Names in lower case.
+        most: Events that a batch may have.
+
+    Raises:
+        MediationError: ``MEDIA_TYPE``: a format that is not read here. ``MESSAGE_INVALID``,
+            ``TOO_LARGE``: it has no event, or one that breaks the rules.
+    """
+    headers = list(headers)
+    content_type = _content_type(headers)
+    name = (content_type or "").partition(";")[0].strip().lower()
+    if not name.startswith("application/cloudevents"):
+        return (_read_binary(headers, content_type, body),)
+    if name not in (STRUCTURED, BATCH) or not _is_utf_8(content_type or ""):
+        raise MediationError(
+            Reason.MEDIA_TYPE, f"Events are read as {STRUCTURED} and {BATCH}, in UTF-8."
+        )
+    return (read_event(body),) if name == STRUCTURED else read_batch(body, most)
+
+
+def is_event(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a message with these headers says that it is a CloudEvent."""
+    return any(
+        name == b"ce-specversion"
+        or (name == b"content-type" and value.lower().startswith(b"application/cloudevents"))
+        for name, value in headers
+    )
+
+
+def write_headers(event: CloudEvent) -> tuple[tuple[str, str], ...]:
+    """Write the headers of *event* in binary mode, but for ``Content-Type``."""
+    return tuple(
+        (_PREFIX + name, encode_value(text_of(value)))
+        for name, value in event.attributes.items()
+        if name != "datacontenttype"
+    )
+
+
+def encode_value(text: str) -> str:
+    """Percent-encode an attribute for a header (section 3.1.3.2)."""
+    return quote(text, safe=_PLAIN)
+
+
+def decode_value(value: bytes) -> str:
+    """Read an attribute from a header: quoted strings first, then what is percent-encoded.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``: it is not UTF-8, or a quote is not closed.
+    """
+    try:
+        text = value.decode().strip()
+        if '"' in text:
+            text = _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1]), text)
+            if '"' in _QUOTED.sub("", value.decode()):
+                raise ValueError
+        return unquote_to_bytes(text).decode()
+    except ValueError:
+        raise MediationError(
+            Reason.MESSAGE_INVALID, "The value of a header cannot be read."
+        ) from None
+
+
+def _read_binary(
+    headers: list[tuple[bytes, bytes]], content_type: str | None, body: bytes
+) -> CloudEvent:
+    attributes: list[tuple[str, object]] = []
+    for raw, value in headers:
+        name = raw.decode("latin-1")
+        if not name.startswith(_PREFIX):
+            continue
+        name = name.removeprefix(_PREFIX)
+        if name == "datacontenttype":
+            raise MediationError(
+                Reason.MESSAGE_INVALID, "The media type of the data is said by Content-Type alone."
+            )
+        attributes.append((name, decode_value(value)))
+    if content_type is not None:
+        attributes.append(("datacontenttype", content_type))
+    return CloudEvent(read_attributes(attributes), body or None)
+
+
+def _content_type(headers: list[tuple[bytes, bytes]]) -> str | None:
+    values = [value for name, value in headers if name == b"content-type"]
+    if len(values) > 1:
+        raise MediationError(Reason.MEDIA_TYPE, "The message has two content types.")
+    return values[0].decode("latin-1").strip() or None if values else None
+
+
+def _is_utf_8(content_type: str) -> bool:
+    try:
+        charset = parse_media_type(content_type).charset
+    except MimeError:
+        return False
+    return charset is None or charset.lower() in ("utf-8", "us-ascii")

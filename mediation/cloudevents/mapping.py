@@ -1,0 +1,199 @@
+"""Notifications as CloudEvents, and back. This is the one place where their parts are matched.
+
+    attribute         of an event that came as a      of any other notification
+                      CloudEvent
+    ----------------  ------------------------------  --------------------------------------------
+    id                as it came                      ``id``: the publisher's ``wsa:MessageID``
+    source            as it came                      the address of the producer reference, else
+                                                      the ``source`` that a program at the broker
+                                                      named, else `GATEWAY`
+    type              as it came                      the action, else the one that consumers of
+                                                      WS-Eventing get: made from the payload's name
+    subject           as it came                      the names of the topic: ``storms/coast``
+    time              as it came, else when it was    when it was accepted
+                      accepted
+    topic             the topic in Clark notation, where there is one: ``{urn:w}storms/coast``
+    datacontenttype   as it came                      application/xml, or that of `wrap`
+    dataschema        as it came, unless the data
+                      is projected
+    others            as they came, in their types    none
+
+What a publisher named is kept whole in one property of the notification, `ATTRIBUTES`, and each
+extension in a property of its own, where filters over properties find it.
+
+    notification      of a CloudEvent
+    ----------------  ------------------------------------------------------------------------------
+    id                ``id``
+    source            the publisher's own, then ``source``: nobody can use up another's ids
+    action            ``type``, where that is an absolute URI
+    topic             ``topic``, else that of the URL
+    payload           the data if it is XML, else wrapped (`mediation.packaging.data`)
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from filters import Reason, Topic, parse_clark, quoted
+from filters.topics import is_namespace
+from mediation.cloudevents.events import CORE, SPECVERSION, CloudEvent, Value, is_xml, text_of
+from mediation.cloudevents.projection import write_projection
+from mediation.model.errors import MediationError
+from mediation.model.messages import Notification
+from mediation.model.versions import DataForm
+from mediation.names import PUBLISHER
+from mediation.packaging.data import NO_DATA, unwrap, wrap, xml_payload
+from mediation.packaging.records import TYPE
+from mediation.soap.actions import payload_action
+
+ATTRIBUTES = "ce_attributes"
+"""The property with all attributes that a publisher gave its CloudEvent, as JSON."""
+GATEWAY = "urn:dragoman:gateway"
+"""The source of events whose publisher named none: who that was is told to nobody."""
+TOPIC = "topic"
+"""The extension attribute that holds the topic."""
+_ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+\Z")
+_NOT_IN_URI = "-._~:/?#[]@!$&'()*+,;=%"
+_STEPS = 64
+
+
+def notification_of(
+    event: CloudEvent, *, publisher: str, time: datetime, topic: Topic | None = None
+) -> Notification:
+    """Read a CloudEvent as a notification.
+
+    Args:
+        publisher: The scope of the sources that its sender may name.
+        time: When it was accepted.
+        topic: That of the URL, for an event that names none.
+
+    Raises:
+        Refused: ``TOPIC_INVALID``; what is wrong with data that says that it is XML.
+    """
+    attributes = event.attributes
+    named = attributes.get(TOPIC)
+    type_ = str(attributes["type"])
+    properties = {
+        name: text_of(value)
+        for name, value in attributes.items()
+        if name not in CORE and name != TOPIC
+    }
+    properties[TYPE] = type_
+    properties[ATTRIBUTES] = json.dumps(
+        {name: value for name, value in attributes.items() if name != TOPIC},
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+    return Notification(
+        id=str(attributes["id"]),
+        source=f"{publisher}#{attributes['source']}",
+        payload=_payload(event),
+        time=time,
+        topic=topic if named is None else _read_topic(text_of(named)),
+        action=type_ if _ABSOLUTE.match(type_) else None,
+        properties=properties,
+    )
+
+
+def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED) -> CloudEvent:
+    """Write a notification as a CloudEvent, with its data in this form."""
+    attributes = attributes_of(notification)
+    content = unwrap(notification.payload)
+    if content is not None:
+        if content.media_type is not None and content.content is not None:
+            attributes.setdefault("datacontenttype", content.media_type)
+        return CloudEvent(attributes, content.content)
+    if data is DataForm.JSON:
+        attributes["datacontenttype"] = "application/json"
+        attributes.pop("dataschema", None)
+        return CloudEvent(attributes, write_projection(notification.payload))
+    came = str(attributes.get("datacontenttype", ""))
+    if "charset" in came.lower() or not is_xml(came):
+        attributes["datacontenttype"] = "application/xml"
+    return CloudEvent(attributes, notification.payload)
+
+
+def attributes_of(notification: Notification) -> dict[str, Value]:
+    """The attributes of a notification, but for those that its data decides, unless they came."""
+    topic = notification.topic
+    came = came_as(notification.properties)
+    if came is not None:
+        attributes = dict(came)
+        attributes.setdefault("time", _written(notification.time))
+    else:
+        attributes = {
+            "specversion": SPECVERSION,
+            "id": _clean(notification.id) or "-",
+            "source": _source(notification),
+            "type": _clean(notification.action or payload_action(notification.payload)),
+            "time": _written(notification.time),
+        }
+        if topic is not None:
+            attributes["subject"] = _clean("/".join(step.name for step in topic.steps))
+    if topic is not None:
+        attributes[TOPIC] = _clean(str(topic))
+    return attributes
+
+
+def came_as(properties: Mapping[str, str]) -> dict[str, Value] | None:
+    """The attributes with which a publisher sent its CloudEvent; None of any other event. Whoever
+    may write to the broker may write anything there."""
+    text = properties.get(ATTRIBUTES)
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or not {"id", "source", "type"} <= found.keys():
+        return None
+    if not all(isinstance(value, str | int) for value in found.values()):
+        return None
+    return {"specversion": SPECVERSION, **found}
+
+
+def _payload(event: CloudEvent) -> bytes:
+    if event.data is None:
+        return NO_DATA
+    if is_xml(event.media_type):
+        return xml_payload(event.data, event.media_type)
+    return wrap(event.data, event.media_type)
+
+
+def _read_topic(text: str) -> Topic:
+    try:
+        topic = parse_clark(text)
+    except ValueError:
+        topic = None
+    if (
+        topic is None
+        or len(topic.steps) > _STEPS
+        or not all(step.name.isprintable() and step.name.strip() for step in topic.steps)
+        or not all(is_namespace(step.namespace) for step in topic.steps if step.namespace)
+    ):
+        raise MediationError(
+            Reason.TOPIC_INVALID,
+            f"The attribute {quoted(TOPIC)} is no topic in Clark notation, {{namespace}}name/name.",
+        )
+    return topic
+
+
+def _source(notification: Notification) -> str:
+    if notification.producer is not None and notification.producer.address:
+        named = notification.producer.address
+    elif notification.source and not notification.source.startswith(PUBLISHER):
+        named = notification.source
+    else:
+        named = GATEWAY
+    return quote(named, safe=_NOT_IN_URI) or GATEWAY
+
+
+def _clean(text: str) -> str:
+    """*text* without the characters that no attribute may have."""
+    return re.sub("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]", "?", text)
+
+
+def _written(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,137 @@
+"""XML as JSON, for consumers that read no XML.
+
+    <w:storm xmlns:w="urn:w" n="1">       {"w:storm": {
+      <w:speed unit="kn">60</w:speed>        "@xmlns:w": "urn:w", "@n": "1",
+      <w:at>Genoa</w:at>                     "w:speed": {"@unit": "kn", "#text": "60"},
+      <w:at>Pisa</w:at>                      "w:at": ["Genoa", "Pisa"]}}
+    </w:storm>
+
+An attribute is a member ``@name``; a child is a member of its name, with its prefix as it is
+written; children of one name are an array; the text of an element that has attributes is
+``#text``, and of one that has none is all that it is. Everything is text: no schema says what is a
+number. A declaration of a namespace is an attribute of the element that makes it.
+
+`unproject` is the inverse where an element has text or children, and children of one name stand
+together. What JSON has no place for is lost: comments, processing instructions, where text stands
+between children (it is joined), the order of children of different names in turn, and white space
+between children.
+"""
+
+import json
+import re
+from typing import Any
+
+from lxml import etree
+
+from filters.documents import parse_own
+from mediation.soap.envelopes import xml_attribute, xml_text
+
+_XML = "http://www.w3.org/XML/1998/namespace"
+_NAME = re.compile(r"(?:[^\W\d][\w.-]*:)?[^\W\d][\w.-]*\Z")
+_DEEPEST = 200
+
+
+def project(payload: bytes) -> Any:
+    """The JSON value of *payload*."""
+    root = parse_own(payload)
+    return {_name(root): _element(root, {})}
+
+
+def unproject(value: Any) -> bytes:
+    """The XML that *value*, of `project`, stands for.
+
+    Raises:
+        ValueError: It stands for none.
+    """
+    if not isinstance(value, dict) or len(value) != 1:
+        raise ValueError("no element")
+    [(name, inner)] = value.items()
+    parts: list[str] = []
+    _write(parts, name, inner, _DEEPEST)
+    octets = "".join(parts).encode()
+    try:
+        parse_own(octets)
+    except etree.XMLSyntaxError as error:
+        raise ValueError(f"no XML: {error}") from None
+    return octets
+
+
+def write_projection(payload: bytes) -> bytes:
+    """*payload* as JSON in UTF-8."""
+    return json.dumps(project(payload), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _name(element: etree._Element) -> str:
+    local = etree.QName(element).localname
+    return f"{element.prefix}:{local}" if element.prefix else local
+
+
+def _element(element: etree._Element, scope: dict[str | None, str]) -> Any:
+    members: dict[str, Any] = {}
+    for prefix, namespace in sorted(element.nsmap.items(), key=lambda each: each[0] or ""):
+        if scope.get(prefix) != namespace:
+            members[f"@xmlns:{prefix}" if prefix else "@xmlns"] = namespace
+    if None in scope and None not in element.nsmap:
+        members["@xmlns"] = ""
+    for name, value in element.attrib.items():
+        members[f"@{_attribute_name(str(name), element)}"] = str(value)
+    inner = dict(element.nsmap)
+    children = False
+    for child in element.iterchildren(etree.Element):
+        children = True
+        name, value = _name(child), _element(child, inner)
+        there = members.get(name)
+        if name not in members:
+            members[name] = value
+        elif isinstance(there, list):
+            there.append(value)
+        else:
+            members[name] = [there, value]
+    text = "".join([element.text or "", *(node.tail or "" for node in element)])
+    if children and not text.strip():
+        text = ""
+    if not members:
+        return text
+    if text:
+        members["#text"] = text
+    return members
+
+
+def _attribute_name(name: str, element: etree._Element) -> str:
+    if not name.startswith("{"):
+        return name
+    namespace, _, local = name[1:].partition("}")
+    if namespace == _XML:
+        return f"xml:{local}"
+    prefix = next(
+        prefix for prefix, uri in element.nsmap.items() if prefix is not None and uri == namespace
+    )
+    return f"{prefix}:{local}"
+
+
+def _write(parts: list[str], name: str, value: Any, deep: int) -> None:
+    if deep < 0:
+        raise ValueError("too deep")
+    members = value if isinstance(value, dict) else {"#text": value}
+    parts.append(f"<{_checked(name)}")
+    for member, one in members.items():
+        if member.startswith("@"):
+            parts.append(f" {_checked(member[1:])}={xml_attribute(_text(one))}")
+    parts.append(f">{xml_text(_text(members.get('#text', '')))}")
+    for member, one in members.items():
+        if not member.startswith("@") and member != "#text":
+            for each in one if isinstance(one, list) else [one]:
+                _write(parts, member, each, deep - 1)
+    parts.append(f"</{name}>")
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError("no text")
+    return value
+
+
+def _checked(name: str) -> str:
+    if _NAME.match(name) is None:
+        raise ValueError("no name")
+    return name

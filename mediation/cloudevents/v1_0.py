@@ -1,0 +1,73 @@
+"""CloudEvents 1.0, `SPECIFICATION`: bodies in place of envelopes, and requests in JSON, which are
+read where HTTP is."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from mediation.cloudevents.http_binding import BATCH, STRUCTURED, write_headers
+from mediation.cloudevents.json_format import write_batch, write_event
+from mediation.cloudevents.mapping import event_of
+from mediation.model.messages import Notification, Policy
+from mediation.model.specification import NO_REQUESTS, Body, LeaseRules, Specification
+from mediation.model.versions import DataForm, EventForm, Family, Form, Version
+
+ORIGIN_HEADER = "WebHook-Request-Origin"
+"""The header in which a sender names itself (HTTP 1.1 Web Hooks for Event Delivery, section 4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventShape:
+    """The form of the message, and of the data in it."""
+
+    form: EventForm
+    data: DataForm
+
+    @property
+    def soap(self) -> None:
+        """None: it is no envelope."""
+
+    def render(self, notification: Notification, producer: str) -> Body:
+        event = event_of(notification, self.data)
+        if self.form is EventForm.BINARY:
+            own = write_headers(event)
+            headers = _headers(str(event.attributes.get("datacontenttype", "")), producer)
+            return Body(headers, event.data or b"", own)
+        if self.form is EventForm.BATCHED:
+            return Body(_headers(BATCH, producer), write_batch([event]))
+        return Body(_headers(STRUCTURED, producer), write_event(event))
+
+
+class EventBodies:
+    """The ways of CloudEvents."""
+
+    def shape(self, form: Form, policy: Policy) -> EventShape:
+        if not isinstance(form, EventForm):
+            raise ValueError("CloudEvents are not written in SOAP")
+        return _shape(form, policy.data)
+
+
+@lru_cache(maxsize=16)
+def _shape(form: EventForm, data: DataForm) -> EventShape:
+    return EventShape(form, data)
+
+
+@lru_cache(maxsize=1024)
+def _headers(content_type: str, producer: str) -> tuple[tuple[str, str], ...]:
+    named = (("Content-Type", content_type),) if content_type else ()
+    return (*named, (ORIGIN_HEADER, origin_of(producer)))
+
+
+def origin_of(producer: str) -> str:
+    """The name of the gateway at this address, as consumers are told it."""
+    return urlsplit(producer).hostname or "dragoman"
+
+
+SPECIFICATION = Specification(
+    Version.CLOUDEVENTS,
+    Family.CLOUDEVENTS,
+    "CloudEvents 1.0",
+    requests=NO_REQUESTS,
+    bodies=EventBodies(),
+    leases=LeaseRules(shortens=True),
+)

@@ -1,0 +1,105 @@
+"""Payloads of what is not XML: the one element that holds the data of any media type.
+
+A notification's payload is one XML element in UTF-8. What is not such an element becomes the text
+of one, so that it can be stored, matched and sent like any other, and be had back as it was:
+
+    <data xmlns="urn:dragoman:data:1" content-type="application/json">{"n": 1}</data>
+    <data xmlns="urn:dragoman:data:1" content-type="image/png" encoding="base64">iVBORw0K</data>
+    <data xmlns="urn:dragoman:data:1"/>            an event that has no data
+"""
+
+import re
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from html import escape
+
+from lxml import etree
+
+from filters import Refused, parse_document
+from filters.documents import parse_own
+from mediation.names import DRAGOMAN_DATA
+
+MAX_MEDIA_TYPE = 255
+UNTYPED = "application/octet-stream"
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CHARSET = re.compile(r';\s*charset="?([A-Za-z0-9._-]{1,40})', re.IGNORECASE)
+_TAG = f"{{{DRAGOMAN_DATA}}}data"
+NO_DATA = f'<data xmlns="{DRAGOMAN_DATA}"/>'.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Data of a media type; both None where an event has none."""
+
+    media_type: str | None
+    content: bytes | None
+
+
+def is_plain(body: bytes) -> bool:
+    """Return True if *body* is a valid payload: one element in UTF-8, and nothing around it."""
+    if not (body.startswith(b"<") and body[1:2] not in (b"?", b"!") and body.endswith(b">")):
+        return False
+    try:
+        root = parse_document(body)
+    except Refused:
+        return False
+    return root.getnext() is None
+
+
+def payload_of(body: bytes, media_type: str | None) -> tuple[bytes, bool]:
+    """Make a payload of *body*. Returns it, and True if it had to be wrapped.
+
+    XML with a declaration, comments around the root element or another encoding is not wrapped.
+    """
+    if is_plain(body):
+        return body, False
+    try:
+        return xml_payload(body, media_type), False
+    except Refused:
+        return wrap(body, media_type), True
+
+
+def xml_payload(body: bytes, media_type: str | None) -> bytes:
+    """Make a payload of *body*, an XML document.
+
+    Raises:
+        Refused: It is none.
+    """
+    if is_plain(body):
+        return body
+    charset = _CHARSET.search(media_type or "")
+    root = parse_document(body, charset=charset[1] if charset else None)
+    return etree.tostring(root, encoding="unicode", with_tail=False).encode()
+
+
+def wrap(body: bytes, media_type: str | None) -> bytes:
+    """Make a payload of data of *media_type*; in base64 if XML cannot hold it as text."""
+    encoding = ""
+    try:
+        text = body.decode()
+        if _NOT_IN_XML.search(text) or "\r" in text:  # XML reads a carriage return as a line end.
+            raise ValueError
+    except ValueError:
+        text = b64encode(body).decode()
+        encoding = ' encoding="base64"'
+    named = escape(_NOT_IN_XML.sub("", media_type or UNTYPED)[:MAX_MEDIA_TYPE])
+    start = f'<data xmlns="{DRAGOMAN_DATA}" content-type="{named}"{encoding}>'
+    return f"{start}{escape(text, False)}</data>".encode()
+
+
+def unwrap(payload: bytes) -> Data | None:
+    """The data in *payload*, which `wrap` or `NO_DATA` made; None where it is XML of its own."""
+    if payload[:5] != b"<data" or DRAGOMAN_DATA.encode() not in payload[:200]:
+        return None
+    try:
+        root = parse_own(payload)
+        if root.tag != _TAG or len(root):
+            return None
+        media_type, text = root.get("content-type"), root.text or ""
+        if media_type is None:
+            return Data(None, None)
+        if root.get("encoding") == "base64":
+            return Data(media_type, b64decode(text, validate=True))
+        return Data(media_type, text.encode())
+    except (ValueError, etree.XMLSyntaxError):
+        return None

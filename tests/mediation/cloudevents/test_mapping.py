@@ -1,0 +1,180 @@
+"""Notifications as CloudEvents, and back."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from filters import Reason, Refused, parse_clark
+from mediation import DataForm, EndpointReference, Notification, Wsa
+from mediation.cloudevents import CloudEvent, event_of, notification_of
+from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY
+from mediation.names import PUBLISHER
+from mediation.packaging.data import NO_DATA, unwrap, wrap
+from mediation.packaging.records import decode, encode
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, 5, UTC)
+SENT: dict[str, str | int | bool] = {
+    "specversion": "1.0",
+    "id": "A234-1",
+    "source": "/sensors/4",
+    "type": "com.example.tide",
+    "subject": "gauge 7",
+    "time": "2026-03-01T11:00:00+01:00",
+    "datacontenttype": "application/json",
+    "comexamplen": 5,
+    "flag": True,
+    "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+}
+STORM = Notification(
+    id="urn:uuid:1",
+    source=f"{PUBLISHER}192.0.2.1",
+    payload=b'<w:storm xmlns:w="urn:w"><w:speed>60</w:speed></w:storm>',
+    time=NOW,
+    topic=parse_clark("{urn:w}storms/coast"),
+)
+
+
+def taken(event: CloudEvent, topic: str | None = None) -> Notification:
+    url = parse_clark(topic) if topic else None
+    return notification_of(event, publisher=f"{PUBLISHER}192.0.2.1", time=NOW, topic=url)
+
+
+def over_a_broker(notification: Notification) -> Notification:
+    record = encode(notification)
+    return decode(record.body, record.properties)
+
+
+class TestFromCloudEvents:
+    @pytest.mark.parametrize(
+        ("media_type", "data"),
+        [
+            ("application/json", b'{"level":1.5}'),
+            ("application/json", b'"\\ud800"'),
+            ("application/json", b"{broken"),
+            ("text/plain", "\u20ac & <\r\n>".encode()),
+            ("image/png", b"\x89PNG\x00"),
+            ("text/plain", b""),
+        ],
+    )
+    def test_an_event_leaves_as_it_came(self, media_type: str, data: bytes) -> None:
+        event = CloudEvent({**SENT, "datacontenttype": media_type}, data)
+        for form in DataForm:
+            assert event_of(over_a_broker(taken(event)), form) == event
+
+    def test_no_data(self) -> None:
+        event = CloudEvent({name: SENT[name] for name in ("specversion", "id", "source", "type")})
+        notification = taken(event)
+        assert notification.payload == NO_DATA
+        found = event_of(over_a_broker(notification))
+        assert found.data is None
+        assert found.attributes == {**event.attributes, "time": "2026-03-01T12:00:00.000005Z"}
+
+    def test_xml_is_the_payload(self) -> None:
+        event = CloudEvent({**SENT, "datacontenttype": "text/xml"}, STORM.payload)
+        assert taken(event).payload == STORM.payload
+        assert event_of(taken(event)) == event
+
+    def test_xml_in_another_encoding(self) -> None:
+        wide = '<?xml version="1.0" encoding="UTF-16"?><a>\u00e9</a>'.encode("utf-16")
+        event = CloudEvent({**SENT, "datacontenttype": "application/xml; charset=utf-16"}, wide)
+        assert taken(event).payload == "<a>\u00e9</a>".encode()
+        assert event_of(taken(event)).media_type == "application/xml"
+
+    @pytest.mark.parametrize("data", [b"<a>", b"no", b"<!DOCTYPE a><a/>"])
+    def test_broken_xml_is_refused(self, data: bytes) -> None:
+        with pytest.raises(Refused):
+            taken(CloudEvent({**SENT, "datacontenttype": "application/xml"}, data))
+
+    def test_what_the_notification_has(self) -> None:
+        notification = taken(CloudEvent({**SENT, "topic": "{urn:w}storms/coast"}), "other")
+        assert notification.id == "A234-1"
+        assert notification.source == f"{PUBLISHER}192.0.2.1#/sensors/4"
+        assert str(notification.topic) == "{urn:w}storms/coast"
+        assert notification.action is None
+        assert notification.properties["comexamplen"] == "5"
+        assert notification.properties["flag"] == "true"
+        assert encode(notification).properties["cloudEvents_type"] == "com.example.tide"
+
+    def test_the_topic_of_the_url(self) -> None:
+        notification = taken(CloudEvent(SENT), "storms")
+        assert str(notification.topic) == "storms"
+        assert event_of(notification).attributes == {**SENT, "topic": "storms"}
+
+    def test_a_type_that_is_a_uri_is_the_action(self) -> None:
+        event = CloudEvent({**SENT, "type": "http://example.org/tide"})
+        assert taken(event).action == "http://example.org/tide"
+
+    @pytest.mark.parametrize("topic", ["", "/a", "a//b", "{urn:x", "{not a uri}a", "a/ "])
+    def test_what_is_no_topic(self, topic: str) -> None:
+        with pytest.raises(Refused) as refused:
+            taken(CloudEvent({**SENT, "topic": topic}))
+        assert refused.value.reason is Reason.TOPIC_INVALID
+
+
+class TestFromOthers:
+    def test_the_table(self) -> None:
+        event = event_of(STORM)
+        assert event.data == STORM.payload
+        assert event.attributes == {
+            "specversion": "1.0",
+            "id": "urn:uuid:1",
+            "source": GATEWAY,
+            "type": "urn:w/storm",
+            "subject": "storms/coast",
+            "time": "2026-03-01T12:00:00.000005Z",
+            "topic": "{urn:w}storms/coast",
+            "datacontenttype": "application/xml",
+        }
+
+    def test_the_address_of_a_publisher_is_told_to_nobody(self) -> None:
+        assert "192.0.2.1" not in str(event_of(STORM))
+
+    def test_sources(self) -> None:
+        producer = EndpointReference("http://example.org/station 4", Wsa.V2005_08)
+        named = event_of(replace(STORM, producer=producer))
+        assert named.attributes["source"] == "http://example.org/station%204"
+        native = event_of(replace(STORM, source="amqp:queue/tides"))
+        assert native.attributes["source"] == "amqp:queue/tides"
+
+    def test_the_action_is_the_type(self) -> None:
+        event = event_of(replace(STORM, action="http://example.org/storm", topic=None))
+        assert event.attributes["type"] == "http://example.org/storm"
+        assert not {"subject", "topic"} & event.attributes.keys()
+
+    def test_projected_data(self) -> None:
+        event = event_of(STORM, DataForm.JSON)
+        assert event.media_type == "application/json"
+        assert json.loads(event.data or b"") == {"w:storm": {"@xmlns:w": "urn:w", "w:speed": "60"}}
+
+    def test_json_of_a_broker_is_json_again(self) -> None:
+        native = replace(STORM, payload=wrap(b'{"n": 1}', "application/json"))
+        for form in DataForm:
+            event = event_of(native, form)
+            assert (event.data, event.media_type) == (b'{"n": 1}', "application/json")
+
+    @pytest.mark.parametrize(
+        "text", ["", "[]", "{}", '{"id":1}', "[" * 9999, '{"id":[],"source":"","type":""}']
+    )
+    def test_what_somebody_wrote_to_the_broker(self, text: str) -> None:
+        forged = replace(STORM, properties={ATTRIBUTES: text})
+        assert event_of(forged).attributes["id"] == "urn:uuid:1"
+
+
+@given(st.binary(), st.text(st.characters(codec="utf-8"), max_size=20))
+def test_data_comes_back(content: bytes, media_type: str) -> None:
+    data = unwrap(wrap(content, media_type or None))
+    assert data is not None
+    assert data.content == content
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"<data/>", b'<data xmlns="urn:x"/>', b'<data xmlns="urn:dragoman:data:1"><a/></data>',
+     b'<data xmlns="urn:dragoman:data:1" content-type="a/b" encoding="base64">*</data>'],
+)  # fmt: skip
+def test_what_is_no_wrapped_data(payload: bytes) -> None:
+    assert unwrap(payload) is None

@@ -1,0 +1,96 @@
+"""XML as JSON, and back where that can be."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from mediation.cloudevents.projection import project, unproject, write_projection
+
+NAMES = st.sampled_from(["storm", "speed", "at", "w.1-x", "\u00e9t\u00e9"])
+TEXT = st.text(
+    st.characters(
+        codec="utf-8", exclude_categories=("Cc", "Cs"), exclude_characters="\ufffe\uffff"
+    ),
+    max_size=8,
+)
+NAMESPACES = st.sampled_from([None, "urn:a", "urn:b"])
+
+
+@st.composite
+def elements(draw: st.DrawFn, deep: int = 3) -> etree._Element:
+    """Elements with text or children, whose children of one name stand together."""
+    element = _element(draw)
+    children = deep and draw(st.booleans())
+    if not children:
+        element.text = draw(TEXT)
+        return element
+    groups = draw(st.lists(NAMES, unique=True, max_size=3))
+    for name in groups:
+        namespace = draw(NAMESPACES)
+        for _ in range(draw(st.integers(1, 3))):
+            child = draw(elements(deep=deep - 1))
+            child.tag = f"{{{namespace}}}{name}" if namespace else name
+            element.append(child)
+    return element
+
+
+def _element(draw: st.DrawFn) -> etree._Element:
+    namespace, name = draw(NAMESPACES), draw(NAMES)
+    nsmap = {"a": "urn:a", "b": "urn:b"}
+    element = etree.Element(f"{{{namespace}}}{name}" if namespace else name, nsmap=nsmap)
+    for attribute in draw(st.lists(NAMES, unique=True, max_size=2)):
+        space = draw(NAMESPACES)
+        element.set(f"{{{space}}}{attribute}" if space else attribute, draw(TEXT))
+    return element
+
+
+def canonical(octets: bytes) -> str:
+    return str(etree.canonicalize(octets.decode()))
+
+
+@given(elements())
+def test_what_is_projected_comes_back(element: etree._Element) -> None:
+    octets = etree.tostring(element, encoding="unicode").encode()
+    value = json.loads(write_projection(octets))
+    assert canonical(unproject(value)) == canonical(octets)
+
+
+@pytest.mark.parametrize(
+    ("xml", "value"),
+    [
+        ("<a/>", {"a": ""}),
+        ("<a>x</a>", {"a": "x"}),
+        ('<a n="1"/>', {"a": {"@n": "1"}}),
+        ('<a n="1">x</a>', {"a": {"@n": "1", "#text": "x"}}),
+        ("<a><b>1</b><b>2</b></a>", {"a": {"b": ["1", "2"]}}),
+        ("<a> <b/> </a>", {"a": {"b": ""}}),
+        ('<w:a xmlns:w="urn:w"><w:b/></w:a>', {"w:a": {"@xmlns:w": "urn:w", "w:b": ""}}),
+        ('<a xmlns="urn:w"><b/></a>', {"a": {"@xmlns": "urn:w", "b": ""}}),
+        ('<a xmlns="urn:w"><b xmlns=""/></a>', {"a": {"@xmlns": "urn:w", "b": {"@xmlns": ""}}}),
+        ('<a xml:lang="en">x</a>', {"a": {"@xml:lang": "en", "#text": "x"}}),
+        ("<a>one<!-- no --><b/>two</a>", {"a": {"b": "", "#text": "onetwo"}}),
+    ],
+)
+def test_rules(xml: str, value: object) -> None:
+    assert project(xml.encode()) == value
+
+
+@pytest.mark.parametrize(
+    "xml",
+    ['<a xmlns="urn:w"><b xmlns=""/></a>', '<a xml:lang="en">x</a>', '<a xmlns="urn:w"><b/></a>'],
+)
+def test_namespaces_come_back(xml: str) -> None:
+    assert canonical(unproject(project(xml.encode()))) == canonical(xml.encode())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, [], "a", {"a": 1}, {"a": "", "b": ""}, {"a b": ""}, {"p:a": ""}, {"a": {"@p:b": ""}},
+     {"a": {"@xmlns": 1}}, {"a": {"#text": []}}],
+)  # fmt: skip
+def test_what_stands_for_no_xml(value: object) -> None:
+    with pytest.raises(ValueError, match=r"no |too deep"):
+        unproject(value)
