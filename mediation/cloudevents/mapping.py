@@ -13,6 +13,7 @@
     time              as it came, else when it was    when it was accepted
                       accepted
     topic             the topic in Clark notation, where there is one: ``{urn:w}storms/coast``
+    expirytime        as it came                      when the event expires, where it does
     datacontenttype   as it came                      application/xml, or that of `wrap`
     dataschema        as it came, unless the data
                       is projected
@@ -132,6 +133,8 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
         }
         if topic is not None:
             attributes["subject"] = _clean("/".join(step.name for step in topic.steps))
+    if notification.expires is not None:
+        attributes.setdefault("expirytime", _written(notification.expires))
     if topic is not None:
         attributes[TOPIC] = _clean(str(topic))
     return attributes

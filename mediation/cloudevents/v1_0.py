@@ -8,12 +8,16 @@ from urllib.parse import urlsplit
 from mediation.cloudevents.http_binding import BATCH, STRUCTURED, write_headers
 from mediation.cloudevents.json_format import write_batch, write_event
 from mediation.cloudevents.mapping import event_of
+from mediation.model.facts import TOPICS, Fact
 from mediation.model.messages import Notification, Policy
 from mediation.model.specification import NO_REQUESTS, Body, LeaseRules, Specification
 from mediation.model.versions import DataForm, EventForm, Family, Form, Version
 
 ORIGIN_HEADER = "WebHook-Request-Origin"
 """The header in which a sender names itself (HTTP 1.1 Web Hooks for Event Delivery, section 4)."""
+
+
+_TELLS = TOPICS | {Fact.ACTION, Fact.PRODUCER, Fact.ID, Fact.TIME, Fact.EXPIRY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,10 @@ class EventShape:
     @property
     def soap(self) -> None:
         """None: it is no envelope."""
+
+    @property
+    def tells(self) -> frozenset[Fact]:
+        return _TELLS
 
     def render(self, notification: Notification, producer: str) -> Body:
         event = event_of(notification, self.data)
