@@ -143,12 +143,14 @@ async def test_other_methods(gateway: Running, method: str) -> None:
 
 
 async def test_the_handshake_of_web_hooks(gateway: Running) -> None:
-    asked = {"WebHook_Request_Origin": "sender.example.com"}
-    trusted = await gateway.request("OPTIONS", "/events", **asked)
+    asked = "sender.example.com"
+    trusted = await gateway.request("OPTIONS", "/events", WebHook_Request_Origin=asked)
     assert trusted.status == 200
     assert trusted.headers["webhook-allowed-origin"] == "*"
     assert trusted.headers["webhook-allowed-rate"] == "*"
-    stranger = await gateway.request("OPTIONS", "/events", source=STRANGER, **asked)
+    stranger = await gateway.request(
+        "OPTIONS", "/events", source=STRANGER, WebHook_Request_Origin=asked
+    )
     assert stranger.headers["webhook-allowed-rate"] == "30000"
     unasked = await gateway.request("OPTIONS", "/events")
     assert unasked.headers["allow"] == "POST, OPTIONS"
