@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from filters import Reason, Refused
-from mediation import PeerFault, read_fault
+from mediation import PeerFault, PeerReply, read_fault, read_reply
 
 T = TypeVar("T")
 
@@ -112,6 +112,15 @@ class Parsing:
         try:
             return await self.run_parser(
                 len(octets), lambda learnt: read_fault(octets, names=learnt), trusted=False
+            )
+        except Refused:
+            return None
+
+    async def reply_in(self, octets: bytes) -> PeerReply | None:
+        """The envelope of a consumer's answer, in the same way."""
+        try:
+            return await self.run_parser(
+                len(octets), lambda learnt: read_reply(octets, names=learnt), trusted=False
             )
         except Refused:
             return None

@@ -29,8 +29,20 @@ from mediation.client import (
     write_unsubscribe,
 )
 from mediation.detect import read, write_response
+from mediation.eventing.management import (
+    AROUND_EVENTS,
+    acknowledges,
+    bookmark_header,
+    refuses_delivery,
+    write_delivery,
+    write_dropped,
+    write_dropped_event,
+    write_event,
+    write_events,
+)
 from mediation.faults import fault_of, write_fault
 from mediation.filtering import PAYLOAD_PATHS
+from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
     NEVER,
@@ -55,6 +67,7 @@ from mediation.model.messages import (
 )
 from mediation.model.requests import (
     ANYWHERE,
+    Acknowledged,
     Arrival,
     Context,
     CreateMailbox,
@@ -75,6 +88,7 @@ from mediation.model.requests import (
     Incoming,
     MailboxMade,
     MailboxService,
+    ManagementHeaders,
     ModifyProperties,
     Named,
     Operation,
@@ -117,6 +131,8 @@ from mediation.rendering import (
     Recipient,
     Rendering,
     Shape,
+    SoapShape,
+    batch_id,
     delivery_id,
     delivery_id_of,
     event,
@@ -127,12 +143,13 @@ from mediation.rendering import (
 )
 from mediation.resources.wsrf import property_document
 from mediation.soap.addressing import id_to_keep, is_anonymous, reference_headers
-from mediation.soap.answers import PeerFault, fault_in, read_fault
+from mediation.soap.answers import PeerFault, PeerReply, fault_in, read_fault, read_reply
 from mediation.soap.envelopes import http_headers
 from mediation.specifications import SPECIFICATIONS
 
 __all__ = [
     "ANYWHERE",
+    "AROUND_EVENTS",
     "NEVER",
     "NO_HEADERS",
     "PAYLOAD_PATHS",
@@ -143,6 +160,7 @@ __all__ = [
     "SUBSCRIPTION_DOCUMENT",
     "UNSPECIFIED",
     "WSA_NONE",
+    "Acknowledged",
     "AnsweredFault",
     "Arrival",
     "Attachment",
@@ -150,6 +168,7 @@ __all__ = [
     "CreateMailbox",
     "CurrentMessage",
     "DataForm",
+    "DeliveryMode",
     "DescribeDevice",
     "DescribeEvents",
     "Destroy",
@@ -177,15 +196,19 @@ __all__ = [
     "LeaseRules",
     "MailboxMade",
     "MailboxService",
+    "ManagementHeaders",
     "MediationError",
     "MessageHeaders",
+    "Mode",
     "ModifyProperties",
     "Named",
     "Notification",
     "Operation",
+    "Oversize",
     "Packaging",
     "Pause",
     "PeerFault",
+    "PeerReply",
     "Policy",
     "Properties",
     "Publish",
@@ -203,6 +226,7 @@ __all__ = [
     "SetTerminationTime",
     "Shape",
     "Soap",
+    "SoapShape",
     "Spec",
     "Specification",
     "StoreMessage",
@@ -218,6 +242,9 @@ __all__ = [
     "Unsubscribe",
     "Version",
     "Wsa",
+    "acknowledges",
+    "batch_id",
+    "bookmark_header",
     "check_number",
     "delivery_id",
     "delivery_id_of",
@@ -240,11 +267,18 @@ __all__ = [
     "read_fault",
     "read_granted",
     "read_received",
+    "read_reply",
     "reference_headers",
+    "refuses_delivery",
     "render",
     "shape_of",
     "subscription_properties",
+    "write_delivery",
     "write_destroy",
+    "write_dropped",
+    "write_dropped_event",
+    "write_event",
+    "write_events",
     "write_fault",
     "write_get_current_message",
     "write_get_resource_property",

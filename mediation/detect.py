@@ -13,7 +13,7 @@ from lxml import etree
 from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quoted
 from filters.documents import DEFAULT_LIMITS
 from mediation import names
-from mediation.eventing.management import check_headers
+from mediation.eventing.management import read_management
 from mediation.mailboxes.message_box import BOX_NAMES, box_named_in
 from mediation.model.errors import MediationError
 from mediation.model.messages import NO_HEADERS, EndpointReference
@@ -102,6 +102,8 @@ _PROTOCOLS = frozenset(
         names.WSSE,
         names.WSU,
         names.WSMAN,
+        names.WSMAN_MICROSOFT,
+        names.WSMAN_MACHINE_ID,
     }
 )
 """Namespaces of header blocks that are for the gateway, and no part of an event."""
@@ -139,7 +141,7 @@ def read(
         Rejected: with the reason, and with all that is known of how to answer.
     """
     soap, headers, name, namespaces = soap_hint, NO_HEADERS, "", _NO_NAMESPACES
-    specification = operation = None
+    specification = operation = managed = None
     try:
         root = parse_document(octets, charset=charset, limits=limits, names=learnt)
         soap = soap_of(root)
@@ -158,13 +160,15 @@ def read(
         specification, operation = _detect(name, headers.action)
         check_understood(envelope, layout.strange)
         if names.WSMAN in namespaces:
-            check_headers(envelope)
+            managed = read_management(envelope)
         if specification is None:
             specification = _answering(headers.action or arrival.http_action, arrival.rules)
-            context = Context(soap, headers, _version(specification), operation, name, namespaces)
+            version = _version(specification)
+            context = Context(soap, headers, version, operation, name, namespaces, managed)
             event = _read_event(envelope, layout, context, arrival)
             return Incoming(context, event, Named(_identifiers(envelope, layout), headers.to))
-        context = Context(soap, headers, specification.version, operation, name, namespaces)
+        version = specification.version
+        context = Context(soap, headers, version, operation, name, namespaces, managed)
         if operation is Operation.PUBLISH and layout.topic is not None:
             topic = _header_topics(envelope, layout)[0] or arrival.url_topic
             arrival = replace(arrival, url_topic=topic)

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from filters import Reason, Refused
 from mediation import names
-from mediation.eventing.management import FEATURE_UNSUPPORTED
+from mediation.eventing import management
 from mediation.model.expiry import format_seconds
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Context, Operation
@@ -30,7 +30,7 @@ FAULTS: Mapping[Reason, Fault] = {
     Reason.INTERNAL: RECEIVER,
     Reason.MAILBOX_FULL: RECEIVER,
     Reason.MAILBOX_BUSY: RECEIVER,
-    Reason.FEATURE_UNSUPPORTED: FEATURE_UNSUPPORTED,
+    **management.FAULTS,
     # WS-BrokeredNotification 1.3, section 4.3.
     Reason.PUBLISHER_REGISTRATION: base_fault(
         names.WSN_BR_1_3, "PublisherRegistrationFailedFault", action=names.WSN_1_3_FAULT_ACTION

@@ -9,13 +9,15 @@ message to message: they are a *frame*, made once.
 """
 
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 from hashlib import sha1
 from typing import TypeAlias
 
 from filters import DEFAULT_TOPIC, Event, Topic, View
 from mediation import names
+from mediation.eventing.management import delivery_headers
 from mediation.filtering import ENVELOPE_VIEWS
 from mediation.model.facts import Fact
 from mediation.model.messages import End, EndpointReference, Notification, Subscription
@@ -166,7 +168,9 @@ def prepare(subscription: Subscription) -> Recipient:
     reference = b""
     if shape.wrapping.reference is not None:
         reference = shape.wrapping.reference(subscription.manager, shape.epr).encode()
-    return Recipient(shape, to + reference_headers(consumer, shape.wsa), reference)
+    headers = to + reference_headers(consumer, shape.wsa)
+    headers += delivery_headers(subscription.policy.delivery, shape.wsa)
+    return Recipient(shape, headers, reference)
 
 
 def delivery_id(notification: Notification, subscription_id: str) -> str:
@@ -174,11 +178,19 @@ def delivery_id(notification: Notification, subscription_id: str) -> str:
     return delivery_id_of(notification.source, notification.id, subscription_id)
 
 
+def batch_id(ids: Iterable[str]) -> str:
+    """The ``wsa:MessageID`` of a message with several deliveries, from theirs."""
+    return _urn("\n".join(ids))
+
+
 def delivery_id_of(source: str, id: str, subscription_id: str) -> str:
     """The message id as `delivery_id` makes it, for the notification with this source and id."""
-    name = f"{source}\n{id}\n{subscription_id}".encode()
+    return _urn(f"{source}\n{id}\n{subscription_id}")
+
+
+def _urn(name: str) -> str:
     # uuid.uuid5 spelled out (RFC 9562, section 5.5): it is made for every delivery.
-    digest = sha1(_DELIVERIES + name, usedforsecurity=False).hexdigest()
+    digest = sha1(_DELIVERIES + name.encode(), usedforsecurity=False).hexdigest()
     return (
         f"urn:uuid:{digest[:8]}-{digest[8:12]}-5{digest[13:16]}"
         f"-{_VARIANT[digest[16]]}{digest[17:20]}-{digest[20:32]}"
@@ -274,8 +286,7 @@ def write_subscription_end(
 
 
 def event(notification: Notification) -> Event:
-    """The view that filters have of *notification*. An event without an action has for them, too,
-    the one that consumers are sent."""
+    """The view that filters have of *notification*."""
 
     def view(name: View) -> bytes:
         soap, wsa = ENVELOPE_VIEWS[name]
@@ -284,7 +295,7 @@ def event(notification: Notification) -> Event:
     return Event(
         notification.payload,
         topic=notification.topic,
-        action=notification.action or partial(payload_action, notification.payload),
+        action=notification.action,
         properties=notification.properties,
         views=view,
     )

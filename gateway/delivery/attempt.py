@@ -8,9 +8,10 @@ from typing import TypeAlias
 
 import structlog
 
+from gateway.delivery.contents import Contents
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.probations import Probations
-from gateway.delivery.schedule import Outcome, Verdict, failed, judge
+from gateway.delivery.schedule import Outcome, Verdict, failed, judge, judge_acknowledged
 from gateway.egress import (
     Answer,
     Posted,
@@ -18,13 +19,9 @@ from gateway.egress import (
     Request,
     SendFailed,
     Transport,
-    hops_kept,
-    with_hops,
 )
-from gateway.egress.hops import HOPS_PROPERTY
 from gateway.egress.origins import Origins
 from gateway.parsing import Parsing
-from mediation import delivery_id, render
 
 Ended: TypeAlias = Callable[[PendingDelivery, Outcome], None]
 """Hears how an attempt ended."""
@@ -54,9 +51,8 @@ class Attempts:
         self._transport = transport
         self._posting = transport if isinstance(transport, Posting) else None
         self._loop = asyncio.get_running_loop()
-        self._producer = producer
         self._parsing = parsing or Parsing()
-        self._origins = origins or Origins()
+        self._contents = Contents(producer, origins or Origins())
         self._probations = probations
         self._reading: set[asyncio.Task[None]] = set()
         """Answers to what was posted that have a body."""
@@ -81,15 +77,17 @@ class Attempts:
                 outbox.use_lane(ordered)
             if lane is None:
                 return None
-            return lane.post(self._request(pending), partial(self._answered, ended, pending))
+            request = self._request(pending)
+            return lane.post(request, partial(self._answered, ended, pending, request))
         except Exception:  # It is said when it fails in its task, too.
             return None
 
     async def send(self, pending: PendingDelivery) -> Outcome:
         """Make an attempt, and return how it ended."""
         try:
-            answer = await self._transport.send(self._request(pending))
-            outcome = await self._judge(answer)
+            request = self._request(pending)
+            answer = await self._transport.send(request)
+            outcome = await self._judge(pending, request, answer)
         except SendFailed as error:
             return failed(error)
         except Exception:
@@ -104,27 +102,17 @@ class Attempts:
         return outcome
 
     def _request(self, pending: PendingDelivery) -> Request:
-        message, entry = pending.message, pending.outbox.entry
-        shape = entry.recipient.shape
-        rendering = message.renderings.get(shape)
-        if rendering is None:
-            rendering = render(message.notification, shape, self._producer)
-            message.renderings[shape] = rendering
-        message_id = delivery_id(message.notification, entry.id)
-        body = rendering.fill(entry.recipient, message_id)
-        hops = hops_kept(message.notification.properties.get(HOPS_PROPERTY))
-        if not message.origin:
-            message.origin = self._origins.of(message.notification)
+        content, entry = self._contents.of(pending), pending.outbox.entry
         return Request(
             entry.target,
-            body,
-            with_hops(rendering.http_headers, hops),
-            soap=shape.soap,
-            own_headers=rendering.own_headers,
-            attachments=message.notification.attachments,
+            content.body,
+            content.headers,
+            soap=content.soap,
+            own_headers=content.own_headers,
+            attachments=content.attachments,
             packaging=entry.subscription.policy.packaging,
-            message_id=message_id,
-            origin=message.origin,
+            message_id=content.message_id,
+            origin=content.origin,
             admit=self._gate(pending.outbox),
         )
 
@@ -136,27 +124,36 @@ class Attempts:
         return self._probations.gate(destination.name, self._loop.time, destination)
 
     def _answered(
-        self, ended: Ended, pending: PendingDelivery, answer: Answer | SendFailed
+        self,
+        ended: Ended,
+        pending: PendingDelivery,
+        request: Request,
+        answer: Answer | SendFailed,
     ) -> None:
         """Judge the answer to what was posted."""
         if isinstance(answer, SendFailed):
             ended(pending, failed(answer))
-        elif answer.body:
-            task = self._loop.create_task(self._read(ended, pending, answer))
+        elif answer.body or pending.outbox.entry.delivery.acknowledged:
+            task = self._loop.create_task(self._read(ended, pending, request, answer))
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
         else:
             ended(pending, judge(answer, None, now=time.time()))
 
-    async def _read(self, ended: Ended, pending: PendingDelivery, answer: Answer) -> None:
+    async def _read(
+        self, ended: Ended, pending: PendingDelivery, request: Request, answer: Answer
+    ) -> None:
         """Judge an answer with a body, which is parsed elsewhere."""
         try:
-            outcome = await self._judge(answer)
+            outcome = await self._judge(pending, request, answer)
         except Exception:
             outcome = self._error(pending)
         ended(pending, outcome)
 
-    async def _judge(self, answer: Answer) -> Outcome:
+    async def _judge(self, pending: PendingDelivery, request: Request, answer: Answer) -> Outcome:
+        if pending.outbox.entry.delivery.acknowledged:
+            reply = await self._parsing.reply_in(answer.body) if answer.body else None
+            return judge_acknowledged(answer, reply, request.message_id or "", now=time.time())
         fault = await self._parsing.fault_in(answer.body) if answer.body else None
         return judge(answer, fault, now=time.time())
 

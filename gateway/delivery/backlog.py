@@ -21,6 +21,8 @@ from typing import TypeVar
 
 from sqlalchemy import Connection
 
+from gateway.delivery.batching import most_elements
+from gateway.delivery.contents import event_octets
 from gateway.delivery.outbox import Entry, Message, Outbox, PendingDelivery, State
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.settlement import Settlement
@@ -96,8 +98,8 @@ class BacklogStorage:
         """Hold all of *outbox*, and keep nothing of it in memory but attempts under way."""
         self._hold(outbox.spill())
 
-    def hold_outbox(self, outbox: Outbox, failed: PendingDelivery | None = None) -> None:
-        """Hold all of *outbox* that lies in memory alone, in its order, and *failed* with it."""
+    def hold_outbox(self, outbox: Outbox, failed: Sequence[PendingDelivery] = ()) -> None:
+        """Hold all of *outbox* that lies in memory alone, in its order, and what *failed*."""
         self._hold(outbox.hold(failed))
 
     def _hold(self, deliveries: Sequence[PendingDelivery]) -> None:
@@ -170,8 +172,10 @@ class BacklogStorage:
                 self._settlement.stored(message)
                 if outbox.held > self._most or outbox.octets > self._most_octets:
                     self.bound(outbox)
-                if outbox.width > 1 or not (
-                    outbox.timer or outbox.queued or outbox.in_flight or outbox.loading
+                if (
+                    outbox.width > 1
+                    or outbox.batched
+                    or not (outbox.timer or outbox.queued or outbox.in_flight or outbox.loading)
                 ):
                     self._changed(outbox, False)  # Else it is looked at anyway.
 
@@ -235,6 +239,7 @@ class BacklogStorage:
         spent = sum(number for number, _ in freed) >= BURIED
         for (outbox, by_age), (number, octets) in zip(chosen.items(), freed, strict=True):
             outbox.end_burial(number, octets)
+            outbox.entry.dropped += number
             if not outbox.entry.ended:
                 self.bound(outbox, by_age=by_age and (number > 0 or spent))
             self._changed(outbox, False)
@@ -264,6 +269,8 @@ class BacklogStorage:
     def _load(self, outbox: Outbox) -> None:
         steady = outbox.smooth and outbox.destination.recovering is None
         limit = LOADED if steady else 1
+        if outbox.batched:
+            limit = most_elements(outbox.entry.delivery)
         due = None if outbox.width == 1 else time.time()
         id_, partition = outbox.entry.id, self._partition
 
@@ -298,7 +305,7 @@ class BacklogStorage:
             weakref.finalize(message, self._unloaded, octets).atexit = False
         return PendingDelivery(
             message, outbox, row.position, row.since, State.HELD, row.attempts, row.answered,
-            row.due,
+            row.due, size=event_octets(notification) if outbox.batched else 0,
         )  # fmt: skip
 
     def _unloaded(self, octets: int) -> None:
@@ -329,6 +336,7 @@ class BacklogStorage:
         """Lay *pending* to the dead letters, whether it is a row or lies in memory alone."""
         outbox, notification = pending.outbox, pending.message.notification
         death = self._death(outbox.entry, notification, pending, reason, outcome)
+        outbox.entry.dropped += 1
         if outbox.bury(pending):
             self._submit(
                 lambda connection: rows.bury_held(connection, pending.position, death),

@@ -18,13 +18,15 @@ stalls, fails, stands behind another held one or exceeds the window is *held*: a
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 
 import structlog
 
 from adapters import Delivery
 from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
+from gateway.delivery.contents import event_octets, room_in
 from gateway.delivery.destination import Trouble
 from gateway.delivery.outbox import (
     WINDOW,
@@ -35,13 +37,27 @@ from gateway.delivery.outbox import (
     State,
 )
 from gateway.delivery.partition_share import PartitionShare, next_position
-from gateway.delivery.policy import Bury, Done, GiveUp, History, Retry, Step, decide
+from gateway.delivery.policy import (
+    GONE,
+    UNWANTED,
+    Bury,
+    Done,
+    GiveUp,
+    History,
+    Retry,
+    Step,
+    decide,
+)
 from gateway.delivery.schedule import Outcome, Schedule, Verdict
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import CROWD, RETRY, Conservation, Settlement
 from gateway.delivery.stall_timer import StallTimer
+from gateway.egress import FailureKind
+from gateway.model.deaths import DeathReason
+from gateway.security.keys import message_urn
 from gateway.store import Store, totals
 from gateway.store.held import Backlog
+from mediation import Notification, Oversize
 
 PATIENCE = 1.0
 """Seconds after which an attempt counts as stalled, and a delivery that is not made is held."""
@@ -56,6 +72,9 @@ RESTING = 256
 
 NEVER_AGREED = "The consumer's host never accepted a message."
 FORMER = "what went wrong was known to an earlier run alone"
+
+_NOTHING = Notification("", "", b"", datetime.min.replace(tzinfo=UTC))
+"""The event of a heartbeat, which is none."""
 
 _log = structlog.get_logger("dragoman.delivery")
 
@@ -165,12 +184,18 @@ class Dispatcher:
             outbox = self._outboxes.get(entry) or self._outbox(entry)
             message.unsettled += 1
             self.settlement.matched()
+            if outbox.batched:
+                outbox.gather(now)
             if self._must_wait(outbox):
                 waiting.append(outbox)
             else:
                 pending = PendingDelivery(message, outbox, position, wall)
                 message.deliveries.append(pending)
-                if not (
+                if outbox.batched:
+                    pending.size = event_octets(delivery.notification)
+                    outbox.append(pending)
+                    self._ready(outbox)
+                elif not (
                     outbox.ready and self._may_go(outbox, now) and self.scheduler.start(pending)
                 ):
                     outbox.append(pending)
@@ -268,7 +293,9 @@ class Dispatcher:
             return outbox.breaker.until - now
         if outbox.destination.breaker.open:
             return 0.0  # The destination's own queue waits for its probe.
-        return outbox.until - now
+        if not outbox.batched:
+            return outbox.until - now
+        return max(outbox.until - now, outbox.gathering(now, room_in(outbox.entry)))
 
     def next(self, outbox: Outbox) -> PendingDelivery | None:
         """The delivery that *outbox* sends in its turn, if it may and has one in memory."""
@@ -285,7 +312,10 @@ class Dispatcher:
         if outbox.must_load:
             self._backlog.load(outbox)
             return None
-        return outbox.take_next(now, time.time())
+        pending = outbox.take_next(now, time.time())
+        if pending is not None and outbox.batched:
+            outbox.take_batch(pending, room_in(outbox.entry))
+        return pending
 
     def _may_go(self, outbox: Outbox, now: float) -> bool:
         """Whether one more of *outbox* may be in flight.
@@ -327,35 +357,47 @@ class Dispatcher:
         probation = outbox.destination.probation
         if probation is not None and probation.over:
             self._never_agreed(outbox.entry, True)
-        if pending.state is State.HOLDING:
-            outbox.wait_for_row(pending, outcome)
+        holding = [one for one in pending.carried if one.state is State.HOLDING]
+        if holding:  # All are one operation of the store, which tells of the last one last.
+            outbox.wait_for_row(max(holding, key=lambda one: one.position), outcome)
         else:
             self._conclude(pending, outcome)
 
     def _conclude(self, pending: PendingDelivery, outcome: Outcome) -> None:
         """Do what the outcome of an attempt leads to, and let the outbox go on."""
-        outbox = pending.outbox
-        outbox.finish(pending)
-        if pending.state is State.DONE:
-            pass
+        outbox, carried = pending.outbox, pending.carried
+        for one in carried:
+            outbox.finish(one)
+            one.batch = ()
+        left = [one for one in carried if one.state is not State.DONE]
+        if not left:
+            if pending.heartbeat and outcome.verdict in (Verdict.GONE, Verdict.UNWANTED):
+                self._give_up(outbox.entry, GONE if outcome.verdict is Verdict.GONE else UNWANTED)
         elif outcome.verdict is Verdict.DELIVERED:  # As `decide` says; it is asked for failures.
             going = self._goes_on(outbox)  # The consumer works while we count.
-            self._delivered(pending)
+            for one in left:
+                self._delivered(one)
             if going:
                 return
         else:
-            history = self._history(pending, outcome)
-            for step in decide(outcome, history, self._schedule, now=time.time()):
-                self._take(step, pending, outcome)
+            schedule = self._schedule.wanted_by(outbox.entry.delivery)
+            history = self._history(left, outcome, schedule)
+            for step in decide(outcome, history, schedule, now=time.time()):
+                self._take(step, left, outcome)
         self._after(outbox)
 
-    def _history(self, pending: PendingDelivery, outcome: Outcome) -> History:
-        """Count a failed attempt, and say what went before it."""
+    def _history(
+        self, deliveries: Sequence[PendingDelivery], outcome: Outcome, schedule: Schedule
+    ) -> History:
+        """Count a failed attempt of *deliveries*, and say what went before it: what they were
+        through together the first tells for all."""
+        pending = deliveries[0]
         outbox, entry = pending.outbox, pending.outbox.entry
         delay: float | None
         if pending.counts or outcome.verdict is not Verdict.RETRY:
-            pending.count_attempt(answered=outcome.answered)
-            delay = self._schedule.next(pending.attempts)
+            for one in deliveries:
+                one.count_attempt(answered=outcome.answered)
+            delay = schedule.next(pending.attempts)
         else:
             delay = max(0.0, pending.due - time.time())
         since = entry.failing_since
@@ -364,44 +406,56 @@ class Dispatcher:
             answered=pending.answered,
             delay=delay,
             since=pending.since,
-            behind=outbox.waiting - (pending.state is State.HELD),
+            behind=outbox.waiting - sum(one.state is State.HELD for one in deliveries),
             ended=entry.ended,
             failing_for=0.0 if since is None else self._loop.time() - since,
             failing_attempts=entry.failing_attempts,
+            cancels=entry.delivery.oversize is Oversize.CANCEL,
         )
 
-    def _take(self, step: Step, pending: PendingDelivery, outcome: Outcome) -> None:
-        """Do one thing that an attempt led to."""
+    def _take(self, step: Step, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
+        """Do one thing that an attempt of *deliveries* led to."""
         match step:
             case Done(total):
-                if pending.outbox.drop(pending):
-                    self.settlement.resolved(pending.message, pending.outbox.entry, total)
+                for pending in deliveries:
+                    if pending.outbox.drop(pending):
+                        self.settlement.resolved(pending.message, pending.outbox.entry, total)
             case Retry(at):
-                self._retry(pending, at)
+                self._retry(deliveries, at)
             case Bury(reason):
-                death = self._backlog.bury(pending, reason, outcome)
-                _log.warning(
-                    "delivery.dead",
-                    subscription=death.subscription,
-                    delivery=death.delivery_id,
-                    reason=reason.value,
-                )
+                for pending in deliveries:
+                    self._bury(pending, reason, outcome)
             case GiveUp(text):
-                self._give_up(pending.outbox.entry, text)
+                self._give_up(deliveries[0].outbox.entry, text)
+
+    def _bury(self, pending: PendingDelivery, reason: DeathReason, outcome: Outcome) -> None:
+        death = self._backlog.bury(pending, reason, outcome)
+        _log.warning(
+            "delivery.dead",
+            subscription=death.subscription,
+            delivery=death.delivery_id,
+            reason=reason.value,
+        )
 
     def _delivered(self, pending: PendingDelivery) -> None:
-        if pending.outbox.deliver(pending):
+        if pending.left_out:  # The consumer was told that it does not get the event.
+            outcome = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
+            self._bury(pending, DeathReason.TOO_LARGE, outcome)
+        elif pending.outbox.deliver(pending):
             self._backlog.delivered(pending)
         else:
             self.settlement.resolved(pending.message, pending.outbox.entry, "delivered")
 
-    def _retry(self, pending: PendingDelivery, at: float) -> None:
-        outbox = pending.outbox
-        if outbox.postpone(pending, at, self._loop.time() + at - time.time()):
-            self._backlog.postpone(pending)
-            self._backlog.hold_outbox(outbox)  # What stands behind it in memory.
-        else:
-            self._backlog.hold_outbox(outbox, failed=pending)
+    def _retry(self, deliveries: Sequence[PendingDelivery], at: float) -> None:
+        outbox = deliveries[0].outbox
+        until = self._loop.time() + at - time.time()
+        failed = []
+        for pending in deliveries:
+            if outbox.postpone(pending, at, until):
+                self._backlog.postpone(pending)
+            else:
+                failed.append(pending)
+        self._backlog.hold_outbox(outbox, failed)  # And what stands behind it in memory.
 
     # What comes next.
 
@@ -473,6 +527,26 @@ class Dispatcher:
         """Send to *entry* again."""
         if (outbox := self._outboxes.get(entry)) is not None:
             self._ready(outbox)
+
+    def beat(self, entry: Entry) -> bool:
+        """Send a heartbeat to the sink of *entry*, unless an event is on its way or can be sent
+        instead. Returns False where it can be neither now."""
+        if entry.silent or self._stopped:
+            return True
+        outbox = self._outbox(entry)
+        if not outbox.idle:
+            outbox.hurry()
+            self._ready(outbox)
+            return True
+        if not (outbox.ready and self._may_go(outbox, self._loop.time())):
+            return False
+        message = Message(_NOTHING, None)
+        pending = PendingDelivery(message, outbox, 0, time.time(), State.DONE)
+        pending.heartbeat = message_urn()
+        if self.scheduler.start(pending):
+            return True
+        self._rest(outbox)
+        return False
 
     def add_rows(self, entry: Entry, count: int, octets: int) -> None:
         """Take on rows that someone else added to the store for *entry*."""

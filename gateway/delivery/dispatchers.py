@@ -7,9 +7,11 @@ connections and its breaker count for all.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 from adapters import Delivery
 from gateway.delivery.dispatcher import Dispatcher
+from gateway.delivery.heartbeats import Heartbeats
 from gateway.delivery.outbox import Entry, Outbox
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation, add_up
@@ -34,6 +36,8 @@ class Dispatchers:
         self.scheduler = scheduler
         self._of: dict[int | None, Dispatcher] = {}
         self._elsewhere = elsewhere
+        self.heartbeats = Heartbeats(partial(self.of, 0))
+        """Of several gateways the one that has the first partition sends them."""
 
     @property
     def by_partition(self) -> Mapping[int | None, Dispatcher]:
@@ -121,4 +125,5 @@ class Dispatchers:
         return add_up(settlements, durable, held, letters, self.scheduler.in_flight)
 
     async def stop(self, seconds: float) -> None:
+        self.heartbeats.close()
         await asyncio.gather(*(dispatcher.stop(seconds) for dispatcher in self._of.values()))

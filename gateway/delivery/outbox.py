@@ -21,17 +21,18 @@ memory alone (``live``).
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
 from adapters import Delivery
+from gateway.delivery.batching import most_elements, number_beside
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.destination import Destination, Timed, Trouble
 from gateway.delivery.schedule import Outcome
 from gateway.egress import Lane, Target
-from mediation import Notification, Recipient, Rendering, Shape, Subscription
+from mediation import DeliveryMode, Notification, Recipient, Rendering, Shape, Subscription
 
 WINDOW = 32
 """Deliveries of one subscription in memory."""
@@ -102,8 +103,8 @@ class Entry:
     """A subscription as delivery sees it: what is prepared once, at Subscribe."""
 
     __slots__ = (
-        "attempted", "ended", "failing_attempts", "failing_since", "halted", "recipient",
-        "subscription", "target", "trouble",
+        "attempted", "dropped", "ended", "failing_attempts", "failing_since", "halted",
+        "recipient", "subscription", "target", "trouble",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
@@ -120,10 +121,17 @@ class Entry:
         """When the last attempt ended, as POSIX seconds; 0 before the first."""
         self.trouble: Trouble | None = None
         """What went wrong last."""
+        self.dropped = 0
+        """Deliveries that became dead letters, as far as a sink that wants to know is told."""
 
     @property
     def id(self) -> str:
         return self.subscription.id
+
+    @property
+    def delivery(self) -> DeliveryMode:
+        """How its deliveries are made."""
+        return self.subscription.policy.delivery
 
     @property
     def silent(self) -> bool:
@@ -180,10 +188,27 @@ class PendingDelivery:
     """The attempt under way takes long, and its outbox was told."""
     outcome: Outcome | None = None
     """Of an attempt that ended while the delivery was on its way into the store."""
+    batch: tuple["PendingDelivery", ...] = ()
+    """All that the attempt under way carries, this one among them, where it may be several."""
+    left_out: bool = False
+    """The attempt under way says that the event is too large for the consumer."""
+    heartbeat: str = ""
+    """The message id of a heartbeat. It is nobody's delivery: its state is DONE from the start."""
+    size: int = 0
+    """The octets of it in a batch."""
 
     @property
     def octets(self) -> int:
         return self.message.notification.octets
+
+    @property
+    def carried(self) -> tuple["PendingDelivery", ...]:
+        """The deliveries that come to their ends together with this one."""
+        return self.batch or (self,)
+
+    @property
+    def carried_octets(self) -> int:
+        return sum([one.octets for one in self.batch]) if self.batch else self.octets
 
     def count_attempt(self, *, answered: bool) -> None:
         """The attempt that has ended uses one up."""
@@ -228,8 +253,9 @@ class Outbox(Timed):
     """
 
     __slots__ = (
-        "breaker", "destination", "entry", "held", "holding", "in_flight", "lane", "live",
-        "loaded", "loading", "octets", "owner", "pace", "queued", "smooth", "until",
+        "breaker", "destination", "entry", "gathers_until", "held", "holding", "in_flight",
+        "lane", "live", "loaded", "loading", "octets", "owner", "pace", "queued", "smooth",
+        "until",
     )  # fmt: skip
 
     def __init__(
@@ -253,6 +279,8 @@ class Outbox(Timed):
         """Of what is held."""
         self.until = 0.0
         """Before this time of the event loop's clock nothing of the store is sent."""
+        self.gathers_until: float | None = None
+        """Before this time of the loop's clock a batch waits for more; None: there is none."""
         self.breaker = Breaker(probe)
         self.lane: Lane | None = None
         """On which the last of what is in flight was posted, where it keeps the order."""
@@ -307,7 +335,7 @@ class Outbox(Timed):
         """Whether the first of what is in memory alone stands behind nothing of this outbox."""
         return not (
             not self.live or self.held or self.holding or self.loaded or self.loading
-            or self.queued or self.breaker.until is not None or self.entry.silent
+            or self.queued or self.batched or self.breaker.until is not None or self.entry.silent
         )  # fmt: skip
 
     @property
@@ -318,7 +346,13 @@ class Outbox(Timed):
     @property
     def width(self) -> int:
         """How many may be in flight at a time, each by itself."""
-        return 1 if self.entry.subscription.policy.ordered else UNORDERED_WIDTH
+        policy = self.entry.subscription.policy
+        return 1 if policy.ordered or policy.delivery.acknowledged else UNORDERED_WIDTH
+
+    @property
+    def batched(self) -> bool:
+        """Whether one message has several deliveries."""
+        return self.entry.delivery.batched
 
     @property
     def has_room(self) -> bool:
@@ -347,14 +381,49 @@ class Outbox(Timed):
         self.octets += octets
         self.until = now
 
+    # Batches.
+
+    def gather(self, now: float) -> None:
+        """Let the first that comes wait for others of its batch, unless something waits."""
+        if not self.waiting:
+            self.gathers_until = now + (self.entry.delivery.max_time or 0.0)
+
+    def gathering(self, now: float, room: int) -> float:
+        """Seconds for which the batch that is next, with events of *room* octets at most, waits for
+        more deliveries."""
+        if self.gathers_until is None or self.waiting >= most_elements(self.entry.delivery):
+            return 0.0
+        octets = self.octets + sum([pending.octets for pending in self.live])
+        return 0.0 if octets >= room else self.gathers_until - now
+
+    def hurry(self) -> None:
+        """Wait for no more deliveries of the batch that is next."""
+        self.gathers_until = None
+
+    def take_batch(self, first: PendingDelivery, room: int) -> None:
+        """Let the attempt of *first* carry as many of those behind it as go into one message with
+        events of *room* octets."""
+        source = self.loaded if first.state is State.HELD else self.live
+        number = number_beside(first, source, most_elements(self.entry.delivery), room)
+        batch = (first, *(source.popleft() for _ in range(number)))
+        if first.state is State.HELD:
+            self.loaded.clear()  # The next batch is as many rows as there are by then.
+        for pending in batch:
+            pending.batch = batch
+            pending.counts = first.counts
+        if self.live and first.state is State.LIVE:
+            arrived = self.live[0].message.arrived
+            self.gathers_until = arrived + (self.entry.delivery.max_time or 0.0)
+        elif first.state is State.LIVE or self.held + self.holding <= len(batch):
+            self.gathers_until = None
+
     # Into the store.
 
-    def hold(self, failed: PendingDelivery | None = None) -> list[PendingDelivery]:
-        """Take all that is in memory alone, and *failed* with it, on the way into the store.
+    def hold(self, failed: Sequence[PendingDelivery] = ()) -> list[PendingDelivery]:
+        """Take all that is in memory alone, and what *failed* with it, on the way into the store.
         Returns it in its order."""
         deliveries = [pending for pending in self.in_flight if pending.state is State.LIVE]
-        if failed is not None:
-            deliveries.append(failed)
+        deliveries += failed
         deliveries += self.live
         self.live.clear()
         for pending in deliveries:
@@ -447,7 +516,7 @@ class Outbox(Timed):
 
     def start(self, pending: PendingDelivery, now: float) -> None:
         """Begin an attempt."""
-        self.in_flight.add(pending)
+        self.in_flight.update(pending.carried)
         pending.started = now
         pending.slot = True
         self.destination.start(now)

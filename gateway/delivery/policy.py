@@ -2,6 +2,7 @@
 
 delivered ------------------------------------------> Done
 not delivered, its subscription has ended ----------> Done
+its consumer wants no more of its subscription -----> GiveUp, and Retry until it has ended
 rejected, gone, too large --------------------------> Bury (gone: and GiveUp)
 failed, and its attempts or its time are used up ---> Bury (forbidden address: and GiveUp)
 failed otherwise -----------------------------------> Retry
@@ -21,6 +22,11 @@ HOPELESS_ATTEMPTS = 20
 """if so many attempts in a row failed."""
 
 GONE = "The consumer answered that it is gone."
+TOO_LARGE = "An event is too large for the consumer, which wants none after it."
+UNTIL_ENDED = 60.0
+"""Seconds until the next attempt of a subscription that ends, should that not be possible now."""
+UNWANTED = "The consumer refused further deliveries."
+RETRIES_USED = "The attempts that the consumer asked for are used up."
 FORBIDDEN = "The consumer's address is not allowed."
 NOTHING_DELIVERED = "Nothing could be delivered for five days."
 
@@ -38,6 +44,7 @@ class History:
         ended: Its subscription has ended.
         failing_for: Seconds for which every attempt of the subscription failed.
         failing_attempts: The number of these attempts.
+        cancels: The subscriber wants no more after an event that is too large for it.
     """
 
     attempts: int
@@ -48,6 +55,7 @@ class History:
     ended: bool = False
     failing_for: float = 0.0
     failing_attempts: int = 0
+    cancels: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +100,13 @@ def decide(
         return DELIVERED
     if history.ended:
         return CANCELLED
+    if outcome.verdict is Verdict.UNWANTED:
+        return (Retry(now + UNTIL_ENDED), GiveUp(UNWANTED))
     if outcome.verdict is not Verdict.RETRY:
         too_large = outcome.failure is FailureKind.TOO_LARGE
         bury = Bury(DeathReason.TOO_LARGE if too_large else DeathReason.REJECTED)
+        if too_large and history.cancels:
+            return (bury, GiveUp(TOO_LARGE))
         return (bury, GiveUp(GONE)) if outcome.verdict is Verdict.GONE else (bury,)
     steps = _after_failure(outcome, history, schedule, now)
     if history.failing_for > HOPELESS and history.failing_attempts >= HOPELESS_ATTEMPTS:
@@ -109,7 +121,8 @@ def _after_failure(
     if forbidden and history.attempts >= schedule.forbidden:
         return (Bury(DeathReason.EGRESS_FORBIDDEN), GiveUp(FORBIDDEN))
     if history.delay is None:
-        return (Bury(DeathReason.EXHAUSTED),)
+        bury = Bury(DeathReason.EXHAUSTED)
+        return (bury, GiveUp(RETRIES_USED)) if schedule.gives_up else (bury,)
     # A consumer that answers is there: it delays those behind no longer than a few attempts.
     if history.answered >= schedule.answered and history.behind > 0:
         return (Bury(DeathReason.EXHAUSTED),)

@@ -2,13 +2,14 @@
 
 import contextlib
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import lru_cache
 from http import HTTPStatus
 
 from gateway.delivery.breaker import FIRST_PROBE
 from gateway.egress import Answer, FailureKind, SendFailed
-from mediation import PeerFault
+from mediation import DeliveryMode, PeerFault, PeerReply, acknowledges, refuses_delivery
 
 DELAYS = (5.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14400.0, 28800.0, 28800.0)
 """Seconds from one attempt to the next: eleven attempts in about a day."""
@@ -29,6 +30,14 @@ class Schedule:
     forbidden: int = 3
     probe: float = FIRST_PROBE
     """Until the first probe after a breaker opened."""
+    gives_up: bool = False
+    """The subscription ends when the attempts of a delivery are used up."""
+
+    def wanted_by(self, delivery: DeliveryMode) -> "Schedule":
+        """The schedule of a subscription: its own, where its sink asked for one."""
+        if delivery.retry_every is None:
+            return self
+        return _retrying(self, delivery.retry_every, delivery.retries or 1)
 
     @property
     def attempts(self) -> int:
@@ -42,6 +51,11 @@ class Schedule:
         return delay * random.uniform(1 - JITTER, 1 + JITTER)
 
 
+@lru_cache(maxsize=64)
+def _retrying(schedule: Schedule, every: float, times: int) -> Schedule:
+    return replace(schedule, delays=(every,) * times, answered=times + 2, gives_up=True)
+
+
 class Verdict(Enum):
     __hash__ = object.__hash__  # Enum's own is a Python function, called for every delivery.
 
@@ -49,6 +63,8 @@ class Verdict(Enum):
     RETRY = "retry"
     REJECTED = "rejected"
     GONE = "gone"
+    UNWANTED = "unwanted"
+    """The consumer wants nothing more of the subscription."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +73,7 @@ class Outcome:
 
     ``connecting``: it failed before there was a connection, which counts for the destination;
     ``answered``: the consumer said something. ``detail`` is at most 1 KiB of what it said.
+    ``why``: the failure in a few words, where neither status nor kind says it.
     """
 
     verdict: Verdict
@@ -66,10 +83,13 @@ class Outcome:
     answered: bool = False
     retry_after: float | None = None
     detail: str = ""
+    why: str = ""
 
     @property
     def failure_text(self) -> str | None:
         """The failure in a few words; None where there is none."""
+        if self.why:
+            return self.why
         if self.failure is not None:
             return self.failure.value
         if self.verdict is Verdict.DELIVERED:
@@ -109,6 +129,25 @@ def judge(answer: Answer, fault: PeerFault | None, *, now: float) -> Outcome:
         retry_after=answer.retry_after(now),
         detail=answer.body[:1024].decode(errors="replace"),
     )
+
+
+NOT_ACKNOWLEDGED = "not acknowledged"
+
+
+def judge_acknowledged(
+    answer: Answer, reply: PeerReply | None, message_id: str, *, now: float
+) -> Outcome:
+    """The outcome of an attempt whose message, with *message_id*, is to be acknowledged (DSP0226
+    1.2, section 10.2.9.3), as `judge`. Whatever the status: wseventsink's is 0 or 20."""
+    if acknowledges(reply, message_id):
+        return Outcome(Verdict.DELIVERED, answer.status, answered=True)
+    outcome = judge(answer, reply.fault if reply is not None else None, now=now)
+    if refuses_delivery(reply):
+        return replace(outcome, verdict=Verdict.UNWANTED, why="the consumer refuses deliveries")
+    if outcome.verdict is Verdict.DELIVERED:
+        detail = answer.body[:1024].decode(errors="replace")
+        return replace(outcome, verdict=Verdict.RETRY, why=NOT_ACKNOWLEDGED, detail=detail)
+    return outcome
 
 
 def _by_status(status: int) -> Verdict:

@@ -77,7 +77,9 @@ class SendScheduler:
     @property
     def in_flight(self) -> int:
         """Attempts under way whose deliveries have not come to their end in another way."""
-        return sum(pending.state is not State.DONE for pending in self._in_flight)
+        return sum(
+            one.state is not State.DONE for pending in self._in_flight for one in pending.carried
+        )
 
     @property
     def attachments_dropped(self) -> int:
@@ -182,13 +184,14 @@ class SendScheduler:
         """
         now = self._loop.time()
         outbox = pending.outbox
+        follows = len(outbox.in_flight) >= outbox.width
         outbox.start(pending, now)
         self._slots -= 1
-        self._octets += pending.octets
+        self._octets += pending.carried_octets
         posted = self._attempts.post(pending, self._over)
         if posted is not None:
             self._in_flight[pending] = posted
-        elif len(outbox.in_flight) > outbox.width:
+        elif follows:
             self._in_flight[pending] = self._loop.call_soon(self._over, pending, _NOT_POSTED)
         else:
             self._in_flight[pending] = self._loop.create_task(self._attempt(pending))
@@ -251,7 +254,7 @@ class SendScheduler:
 
     def _release(self, pending: PendingDelivery) -> None:
         del self._in_flight[pending]
-        self._octets -= pending.octets
+        self._octets -= pending.carried_octets
         if pending.outbox.release(pending):
             self._slots += 1
 
@@ -292,7 +295,7 @@ class SendScheduler:
         for pending, task in self._in_flight.items():
             if left < self._max_octets or now - pending.started < CUT_AFTER:
                 return
-            left -= pending.octets
+            left -= pending.carried_octets
             if pending not in self._cut:
                 self._cut.add(pending)
                 task.cancel()

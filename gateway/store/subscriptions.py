@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,10 +15,13 @@ from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation import (
     DataForm,
+    DeliveryMode,
     EndpointReference,
     EventForm,
     Form,
     Lease,
+    Mode,
+    Oversize,
     Packaging,
     Policy,
     Soap,
@@ -133,6 +136,7 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 "packaging": policy.packaging.value,
                 "data": policy.data.value,
                 "secret": subscription.secret,
+                **_write_delivery(policy.delivery),
             }
         ),
         "manager": subscription.manager,
@@ -175,11 +179,27 @@ def _read(row: Any) -> Subscription:
                 policy["dialect"],
                 Packaging(policy.get("packaging", "none")),  # Older rows lack it, and the next.
                 DataForm(policy.get("data", "xml")),
+                _read_delivery(policy.get("delivery")),
             )
         ),
         manager=row["manager"],
         secret=policy.get("secret", ""),
     )
+
+
+def _write_delivery(delivery: DeliveryMode) -> dict[str, object]:
+    """The delivery mode as a part of the policy; nothing for the usual one."""
+    if delivery == DeliveryMode():
+        return {}
+    values = {field.name: getattr(delivery, field.name) for field in fields(delivery)}
+    return {"delivery": values | {"mode": delivery.mode.value, "oversize": delivery.oversize.value}}
+
+
+def _read_delivery(values: Any) -> DeliveryMode:
+    if not values:
+        return DeliveryMode()
+    mode, oversize = Mode(values["mode"]), Oversize(values["oversize"])
+    return shared(DeliveryMode(**{**values, "mode": mode, "oversize": oversize}))
 
 
 def _write_epr(epr: EndpointReference) -> str:

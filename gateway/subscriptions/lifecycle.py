@@ -47,6 +47,7 @@ from gateway.subscriptions.table import SubscriptionTable
 from mediation import (
     SPECIFICATIONS,
     Context,
+    DeliveryMode,
     End,
     EndpointReference,
     Expiry,
@@ -156,6 +157,7 @@ class Subscriptions:
         target = None
         if isinstance(request, Subscribe):
             target = await self._consumers.check(request.consumer)
+            _check_answers(request.delivery, target)
             if request.end_to is not None:
                 await self._consumers.check(request.end_to)
         self._adapter.check(request.filter)
@@ -182,6 +184,7 @@ class Subscriptions:
                 dialect=request.dialect,
                 packaging=request.packaging,
                 data=request.data,
+                delivery=request.delivery,
             )
             subscription = make(
                 consumer=request.consumer,
@@ -198,7 +201,7 @@ class Subscriptions:
                 await self._consumers.take_on(request.end_to, principal)
         else:
             consumer = EndpointReference(manager, spec.wsa or Wsa.V2005_08)
-            policy = Policy(dialect=request.dialect)
+            policy = Policy(dialect=request.dialect, delivery=request.delivery)
             subscription = make(consumer=consumer, policy=shared(policy))
             mailbox = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
             target = mailbox_target(mailbox, manager)
@@ -232,6 +235,7 @@ class Subscriptions:
         subscription = entry.subscription
         self._table.add(entry)  # Counted from now on; matched when it is in the store.
         self._clock.watch(subscription)
+        self._dispatchers.heartbeats.watch(entry)
         try:
             await self._store.submit(self._inserting(subscription, mailbox, principal))
             if mailbox is not None:
@@ -457,6 +461,7 @@ class Subscriptions:
         entry = Entry(subscription, prepare(subscription), target)
         self._table.add(entry)
         self._clock.watch(subscription)
+        self._dispatchers.heartbeats.watch(entry)
         return entry
 
     def moved(self, entry: Entry, subscription: Subscription) -> None:
@@ -499,6 +504,19 @@ class Subscriptions:
                 self._clock.watch_at(time.time() + 5.0, key)
             else:
                 _log.info("subscription.expired", subscription=entry.id)
+
+
+def _check_answers(delivery: DeliveryMode, target: Target | None) -> None:
+    """Refuse a delivery mode in which the consumer has to answer, where it cannot.
+
+    Raises:
+        Refused: ``CONSUMER_ADDRESS``.
+    """
+    answers = target is not None and target.scheme in ("http", "https")
+    if (delivery.acknowledged or delivery.heartbeats is not None) and not answers:
+        raise Refused(
+            Reason.CONSUMER_ADDRESS, "Deliveries can be acknowledged over HTTP and HTTPS alone."
+        )
 
 
 def _rules(entry: Entry) -> LeaseRules:

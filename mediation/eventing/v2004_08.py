@@ -5,7 +5,7 @@ from datetime import datetime
 
 from lxml import etree
 
-from filters import EVERYTHING, Filter, Reason, Topic, dialects, quoted
+from filters import EVERYTHING, Filter, Reason, Topic, dialects
 from filters.xpath import with_lexical_names
 from mediation import names
 from mediation.eventing.common import (
@@ -18,8 +18,9 @@ from mediation.eventing.common import (
     read_delivery,
     topic_header,
 )
-from mediation.eventing.management import check_subscribe
+from mediation.eventing.management import read_delivery_mode
 from mediation.filtering import read_wse_filter, topic_expression
+from mediation.model.delivery_modes import Mode
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
     FOR_EVER,
@@ -42,6 +43,7 @@ from mediation.model.requests import (
     Response,
     Subscribe,
     Subscribed,
+    SubscribePulling,
     Unsubscribe,
 )
 from mediation.model.specification import (
@@ -125,26 +127,24 @@ def manager_reference(subscription: Subscription) -> EndpointReference:
     return EndpointReference(subscription.manager, wsa, parameters=(parameter,))
 
 
-def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival) -> Subscribe:
+def _read_subscribe(
+    element: etree._Element, context: Context, arrival: Arrival
+) -> Subscribe | SubscribePulling:
     delivery = child(element, NAMESPACE, "Delivery")
     if delivery is None:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no Delivery.")
-    mode = (delivery.get("Mode") or "").strip()
-    if mode not in ("", names.WSE_PUSH):
-        raise MediationError(
-            Reason.DELIVERY_MODE,
-            f"The mode {quoted(mode)} is not offered",
-            names=(names.WSE_PUSH,),
-            value=mode[:200],
-        )
-    check_subscribe(element, delivery)
-    consumer, end_to = read_delivery(delivery, child(element, NAMESPACE, "EndTo"), NAMESPACE)
+    mode = read_delivery_mode(element, delivery)
+    consumer = end_to = None
+    wsa = Wsa.V2004_08
+    if mode.mode is not Mode.PULL:
+        consumer, end_to = read_delivery(delivery, child(element, NAMESPACE, "EndTo"), NAMESPACE)
+        wsa = consumer.wsa
     expires = child(element, NAMESPACE, "Expires")
     counted = (
         context.soap is Soap.V1_1 and expires is not None and is_milliseconds(text_of(expires))
     )
     rooted = counted or arrival.rules.event_is_root
-    filter_ = _read_filter(element, context, context.wsa or consumer.wsa, rooted=rooted)
+    filter_ = _read_filter(element, context, context.wsa or wsa, rooted=rooted)
     if arrival.rules.lexical_names:
         contents = tuple(map(with_lexical_names, filter_.contents))
         filter_ = Filter(filter_.topics, contents, filter_.others)
@@ -156,6 +156,8 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
     asked = _read_expires(expires)
     if asked is UNSPECIFIED and is_messenger(context.soap, dialect):
         asked = FOR_EVER
+    if consumer is None:
+        return SubscribePulling(filter_, asked, dialect, mode)
     return Subscribe(
         consumer,
         filter_,
@@ -163,6 +165,7 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
         end_to,
         raw=True,
         dialect=dialect,
+        delivery=mode,
     )
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from filters import EVERYTHING, Filter, Topic
+from mediation.model.delivery_modes import PUSH, DeliveryMode
 from mediation.model.versions import DataForm, Spec, Wsa
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
@@ -118,7 +119,7 @@ class End(Enum):
 class Policy:
     """The way in which a subscriber wants its notifications. ``dialect`` is the topic dialect that
     it used; ``packaging`` is what it reads attachments from: with NONE it gets messages without
-    them. ``data`` is the form of what is sent without SOAP."""
+    them. ``data`` is the form of what is sent without SOAP, ``delivery`` the mode of deliveries."""
 
     raw: bool = False
     paused: bool = False
@@ -126,6 +127,7 @@ class Policy:
     dialect: str | None = None
     packaging: Packaging = Packaging.NONE
     data: DataForm = DataForm.AS_PUBLISHED
+    delivery: DeliveryMode = PUSH
 
 
 @dataclass(frozen=True, slots=True)

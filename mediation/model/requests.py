@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from filters import EVERYTHING, Expression, Filter, Refused, Topic
+from mediation.model.delivery_modes import PUSH, DeliveryMode
 from mediation.model.expiry import UNSPECIFIED, Expiry
 from mediation.model.messages import (
     NO_HEADERS,
@@ -59,6 +60,8 @@ class Operation(Enum):
     TAKE_MESSAGES = "takeMessages"
     DESTROY_MESSAGE_BOX = "destroyMsgBox"
     MAKE_CONNECTION = "MakeConnection"
+    PULL = "Pull"
+    RELEASE = "Release"
     IDENTIFY = "Identify"
     GET_SYSTEM_DATE_AND_TIME = "GetSystemDateAndTime"
     GET_SERVICES = "GetServices"
@@ -119,6 +122,7 @@ class Subscribe:
     data: DataForm = DataForm.AS_PUBLISHED
     secret: str = field(default="", repr=False)
     """What signs the messages; empty: nothing does."""
+    delivery: DeliveryMode = PUSH
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,20 +190,23 @@ class Destroy:
 @dataclass(frozen=True, slots=True)
 class Publish:
     """Events; their ``source`` and ``time`` are the caller's, given to `mediation.read`.
-    ``answered``: the publisher waits for `Published`, as WS-Messenger's clients do."""
+    ``answered``: the publisher waits for `Published`, as WS-Messenger's clients do.
+    ``acknowledged``: it waits for `Acknowledged`; there may be no event at all, in a heartbeat."""
 
     notifications: tuple[Notification, ...]
     answered: bool = False
+    acknowledged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribePulling:
     """Subscribe, and fetch what comes from a mailbox that is made for it (ONVIF,
-    CreatePullPointSubscription)."""
+    CreatePullPointSubscription; WS-Management, mode Pull)."""
 
     filter: Filter = EVERYTHING
     expires: Expiry = UNSPECIFIED
     dialect: str | None = None
+    delivery: DeliveryMode = PUSH
 
 
 class MailboxService(Enum):
@@ -227,12 +234,15 @@ class DestroyMailbox:
 @dataclass(frozen=True, slots=True)
 class Take:
     """Hand over what lies in a mailbox, oldest first: at most so many messages, None as many as
-    there are; if there are none, wait so many seconds for one. ``lenient``: a mailbox that is not
-    there is answered as an empty one."""
+    there are; if there are none, wait so many seconds for one. ``octets``: of the messages
+    together at most, None leaves that to us. ``lenient``: a mailbox that is not there is answered
+    as an empty one. ``insists``: no message in time is a fault (``TIMED_OUT``)."""
 
     most: int | None = None
     wait: float = 0.0
     lenient: bool = False
+    octets: int | None = None
+    insists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +323,20 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
+class ManagementHeaders:
+    """The header blocks of WS-Management in a message.
+
+    ``timeout``: seconds within which it is to be answered. ``max_envelope_size``: octets of the
+    answer at most. ``ack``: its sender waits for an acknowledgement.
+    """
+
+    resource: str | None = None
+    timeout: float | None = None
+    max_envelope_size: int | None = None
+    ack: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
     """All that an answer needs to know of a message, as far as the message could be read.
 
@@ -326,6 +350,7 @@ class Context:
     element: str = ""
     """The expanded name of the body's first child."""
     header_namespaces: frozenset[str] = frozenset()
+    managed: ManagementHeaders | None = None
 
     @property
     def soap(self) -> Soap:
@@ -452,6 +477,12 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The answer to a delivery whose sender waits for an acknowledgement (WS-Management): its
+    events are durable."""
+
+
+@dataclass(frozen=True, slots=True)
 class Identified:
     """The answer to Identify: the release of Dragoman that runs."""
 
@@ -485,6 +516,7 @@ Response = (
     | Taken
     | Events
     | Published
+    | Acknowledged
     | Identified
     | Device
 )

@@ -25,6 +25,41 @@ class PeerFault:
     permanent: bool
 
 
+@dataclass(frozen=True, slots=True)
+class PeerReply:
+    """What a peer answered to a message: the action and the relation of its envelope, or the fault
+    in it."""
+
+    action: str | None = None
+    relates_to: str | None = None
+    fault: PeerFault | None = None
+
+
+def read_reply(octets: bytes, *, names: set[str] | None = None) -> PeerReply | None:
+    """Read the envelope that a peer answered; None where there is none.
+
+    Args:
+        names: Collects the names in it; see `parse_document`.
+
+    Raises:
+        FilterError: The answer is no acceptable document.
+    """
+    if len(octets) > MAX_OCTETS:
+        return None
+    root = parse_document(octets, names=names)
+    if local_name(root) != "Envelope":
+        return None
+    action = relates_to = None
+    for part in elements(root):
+        for block in elements(part) if local_name(part) == "Header" else ():
+            match local_name(block):
+                case "Action":
+                    action = action or text_of(block)
+                case "RelatesTo":
+                    relates_to = relates_to or text_of(block)
+    return PeerReply(action, relates_to, _fault_of(root))
+
+
 def fault_in(octets: bytes) -> PeerFault | None:
     """The fault in the body of an answer; None where there is none, or it cannot be read."""
     try:
@@ -45,9 +80,11 @@ def read_fault(octets: bytes, *, names: set[str] | None = None) -> PeerFault | N
     if not any(word in octets for word in _WORDS) or len(octets) > MAX_OCTETS:
         return None
     root = parse_document(octets, names=names)
+    return _fault_of(root) if local_name(root) == "Envelope" else None
+
+
+def _fault_of(root: etree._Element) -> PeerFault | None:
     namespace = namespace_of(root)
-    if local_name(root) != "Envelope":
-        return None
     for body in elements(root):
         if local_name(body) == "Body":
             for fault in elements(body):

@@ -26,10 +26,12 @@ UNDERSTOOD: frozenset[str] = frozenset(
         names.WSN_2004_06,
         names.SYNAPSE_TOPIC,
         names.WSMAN,
+        names.WSMAN_MICROSOFT,
+        names.WSMAN_MACHINE_ID,
     }
 )
 """Namespaces of header blocks that count as understood. Security is ignored until it is asked for;
-`management.check_headers` looks at the blocks of WS-Management one by one."""
+`management.headers` looks at the blocks of WS-Management one by one."""
 
 IDENTIFIERS = frozenset(
     {"Identifier", "SubscriptionId", "SubscriptionID", "subscriptionId", "MsgBoxId"}

@@ -14,7 +14,7 @@ from typing import Self
 
 from lxml import etree
 
-from tests.rigs.envelopes import WSE11, WSNT, Message, children, next_number
+from tests.rigs.envelopes import WSNT, Message, children, next_number
 from tests.rigs.waiting import DEADLINE
 
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
@@ -122,6 +122,38 @@ def slow(seconds: float) -> Behaviour:
     return behave
 
 
+WSMAN_ACTIONS = "http://schemas.dmtf.org/wbem/wsman/1/wsman/"
+_WSA = "http://schemas.xmlsoap.org/ws/2004/08/addressing"
+_SOAP = "http://www.w3.org/2003/05/soap-envelope"
+
+
+def ack(relates_to: str, *, action: str = f"{WSMAN_ACTIONS}Ack", message_id: bool = True) -> bytes:
+    """The acknowledgement of a sink of WS-Management."""
+    own = "<wsa:MessageID>uuid:of-the-ack</wsa:MessageID>" if message_id else ""
+    return (
+        f'<s:Envelope xmlns:s="{_SOAP}" xmlns:wsa="{_WSA}"><s:Header>'
+        f"<wsa:To>{_WSA}/role/anonymous</wsa:To><wsa:Action>{action}</wsa:Action>{own}"
+        f"<wsa:RelatesTo>{relates_to}</wsa:RelatesTo></s:Header><s:Body/></s:Envelope>"
+    ).encode()
+
+
+def acknowledge(connection: Connection, receipt: "Receipt") -> None:
+    """A sink of WS-Management, which acknowledges what it gets."""
+    connection.answer(200, ack(receipt.id), Content_Type="application/soap+xml")
+
+
+def refuse_deliveries(connection: Connection, _: "Receipt") -> None:
+    """A sink of WS-Management that wants no more."""
+    connection.answer(
+        400,
+        f'<s:Envelope xmlns:s="{_SOAP}" xmlns:w="http://schemas.dmtf.org/wbem/wsman/1/wsman.xsd">'
+        "<s:Body><s:Fault><s:Code><s:Value>s:Sender</s:Value><s:Subcode>"
+        "<s:Value>w:DeliveryRefused</s:Value></s:Subcode></s:Code><s:Reason>"
+        '<s:Text xml:lang="en">Enough.</s:Text></s:Reason></s:Fault></s:Body>'
+        "</s:Envelope>".encode(),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """One message as it came; *at* is of the monotonic clock."""
@@ -142,14 +174,16 @@ class Receipt:
     def payload(self) -> etree._Element:
         """The event, wrapped or not."""
         [child] = self.message.body
-        if child.tag == f"{{{WSE11}}}Notify":
-            [payload] = children(child)
-            return payload
         if child.tag != f"{{{WSNT}}}Notify":
             return child
         [inner] = child.findall(f"{{{WSNT}}}NotificationMessage/{{{WSNT}}}Message")
         [payload] = children(inner)
         return payload
+
+    @property
+    def events(self) -> list[str]:
+        """The numbers of the events in a batch of WS-Management."""
+        return [number.decode() for number in _NUMBER.findall(self.body)]
 
     @property
     def topic(self) -> etree._Element | None:

@@ -455,8 +455,9 @@ def element(text: str) -> str:
 
 
 WSMAN_DETAILS = (
-    "Ack", "AddressingMode", "AuthorizationMode", "Bookmarks", "DeliveryRetries",
-    "FragmentLevelAccess", "Heartbeats", "MaxElements", "MaxTime", "OptionSet",
+    "Ack", "AddressingMode", "AuthorizationMode", "Bookmarks", "CharacterSet", "DeliveryRetries",
+    "Expired", "FragmentLevelAccess", "Heartbeats", "Locale", "MaxElements", "MaxEnvelopePolicy",
+    "MaxEnvelopeSize", "MaxEnvelopeSizeExceeded", "MaxTime", "OptionSet", "UnexpectedSelectors",
 )  # fmt: skip
 """What a fault's detail may name (WS-Management 1.2, section 14.6), of what Dragoman refuses."""
 

@@ -1,5 +1,6 @@
 """``/api/v1/subscriptions``: which there are, how they fare, why, and their end."""
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from gateway.subscriptions.explaining import Message
 from gateway.subscriptions.reports import SubscriptionReport
 from gateway.web.parts import PAGE, Parts
 from gateway.web.validation import JsonRoute
-from mediation import End, Form, Soap
+from mediation import DeliveryMode, End, Form, Soap
 
 EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
 """Bytes of a request with a message that a gateway takes, whose quotes JSON escapes."""
@@ -51,6 +52,24 @@ class DeliveryView(BaseModel, extra="forbid"):
     )
 
 
+class ModeView(BaseModel, extra="forbid"):
+    """What a sink of WS-Management asked for. Times are seconds; null leaves it to the gateway."""
+
+    mode: str = Field(description="push, push-with-ack, events or pull.")
+    max_elements: int | None
+    max_time: float | None
+    max_envelope_size: int | None
+    oversize: str = Field(
+        description="What becomes of an event beyond max_envelope_size: CancelSubscription, Skip "
+        "or Notify."
+    )
+    heartbeats: float | None
+    bookmarks: bool
+    encoding: str
+    retry_every: float | None
+    retries: int | None
+
+
 class SubscriptionView(BaseModel, extra="forbid"):
     """A subscription, without its key."""
 
@@ -63,6 +82,7 @@ class SubscriptionView(BaseModel, extra="forbid"):
     topics: list[str]
     contents: list[str]
     raw: bool
+    mode: ModeView
     paused: bool
     created: datetime
     expires: datetime | None
@@ -179,6 +199,11 @@ def _delivery(status: DeliveryStatus) -> DeliveryView:
     )
 
 
+def _mode(delivery: DeliveryMode) -> ModeView:
+    values = {field.name: getattr(delivery, field.name) for field in fields(delivery)}
+    return ModeView(**{**values, "mode": delivery.mode.value, "oversize": delivery.oversize.value})
+
+
 _SOAP: dict[Form, str] = {Soap.V1_1: "1.1", Soap.V1_2: "1.2"}
 
 
@@ -199,6 +224,7 @@ def _view(report: SubscriptionReport) -> SubscriptionView:
         topics=[one.text for one in filter_.topics],
         contents=[one.text for one in (*filter_.contents, *filter_.others)],
         raw=subscription.policy.raw,
+        mode=_mode(subscription.policy.delivery),
         paused=subscription.policy.paused,
         created=subscription.lease.created,
         expires=subscription.lease.expires,

@@ -154,7 +154,7 @@ def test_what_is_held_keeps_its_order() -> None:
     for pending in (third, first):
         outbox.start(pending, NOW)
     outbox.append(fourth)
-    assert outbox.hold(failed=second) == [first, second, third, fourth]
+    assert outbox.hold(failed=[second]) == [first, second, third, fourth]
     assert (outbox.holding, outbox.held, len(outbox.live)) == (4, 0, 0)
     for pending in (first, second, third, fourth):
         outbox.store(pending, new=True)

@@ -1,0 +1,179 @@
+"""Contents: what one attempt sends, in the form and the encoding that its consumer asked for.
+
+An attempt carries one event; several, in a batch of WS-Management; none, in a heartbeat; or the
+message that takes the place of an event which is too large for the consumer.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gateway.delivery.batching import room_for_events
+from gateway.delivery.outbox import Entry, PendingDelivery
+from gateway.egress import FailureKind, SendFailed, hops_kept, with_hops
+from gateway.egress.hops import HOPS_PROPERTY
+from gateway.egress.origins import Origins
+from mediation import (
+    AROUND_EVENTS,
+    Attachment,
+    DeliveryMode,
+    Notification,
+    Oversize,
+    Soap,
+    SoapShape,
+    batch_id,
+    bookmark_header,
+    delivery_id,
+    http_headers,
+    render,
+    write_delivery,
+    write_dropped,
+    write_dropped_event,
+    write_event,
+    write_events,
+)
+from mediation.names import WSMAN_DROPPED_EVENTS, WSMAN_EVENTS, WSMAN_HEARTBEAT
+
+USUAL = DeliveryMode()
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)  # Not frozen: that makes it dearer, for every delivery.
+class Content:
+    """What an attempt sends: the attributes of `gateway.egress.Request` that depend on it."""
+
+    body: bytes
+    headers: Headers
+    message_id: str
+    soap: Soap | None
+    own_headers: Headers = ()
+    attachments: tuple[Attachment, ...] = ()
+    origin: str = ""
+
+
+class Contents:
+    """Makes the contents of attempts.
+
+    Args:
+        producer: The gateway's own address, for events without a producer reference.
+        origins: Says which event a message is.
+    """
+
+    def __init__(self, producer: str, origins: Origins) -> None:
+        self._producer = producer
+        self._origins = origins
+
+    def of(self, pending: PendingDelivery) -> Content:
+        """The content of an attempt of *pending*.
+
+        Raises:
+            SendFailed: ``TOO_LARGE``: its consumer takes no message of this size.
+        """
+        entry = pending.outbox.entry
+        delivery = entry.delivery
+        if delivery == USUAL:
+            return self._one(pending)
+        if pending.heartbeat:
+            return _encoded(_own(entry, WSMAN_HEARTBEAT, pending.heartbeat), delivery)
+        content = _encoded(_batch(pending) if delivery.batched else self._one(pending), delivery)
+        most = delivery.max_envelope_size
+        pending.left_out = most is not None and len(content.body) > most
+        if not pending.left_out:
+            return content
+        if delivery.oversize is not Oversize.NOTIFY:
+            raise SendFailed(FailureKind.TOO_LARGE)
+        return _encoded(_dropped(pending, content.message_id), delivery)
+
+    def _one(self, pending: PendingDelivery) -> Content:
+        """One event, as its subscription's specification writes it."""
+        message, entry = pending.message, pending.outbox.entry
+        recipient = entry.recipient
+        shape = recipient.shape
+        rendering = message.renderings.get(shape)
+        if rendering is None:
+            rendering = render(message.notification, shape, self._producer)
+            message.renderings[shape] = rendering
+        message_id = delivery_id(message.notification, entry.id)
+        if entry.delivery.bookmarks:
+            recipient = replace(recipient, headers=_headers(entry, pending.position))
+        hops = hops_kept(message.notification.properties.get(HOPS_PROPERTY))
+        if not message.origin:
+            message.origin = self._origins.of(message.notification)
+        return Content(
+            rendering.fill(recipient, message_id),
+            with_hops(rendering.http_headers, hops),
+            message_id,
+            shape.soap,
+            rendering.own_headers,
+            message.notification.attachments,
+            message.origin,
+        )
+
+
+def event_octets(notification: Notification) -> int:
+    """The octets of *notification* in a batch."""
+    return len(write_event(notification))
+
+
+def room_in(entry: Entry) -> int:
+    """The octets that the events of a batch for *entry* may have."""
+    return room_for_events(entry.delivery, AROUND_EVENTS + len(entry.recipient.headers))
+
+
+def _batch(pending: PendingDelivery) -> Content:
+    entry, carried = pending.outbox.entry, pending.carried
+    notifications = [one.message.notification for one in carried]
+    ids = [delivery_id(notification, entry.id) for notification in notifications]
+    body = write_events(list(map(write_event, notifications)))
+    hops = max(hops_kept(one.properties.get(HOPS_PROPERTY)) for one in notifications)
+    return _own(entry, WSMAN_EVENTS, batch_id(ids), body, carried[-1].position, hops)
+
+
+def _dropped(pending: PendingDelivery, message_id: str) -> Content:
+    """The message in the place of the event of *pending*."""
+    entry, notification = pending.outbox.entry, pending.message.notification
+    if entry.delivery.batched:
+        body = write_events([write_dropped_event(notification, entry.dropped + 1)])
+        return _own(entry, WSMAN_EVENTS, message_id, body, pending.position)
+    body = write_dropped(notification, entry.dropped + 1).encode()
+    return _own(entry, WSMAN_DROPPED_EVENTS, message_id, body, pending.position)
+
+
+def _own(
+    entry: Entry,
+    action: str,
+    message_id: str,
+    body: bytes = b"",
+    position: int | None = None,
+    hops: int = 0,
+) -> Content:
+    """A message of WS-Management's own, up to *position*."""
+    shape = entry.recipient.shape
+    if not isinstance(shape, SoapShape):
+        raise ValueError("only a sink that speaks SOAP asks for WS-Management's messages")
+    blocks = _headers(entry, position)
+    octets = write_delivery(shape.soap, shape.wsa, action, message_id, blocks, body)
+    headers = with_hops(http_headers(shape.soap, action), hops)
+    return Content(octets, headers, message_id, shape.soap)
+
+
+def _headers(entry: Entry, position: int | None) -> bytes:
+    """The header blocks for the sink, with a bookmark if it wants one."""
+    headers = entry.recipient.headers
+    if position is None or not entry.delivery.bookmarks:
+        return headers
+    return headers + bookmark_header(entry.id, position)
+
+
+def _encoded(content: Content, delivery: DeliveryMode) -> Content:
+    """*content* in the encoding that its sink asked for; SOAP is written in UTF-8."""
+    if delivery.encoding != "utf-8" and content.soap is not None:
+        content.body = content.body.decode().encode(delivery.encoding)
+        content.headers = tuple(_declaring(content.headers, delivery.encoding))
+    return content
+
+
+def _declaring(headers: Headers, encoding: str) -> Iterable[tuple[str, str]]:
+    for name, value in headers:
+        if name == "Content-Type":
+            value = value.replace("charset=utf-8", f"charset={encoding}")
+        yield name, value

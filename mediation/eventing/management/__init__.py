@@ -1,0 +1,36 @@
+"""WS-Management (DSP0226 1.2, and as Windows Event Forwarding speaks it, MS-WSMV) over WS-Eventing:
+delivery modes, heartbeats, acknowledgements, events to be pulled, and Identify."""
+
+from mediation.eventing.management.deliveries import (
+    AROUND_EVENTS,
+    acknowledges,
+    bookmark_header,
+    delivery_headers,
+    refuses_delivery,
+    write_delivery,
+    write_dropped,
+    write_dropped_event,
+    write_event,
+    write_events,
+)
+from mediation.eventing.management.faults import FAULTS
+from mediation.eventing.management.headers import read_management
+from mediation.eventing.management.specification import SPECIFICATION
+from mediation.eventing.management.subscribing import read_delivery_mode
+
+__all__ = [
+    "AROUND_EVENTS",
+    "FAULTS",
+    "SPECIFICATION",
+    "acknowledges",
+    "bookmark_header",
+    "delivery_headers",
+    "read_delivery_mode",
+    "read_management",
+    "refuses_delivery",
+    "write_delivery",
+    "write_dropped",
+    "write_dropped_event",
+    "write_event",
+    "write_events",
+]

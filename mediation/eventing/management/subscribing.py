@@ -1,0 +1,160 @@
+"""What WS-Management adds to Subscribe: delivery modes and how a sink wants its messages (DSP0226
+1.2, section 10.2.2 to 10.2.13).
+
+A peer that asks for heartbeats or bookmarks, is told yes and gets none gives the gateway up, or
+loses events. So what is not offered is always a fault (section 14.6, "wsman:UnsupportedFeature").
+"""
+
+from collections.abc import Mapping
+
+from lxml import etree
+
+from filters import Reason, quoted
+from mediation import names
+from mediation.eventing.management.faults import refused, unsupported
+from mediation.eventing.management.headers import LEAST_ENVELOPE
+from mediation.eventing.management.values import parse_number, read_number, read_seconds
+from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize
+from mediation.model.errors import MediationError
+from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
+
+MODES: Mapping[str, Mode] = {
+    "": Mode.PUSH,
+    names.WSE_PUSH: Mode.PUSH,
+    names.WSMAN_PUSH_WITH_ACK: Mode.PUSH_WITH_ACK,
+    names.WSMAN_EVENTS: Mode.EVENTS,
+}
+"""The delivery modes by ``wse:Delivery/@Mode``."""
+LEAST_HEARTBEAT = 5.0
+"""The shortest interval between heartbeats, in seconds: they are sent while nothing happens."""
+LEAST_RETRY = 1.0
+MOST_RETRIES = 1000
+
+_ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16", "utf-16le": "utf-16"}
+_ANYWHERE = frozenset({"Filter", "Locale"})
+"""Elements that are read elsewhere, or are a hint."""
+
+
+def read_mode(delivery: etree._Element) -> Mode:
+    """Read ``Mode`` of a Delivery.
+
+    Raises:
+        MediationError: ``DELIVERY_MODE``.
+    """
+    mode = (delivery.get("Mode") or "").strip()
+    if mode not in MODES:
+        raise MediationError(
+            Reason.DELIVERY_MODE,
+            f"The mode {quoted(mode)} is not offered",
+            names=tuple(filter(None, MODES)),
+            value=mode[:200],
+        )
+    return MODES[mode]
+
+
+def read_delivery_mode(subscribe: etree._Element, delivery: etree._Element) -> DeliveryMode:
+    """Read how a sink wants its deliveries.
+
+    Raises:
+        MediationError: ``DELIVERY_MODE``, ``FEATURE_UNSUPPORTED``, ``ENCODING_LIMIT``,
+            ``BOOKMARK_INVALID``, ``MESSAGE_INVALID``.
+    """
+    found = _Found(read_mode(delivery))
+    for child in (*elements(delivery), *elements(subscribe)):
+        if namespace_of(child) == names.WSMAN:
+            found.read(child)
+    return found.result()
+
+
+class _Found:
+    """What was read so far."""
+
+    def __init__(self, mode: Mode) -> None:
+        self._mode = mode
+        self._numbers: dict[str, int] = {}
+        self._times: dict[str, float] = {}
+        self._oversize = Oversize.NOTIFY
+        self._bookmarks = False
+        self._encoding = "utf-8"
+
+    def read(self, child: etree._Element) -> None:
+        name = local_name(child)
+        match name:
+            case "MaxElements" | "MaxTime" if self._mode is not Mode.EVENTS:
+                raise unsupported(name, f"is of the mode {names.WSMAN_EVENTS}")
+            case "MaxElements":
+                self._numbers[name] = read_number(child)
+            case "MaxTime":
+                self._times[name] = read_seconds(child)
+            case "MaxEnvelopeSize":
+                self._read_size(child)
+            case "Heartbeats":
+                self._read_heartbeats(child)
+            case "ConnectionRetry":
+                self._read_retry(child)
+            case "ContentEncoding":
+                self._read_encoding(child)
+            case "SendBookmarks":
+                self._bookmarks = True
+            case "Bookmark":
+                raise _bookmark(child)
+            case _ if name not in _ANYWHERE:
+                raise unsupported(name)
+
+    def _read_size(self, child: etree._Element) -> None:
+        size = read_number(child)
+        if size < LEAST_ENVELOPE:
+            text = f"MaxEnvelopeSize is below {LEAST_ENVELOPE} octets."
+            raise refused(Reason.ENCODING_LIMIT, text, "MaxEnvelopeSize")
+        policy = (child.get("Policy") or Oversize.NOTIFY.value).strip()
+        try:
+            self._oversize = Oversize(policy)
+        except ValueError as error:
+            text = "The Policy of MaxEnvelopeSize is none."
+            raise refused(Reason.FEATURE_UNSUPPORTED, text, "MaxEnvelopePolicy") from error
+        self._numbers["MaxEnvelopeSize"] = size
+
+    def _read_heartbeats(self, child: etree._Element) -> None:
+        if self._mode is Mode.PULL:
+            raise unsupported("Heartbeats", f"is not of the mode {names.WSMAN_PULL}")
+        interval = read_seconds(child)
+        if interval < LEAST_HEARTBEAT:
+            raise unsupported("Heartbeats", f"below PT{LEAST_HEARTBEAT:.0f}S is not offered")
+        self._times["Heartbeats"] = interval
+
+    def _read_retry(self, child: etree._Element) -> None:
+        total = child.get("Total")
+        self._times["ConnectionRetry"] = max(LEAST_RETRY, read_seconds(child))
+        if total is not None:
+            self._numbers["Total"] = min(MOST_RETRIES, parse_number(total, "Total"))
+
+    def _read_encoding(self, child: etree._Element) -> None:
+        encoding = _ENCODINGS.get(text_of(child).lower())
+        if encoding is None:
+            text = "The ContentEncoding is neither UTF-8 nor UTF-16."
+            raise refused(Reason.ENCODING_LIMIT, text, "CharacterSet")
+        self._encoding = encoding
+
+    def result(self) -> DeliveryMode:
+        retry = self._times.get("ConnectionRetry")
+        return DeliveryMode(
+            self._mode,
+            self._numbers.get("MaxElements"),
+            self._times.get("MaxTime") or None,
+            self._numbers.get("MaxEnvelopeSize"),
+            self._oversize,
+            self._times.get("Heartbeats"),
+            self._bookmarks,
+            self._encoding,
+            retry,
+            None if retry is None else self._numbers.get("Total", 1),
+        )
+
+
+def _bookmark(child: etree._Element) -> MediationError:
+    """The refusal of a *Bookmark* to resume from."""
+    return refused(
+        Reason.BOOKMARK_INVALID,
+        "What came before a subscription is not kept for it: it begins now.",
+        "Expired",
+    )

@@ -1,0 +1,71 @@
+"""Delivery modes: how the deliveries of a subscription are made, and acknowledged (DSP0226 1.2,
+section 10.2.9)."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Mode(Enum):
+    """A delivery mode; the value is its name in lists and in the store."""
+
+    PUSH = "push"
+    """One event, one message; any 2xx is enough."""
+    PUSH_WITH_ACK = "push-with-ack"
+    """One event, one message, which the sink acknowledges before it gets the next."""
+    EVENTS = "events"
+    """Several events in a message, which the sink acknowledges as a whole."""
+    PULL = "pull"
+    """The sink fetches."""
+
+
+class Oversize(Enum):
+    """What becomes of an event that is too large for the sink; the value is the word of
+    ``wsman:MaxEnvelopeSize/@Policy``."""
+
+    CANCEL = "CancelSubscription"
+    SKIP = "Skip"
+    NOTIFY = "Notify"
+    """A DroppedEvents message takes its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryMode:
+    """What a sink of WS-Management asked for with its subscription. Times are seconds.
+
+    Attributes:
+        max_elements: Events in one message at most; None leaves it to the gateway.
+        max_time: For which an event may wait for others of its message; None: it does not.
+        max_envelope_size: Octets of one message at most; None: no limit of the sink's.
+        oversize: What becomes of an event for which that is too little.
+        heartbeats: In each such interval the sink gets an event or a heartbeat; None: it does not
+            want any.
+        bookmarks: Each message has a bookmark.
+        encoding: ``utf-8`` or ``utf-16``.
+        retry_every, retries: How often a message that failed is sent again, and how many times:
+            then the subscription ends. None: by the gateway's own schedule.
+    """
+
+    mode: Mode = Mode.PUSH
+    max_elements: int | None = None
+    max_time: float | None = None
+    max_envelope_size: int | None = None
+    oversize: Oversize = Oversize.NOTIFY
+    heartbeats: float | None = None
+    bookmarks: bool = False
+    encoding: str = "utf-8"
+    retry_every: float | None = None
+    retries: int | None = None
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether a message counts as delivered only when the sink has acknowledged it."""
+        return self.mode in (Mode.PUSH_WITH_ACK, Mode.EVENTS)
+
+    @property
+    def batched(self) -> bool:
+        """Whether one message has several events."""
+        return self.mode is Mode.EVENTS
+
+
+PUSH = DeliveryMode()
+"""The delivery of base WS-Eventing, and of every other specification."""
