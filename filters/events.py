@@ -19,27 +19,34 @@ class Event:
     Args:
         payload: One XML element in UTF-8, with every namespace declared on it that it uses.
         topic: None means that the publisher named none: filters see the default topic.
-        action: The action URI of the message, or None.
+        action: The action URI of the message, what makes it when a filter first asks, or None.
         properties: Typed properties of the message, by name.
         views: Makes a view other than ``PAYLOAD`` when a filter first asks for it.
     """
 
-    __slots__ = ("_made", "_views", "action", "properties", "topic")
+    __slots__ = ("_action", "_made", "_views", "properties", "topic")
 
     def __init__(
         self,
         payload: bytes,
         *,
         topic: Topic | None = None,
-        action: str | None = None,
+        action: str | Callable[[], str] | None = None,
         properties: Mapping[str, str] | None = None,
         views: Callable[[View], bytes] | None = None,
     ) -> None:
         self.topic = topic or DEFAULT_TOPIC
-        self.action = action
+        self._action = action
         self.properties: Mapping[str, str] = properties or {}
         self._views = views
         self._made: dict[View, bytes] = {PAYLOAD: payload}
+
+    @property
+    def action(self) -> str | None:
+        """The action URI, made once."""
+        if self._action is not None and not isinstance(self._action, str):
+            self._action = self._action()
+        return self._action
 
     def view(self, view: View) -> bytes:
         """The document that *view* names, made once.

@@ -11,7 +11,7 @@ message to message: they are a *frame*, made once.
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha1
 from typing import TypeAlias
 
@@ -286,7 +286,8 @@ def write_subscription_end(
 
 
 def event(notification: Notification) -> Event:
-    """The view that filters have of *notification*."""
+    """The view that filters have of *notification*. An event without an action has for them, too,
+    the one that consumers are sent."""
 
     def view(name: View) -> bytes:
         soap, wsa = ENVELOPE_VIEWS[name]
@@ -295,7 +296,7 @@ def event(notification: Notification) -> Event:
     return Event(
         notification.payload,
         topic=notification.topic,
-        action=notification.action,
+        action=notification.action or partial(payload_action, notification.payload),
         properties=notification.properties,
         views=view,
     )

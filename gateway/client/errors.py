@@ -1,6 +1,16 @@
 """Errors between a client and a gateway."""
 
 _LATER = (408, 429)
+_RECEIVER = frozenset(
+    {
+        "Server",
+        "Receiver",
+        "EndpointUnavailable",
+        "EventSourceUnableToProcess",
+        "UnableToRenew",
+    }
+)
+"""Codes of faults that are the gateway's own. In SOAP 1.1 the sender's have the status 500, too."""
 
 
 class GatewayError(Exception):
@@ -19,4 +29,8 @@ class GatewayError(Exception):
     @property
     def is_final(self) -> bool:
         """Whether asking again will not help: the request was understood, and refused."""
-        return self.status is not None and 400 <= self.status < 500 and self.status not in _LATER
+        if self.status is None:
+            return False
+        if self.status == 500:
+            return self.code is not None and self.code not in _RECEIVER
+        return 400 <= self.status < 500 and self.status not in _LATER

@@ -101,6 +101,7 @@ from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.resources import SubscriptionResources
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
+from gateway.web.events import EventEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.parts import Web
 from gateway.web.streams import Streams
@@ -467,6 +468,13 @@ def serve_endpoints(
         http=http,
         identification=peers.identification,
         soap=soap,
+        events=EventEndpoint(
+            answering.soap,
+            sending.parsing,
+            limits=limits,
+            settings=http,
+            identification=peers.identification,
+        ),
         readiness=_readiness(settings, storage, messaging, state),
         metrics=_metrics(storage, messaging, sending, subscribing, answering, listeners),
         subscriptions=subscribing.subscriptions,

@@ -26,9 +26,23 @@ def topic_of_path(path: str) -> Topic | None:
     name = path.removeprefix(before).strip() if before is not None else ""
     if not name:
         return None
+    if before == TOPIC_PATHS[0]:
+        return topic_named(name)
     if len(name) > MAX_TOPIC_NAME:
         raise _no_topic()
-    return _topic_named(name) if before == TOPIC_PATHS[0] else _messenger_topic(name)
+    return _messenger_topic(name)
+
+
+def topic_named(name: str) -> Topic:
+    """The topic of a name in a URL: a path in the ad hoc namespace, or Clark notation; decoded once
+    already.
+
+    Raises:
+        Refused: ``TOPIC_INVALID``.
+    """
+    if len(name) > MAX_TOPIC_NAME:
+        raise _no_topic()
+    return _topic_named(name)
 
 
 @lru_cache(maxsize=256)

@@ -2,14 +2,13 @@
 
 what                                            where
 ----------------------------------------------  --------------------------------------------
-SOAP, mailboxes                                 the public listener (`host`, `port`)
+SOAP, CloudEvents, mailboxes                    the public listener (`host`, `port`)
 /api/v1, /docs, /openapi.json, /metrics         the administration's (`admin_host`,
 `admin_port`); the public one, where that is
 on loopback and no other is asked for
 /healthz, /readyz                               both
 """
 
-from math import ceil
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -23,26 +22,19 @@ from gateway.http import AliasMiddleware, HostMiddleware
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
 from gateway.soap.http import describe_soap, soap_routes
 from gateway.web import api, health, mailboxes
+from gateway.web.events import describe_events, event_routes, subscriptions
 from gateway.web.pages import docs_routes
 from gateway.web.parts import Web
+from gateway.web.refusals import headers_of, status_of
 from gateway.web.validation import refuse_invalid
 
-_STATUS = {
-    Reason.UNAVAILABLE: 503,
-    Reason.SUBSCRIPTION_UNKNOWN: 404,
-    Reason.RESOURCE_UNKNOWN: 404,
-    Reason.TOO_LARGE: 413,
-    Reason.RATE: 429,
-    Reason.QUOTA: 403,
-    Reason.MAILBOX_UNKNOWN: 404,
-}
 API_BODY = 2**20
 """Bytes that a JSON request may have."""
 ADMINISTRATION = (
     "/api", "/api/{rest:path}", "/docs", "/docs/{rest:path}", "/openapi.json", "/metrics",
     "/console", "/console/{rest:path}",
 )  # fmt: skip
-PUBLIC = ("/mailboxes", "/mailboxes/{rest:path}")
+PUBLIC = ("/mailboxes", "/mailboxes/{rest:path}", "/events", "/events/{rest:path}")
 """Beside the paths of SOAP."""
 ADMINISTRATION_ELSEWHERE = "administration-elsewhere"
 """The reason in an answer to those who look for the administration at the public listener."""
@@ -71,15 +63,16 @@ class _Application(FastAPI):
             return self.described.openapi()
         schema = super().openapi()
         describe_soap(schema)
+        describe_events(schema)
         return schema
 
 
 def _make(web: Web, *, public: bool, administration: bool) -> _Application:
     # SOAP in front: nearly all that comes is for it.
-    routes = soap_routes(web.soap) if public else _elsewhere_routes()
+    routes = [*soap_routes(web.soap), *event_routes(web.events)] if public else _elsewhere_routes()
     app = _Application(
         title="Dragoman",
-        summary="WS-Eventing and WS-Notification in front of a message system.",
+        summary="WS-Eventing, WS-Notification and CloudEvents in front of a message system.",
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json" if administration else None,
@@ -99,7 +92,7 @@ def _make(web: Web, *, public: bool, administration: bool) -> _Application:
         )
         app.router.routes.extend(Route(path, elsewhere) for path in ADMINISTRATION)
     if public:
-        routers.append(mailboxes.router)
+        routers += [mailboxes.router, subscriptions.router]
     for router in routers:
         app.include_router(router, max_body_size=API_BODY)
     app.add_exception_handler(RequestValidationError, refuse_invalid)
@@ -122,7 +115,7 @@ def _make(web: Web, *, public: bool, administration: bool) -> _Application:
 
 def _elsewhere_routes() -> list[BaseRoute]:
     """The paths of the public listener, where the administration's is asked for them."""
-    elsewhere = _Elsewhere("SOAP and mailboxes are on another listener; see host and port.")
+    elsewhere = _Elsewhere("SOAP, events and mailboxes are on another listener; see host and port.")
     return [*soap_routes(elsewhere), *(Route(path, elsewhere) for path in PUBLIC)]
 
 
@@ -137,10 +130,6 @@ class _Elsewhere:
 
 
 async def _refuse(_: Request, error: Exception) -> JSONResponse:
-    reason = error.reason if isinstance(error, Refused) else Reason.INTERNAL
-    status = _STATUS.get(reason, 500 if reason is Reason.INTERNAL else 400)
-    retry_after = error.retry_after if isinstance(error, Refused) else None
-    if retry_after is None and status == 503:
-        retry_after = 2.0
-    headers = {} if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
-    return JSONResponse({"detail": str(error), "reason": reason.value}, status, headers)
+    refused = error if isinstance(error, Refused) else Refused(Reason.INTERNAL, str(error))
+    said = {"detail": str(error), "reason": refused.reason.value}
+    return JSONResponse(said, status_of(refused), headers_of(refused))

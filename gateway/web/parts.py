@@ -30,6 +30,7 @@ class Web:
 
     Attributes:
         soap: The SOAP endpoint.
+        events: The endpoint that takes CloudEvents.
         service: Carries out what stands for a request in SOAP.
         readiness: The state that ``/readyz`` shows.
         draining: Whether the gateway stops.
@@ -39,6 +40,7 @@ class Web:
     http: HttpSettings
     identification: Identification
     soap: ASGIApp
+    events: ASGIApp
     readiness: Callable[[], Mapping[str, Any]]
     metrics: Metrics
     subscriptions: Subscriptions

@@ -61,7 +61,12 @@ _STEPS = 64
 
 
 def notification_of(
-    event: CloudEvent, *, publisher: str, time: datetime, topic: Topic | None = None
+    event: CloudEvent,
+    *,
+    publisher: str,
+    time: datetime,
+    topic: Topic | None = None,
+    learnt: set[str] | None = None,
 ) -> Notification:
     """Read a CloudEvent as a notification.
 
@@ -69,6 +74,7 @@ def notification_of(
         publisher: The scope of the sources that its sender may name.
         time: When it was accepted.
         topic: That of the URL, for an event that names none.
+        learnt: Collects the names in the data, as in `mediation.read`.
 
     Raises:
         Refused: ``TOPIC_INVALID``; what is wrong with data that says that it is XML.
@@ -90,7 +96,7 @@ def notification_of(
     return Notification(
         id=str(attributes["id"]),
         source=f"{publisher}#{attributes['source']}",
-        payload=_payload(event),
+        payload=_payload(event, learnt),
         time=time,
         topic=topic if named is None else _read_topic(text_of(named)),
         action=type_ if _ABSOLUTE.match(type_) else None,
@@ -157,11 +163,11 @@ def came_as(properties: Mapping[str, str]) -> dict[str, Value] | None:
     return {"specversion": SPECVERSION, **found}
 
 
-def _payload(event: CloudEvent) -> bytes:
+def _payload(event: CloudEvent, learnt: set[str] | None) -> bytes:
     if event.data is None:
         return NO_DATA
     if is_xml(event.media_type):
-        return xml_payload(event.data, event.media_type)
+        return xml_payload(event.data, event.media_type, learnt)
     return wrap(event.data, event.media_type)
 
 

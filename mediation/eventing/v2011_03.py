@@ -317,7 +317,7 @@ def _fault(name: str, text: str = "", inner: str = "", *, always: tuple[str, ...
 _FILTERING = _fault(
     "FilteringRequestedUnavailable", "", "SupportedDialect", always=(dialects.XPATH_1_0_EVENT,)
 )
-_FILTER = _fault("CannotProcessFilter", "Cannot filter as requested.")
+_FILTER = _fault("CannotProcessFilter")
 _VALUE = _fault(
     "UnsupportedExpirationValue",
     "The expiration time requested is not within the min/max range.",

@@ -35,12 +35,15 @@ class Data:
     content: bytes | None
 
 
-def is_plain(body: bytes) -> bool:
-    """Return True if *body* is a valid payload: one element in UTF-8, and nothing around it."""
+def is_plain(body: bytes, names: set[str] | None = None) -> bool:
+    """Return True if *body* is a valid payload: one element in UTF-8, and nothing around it.
+
+    *names* collects the names in it, as in `parse_document`.
+    """
     if not (body.startswith(b"<") and body[1:2] not in (b"?", b"!") and body.endswith(b">")):
         return False
     try:
-        root = parse_document(body)
+        root = parse_document(body, names=names)
     except Refused:
         return False
     return root.getnext() is None
@@ -59,16 +62,16 @@ def payload_of(body: bytes, media_type: str | None) -> tuple[bytes, bool]:
         return wrap(body, media_type), True
 
 
-def xml_payload(body: bytes, media_type: str | None) -> bytes:
-    """Make a payload of *body*, an XML document.
+def xml_payload(body: bytes, media_type: str | None, names: set[str] | None = None) -> bytes:
+    """Make a payload of *body*, an XML document; *names* as in `is_plain`.
 
     Raises:
         Refused: It is none.
     """
-    if is_plain(body):
+    if is_plain(body, names):
         return body
     charset = _CHARSET.search(media_type or "")
-    root = parse_document(body, charset=charset[1] if charset else None)
+    root = parse_document(body, charset=charset[1] if charset else None, names=names)
     return etree.tostring(root, encoding="unicode", with_tail=False).encode()
 
 

@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from tests.rigs.consumers import Consumers
-from tests.rigs.envelopes import WSE
+from tests.rigs.envelopes import WSE, notification_message, notify
 from tests.rigs.gateways import Running
 
 pytest.importorskip("sdc11073", reason="needs sdc11073 (pip install -e '.[dev]')")
@@ -97,8 +97,10 @@ async def test_a_subscription_lives_and_ends(
     await gateway.publish(EVENT, action=ACTION)
     assert (await consumer.next(url)).message.wsa("Action") == ACTION
     assert consumer.waiting(url) == 0
-    assert await asyncio.to_thread(one.renew, 1200) == 1200
-    assert 1190 <= await asyncio.to_thread(one.get_status) <= 1200
+    for seconds in (1200, 3600):
+        assert await asyncio.to_thread(one.renew, seconds) == seconds
+        left = await asyncio.to_thread(one.get_status)
+        assert seconds - 10 <= left <= seconds
     await asyncio.to_thread(one.unsubscribe)
     assert not one.is_subscribed
     await gateway.publish(EVENT, action=ACTION)
@@ -128,3 +130,25 @@ async def test_its_end_names_it_by_what_it_gave(
         assert echoed is not None and echoed.text == "urn:uuid:mine"
     assert message.wsa("Action") == f"{WSE}/SubscriptionEnd"
     assert await asyncio.to_thread(one.get_status) == 0
+
+
+async def test_events_of_a_publisher_in_ws_notification(
+    gateway: Running, consumer: Consumers, clients: list[Any]
+) -> None:
+    """They have no action but the one that is made of their root element, on which it filters; as
+    event sink it reads what comes, and ends as any other."""
+    url, end = consumer.fresh(), consumer.fresh()
+    one = subscription(gateway, url, end, clients)
+    await asyncio.to_thread(one.subscribe, 600)
+    for payload in (EVENT.replace("Alarm", "Metric"), EVENT):
+        await gateway.publish(notify(notification_message(payload, "alarms")))
+    received = await consumer.next(url)
+    # Of a device that it does not know it has no schema.
+    reader = MessageReader(SdcV1Definitions, None, LOGGER)
+    read = reader.read_received_message(received.body, validate=False)
+    assert read.p_msg.header_info_block.Action == ACTION
+    assert read.p_msg.msg_name.localname == "Alarm"
+    await gateway.quiet()
+    assert consumer.waiting(url) == 0
+    await asyncio.to_thread(one.unsubscribe)
+    assert consumer.waiting(end) == 0

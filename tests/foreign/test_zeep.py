@@ -17,7 +17,7 @@ from filters import dialects
 from mediation import Soap
 from tests.conftest import ROOT
 from tests.rigs.consumers import Consumers
-from tests.rigs.envelopes import CONCRETE, RP, WSE, WSNT
+from tests.rigs.envelopes import CONCRETE, RP, WSE, WSE11, WSNT
 from tests.rigs.gateways import Running
 from tests.rigs.waiting import DEADLINE
 
@@ -174,6 +174,38 @@ async def test_ws_eventing(gateway: Running, consumer: Consumers, soap: str, que
     await wse.ask(manage, "Unsubscribe", manager, [echoed])
     with pytest.raises(Fault):
         await wse.ask(manage, "GetStatus", manager, [echoed])
+
+
+@SOAPS
+@pytest.mark.parametrize("query", ["wsdl", "wsdl=wse11"])
+async def test_ws_eventing_2011(
+    gateway: Running, consumer: Consumers, soap: str, query: str
+) -> None:
+    wse = await Typed.of(gateway, query, "WSEventing2011", soap)
+    url = consumer.fresh()
+    subscribed = await wse.ask(
+        "EventSource2011",
+        "Subscribe",
+        Delivery={"NotifyTo": {"Address": url}},
+        Format={"Name": f"{WSE11}/DeliveryFormats/Wrap"},
+        Expires={"_value_1": "PT1H", "BestEffort": True},
+    )
+    assert subscribed.GrantedExpires._value_1 == "PT1H"
+    manager = subscribed.SubscriptionManager.Address._value_1
+    sent = [etree.fromstring(EVENT)]
+    await wse.ask("WrappedSinkPortType", "Notify", _value_1=sent, actionURI="urn:weather:storm")
+    received = await consumer.next(url)
+    assert received.payload.tag == "{urn:weather}storm"
+    assert received.message.body[0].get("actionURI") == "urn:weather:storm"
+    manage = "EventSubscriptionManager2011"
+    renewed = await wse.ask(manage, "Renew", manager, Expires={"_value_1": "PT2H"})
+    assert renewed.GrantedExpires._value_1 == "PT2H"
+    status = await wse.ask(manage, "GetStatus", manager)
+    assert status.GrantedExpires._value_1.startswith(("PT2H", "PT1H5"))
+    await wse.ask(manage, "Unsubscribe", manager)
+    with pytest.raises(Fault) as fault:
+        await wse.ask(manage, "GetStatus", manager)
+    assert "subscription is not known" in fault.value.message
 
 
 @SOAPS

@@ -27,6 +27,7 @@ from mediation import (
     Version,
     Wsa,
     delivery_id,
+    event,
     http_headers,
     prepare,
     read_received,
@@ -497,3 +498,14 @@ def test_a_reading_is_a_topic_and_a_payload() -> None:
     assert isinstance(received.topic, Topic)
     assert received.subscription == subscription().manager
     assert received.message_id == delivery_id(READING, "public")
+
+
+def test_filters_see_the_action_that_consumers_are_sent() -> None:
+    """One that the publisher gave, or the one that is made of the payload's root element."""
+    bare = Notification("1", "p", b'<o:R xmlns:o="urn:o"/>', NOW)
+    assert event(bare).action == "urn:o/R"
+    assert event(replace(bare, action="urn:own")).action == "urn:own"
+    # What is no XML has none, which is found out only where a filter asks for it.
+    garbage = event(replace(bare, payload=b"no XML"))
+    with pytest.raises((ValueError, etree.XMLSyntaxError)):
+        _ = garbage.action

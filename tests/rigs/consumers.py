@@ -14,7 +14,7 @@ from typing import Self
 
 from lxml import etree
 
-from tests.rigs.envelopes import WSNT, Message, children, next_number
+from tests.rigs.envelopes import WSE11, WSNT, Message, children, next_number
 from tests.rigs.waiting import DEADLINE
 
 _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
@@ -174,6 +174,9 @@ class Receipt:
     def payload(self) -> etree._Element:
         """The event, wrapped or not."""
         [child] = self.message.body
+        if child.tag == f"{{{WSE11}}}Notify":
+            [payload] = children(child)
+            return payload
         if child.tag != f"{{{WSNT}}}Notify":
             return child
         [inner] = child.findall(f"{{{WSNT}}}NotificationMessage/{{{WSNT}}}Message")

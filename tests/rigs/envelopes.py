@@ -11,6 +11,7 @@ from mediation import Soap, Wsa
 
 S11, S12 = Soap.V1_1, Soap.V1_2
 WSE = "http://schemas.xmlsoap.org/ws/2004/08/eventing"
+WSE11 = "http://www.w3.org/2011/03/ws-evt"
 WSNT = "http://docs.oasis-open.org/wsn/b-2"
 BW = "http://docs.oasis-open.org/wsn/bw-2"
 RP = "http://docs.oasis-open.org/wsrf/rp-2"
@@ -212,6 +213,30 @@ class Speaker:
             f"{self.epr(notify_to, inner)}</e:NotifyTo></e:Delivery>{time}{filter}</e:Subscribe>"
         )
 
+    def wse11_subscribe(
+        self,
+        notify_to: str,
+        *,
+        format: str | None = None,
+        filter: str = "",
+        expires: str | None = None,
+        best_effort: str | None = None,
+        end_to: str | None = None,
+        inner: str = "",
+    ) -> str:
+        """The body of Subscribe in WS-Eventing 2011/03, arguments as in `wse_subscribe`; *format*
+        is ``Wrap`` or ``Unwrap``, or the URI of another."""
+        end = f"<e:EndTo>{self.epr(end_to)}</e:EndTo>" if end_to else ""
+        known = f"{WSE11}/DeliveryFormats/" if format in ("Wrap", "Unwrap") else ""
+        how = f'<e:Format Name="{known}{format}"/>' if format else ""
+        best = f' BestEffort="{best_effort}"' if best_effort else ""
+        time = "" if expires is None else f"<e:Expires{best}>{expires}</e:Expires>"
+        return (
+            f'<e:Subscribe xmlns:e="{WSE11}">{end}<e:Delivery><e:NotifyTo>'
+            f"{self.epr(notify_to, inner)}</e:NotifyTo></e:Delivery>{how}{time}{filter}"
+            "</e:Subscribe>"
+        )
+
     def wsn_subscribe(
         self,
         consumer: str,
@@ -257,6 +282,10 @@ def message_content(xpath: str, scope: str = "", dialect: str = XPATH) -> str:
 def wse_filter(text: str, dialect: str | None = None, scope: str = "") -> str:
     said = f' Dialect="{dialect}"' if dialect else ""
     return f'<e:Filter xmlns:e="{WSE}" {scope}{said}>{text}</e:Filter>'
+
+
+def wse11_filter(text: str, dialect: str | None = None, scope: str = "") -> str:
+    return wse_filter(text, dialect, scope).replace(WSE, WSE11)
 
 
 def notify(*messages: str, scope: str = "") -> str:

@@ -21,7 +21,7 @@ from gateway.client import (
     base_url,
     subscribed,
 )
-from mediation import SPECS, Version
+from mediation import SPECS, Soap, Version
 from tests.rigs.certificates import server_context
 from tests.rigs.gateways import Running, http_request, running
 from tests.rigs.gateways import exchange as http_exchange
@@ -148,9 +148,10 @@ async def test_a_fault_is_one_clear_error(gateway: Running, version: Version) ->
         with pytest.raises(GatewayError, match='refused: "a b" is not a topic name') as refused:
             await client.subscribe(NOWHERE, topic="a b")
     assert "\n" not in str(refused.value)
-    assert (refused.value.status, refused.value.is_final) == (400, True)
+    status = 500 if SPECS[version].soap is Soap.V1_1 else 400
+    assert (refused.value.status, refused.value.is_final) == (status, True)
     [exchange] = seen
-    assert (exchange.operation, exchange.answer.status) == ("Subscribe", 400)
+    assert (exchange.operation, exchange.answer.status) == ("Subscribe", status)
     assert b"a b" in exchange.body
 
 
@@ -347,3 +348,24 @@ async def test_explain_judges_the_message_that_would_be_taken(gateway: Running) 
             assert step["holds"]
         with pytest.raises(Refused):
             await administration.explain(id_, b"<speed>\xff</speed>", topic="explained")
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "final"),
+    [
+        (None, None, False),
+        (400, "Sender", True),
+        (404, None, True),
+        (408, None, False),
+        (429, "Sender", False),
+        (500, None, False),
+        (500, "UnknownSubscription", True),
+        (500, "Client", True),
+        (500, "Server", False),
+        (500, "UnableToRenew", False),
+        (503, "EndpointUnavailable", False),
+    ],
+)
+def test_what_is_final(status: int | None, code: str | None, final: bool) -> None:
+    """Faults of SOAP 1.1 have the status 500, whoever is to blame."""
+    assert GatewayError("no", status=status, code=code).is_final is final

@@ -1,0 +1,41 @@
+"""Refusals as HTTP says them, to programs that speak no SOAP."""
+
+from http import HTTPStatus
+from math import ceil
+from typing import Any
+
+from filters import Reason, Refused
+
+_STATUS = {
+    Reason.INTERNAL: 500,
+    Reason.UNAVAILABLE: 503,
+    Reason.SUBSCRIPTION_UNKNOWN: 404,
+    Reason.RESOURCE_UNKNOWN: 404,
+    Reason.TOO_LARGE: 413,
+    Reason.MEDIA_TYPE: 415,
+    Reason.RATE: 429,
+    Reason.QUOTA: 403,
+    Reason.MAILBOX_UNKNOWN: 404,
+}
+"""All others are 400."""
+PROBLEM = "application/problem+json"
+"""The media type of `problem`."""
+
+
+def status_of(refused: Refused) -> int:
+    return _STATUS.get(refused.reason, 400)
+
+
+def headers_of(refused: Refused) -> dict[str, str]:
+    """``Retry-After``, where it may be tried again."""
+    retry_after = refused.retry_after
+    if retry_after is None and status_of(refused) == 503:
+        retry_after = 2.0
+    return {} if retry_after is None else {"Retry-After": str(max(1, ceil(retry_after)))}
+
+
+def problem(status: int, detail: str, reason: str | None = None) -> dict[str, Any]:
+    """What is wrong with a request, in the form of RFC 9457."""
+    title = HTTPStatus(status).phrase
+    said = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    return said if reason is None else {**said, "reason": reason}
