@@ -35,6 +35,10 @@ TOPIC_IBM_FULL = "http://www.ibm.com/xmlns/stdwip/web-services/WS-Topics/TopicEx
 ITEM_FILTER = "http://www.onvif.org/ver10/tev/messageContentFilter/ItemFilter"
 """ONVIF's subset of XPath (Core Specification, "Message content filter")."""
 
+EBRIM_QUERY = "urn:oasis:names:tc:ebxml-regrep:xsd:rim:3.0"
+"""An ebXML ``rim:AdhocQuery``, as subscribers to document metadata write it (IHE DSUB): in
+WS-Notification an element of the filter without a dialect, known by its namespace."""
+
 JMS_SELECTOR = "urn:dragoman:dialect:jms-selector:1"
 """A message selector over the properties (JMS 2.0, "Message selector syntax"). Nobody else has a
 URI for it; where the messaging system evaluates selectors, it does."""

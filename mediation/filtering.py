@@ -36,6 +36,12 @@ _CLARK = re.compile(r"\{([^{}]*)\}")
 _SEPARATORS = frozenset(":/")
 """Characters that the name of a topic cannot hold in a path."""
 
+FILTER_ELEMENTS: Mapping[str, str] = {
+    f"{{{dialects.EBRIM_QUERY}}}AdhocQuery": dialects.EBRIM_QUERY,
+}
+"""Elements beside those of WS-BaseNotification that a filter may have, and the dialects of their
+text, which is the element."""
+
 CHANGED_ONLY = Expression(
     "not(/tt:Message[@PropertyOperation='Initialized' or @PropertyOperation='Deleted'])",
     namespaces=(("tt", names.ONVIF_SCHEMA),),
@@ -118,6 +124,8 @@ def read_wsn_filter(element: etree._Element) -> Filter:
                 Reason.PRODUCER_PROPERTIES,
                 "Filters over the producer's properties are not offered.",
             )
+        elif child.tag in FILTER_ELEMENTS:
+            contents.append(Expression(octets_of(child).decode(), FILTER_ELEMENTS[child.tag]))
         else:
             unknown.append(str(child.tag))
     if unknown:

@@ -15,8 +15,9 @@ from importlib.metadata import entry_points
 
 from lxml import etree
 
+from filters.compiling.ebrim import translate_query
 from filters.compiling.topic_expressions import TOPIC_DIALECTS, parse_expression
-from filters.dialects import ACTION_DPWS_1_0, ACTION_DPWS_1_1, XPATH_1_0
+from filters.dialects import ACTION_DPWS_1_0, ACTION_DPWS_1_1, EBRIM_QUERY, XPATH_1_0
 from filters.documents import parse_own
 from filters.events import Event
 from filters.filter import Expression, Filter
@@ -93,19 +94,32 @@ def compile(filter: Filter, *, compilers: Mapping[str, Compiler] | None = None) 
 
 
 def contents_of(filter: Filter) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
-    """Split the expressions of *filter* into XPath expressions and those of other dialects.
+    """Split the expressions of *filter* into XPath expressions, also those that others are
+    translated into, and those of other dialects.
 
     Raises:
-        FilterError: ``FILTER_COSTLY``: it has too many.
+        FilterError: ``FILTER_COSTLY``: it has too many; as translators raise it.
     """
     if len(filter.expressions) > MAX_EXPRESSIONS:
         raise FilterError(Reason.FILTER_COSTLY, "the filter has too many expressions")
     contents: list[Expression] = []
     others: list[Expression] = []
-    for expression in filter.contents + filter.others:
+    for written in filter.contents + filter.others:
+        expression = translated(written)
         xpath = (expression.dialect.strip() or XPATH_1_0) == XPATH_1_0
         (contents if xpath else others).append(expression)
     return tuple(contents), tuple(others)
+
+
+def translated(expression: Expression) -> Expression:
+    """The expression of XPath that means what *expression* says in its dialect; *expression*
+    itself where its dialect has no translator.
+
+    Raises:
+        FilterError: As the translator.
+    """
+    translator = TRANSLATORS.get(expression.dialect.strip())
+    return expression if translator is None else translator(expression)
 
 
 def conditions_of(
@@ -141,7 +155,7 @@ def topic_dialects() -> tuple[str, ...]:
 
 def content_dialects(compilers: Mapping[str, Compiler] | None = None) -> tuple[str, ...]:
     """Return the URIs of all other supported dialects, the default one first."""
-    return (XPATH_1_0, *(installed_compilers() if compilers is None else compilers))
+    return (XPATH_1_0, *TRANSLATORS, *(installed_compilers() if compilers is None else compilers))
 
 
 @lru_cache(maxsize=1)
@@ -156,7 +170,8 @@ def installed_compilers() -> Mapping[str, Compiler]:
             found.update(entry_point.load())
         except Exception:
             _log.warning("filter dialects %s cannot be loaded", entry_point.name, exc_info=True)
-    found.pop(XPATH_1_0, None)
+    for ours in (XPATH_1_0, *TRANSLATORS):
+        found.pop(ours, None)
     return found | BUILT_IN
 
 
@@ -197,4 +212,6 @@ def _actions(expression: Expression) -> Condition:
     return matches
 
 
+TRANSLATORS: Mapping[str, Callable[[Expression], Expression]] = {EBRIM_QUERY: translate_query}
+"""Dialects whose expressions are written in XPath instead, so that they are indexed with it."""
 BUILT_IN: dict[str, Compiler] = {ACTION_DPWS_1_0: _actions, ACTION_DPWS_1_1: _actions}

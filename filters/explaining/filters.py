@@ -2,7 +2,7 @@
 
 from lxml import etree
 
-from filters.compiling.compiled import compile
+from filters.compiling.compiled import compile, translated
 from filters.dialects import XPATH_1_0
 from filters.documents import parse_own
 from filters.events import PAYLOAD, Event
@@ -38,8 +38,12 @@ def _explain_topic(expression: Expression, event: Event) -> Explanation:
     return Explanation(verdict, shortened(expression.text), note)
 
 
-def _explain_content(expression: Expression, event: Event) -> Explanation:
-    text = shortened(expression.text)
+def _explain_content(written: Expression, event: Event) -> Explanation:
+    expression, text = translated(written), shortened(written.text)
+    if expression is not written:
+        child = _explain_content(expression, event)
+        note = f"in the dialect {shortened(written.dialect)}, that is to say"
+        return Explanation(child.verdict, text, note, (child,))
     if (expression.dialect.strip() or XPATH_1_0) != XPATH_1_0:
         action = "no action" if event.action is None else f"the action {shortened(event.action)}"
         note = f"in the dialect {shortened(expression.dialect)}; the message has {action}"

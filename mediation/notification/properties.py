@@ -6,7 +6,7 @@ from datetime import datetime
 
 from filters import Expression, Topic, dialects
 from mediation import names
-from mediation.filtering import CHANGED_ONLY
+from mediation.filtering import CHANGED_ONLY, FILTER_ELEMENTS
 from mediation.model.messages import Subscription
 from mediation.notification.topics import topic_set, written_topic
 from mediation.resources.wsrf import lifetime_properties, write_time
@@ -53,9 +53,14 @@ def _filter(subscription: Subscription, wsnt: str) -> str:
     return f"<wsnt:Filter{wsnt}>{''.join(inner)}</wsnt:Filter>" if inner else ""
 
 
+_ELEMENT_DIALECTS = frozenset(FILTER_ELEMENTS.values())
+
+
 def _expression(name: str, expression: Expression) -> str:
-    """Write an expression with the namespaces of its prefixes. Its own prefix is ``n-``, for an
-    expression may bind ``wsnt`` to something else."""
+    """Write an expression with the namespaces of its prefixes, or the element that it is. Its own
+    prefix is ``n-``, for an expression may bind ``wsnt`` to something else."""
+    if expression.dialect in _ELEMENT_DIALECTS:
+        return expression.text
     scope = "".join(
         f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
         for prefix, uri in expression.namespaces

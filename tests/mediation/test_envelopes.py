@@ -8,6 +8,7 @@ from filters import EVERYTHING, PAYLOAD, Expression, Filter, FilterError, Reason
 from filters.dialects import (
     ACTION_DPWS_1_0,
     ACTION_DPWS_1_1,
+    EBRIM_QUERY,
     TOPIC_CONCRETE_SET,
     TOPIC_IBM_SIMPLE,
     TOPIC_SIMPLE,
@@ -52,6 +53,15 @@ def topics(text: str, dialect: str = TOPIC_SIMPLE) -> tuple[str, str]:
 
 
 ANY = Expiry()
+EBRIM = (
+    '<rim:AdhocQuery xmlns:rim="urn:oasis:names:tc:ebxml-regrep:xsd:rim:3.0"'
+    ' xmlns:wsnt="http://docs.oasis-open.org/wsn/b-2"'
+    ' xmlns:s="http://www.w3.org/2003/05/soap-envelope"'
+    ' xmlns:a="http://www.w3.org/2005/08/addressing"'
+    ' id="urn:uuid:aa2332d0-f8fe-11e0-be50-0800200c9a66">\n          '
+    '<rim:Slot name="$XDSDocumentEntryPatientId"><rim:ValueList><rim:Value>'
+    "'P1^^^&amp;1.2.3&amp;ISO'</rim:Value></rim:ValueList></rim:Slot>\n        </rim:AdhocQuery>"
+)
 SUBSCRIBES = [
     pytest.param(
         "cxf-wsn-1.3-subscribe", S11, None, WSN,
@@ -68,6 +78,12 @@ SUBSCRIBES = [
         "http://recipient.example.org/notify", Wsa.V2005_08, until(2027, 1, 31),
         [topics("ihe:FullDocumentEntry")], False,
         id="tukdsub: undeclared ihe:, misspelt dialect, a message id that is no URI",
+    ),
+    pytest.param(
+        "ihe-dsub-wsn-1.3-subscribe", S12, Wsa.V2005_08, WSN,
+        "http://recipient.example.org/notify", Wsa.V2005_08, ANY,
+        [topics("ihe:FullDocumentEntry"), (EBRIM, EBRIM_QUERY)], False,
+        id="IHE: an ebXML query, as it was written",
     ),
     pytest.param(
         "servicemix-wsn-1.3-subscribe", S11, None, WSN,
@@ -308,10 +324,6 @@ def test_requests_to_the_manager(
 
 
 REFUSED = [
-    pytest.param(
-        "ihe-dsub-wsn-1.3-subscribe", Reason.FILTER_UNKNOWN, Version.WSN_1_3,
-        ("{urn:oasis:names:tc:ebxml-regrep:xsd:rim:3.0}AdhocQuery",), id="an ebXML query",
-    ),
     pytest.param(
         "openwsman-wse-2004-08-subscribe", Reason.DELIVERY_MODE, Version.WSE_2004_08,
         ("http://schemas.xmlsoap.org/ws/2004/08/eventing/DeliveryModes/Push",), id="batches",

@@ -1,6 +1,7 @@
 """Filters as subscribers write them: dialects, contexts, what is refused."""
 
 import pytest
+from lxml import etree
 
 from filters import (
     EVERYTHING,
@@ -15,6 +16,7 @@ from filters import (
 )
 from filters.dialects import (
     ACTION_DPWS_1_1,
+    EBRIM_QUERY,
     TOPIC_CONCRETE,
     TOPIC_FULL,
     TOPIC_IBM_SIMPLE,
@@ -157,6 +159,13 @@ def test_children_of_a_ws_notification_filter() -> None:
     ]
     assert [(e.text, e.view) for e in found.contents] == [("//o:a", PAYLOAD), ("//c", PAYLOAD)]
     assert wsn("") == EVERYTHING
+
+
+def test_a_query_of_ebrim_is_a_filter_as_it_is_written() -> None:
+    query = '<r:AdhocQuery xmlns:r="urn:oasis:names:tc:ebxml-regrep:xsd:rim:3.0" id="urn:uuid:1"/>'
+    [content] = wsn(f"{query}<!-- --><wsnt:MessageContent>//c</wsnt:MessageContent>").contents[:1]
+    assert content.dialect == EBRIM_QUERY
+    assert etree.fromstring(content.text).get("id") == "urn:uuid:1"
 
 
 @pytest.mark.parametrize(
