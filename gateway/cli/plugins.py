@@ -15,23 +15,27 @@ from filters import Refused
 from filters.compiling import ENTRY_POINT_GROUP as FILTERS
 from gateway.cli.options import Form, OutputOption
 from gateway.cli.output import json_line, line, table
+from gateway.egress.plugins import ENTRY_POINT_GROUP as TRANSPORTS
+from gateway.egress.plugins import OURS as OUR_TRANSPORTS
+from gateway.egress.plugins import transport_class
 
 OURS = "dragoman"
 _COLUMNS = ("kind", "name", "package", "version", "state")
 
 
 def plugins(output: OutputOption = Form.TEXT) -> None:
-    r"""List the adapters and filter dialects that are installed beside Dragoman.
+    r"""List the adapters, transports and filter dialects that are installed beside Dragoman.
 
-    NAME is the scheme of an adapter, or the URI of a filter dialect. STATE says what keeps one
-    from being used. The version of the adapter protocol is checked when an adapter is used.
+    NAME is the scheme of an adapter or a transport, or the URI of a filter dialect. STATE says what
+    keeps one from being used. The version of the adapter protocol is checked when an adapter is
+    used.
 
     \b
     Examples:
       dragoman plugins
       dragoman plugins --output json | jq '.plugins[] | select(.state != "ok")'
     """
-    found = [*_adapters(), *_dialects()]
+    found = [*_adapters(), *_transports(), *_dialects()]
     if output is Form.JSON:
         json_line({"adapter_api_version": API_VERSION, "plugins": found})
     else:
@@ -57,6 +61,18 @@ def _state(scheme: str) -> str:
     except Refused as exc:
         return exc.text
     return "ok"
+
+
+def _transports() -> Iterator[Mapping[str, str]]:
+    for scheme in OUR_TRANSPORTS:
+        yield _record("transport", scheme, None, "ok")
+    for point in sorted(entry_points(group=TRANSPORTS), key=lambda each: each.name):
+        try:
+            transport_class(point.name)
+        except Refused as exc:
+            yield _record("transport", point.name, point, exc.text)
+        else:
+            yield _record("transport", point.name, point, "ok")
 
 
 def _dialects() -> Iterator[Mapping[str, str]]:

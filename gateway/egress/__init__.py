@@ -20,22 +20,27 @@ from gateway.egress.options import Consumer, ConsumerOptions, Options
 from gateway.egress.policy import AddressPolicy, is_forbidden
 from gateway.egress.proxy import Proxy
 from gateway.egress.resolver import Resolver, SystemResolver
+from gateway.egress.schemes import Schemes
 from gateway.egress.transport import (
+    TRANSPORT_API_VERSION,
     Answer,
     FailureKind,
     Lane,
+    PluggedTransport,
     Posted,
     Posting,
     Request,
     SendFailed,
     Told,
     Transport,
+    TransportSetup,
 )
 
 __all__ = [
     "HOPS_HEADER",
     "MAX_HOPS",
     "ORIGIN_HEADER",
+    "TRANSPORT_API_VERSION",
     "AddressPolicy",
     "AddressRefused",
     "Answer",
@@ -49,17 +54,20 @@ __all__ = [
     "Lane",
     "LoopRefused",
     "Options",
+    "PluggedTransport",
     "Posted",
     "Posting",
     "Proxy",
     "Request",
     "Resolver",
+    "Schemes",
     "SendFailed",
     "SystemResolver",
     "Target",
     "Told",
     "Transport",
     "TransportByScheme",
+    "TransportSetup",
     "hops_header",
     "hops_kept",
     "is_forbidden",

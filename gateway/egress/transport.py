@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from enum import Enum
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 from gateway.egress.addresses import Target
 from mediation import Attachment, Packaging, Soap
@@ -29,6 +29,8 @@ class FailureKind(Enum):
     """The policy does not allow the address; nothing was sent."""
     ANSWER = "answer"
     """The answer is malformed or exceeds its limits."""
+    TRANSPORT = "transport"
+    """The transport, which a package brought, failed inside."""
     TOO_LARGE = "too-large"
     """The consumer takes no message of this size; nothing was sent."""
 
@@ -170,3 +172,57 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Give up what is under way and close every connection."""
+
+
+# For packages that bring a transport (entry-point group ``dragoman.transports``).
+
+TRANSPORT_API_VERSION = 1
+"""The version of `PluggedTransport`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransportSetup:
+    """What a transport is made of.
+
+    Attributes:
+        scheme: The scheme of the addresses that it sends to.
+        settings: Its own settings, by name, as the operator wrote them.
+        may_reach: Whether a connection for a target may be made to this IP address: the policy of
+            the gateway. A transport asks it on each connection to a host that an address names.
+    """
+
+    scheme: str
+    settings: Mapping[str, str]
+    may_reach: Callable[[Target, str], bool]
+
+
+class SchemeTransport(Transport, Protocol):
+    """A transport that reads the addresses of its scheme itself."""
+
+    def target(self, address: str) -> Target:
+        """Read *address*, without a look at anything outside. Its host and port are the key by
+        which failures are counted and connections dealt.
+
+        Raises:
+            AddressRefused: It is no address of the scheme.
+        """
+
+
+class PluggedTransport(SchemeTransport, Protocol):
+    """A transport that a package brings.
+
+    The gateway gives each `send` a deadline, and bounds how many are under way; what it raises
+    beside `SendFailed` counts as a failure that is tried again. It runs in the gateway's event
+    loop: what blocks belongs into a thread.
+    """
+
+    api_version: int
+    """`TRANSPORT_API_VERSION` of what it was written for."""
+
+    @classmethod
+    def from_setup(cls, setup: TransportSetup) -> Self:
+        """Make the transport, while the event loop runs. It connects when it has to send.
+
+        Raises:
+            Exception: A setting is wrong; its text is shown to the operator.
+        """

@@ -32,19 +32,13 @@ from gateway.delivery import (
 from gateway.delivery.samples import delivery_samples
 from gateway.egress import (
     AddressPolicy,
-    ConsumerOptions,
-    Dialer,
-    HttpTransport,
-    Proxy,
-    Transport,
-    TransportByScheme,
 )
 from gateway.egress.host_list import HostList
 from gateway.egress.origins import Origins
-from gateway.egress.soap_tcp_transport import SoapTcpTransport
+from gateway.egress.plugins import transport_samples
 from gateway.http import ConnectionGate, HttpLimits, HttpSettings
 from gateway.mailboxes.deposits import Deposits
-from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport
+from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.mailboxes.operations import MailboxOperations
 from gateway.mailboxes.resources import PullPointResources
 from gateway.observing.samples import Sample
@@ -62,7 +56,6 @@ from gateway.security.identify import Identification
 from gateway.security.intake import Intake
 from gateway.security.networks import networks
 from gateway.security.quotas import PrincipalRate, SubscriptionQuotas
-from gateway.security.tls import client_context
 from gateway.server.addresses import own_addresses
 from gateway.server.application import Application
 from gateway.server.data_folder import DataInUse, lock
@@ -80,6 +73,7 @@ from gateway.server.parts import (
 from gateway.server.readiness import Readiness
 from gateway.server.state import RunState
 from gateway.server.store_counts import Counting, count
+from gateway.server.transports import make_transports
 from gateway.settings.settings import WITHIN, Settings, host_and_port
 from gateway.soap.endpoint_rules import rules_at
 from gateway.soap.http import SoapEndpoint
@@ -227,12 +221,12 @@ def prepare_sending(
 
     Raises:
         TlsError: A file that the settings name cannot be used.
+        TransportError: A transport of another package cannot be used.
     """
     trusts = peers.identification.trusts_owner
     mailboxes = Mailboxes(storage.store, settings.mailbox_quotas, trusts=trusts)
-    dialer, parsing, origins = _dialer(settings, peers.policy), Parsing(), Origins()
-    tcp = SoapTcpTransport(dialer, parsing=parsing)
-    transport = _transport(dialer, tcp, mailboxes)
+    parsing, origins = Parsing(), Origins()
+    transports = make_transports(settings, peers, mailboxes, parsing)
     probations = Probations(
         vouches=trusts,
         exempt=HostList(settings.egress_agreed).__contains__,
@@ -240,7 +234,7 @@ def prepare_sending(
         by_address=settings.egress_proxy is None,
     )
     attempts = Attempts(
-        transport,
+        transports.by_scheme,
         producer=peers.producer,
         parsing=parsing,
         origins=origins,
@@ -252,38 +246,15 @@ def prepare_sending(
     )
     return Sending(
         mailboxes=mailboxes,
-        consumers=Consumers(peers.policy, mailboxes),
+        consumers=Consumers(transports.schemes, mailboxes),
         parsing=parsing,
         origins=origins,
-        soap_tcp=tcp,
-        transport=transport,
+        soap_tcp=transports.soap_tcp,
+        transport=transports.by_scheme,
+        guarded=transports.guarded,
         probations=probations,
         schedule=schedule,
         dispatchers=Dispatchers(storage.store, scheduler, messaging.sharing.elsewhere),
-    )
-
-
-def _transport(dialer: Dialer, tcp: SoapTcpTransport, mailboxes: Mailboxes) -> TransportByScheme:
-    http = HttpTransport(dialer)
-    transports: dict[str, Transport] = {
-        "http": http,
-        "https": http,
-        "soap.tcp": tcp,
-        "soap.tcps": tcp,
-        SCHEME: MailboxTransport(mailboxes),
-    }
-    return TransportByScheme(transports, dialer)
-
-
-def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
-    proxy = settings.egress_proxy
-    return Dialer(
-        policy,
-        tls=client_context(
-            ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
-        ),
-        options=ConsumerOptions(settings.consumers, ca=settings.egress_ca),
-        proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
     )
 
 
@@ -554,6 +525,7 @@ def _metrics(
         partial(delivery_samples, sending.dispatchers),
         listeners.metrics,
         sending.soap_tcp.metrics,
+        partial(transport_samples, sending.guarded),
         messaging.sharing.metrics,
     ]
     if messaging.archive is not None:

@@ -14,6 +14,7 @@ from gateway.delivery import (
 )
 from gateway.egress import AddressPolicy, TransportByScheme
 from gateway.egress.origins import Origins
+from gateway.egress.plugins import GuardedTransport
 from gateway.egress.soap_tcp_transport import SoapTcpTransport
 from gateway.http import ConnectionGate, HttpLimits
 from gateway.mailboxes.deposits import Deposits
@@ -105,6 +106,7 @@ class Sending:
     origins: Origins
     soap_tcp: SoapTcpTransport
     transport: TransportByScheme
+    guarded: tuple[GuardedTransport, ...]
     probations: Probations
     schedule: Schedule
     dispatchers: Dispatchers

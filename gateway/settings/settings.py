@@ -35,6 +35,8 @@ from pydantic_settings import (
 
 from filters import Reason, Refused
 from gateway.egress import AddressPolicy, Consumer, Proxy
+from gateway.egress.mail import MailSettings
+from gateway.egress.plugins import PluggedScheme
 from gateway.mailboxes.mailboxes import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
 from gateway.security.networks import networks
@@ -271,6 +273,10 @@ class Settings(BaseSettings):
     """``http://[user:password@]host:port``, through which everything is sent."""
     consumers: tuple[Consumer, ...] = ()
     """Options of consumers that their addresses do not say."""
+    transports: tuple[PluggedScheme, ...] = ()
+    """The transports of other packages that are enabled, by the schemes of their addresses."""
+    mail: MailSettings | None = None
+    """The smart host for consumers with addresses of mail; without it there is no mail."""
 
     default_lease: Length = timedelta(hours=24)
     longest_lease: Length = timedelta(hours=24)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from filters import Refused
-from gateway.egress import AddressPolicy, AddressRefused, Target, parse_target
+from gateway.egress import AddressRefused, Schemes, Target
 from gateway.egress.addresses import MAX_ADDRESS_OCTETS
 from gateway.mailboxes.mailboxes import Mailboxes, mailbox_target
 from gateway.model.mailboxes import MailboxKind
@@ -19,13 +19,13 @@ LONGEST_NAME = 1000
 class Consumers:
     """Resolves endpoint references to targets of deliveries."""
 
-    def __init__(self, policy: AddressPolicy, mailboxes: Mailboxes) -> None:
-        self._policy = policy
+    def __init__(self, schemes: Schemes, mailboxes: Mailboxes) -> None:
+        self._schemes = schemes
         self._mailboxes = mailboxes
 
-    async def check(self, epr: EndpointReference) -> Target | None:
-        """The target of messages for *epr*; None for the address of a consumer that fetches them,
-        and has no mailbox yet.
+    async def check(self, epr: EndpointReference, owner: str) -> Target | None:
+        """The target of messages for *epr*, which *owner* names; None for the address of a consumer
+        that fetches them, and has no mailbox yet.
 
         An address that names one of our mailboxes is that mailbox, whatever name it calls us by:
         nobody else can know the key.
@@ -45,8 +45,8 @@ class Consumers:
                 return mailbox_target(await self._mailboxes.find(key), address)
             except Refused:
                 pass  # Perhaps another server's; our own address is refused below.
-        target = parse_target(address)
-        self._policy.check(target)
+        target = self._schemes.read(address)
+        self._schemes.check(target, owner)
         return target
 
     async def take_on(self, epr: EndpointReference, principal: Principal) -> Target:
@@ -55,7 +55,7 @@ class Consumers:
         Raises:
             AddressRefused, QuotaExceeded
         """
-        target = await self.check(epr)
+        target = await self.check(epr, principal.owner)
         if target is not None:
             return target
         mailbox = await self._mailboxes.make(MailboxKind.CONNECTION, principal, name=epr.address)
@@ -94,7 +94,9 @@ class Consumers:
         if mailbox is None:
             key = mailbox_key(address, (*epr.properties, *epr.parameters))
             mailbox = self._mailboxes.known(key) if key else None
-        return mailbox_target(mailbox, address) if mailbox is not None else parse_target(address)
+        if mailbox is not None:
+            return mailbox_target(mailbox, address)
+        return self._schemes.read(address)
 
 
 def is_fetched(address: str) -> bool:

@@ -15,7 +15,7 @@ from filters.explaining import explain as explain_filter
 from gateway.delivery import Dispatchers, Entry
 from gateway.delivery.status import Condition, DeliveryStatus
 from gateway.egress import AddressPolicy, AddressRefused, Target
-from gateway.egress.addresses import IPAddress
+from gateway.egress.addresses import DEFAULT_PORTS, IPAddress
 from gateway.egress.resolver import SystemResolver
 from gateway.mailboxes.mailboxes import SCHEME
 from gateway.publishing.topics import TopicsSeen
@@ -150,6 +150,8 @@ class Explainer:
         resolves."""
         if target.scheme == SCHEME:
             return Step("address", True, "a mailbox of this gateway")
+        if target.scheme not in DEFAULT_PORTS:
+            return Step("address", True, f"the transport of {target.scheme}: sends there")
         place = f"{target.host}:{target.port}"
         try:
             self._policy.check(target)

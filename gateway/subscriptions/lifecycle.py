@@ -156,10 +156,10 @@ class Subscriptions:
         self._rate.take(principal)
         target = None
         if isinstance(request, Subscribe):
-            target = await self._consumers.check(request.consumer)
+            target = await self._consumers.check(request.consumer, principal.owner)
             _check_answers(request.delivery, target)
             if request.end_to is not None:
-                await self._consumers.check(request.end_to)
+                await self._consumers.check(request.end_to, principal.owner)
         self._adapter.check(request.filter)
         spec = context.spec
         rules = SPECIFICATIONS[spec.version].leases

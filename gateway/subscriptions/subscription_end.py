@@ -46,7 +46,7 @@ class SubscriptionEnds:
         for delay in DELAYS:
             await asyncio.sleep(delay)
             try:
-                target = await self._consumers.check(subscription.end_to)
+                target = await self._consumers.check(subscription.end_to, subscription.owner)
                 if target is None:
                     return
                 now = asyncio.get_running_loop().time()

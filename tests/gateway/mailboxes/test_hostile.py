@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine
 
 from filters import Reason, Refused
-from gateway.egress import AddressPolicy, AddressRefused
+from gateway.egress import AddressPolicy, AddressRefused, Schemes
 from gateway.mailboxes import mailboxes as module
 from gateway.model.deaths import DeathReason
 from gateway.model.mailboxes import Mailbox, MailboxBounds, MailboxKind
@@ -224,11 +224,11 @@ async def test_a_long_message_id_is_kept(store: Store) -> None:
 
 async def test_the_longest_name_of_who_fetches_is_kept_and_no_longer_one(store: Store) -> None:
     mailboxes = await boxes(store)
-    consumers = Consumers(AddressPolicy(), mailboxes)
+    consumers = Consumers(Schemes(AddressPolicy()), mailboxes)
     name = MAKE_CONNECTION_ANONYMOUS + secrets.token_urlsafe(3000)
     reference = EndpointReference(name[:LONGEST_NAME], Wsa.V2005_08)
     target = await consumers.take_on(reference, NEIGHBOUR)
-    assert await consumers.check(reference) == target
+    assert await consumers.check(reference, "anonymous:") == target
     with pytest.raises(AddressRefused):
         await consumers.take_on(replace(reference, address=name[: LONGEST_NAME + 1]), NEIGHBOUR)
     assert store.writable

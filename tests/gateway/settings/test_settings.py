@@ -55,9 +55,9 @@ DOCUMENTATION = (ROOT / "docs" / "settings.md").read_text()
 IN_WORDS = {
     "adapter_settings", "admin_host", "admin_port", "archive", "consumers", "destinations", "egress_agreed", "egress_allow", "egress_ca",
     "egress_certificate", "egress_key", "egress_proxy", "hosts", "public_url", "retry_delays",
-    "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port", "soap_tcps_port", "store",
+    "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port", "soap_tcps_port", "store",
     "store_reserve", "tls_certificate",
-    "tls_client_ca", "tls_key", "tls_names", "trusted", "trusted_proxies",
+    "tls_client_ca", "tls_key", "tls_names", "transports", "trusted", "trusted_proxies",
 }  # fmt: skip
 """Their defaults are told in words: nothing, or what follows from something else."""
 

@@ -1,0 +1,123 @@
+"""Makes the transports: Dragoman's own, and those of other packages that the settings enable."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from filters import Reason
+from gateway.egress import (
+    AddressPolicy,
+    AddressRefused,
+    ConsumerOptions,
+    Dialer,
+    HttpTransport,
+    Proxy,
+    Schemes,
+    Target,
+    Transport,
+    TransportByScheme,
+)
+from gateway.egress.mail import MailTransport
+from gateway.egress.plugins import GuardedTransport, TransportError, load_transport
+from gateway.egress.soap_tcp_transport import SoapTcpTransport
+from gateway.mailboxes.mailboxes import SCHEME, Mailboxes, MailboxTransport
+from gateway.parsing import Parsing
+from gateway.security.tls import Names, client_context
+from gateway.server.parts import Peers
+from gateway.settings.settings import Settings
+
+MAIL = "mailto"
+
+
+@dataclass(frozen=True, slots=True)
+class Transports:
+    """The transports, and the addresses that they send to.
+
+    Attributes:
+        soap_tcp: That of SOAP.TCP, whose connections messages also come in on.
+        guarded: Those with bounds around them.
+    """
+
+    by_scheme: TransportByScheme
+    schemes: Schemes
+    soap_tcp: SoapTcpTransport
+    guarded: tuple[GuardedTransport, ...]
+
+
+def make_transports(
+    settings: Settings, peers: Peers, mailboxes: Mailboxes, parsing: Parsing
+) -> Transports:
+    """Make all transports.
+
+    Raises:
+        TlsError: A file that the settings name cannot be used.
+        TransportError: One of other packages cannot be used.
+    """
+    dialer = _dialer(settings, peers.policy)
+    http, tcp = HttpTransport(dialer), SoapTcpTransport(dialer, parsing=parsing)
+    guarded, strangers = _guarded(settings, peers.policy)
+    transports: dict[str, Transport] = {
+        "http": http,
+        "https": http,
+        "soap.tcp": tcp,
+        "soap.tcps": tcp,
+        SCHEME: MailboxTransport(mailboxes),
+        **guarded,
+    }
+    return Transports(
+        by_scheme=TransportByScheme(transports, dialer),
+        schemes=Schemes(
+            peers.policy,
+            guarded,
+            strangers=strangers,
+            trusts=peers.identification.trusts_owner,
+        ),
+        soap_tcp=tcp,
+        guarded=tuple(guarded.values()),
+    )
+
+
+def _guarded(
+    settings: Settings, policy: AddressPolicy
+) -> tuple[Mapping[str, GuardedTransport], frozenset[str]]:
+    """The transports with bounds around them, by scheme, and the schemes open to strangers."""
+
+    def may_reach(target: Target, address: str) -> bool:
+        try:
+            policy.check_ip(ip_address(address), target)
+        except (AddressRefused, ValueError):
+            return False
+        return True
+
+    made: dict[str, GuardedTransport] = {}
+    strangers = {row.scheme for row in settings.transports if row.strangers}
+    for row in settings.transports:
+        if row.scheme in made or row.scheme == SCHEME:
+            raise TransportError(Reason.INTERNAL, f"transports: {row.scheme}: has two rows")
+        made[row.scheme] = GuardedTransport(
+            load_transport(row, may_reach),
+            row.scheme,
+            timeout=row.timeout,
+            at_a_time=row.at_a_time,
+        )
+    mail = settings.mail
+    if mail is not None:
+        tls = client_context(ca=mail.ca, names=Names("", "", "mail.ca"))
+        made[MAIL] = GuardedTransport(
+            MailTransport(mail, tls), MAIL, timeout=mail.timeout, at_a_time=mail.at_a_time
+        )
+        if mail.strangers:
+            strangers.add(MAIL)
+    return made, frozenset(strangers)
+
+
+def _dialer(settings: Settings, policy: AddressPolicy) -> Dialer:
+    proxy = settings.egress_proxy
+    return Dialer(
+        policy,
+        tls=client_context(
+            ca=settings.egress_ca, certificate=settings.egress_certificate, key=settings.egress_key
+        ),
+        options=ConsumerOptions(settings.consumers, ca=settings.egress_ca),
+        proxy=Proxy.parse(proxy.get_secret_value()) if proxy else None,
+    )
