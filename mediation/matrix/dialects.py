@@ -71,6 +71,11 @@ class Dialect:
         return shape_of(self.subscription("", form))
 
     @property
+    def in_soap(self) -> bool:
+        """Whether it is spoken in SOAP."""
+        return isinstance(self.forms[-1], Soap)
+
+    @property
     def tells(self) -> frozenset[Fact]:
         """What its consumers read of an event."""
         if not self.notified:

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
-from filters import DEFAULT_TOPIC, Topic, dialects
+from lxml import etree
+
+from filters import DEFAULT_TOPIC, Topic
 from mediation.matrix.dialects import Dialect
-from mediation.model.facts import TOPICS, Fact
+from mediation.model.facts import Fact
 from mediation.model.messages import EndpointReference, Notification, Packaging
 from mediation.model.versions import Wsa
-from mediation.notification.topics import carrying_dialect
+from mediation.notification.topics import received_topic, topic_element
 from mediation.rendering import Shape, SoapShape, action_of
 
 
@@ -61,28 +63,30 @@ def losses(
 def _of_topic(notification: Notification, shape: Shape, tells: frozenset[Fact]) -> list[Loss]:
     topic = notification.topic
     if topic is None:
-        if not isinstance(shape, SoapShape):
-            return []
-        return [Loss(Fact.TOPIC, "", str(DEFAULT_TOPIC))] if Fact.TOPIC in tells else []
+        made = Fact.TOPIC in tells and isinstance(shape, SoapShape)
+        return [Loss(Fact.TOPIC, "", str(DEFAULT_TOPIC))] if made else []
+    said = _parts(topic)
+    if Fact.TOPIC not in tells:
+        return [Loss(fact, text) for fact, text in said.items() if text]
+    read = dict(said)
     if isinstance(shape, SoapShape):
         if shape.wrapping.keeps_topic_header and notification.topic_header is not None:
-            # It goes as it came, so it says as much as it did.
-            tells |= TOPICS if Fact.TOPIC in tells else frozenset()
-        elif Fact.NAMESPACES in tells:
-            tells -= _unwritten(topic, shape.dialect)
-    facts = (
-        (Fact.TOPIC, str(topic)),
-        (Fact.LEVELS, str(topic) if len(topic.steps) > 1 else ""),
-        (Fact.NAMESPACES, " ".join(sorted({step.namespace or "" for step in topic.steps} - {""}))),
-    )
-    return [Loss(fact, said) for fact, said in facts if said and fact not in tells]
+            return []  # It goes as it came.
+        if Fact.LEVELS in tells:
+            element = topic_element("Topic", topic, shape.dialect)
+            read = _parts(received_topic(etree.fromstring(element)))
+    read = {fact: text if fact in tells else "" for fact, text in read.items()}
+    return [Loss(fact, said[fact], read[fact]) for fact in said if said[fact] != read[fact]]
 
 
-def _unwritten(topic: Topic, dialect: str | None) -> frozenset[Fact]:
-    """What the dialect that *topic* is written in does not say."""
-    if carrying_dialect(topic, dialect) == dialects.TOPIC_IBM_SIMPLE:
-        return frozenset({Fact.NAMESPACES})
-    return frozenset()
+def _parts(topic: Topic | None) -> dict[Fact, str]:
+    """What is said of *topic*, as text: its names, its levels, its namespaces."""
+    steps = () if topic is None else topic.steps
+    return {
+        Fact.TOPIC: "/".join(step.name for step in steps),
+        Fact.LEVELS: " / ".join(step.name for step in steps) if len(steps) > 1 else "",
+        Fact.NAMESPACES: " ".join(sorted({step.namespace or "" for step in steps} - {""})),
+    }
 
 
 def _of_action(notification: Notification, shape: Shape, tells: frozenset[Fact]) -> list[Loss]:

@@ -110,13 +110,12 @@ def handed_over(octets: bytes, dialect: Dialect) -> bytes:
     texts = root.findall(".//{*}messageAsString")
     if texts:
         return (texts[0].text or "").encode()
-    messages = root.findall(".//{*}NotificationMessage")
-    if messages:
-        body = etree.Element(etree.QName(messages[0]).namespace.join("{}") + "Notify")
-        body.append(messages[0])
-    else:
-        (body,) = root.iterfind(".//{*}messages/*")
-    inner = etree.tostring(body, with_tail=False).decode()
+    wrapped = root.findall(".//{*}NotificationMessage")
+    # Put together as text: lxml gives what it moves the prefixes of where it goes.
+    (found,) = wrapped or root.iterfind(".//{*}messages/*")
+    inner = etree.tostring(found, encoding="UTF-8", with_tail=False).decode()
+    if wrapped:
+        inner = f'<w:Notify xmlns:w="{etree.QName(found).namespace}">{inner}</w:Notify>'
     return f'<s:Envelope xmlns:s="{soap.value}"><s:Body>{inner}</s:Body></s:Envelope>'.encode()
 
 

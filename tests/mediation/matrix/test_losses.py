@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from filters import DEFAULT_TOPIC
+from filters import DEFAULT_TOPIC, Step, Topic
 from mediation import (
     SPECIFICATIONS,
     Attachment,
@@ -14,6 +14,7 @@ from mediation import (
     Packaging,
     Soap,
     Wsa,
+    read_received,
 )
 from mediation.matrix import NOTIFIED, PUBLISHING, Dialect, Fact, Loss, losses, lost_between
 from mediation.model.versions import Form
@@ -22,6 +23,7 @@ from tests.rigs.matrix import (
     decoded,
     delivered,
     facts_of,
+    handed_over,
     messages,
     read_facts,
     source,
@@ -59,6 +61,10 @@ EVENTS = [
     pytest.param(replace(RICH, topic=topic("plain"), action=None), id="one level"),
     pytest.param(replace(RICH, topic=topic("a/b"), producer=None), id="no namespace"),
     pytest.param(replace(RICH, topic=topic("{urn:w}storms")), id="one level with a namespace"),
+    *(
+        pytest.param(replace(RICH, topic=Topic((Step(None, name),))), id=f"a topic named {name}")
+        for name in ("a/b", "a/b/c")
+    ),
     pytest.param(
         replace(
             RICH,
@@ -115,6 +121,25 @@ def check(event: Notification, dialect: Dialect, form: Form) -> tuple[Loss, ...]
 def test_what_is_reported_is_lost_and_nothing_else(event: Notification, target: Dialect) -> None:
     for form in target.forms:
         check(event, target, form)
+
+
+@pytest.mark.parametrize("name", ["b:c", "a b", "*", "x|y", "/x", ">"])
+def test_a_topic_that_no_expression_can_name_is_lost(name: str) -> None:
+    """Names of WS-Messenger's topics and of brokers' may have any character."""
+    event = replace(RICH, topic=Topic((Step(None, name),)))
+    for target in NOTIFIED:
+        if Fact.LEVELS not in target.tells:
+            continue
+        delivery = delivered(event, target, target.forms[-1])
+        received = read_received(handed_over(delivery.octets, target))
+        assert isinstance(received, tuple)
+        read = received[0].topic
+        (loss,) = (
+            one
+            for one in losses(event, target.shape(), tells=target.tells)
+            if one.fact in (Fact.TOPIC, Fact.LEVELS)
+        )
+        assert (loss.said, loss.read) == (name, "" if read is None else str(read))
 
 
 @pytest.mark.parametrize(("origin", "target"), CELLS)
