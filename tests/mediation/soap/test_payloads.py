@@ -12,8 +12,9 @@ from filters import parse_document
 from mediation import Soap, Version, Wsa, read_received
 from mediation.names import WSN_1_3, XSI
 from mediation.soap.payloads import payload_of
-from tests.mediation.test_rendering import delivered, elements
+from tests.mediation.test_rendering import delivered
 from tests.rigs.mediation import canonical, events, scopes
+from tests.rigs.payloads import elements
 
 SOAP = Soap.V1_2.value
 SCOPE = (
