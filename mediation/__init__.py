@@ -140,6 +140,7 @@ from mediation.rendering import (
     render,
     shape_of,
     write_subscription_end,
+    write_termination,
 )
 from mediation.resources.wsrf import property_document
 from mediation.soap.addressing import id_to_keep, is_anonymous, reference_headers
@@ -291,5 +292,6 @@ __all__ = [
     "write_set_termination_time",
     "write_subscribe",
     "write_subscription_end",
+    "write_termination",
     "write_unsubscribe",
 ]

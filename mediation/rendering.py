@@ -11,6 +11,7 @@ message to message: they are a *frame*, made once.
 import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache, partial
 from hashlib import sha1
 from typing import TypeAlias
@@ -24,6 +25,7 @@ from mediation.model.messages import End, EndpointReference, Notification, Subsc
 from mediation.model.specification import Body, BodyShape, EnvelopeParts, Wrapping
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.topics import topic_element
+from mediation.resources.termination import asks_for_termination, termination_notification
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import (
@@ -283,6 +285,23 @@ def write_subscription_end(
     )
     headers += reference_headers(subscription.end_to, wsa).decode()
     return action, write_envelope(subscription.spec.soap, wsa, headers, body)
+
+
+def write_termination(
+    subscription: Subscription, reason: str, *, producer: str, message_id: str, now: datetime
+) -> tuple[tuple[tuple[str, str], ...], bytes] | None:
+    """Write the notification that tells the consumer of its subscription's end: the HTTP headers
+    and the envelope. None where it did not subscribe for that (see `asks_for_termination`), or the
+    specification has no such notification."""
+    namespace = SPECIFICATIONS[subscription.spec.version].termination
+    if not namespace:
+        return None
+    notification = termination_notification(namespace, reason, id=message_id, now=now)
+    if not asks_for_termination(subscription.filter, notification):
+        return None
+    recipient = prepare(subscription)
+    rendering = render(notification, recipient.shape, producer)
+    return rendering.http_headers, rendering.fill(recipient, message_id)
 
 
 def event(notification: Notification) -> Event:

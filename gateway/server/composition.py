@@ -262,7 +262,9 @@ def keep_subscriptions(
     settings: Settings, storage: Storage, messaging: Messaging, sending: Sending, peers: Peers
 ) -> Subscribing:
     """Make the subscriptions, and what matches, delivers and ends them."""
-    ends = SubscriptionEnds(sending.transport, sending.consumers, sending.probations)
+    ends = SubscriptionEnds(
+        sending.transport, sending.consumers, sending.probations, producer=peers.producer
+    )
     subscriptions = _subscriptions(settings, storage, messaging, sending, ends)
     endings = Endings(
         storage.store,

@@ -435,6 +435,8 @@ class Specification:
         family: For metrics.
         title: What people call it, in a refusal that lists what is offered.
         events: Actions of bare events that are publications in this specification, and answered.
+        termination: The namespace of the WS-ResourceLifetime whose TerminationNotification a
+            consumer can subscribe for; empty where there is none.
         identifiers: Expanded names of elements in a request that name the subscription.
         notifications, bodies, ending, client: None where the specification has none.
         repeats: Whether a Subscribe that is the same as that of a subscription renews it, instead
@@ -449,6 +451,7 @@ class Specification:
     notifications: Notifications | None = None
     bodies: Bodies | None = None
     ending: Ending | None = None
+    termination: str = ""
     client: Client | None = None
     leases: LeaseRules = LeaseRules()
     services: tuple[Service, ...] = ()

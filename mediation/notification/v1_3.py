@@ -543,6 +543,7 @@ SPECIFICATION = Specification(
     faults=FAULTS,
     notifications=Notifications13(),
     client=Client13(),
+    termination=names.WSRF_RL,
     leases=LeaseRules(grace=True),
     services=(
         Service(

@@ -33,7 +33,7 @@ SUBSCRIBING = {"notifications", "client", "services"}
 PARTS = {
     Version.WSE_2011_03: SUBSCRIBING | {"faults", "ending"},
     Version.WSE_2004_08: SUBSCRIBING | {"faults", "ending", "identifiers", "repeats"},
-    Version.WSN_1_3: SUBSCRIBING | {"faults"},
+    Version.WSN_1_3: SUBSCRIBING | {"faults", "termination"},
     Version.MESSAGE_BOX_2011: set[str](),
     Version.MESSAGE_BOX_2004: set[str](),
     Version.MAKE_CONNECTION_1_1: {"faults"},
