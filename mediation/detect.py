@@ -113,7 +113,7 @@ _MARKS = frozenset(f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa)
 _REGISTER_PUBLISHER = f"{{{names.WSN_BR_1_3}}}RegisterPublisher"
 _OFFERED = "; ".join(specification.title for specification in SPECIFICATIONS.values())
 
-_NAMING = frozenset({"Identifier", "SubscriptionReference", *BOX_NAMES})
+_NAMING = frozenset({"Identifier", "SubscriptionReference", "EnumerationContext", *BOX_NAMES})
 """Local names of the elements of a request that may name its subscription or mailbox."""
 
 _NO_NAMESPACES: frozenset[str] = frozenset()

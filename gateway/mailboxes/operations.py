@@ -8,7 +8,7 @@ from typing import Protocol
 
 from filters import Reason, Refused
 from gateway.exchange import Handlers, Handover, Inbound
-from gateway.mailboxes.mailboxes import Batch, Mailboxes, MailboxUnknown
+from gateway.mailboxes.mailboxes import TAKEN, Batch, Mailboxes, MailboxUnknown
 from gateway.model.mailboxes import Mailbox, MailboxKind
 from gateway.security.intake import Intake
 from gateway.security.resource_addresses import (
@@ -108,7 +108,10 @@ class MailboxOperations:
                 return Taken((), False, now)
             raise
         if incoming.context.operation is not Operation.PULL_MESSAGES:
-            return self._handover(await self._lease(mailbox, request, inbound))
+            batch = await self._lease(mailbox, request, inbound)
+            if request.insists and not batch.messages:
+                raise Refused(Reason.TIMED_OUT, "No event came in time.")
+            return self._handover(batch, octets=request.octets)
         # One at a time, and it keeps the subscription alive (ONVIF Core, "PullMessages").
         async with self._mailboxes.alone(mailbox):
             feed = await self._feeds.keep_alive(mailbox, request.wait)
@@ -126,14 +129,18 @@ class MailboxOperations:
         return self._handover(batch) if batch.messages else None
 
     async def _lease(self, mailbox: Mailbox, request: Take, inbound: Inbound) -> Batch:
+        octets = TAKEN if request.octets is None else min(TAKEN, request.octets)
         return await self._mailboxes.take(
-            mailbox, most=request.most, wait=request.wait, gone=inbound.gone
+            mailbox, most=request.most, octets=octets, wait=request.wait, gone=inbound.gone
         )
 
-    def _handover(self, batch: Batch, feed: Feed | None = None) -> Handover:
+    def _handover(
+        self, batch: Batch, feed: Feed | None = None, octets: int | None = None
+    ) -> Handover:
         """The messages of *batch*, and when the subscription ends that they are of."""
         envelopes = tuple(message.envelope for message in batch.messages)
-        taken = Taken(envelopes, batch.more, datetime.now(UTC))
+        now = datetime.now(UTC)
+        taken = Taken(envelopes, batch.more, now, key=batch.mailbox.key, octets=octets)
         if feed is not None:
             taken = replace(taken, expires=feed.subscription.lease.expires)
         return Handover(taken, partial(self._mailboxes.handed_over, batch))

@@ -18,7 +18,7 @@ from mediation.eventing.common import (
     read_delivery,
     topic_header,
 )
-from mediation.eventing.management import read_delivery_mode
+from mediation.eventing.management import enumeration_context, read_delivery_mode
 from mediation.filtering import read_wse_filter, topic_expression
 from mediation.model.delivery_modes import Mode
 from mediation.model.errors import MediationError
@@ -106,6 +106,8 @@ class Requests200408:
         if operation is Operation.SUBSCRIBE:
             epr = manager_reference(response.subscription)
             manager = f"<wse:SubscriptionManager>{write_epr(epr)}</wse:SubscriptionManager>"
+            if response.subscription.policy.delivery.mode is Mode.PULL:
+                expires += enumeration_context(response.subscription.key)
         name = f"wse:{operation.value}Response"
         return Answer(action, f'<{name} xmlns:wse="{NAMESPACE}">{manager}{expires}</{name}>')
 

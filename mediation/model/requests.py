@@ -450,13 +450,15 @@ class Taken:
     """The answer to Take and TakeFor: whole envelopes (UTF-8), oldest first.
 
     *more*: others are left. *expires*: until when the subscription behind it lives; None never, or
-    there is none.
+    there is none. *key*: of the mailbox. *octets*: of the messages at most, as was asked.
     """
 
     envelopes: tuple[bytes, ...]
     more: bool
     now: datetime
     expires: datetime | None = None
+    key: str = ""
+    octets: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

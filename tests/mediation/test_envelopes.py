@@ -17,10 +17,12 @@ from filters.dialects import (
 )
 from mediation import (
     CreateMailbox,
+    DeliveryMode,
     DescribeEvents,
     EndpointReference,
     Expiry,
     GetStatus,
+    Mode,
     Operation,
     Renew,
     Soap,
@@ -324,10 +326,6 @@ def test_requests_to_the_manager(
 
 
 REFUSED = [
-    pytest.param(
-        "openwsman-wse-2004-08-subscribe", Reason.DELIVERY_MODE, Version.WSE_2004_08,
-        ("http://schemas.xmlsoap.org/ws/2004/08/eventing/DeliveryModes/Push",), id="batches",
-    ),
     pytest.param("gt4-wsn-1.2-subscribe", Reason.ACTION_UNSUPPORTED, None, (), id="Globus"),
     pytest.param(
         "52n-ses-wsn-1.3-registerpublisher", Reason.PUBLISHER_REGISTRATION, None, (), id="52N"
@@ -342,6 +340,13 @@ def test_refused(
     rejected = refused(stored(name))
     assert (rejected.refused.reason, rejected.context.version) == (reason, version)
     assert rejected.refused.names == names
+
+
+def test_openwsman_asks_for_batches_and_heartbeats() -> None:
+    request = incoming(stored("openwsman-wse-2004-08-subscribe")).request
+    assert isinstance(request, Subscribe)
+    assert request.delivery == DeliveryMode(Mode.EVENTS, heartbeats=60.0, bookmarks=True)
+    assert request.filter.contents[0].text == "SELECT * FROM CIM_ProcessIndication"
 
 
 def test_openwec_asks_for_a_dialect_that_nobody_has() -> None:

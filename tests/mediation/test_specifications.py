@@ -38,7 +38,7 @@ PARTS = {
     Version.MESSAGE_BOX_2004: set[str](),
     Version.MAKE_CONNECTION_1_1: {"faults"},
     Version.MESSENGER: {"faults", "events"},
-    Version.MANAGEMENT: set[str](),
+    Version.MANAGEMENT: {"faults", "identifiers"},
     Version.ONVIF_DEVICE: {"faults"},
     Version.CLOUDEVENTS: {"bodies"},
 }

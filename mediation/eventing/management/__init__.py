@@ -15,6 +15,7 @@ from mediation.eventing.management.deliveries import (
 )
 from mediation.eventing.management.faults import FAULTS
 from mediation.eventing.management.headers import read_management
+from mediation.eventing.management.pulling import enumeration_context
 from mediation.eventing.management.specification import SPECIFICATION
 from mediation.eventing.management.subscribing import read_delivery_mode
 
@@ -25,6 +26,7 @@ __all__ = [
     "acknowledges",
     "bookmark_header",
     "delivery_headers",
+    "enumeration_context",
     "read_delivery_mode",
     "read_management",
     "refuses_delivery",

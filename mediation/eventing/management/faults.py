@@ -41,8 +41,6 @@ _UNSUPPORTED = {
     "ConnectionRetry": "DeliveryRetries",
     "Bookmark": "Bookmarks",
     "SendBookmarks": "Bookmarks",
-    "MaxElements": "MaxElements",
-    "MaxTime": "MaxTime",
     "Auth": "AuthorizationMode",
     "OptionSet": "OptionSet",
     "FragmentTransfer": "FragmentLevelAccess",

@@ -1,12 +1,15 @@
 """WS-Management (DSP0226 1.2) as a specification: what of it is not WS-Eventing."""
 
 from mediation.eventing.management.identify import IdentifyRequests
-from mediation.model.specification import Specification
+from mediation.eventing.management.pulling import CONTEXT, PULL_FAULTS, PullRequests
+from mediation.model.specification import CombinedRequests, Specification
 from mediation.model.versions import Family, Version
 
 SPECIFICATION = Specification(
     Version.MANAGEMENT,
     Family.MANAGEMENT,
-    "WS-Management's Identify",
-    requests=IdentifyRequests(),
+    "WS-Management's Identify, Pull and Release",
+    requests=CombinedRequests(IdentifyRequests(), PullRequests()),
+    faults=PULL_FAULTS,
+    identifiers=frozenset({CONTEXT}),
 )

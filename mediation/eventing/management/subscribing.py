@@ -23,6 +23,7 @@ MODES: Mapping[str, Mode] = {
     names.WSE_PUSH: Mode.PUSH,
     names.WSMAN_PUSH_WITH_ACK: Mode.PUSH_WITH_ACK,
     names.WSMAN_EVENTS: Mode.EVENTS,
+    names.WSMAN_PULL: Mode.PULL,
 }
 """The delivery modes by ``wse:Delivery/@Mode``."""
 LEAST_HEARTBEAT = 5.0
@@ -80,8 +81,6 @@ class _Found:
     def read(self, child: etree._Element) -> None:
         name = local_name(child)
         match name:
-            case "MaxElements" | "MaxTime" if self._mode is not Mode.EVENTS:
-                raise unsupported(name, f"is of the mode {names.WSMAN_EVENTS}")
             case "MaxElements":
                 self._numbers[name] = read_number(child)
             case "MaxTime":

@@ -79,8 +79,6 @@ def test_what_is_taken(in_delivery: str, in_subscribe: str, in_header: str) -> N
 
 
 NOT_OFFERED = [
-    pytest.param("<wsman:MaxElements>20</wsman:MaxElements>", "", "", "MaxElements"),
-    pytest.param("<wsman:MaxTime>PT30S</wsman:MaxTime>", "", "", "MaxTime"),
     pytest.param('<wsman:Auth Profile="urn:p"/>', "", "", "AuthorizationMode"),
     pytest.param("", "", '<wsman:OptionSet s:mustUnderstand="1"/>', "OptionSet"),
     pytest.param("", "", '<wsman:FragmentTransfer s:mustUnderstand="true"/>',
@@ -147,6 +145,13 @@ EVERYTHING_WANTED = DeliveryMode(
         pytest.param("", "", "", DeliveryMode(), id="push"),
         pytest.param("PushWithAck", "", "", DeliveryMode(Mode.PUSH_WITH_ACK), id="push with ack"),
         pytest.param("Events", "", "", DeliveryMode(Mode.EVENTS), id="events"),
+        pytest.param(
+            "PushWithAck",
+            "<wsman:MaxElements>9</wsman:MaxElements><wsman:MaxTime>PT9S</wsman:MaxTime>",
+            "",
+            DeliveryMode(Mode.PUSH_WITH_ACK, max_elements=9, max_time=9.0),
+            id="limits that one event in a message keeps",
+        ),
         pytest.param(
             "Events",
             "<wsman:Heartbeats> PT3600.000S </wsman:Heartbeats><wsman:MaxElements>20"

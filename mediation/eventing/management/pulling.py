@@ -1,0 +1,112 @@
+"""Pull and Release of WS-Enumeration 2004/09, by which a sink fetches its events (DSP0226 1.2,
+section 10.2.9.5). The other operations of WS-Enumeration are not offered."""
+
+from collections.abc import Mapping
+
+from lxml import etree
+
+from filters import Reason
+from mediation import names
+from mediation.eventing.management.faults import refused
+from mediation.eventing.management.values import parse_number, read_seconds
+from mediation.mailboxes.kept import MAX_MOST, body_child
+from mediation.model.errors import MediationError
+from mediation.model.requests import (
+    Arrival,
+    Context,
+    Operation,
+    Request,
+    Response,
+    Take,
+    Taken,
+    Unsubscribe,
+)
+from mediation.model.specification import Answer, Code, Fault, Faults
+from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
+
+CONTEXT = f"{{{names.WSEN}}}EnumerationContext"
+WAIT = 30.0
+"""Seconds that a Pull waits for an event where it says nothing of that."""
+LONGEST_WAIT = 300.0
+_ENVELOPE = 2048
+"""Octets of the envelope around the events, about."""
+
+
+class PullRequests:
+    """Pull, and Release, which ends the subscription."""
+
+    namespaces = frozenset({names.WSEN})
+    elements: Mapping[str, Operation] = {
+        f"{{{names.WSEN}}}{operation.value}": operation
+        for operation in (Operation.PULL, Operation.RELEASE)
+    }
+    actions: Mapping[str, Operation] = {}
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        if element.find(CONTEXT) is None:
+            raise MediationError(Reason.MESSAGE_INVALID, "There is no EnumerationContext.")
+        return _read_pull(element, context) if operation is Operation.PULL else Unsubscribe()
+
+    def write(self, response: Response, context: Context) -> Answer:
+        if not isinstance(response, Taken):
+            return Answer(f"{names.WSEN}/ReleaseResponse")
+        items = list(map(body_child, response.envelopes))
+        if response.octets is not None and sum(map(len, items)) > response.octets:
+            raise refused(
+                Reason.ENCODING_LIMIT,
+                "The next event is larger than the answer may be.",
+                "MaxEnvelopeSizeExceeded",
+            )
+        body = (
+            f'<wsen:PullResponse xmlns:wsen="{names.WSEN}">{enumeration_context(response.key)}'
+            f"<wsen:Items>{b''.join(items).decode()}</wsen:Items></wsen:PullResponse>"
+        )
+        return Answer(f"{names.WSEN}/PullResponse", body)
+
+
+def enumeration_context(key: str) -> str:
+    """The element that names the events of the subscription with *key*; the prefix ``wsen`` is
+    declared on it."""
+    return (
+        f'<wsen:EnumerationContext xmlns:wsen="{names.WSEN}">urn:uuid:{key}'
+        "</wsen:EnumerationContext>"
+    )
+
+
+def _read_pull(element: etree._Element, context: Context) -> Take:
+    """Read Pull: at most so many events and octets, and how long to wait for the first, within what
+    the headers of WS-Management allow."""
+    most, waits, sizes = None, [LONGEST_WAIT], []
+    for child in elements(element):
+        if namespace_of(child) != names.WSEN:
+            continue
+        match local_name(child):
+            case "MaxTime":
+                waits.append(read_seconds(child))
+            case "MaxElements":
+                most = min(parse_number(text_of(child), "MaxElements"), MAX_MOST)
+            case "MaxCharacters":
+                sizes.append(parse_number(text_of(child), "MaxCharacters"))
+    managed = context.managed
+    if managed is not None and managed.timeout is not None:
+        waits.append(managed.timeout)
+    if managed is not None and managed.max_envelope_size is not None:
+        sizes.append(managed.max_envelope_size - _ENVELOPE)
+    wait = min(waits) if len(waits) > 1 else WAIT
+    return Take(most or 1, wait, octets=min(sizes, default=None), insists=True)
+
+
+_INVALID_CONTEXT = Fault(
+    Code.RECEIVER,
+    f"{{{names.WSEN}}}InvalidEnumerationContext",
+    text="The supplied enumeration context is invalid.",
+    prefix="wsen",
+    action=f"{names.WSEN}/fault",
+)
+PULL_FAULTS: Faults = {
+    (Reason.MAILBOX_UNKNOWN, None): _INVALID_CONTEXT,
+    (Reason.SUBSCRIPTION_UNKNOWN, None): _INVALID_CONTEXT,
+}
+"""The faults of WS-Enumeration 2004/09, section 4."""

@@ -1,0 +1,202 @@
+"""WS-Management through a running gateway: its delivery modes, and what sources of it send."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from lxml import etree
+
+from mediation import Wsa
+from mediation.names import WSE_2004_08 as WSE
+from mediation.names import WSEN, WSMAN, WSMAN_ACTIONS, WSMAN_FAULT_DETAIL
+from tests.rigs.consumers import Consumers, acknowledge, consumers
+from tests.rigs.envelopes import S12, Answer, Speaker
+from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import until
+
+SPEAKER = Speaker(S12, Wsa.V2004_08)
+SOON = "PT0S"
+EVENT = '<o:Reading xmlns:o="urn:test:ocean"><n>{}</n></o:Reading>'
+HEADERS = f'<w:ResourceURI xmlns:w="{WSMAN}">urn:test:resource</w:ResourceURI>'
+
+
+@pytest_asyncio.fixture
+async def run(tmp_path: Path) -> AsyncIterator[Running]:
+    async with running(tmp_path) as one:
+        yield one
+
+
+@pytest_asyncio.fixture
+async def sinks() -> AsyncIterator[Consumers]:
+    async with consumers() as all_of_them:
+        yield all_of_them
+
+
+def subscribe(mode: str, notify_to: str = "", inner: str = "", more: str = "") -> str:
+    to = f"<e:NotifyTo>{SPEAKER.epr(notify_to)}</e:NotifyTo>" if notify_to else ""
+    return (
+        f'<e:Subscribe xmlns:e="{WSE}" xmlns:w="{WSMAN}"><e:Delivery Mode="{WSMAN_ACTIONS}{mode}">'
+        f"{to}{inner}</e:Delivery><e:Expires>PT1H</e:Expires>{more}</e:Subscribe>"
+    )
+
+
+async def ask(run: Running, body: str, path: str = "/soap", headers: str = HEADERS) -> Answer:
+    return await run.ask(SPEAKER, body, path, headers=headers)
+
+
+async def pull(run: Running, context: str, inner: str = "", headers: str = HEADERS) -> Answer:
+    return await ask(
+        run,
+        f'<n:Pull xmlns:n="{WSEN}"><n:EnumerationContext>{context}</n:EnumerationContext>{inner}'
+        "</n:Pull>",
+        headers=headers,
+    )
+
+
+async def subscribe_pulling(run: Running) -> str:
+    """Subscribe in mode Pull; the context."""
+    answer = await ask(run, subscribe("Pull"))
+    response = answer.message.find(f"{{{WSE}}}SubscribeResponse")
+    assert response is not None, answer.body
+    assert [etree.QName(child).localname for child in response] == [
+        "SubscriptionManager", "Expires", "EnumerationContext",
+    ]  # fmt: skip
+    return response[2].text or ""
+
+
+def numbers(answer: Answer) -> list[str]:
+    """The numbers of the events that were pulled."""
+    items = answer.message.find(f"{{{WSEN}}}PullResponse/{{{WSEN}}}Items")
+    assert items is not None, answer.body
+    return [text or "" for text in (item.findtext("n") for item in items)]
+
+
+async def publish(run: Running, *events: int) -> None:
+    for number in events:
+        await run.publish(EVENT.format(number))
+
+
+async def waiting(run: Running, count: int) -> None:
+    """Wait until so many messages lie in the one mailbox that there is."""
+
+    async def holds() -> bool:
+        [(_, size)] = await run.gateway.mailboxes.listed("", 2)
+        return size.messages == count
+
+    await until(holds)
+
+
+async def test_events_are_batched_and_acknowledged(run: Running, sinks: Consumers) -> None:
+    sink = sinks.add(acknowledge)
+    inner = "<w:MaxElements>3</w:MaxElements><w:MaxTime>PT60S</w:MaxTime>"
+    answer = await ask(run, subscribe("Events", sink.url, inner, "<w:SendBookmarks/>"))
+    assert answer.status == 200
+    await publish(run, 1, 2, 3)
+    receipt = await sink.next()
+    assert receipt.events == ["1", "2", "3"]
+    message = receipt.message
+    assert message.header("ReplyTo", Wsa.V2004_08.value) is not None
+    for name in ("AckRequested", "Bookmark"):
+        assert message.header(name, WSMAN) is not None
+    actions = {event.get("Action") for event in message.body[0]}
+    assert actions == {f"{WSMAN_ACTIONS}Event"}
+    listed = await run.api("GET", "/subscriptions")
+    assert b'"mode":"events"' in listed.body and b'"max_elements":3' in listed.body
+
+
+async def test_only_who_answers_acknowledges(run: Running) -> None:
+    answer = await ask(run, subscribe("Events", "soap.tcp://127.0.0.1:9999/x"))
+    assert answer.fault.subcode == f"{{{WSE}}}InvalidMessage"
+
+
+async def test_pull(run: Running) -> None:
+    context = await subscribe_pulling(run)
+    await publish(run, 1, 2, 3)
+    await waiting(run, 3)
+    assert numbers(await pull(run, context)) == ["1"]
+    assert numbers(await pull(run, context, "<n:MaxElements>9</n:MaxElements>")) == ["2", "3"]
+
+
+async def test_a_pull_waits_for_an_event(run: Running) -> None:
+    context = await subscribe_pulling(run)
+    inner = "<n:MaxTime>PT60S</n:MaxTime>"
+    answer, _ = await asyncio.gather(pull(run, context, inner), publish(run, 1))
+    assert numbers(answer) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("inner", "headers"),
+    [
+        pytest.param(f"<n:MaxTime>{SOON}</n:MaxTime>", HEADERS, id="of its own"),
+        pytest.param(
+            "<n:MaxTime>PT60S</n:MaxTime>",
+            f'{HEADERS}<w:OperationTimeout xmlns:w="{WSMAN}">PT0.1S</w:OperationTimeout>',
+            id="of the operation",
+        ),
+    ],
+)
+async def test_nothing_in_time(inner: str, headers: str, run: Running) -> None:
+    """A fault, after which the context is as it was."""
+    context = await subscribe_pulling(run)
+    answer = await pull(run, context, inner, headers)
+    assert answer.fault.subcode == f"{{{WSMAN}}}TimedOut"
+    await publish(run, 1)
+    assert numbers(await pull(run, context)) == ["1"]
+
+
+async def test_an_event_beyond_the_answer_is_not_lost(run: Running) -> None:
+    context = await subscribe_pulling(run)
+    await run.publish(f"<big><n>1</n>{'x' * 9000}</big>")
+    await waiting(run, 1)
+    answer = await pull(run, context, "<n:MaxCharacters>5000</n:MaxCharacters>")
+    assert answer.fault.subcode == f"{{{WSMAN}}}EncodingLimit"
+    assert answer.fault.detail is not None
+    assert answer.fault.detail.text == f"{WSMAN_FAULT_DETAIL}MaxEnvelopeSizeExceeded"
+    answer = await pull(run, context, "<n:MaxCharacters>10000</n:MaxCharacters>")
+    assert numbers(answer) == ["1"]
+
+
+@pytest.mark.parametrize("how", ["Release", "Unsubscribe"])
+async def test_the_end_of_pulling(how: str, run: Running) -> None:
+    context = await subscribe_pulling(run)
+    [entry] = run.gateway.subscriptions.entries
+    if how == "Release":
+        answer = await ask(
+            run,
+            f'<n:Release xmlns:n="{WSEN}"><n:EnumerationContext>{context}</n:EnumerationContext>'
+            "</n:Release>",
+        )
+        assert f"{WSEN}/ReleaseResponse".encode() in answer.body
+    else:
+        path = entry.subscription.manager.partition("127.0.0.1")[2].partition("/")[2]
+        answer = await ask(run, f'<e:Unsubscribe xmlns:e="{WSE}"/>', f"/{path}")
+    assert answer.status == 200
+    assert answer.message.body == []
+    answer = await pull(run, context)
+    assert answer.fault.subcode == f"{{{WSEN}}}InvalidEnumerationContext"
+
+
+@pytest.mark.parametrize(
+    ("body", "subcode"),
+    [
+        pytest.param(f'<n:Pull xmlns:n="{WSEN}"/>', None, id="without a context"),
+        pytest.param(
+            f'<n:Pull xmlns:n="{WSEN}"><n:EnumerationContext>urn:uuid:none'
+            "</n:EnumerationContext></n:Pull>",
+            f"{{{WSEN}}}InvalidEnumerationContext",
+            id="with another",
+        ),
+        pytest.param(
+            f'<n:Enumerate xmlns:n="{WSEN}"/>',
+            "{http://schemas.xmlsoap.org/ws/2004/08/addressing}ActionNotSupported",
+            id="another operation",
+        ),
+    ],
+)
+async def test_what_cannot_be_pulled(body: str, subcode: str | None, run: Running) -> None:
+    answer = await ask(run, body)
+    assert answer.status in (400, 500)
+    if subcode is not None:
+        assert answer.fault.subcode == subcode
