@@ -63,6 +63,8 @@ class Reason(Enum):
     QUOTA = "quota"
     SUBSCRIPTION_UNKNOWN = "subscription-unknown"
     MAILBOX_UNKNOWN = "mailbox-unknown"
+    SOURCE_UNKNOWN = "source-unknown"
+    """What comes is for no subscription of ours: its producer may stop."""
     MAILBOX_BUSY = "mailbox-busy"
     """Another reader is taking messages from it just now."""
     MAILBOX_FULL = "mailbox-full"

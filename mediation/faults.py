@@ -67,6 +67,7 @@ _ADDRESSING_TEXTS: Mapping[str, str] = {
 }
 
 _HTTP_STATUS: Mapping[Reason, int] = {
+    Reason.SOURCE_UNKNOWN: 410,
     Reason.TOO_LARGE: 413,
     Reason.MEDIA_TYPE: 415,
     Reason.RATE: 429,

@@ -73,6 +73,14 @@ WSRF_BF = "http://docs.oasis-open.org/wsrf/bf-2"
 WSRF_R = "http://docs.oasis-open.org/wsrf/r-2"
 WSRF_RP = "http://docs.oasis-open.org/wsrf/rp-2"
 WSRF_RL = "http://docs.oasis-open.org/wsrf/rl-2"
+RESOURCE_LIFETIMES = frozenset(
+    {
+        WSRF_RL,
+        "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceLifetime-1.2-draft-01.xsd",
+        "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceLifetime",
+    }
+)
+"""The namespaces of WS-ResourceLifetime, in all its versions."""
 WSRF_FAULT_ACTION = "http://docs.oasis-open.org/wsrf/fault"
 WSRF_RP_ACTIONS = "http://docs.oasis-open.org/wsrf/rpw-2/"
 WSRF_RL_ACTIONS = "http://docs.oasis-open.org/wsrf/rlw-2/"

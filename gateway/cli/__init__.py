@@ -26,6 +26,10 @@ COMMANDS = {
         "gateway.cli.subscriptions:subscriptions", "List, show and end subscriptions."
     ),
     "mailboxes": Deferred("gateway.cli.mailboxes:mailboxes", "List, show and delete mailboxes."),
+    "sources": Deferred(
+        "gateway.cli.sources:sources",
+        "Subscribe the gateway itself at producers, and see how that stands.",
+    ),
     "deadletters": Deferred(
         "gateway.cli.deadletters:deadletters",
         "Look at, deliver again or forget what could not be delivered.",

@@ -164,6 +164,23 @@ class Administration:
         """Forget a mailbox with all that lies in it, and end what fills it."""
         await self._call("DELETE", f"mailboxes/{_checked(id_, 'mailbox')}", of=id_)
 
+    async def sources(self) -> AsyncIterator[Record]:
+        """All sources in the order of their ids, page after page."""
+        async for record in self._pages("sources", "sources", {}):
+            yield record
+
+    async def source(self, id_: str) -> Record:
+        """One source, and how it stands."""
+        return await self._ask("GET", f"sources/{_checked(id_, 'source')}", of=id_)
+
+    async def add_source(self, wanted: Record) -> Record:
+        """Subscribe the gateway at a producer; *wanted* is what ``POST /api/v1/sources`` takes."""
+        return await self._ask("POST", "sources", json.dumps(wanted).encode())
+
+    async def remove_source(self, id_: str) -> None:
+        """Remove a source; its producer is told."""
+        await self._call("DELETE", f"sources/{_checked(id_, 'source')}", of=id_)
+
     async def dead_letters(self, subscription: str | None = None) -> AsyncIterator[Record]:
         """Dead letters in the order in which they died, of one subscription or of all."""
         chosen = {"subscription": subscription} if subscription else {}

@@ -80,6 +80,10 @@ class WorkSharing(Protocol):
         """Learns what other gateways subscribed to before a message came; None where there are no
         others."""
 
+    def share_of(self, name: str) -> PartitionShare | None:
+        """The share of the work to which *name* belongs, by its hash; None while another gateway
+        has it, or nobody."""
+
     def elsewhere(self) -> tuple[str, ...]:
         """The other gateways that deliver, each with its partitions."""
 

@@ -35,8 +35,12 @@ class Alone:
         self._store = store
         self.replica = replica
         self.number = number
+        self._share = everything(number)
         self._dispatchers: Dispatchers | None = None
         self._subscriptions: KnownSubscriptions | None = None
+
+    def share_of(self, name: str) -> PartitionShare:
+        return self._share
 
     def elsewhere(self) -> tuple[str, ...]:
         return ()
@@ -59,7 +63,7 @@ class Alone:
         self._dispatchers, self._subscriptions = dispatchers, subscriptions
         while not await self._store.submit(rows.drop_leftovers):
             pass
-        dispatcher = make(everything(self.number))
+        dispatcher = make(self._share)
         await dispatcher.start(subscriptions.entries)
         dispatchers.add(None, dispatcher)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
+from zlib import crc32
 
 import structlog
 from sqlalchemy import Connection
@@ -99,6 +100,13 @@ class Replicas:
         """Whether this gateway does what is done once for all."""
         held = self._held.get(HOUSE)
         return held is not None and held.share.until > self._loop.time()
+
+    def share_of(self, name: str) -> PartitionShare | None:
+        """The partition that *name* belongs to, while it is held here."""
+        held = self._held.get(crc32(name.encode()) % self._count)
+        if held is None or held.share.until <= self._loop.time():
+            return None
+        return held.share
 
     def elsewhere(self) -> tuple[str, ...]:
         """The other replicas that held partitions at the last look, each with its partitions; those

@@ -3,6 +3,7 @@
     /subscriptions/KEY                               a subscription's manager
     /pullpoints/KEY                                  a pull point (WS-BaseNotification, ONVIF)
     /mailboxes/KEY                                   a mailbox, for JSON and Server-Sent Events
+    /sources/KEY                                     what a producer sends to a source of ours
     /axis2/services/MsgBoxService[/clientid/KEY]     WS-Messenger's message box
     /msgbox[/clientid/KEY]                           the same, shorter
     /MsgBox[/KEY]                                    XSUL's message box
@@ -49,6 +50,7 @@ class ResourceKind(Enum):
     SUBSCRIPTION = "/subscriptions/"
     PULL_POINT = "/pullpoints/"
     MAILBOX = "/mailboxes/"
+    SOURCE = "/sources/"
     MESSAGE_BOX_2011 = "/axis2/services/MsgBoxService/clientid/"
     MESSAGE_BOX_2004 = "/MsgBox/"
 
@@ -69,6 +71,8 @@ class ResourceAddress:
 
 MESSAGE_BOXES = frozenset({ResourceKind.MESSAGE_BOX_2011, ResourceKind.MESSAGE_BOX_2004})
 """Kinds whose addresses also exist without a key; whatever else is sent to them is stored."""
+MAILBOXES = MESSAGE_BOXES | {ResourceKind.PULL_POINT, ResourceKind.MAILBOX}
+"""Kinds whose addresses are those of mailboxes."""
 
 _KEY = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _ANY = r"([^/]{1,100})"
@@ -77,6 +81,7 @@ _RESOURCES = (
     (ResourceKind.SUBSCRIPTION, re.compile(rf"/subscriptions/{_ANY}/?$")),
     (ResourceKind.PULL_POINT, re.compile(rf"/pullpoints/{_ANY}/?$")),
     (ResourceKind.MAILBOX, re.compile(rf"/mailboxes/{_ANY}/?$")),
+    (ResourceKind.SOURCE, re.compile(rf"/sources/{_ANY}/?$")),
     (
         ResourceKind.MESSAGE_BOX_2011,
         re.compile(rf"/(?:MsgBoxService|msgbox)(?:/clientid(?:/{_ANY})?)?/?$"),
@@ -148,11 +153,7 @@ def key_named(text: str | None) -> str | None:
     if bare is not None:
         return bare[1].lower()
     resource = resource_at(text)
-    return (
-        resource.key
-        if resource is not None and resource.kind is not ResourceKind.SUBSCRIPTION
-        else None
-    )
+    return resource.key if resource is not None and resource.kind in MAILBOXES else None
 
 
 def mailbox_key(address: str, references: Sequence[bytes] = ()) -> str | None:
@@ -162,7 +163,7 @@ def mailbox_key(address: str, references: Sequence[bytes] = ()) -> str | None:
     service a reference property or parameter names the box.
     """
     resource = resource_at(address)
-    if resource is None or resource.kind is ResourceKind.SUBSCRIPTION:
+    if resource is None or resource.kind not in MAILBOXES:
         return None
     if resource.key is None:
         return next(filter(None, map(key_named, boxes_named_by(references))), None)

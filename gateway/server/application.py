@@ -72,6 +72,8 @@ class Application:
         self._make_dispatcher = subscribing.make_dispatcher
         self.intake = answering.intake
         self.publishing = answering.publishing
+        self.sources = answering.sources
+        self._keeper = answering.keeper
         self.synchronizing = answering.synchronizing
         self.soap = answering.soap
         self.limits = endpoints.limits
@@ -99,6 +101,7 @@ class Application:
         """
         _raise_file_limit()
         await self.mailboxes.start()
+        await self.sources.start()
         matched = await self.subscriptions.start()
         await self._endings.learn_who_agreed(self.subscriptions.entries)
         filters = {key: subscription.filter for key, subscription in matched.items()}
@@ -127,6 +130,7 @@ class Application:
             self._matching.run,
             sharing.run,
             self.subscriptions.run,
+            self._keeper.run,
             partial(keep_house, self.store, self.dead_letters, self.dispatchers, sharing),
             partial(self.mailboxes.run, lambda: sharing.keeps_house),
             partial(

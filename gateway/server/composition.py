@@ -11,6 +11,7 @@ Each step takes what the former ones made, and returns a frozen group of `parts`
 before `Application.start`, but the first two steps look into the store and the data folder.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -56,6 +57,7 @@ from gateway.security.identify import Identification
 from gateway.security.intake import Intake
 from gateway.security.networks import networks
 from gateway.security.quotas import PrincipalRate, SubscriptionQuotas
+from gateway.security.resource_addresses import ResourceKind
 from gateway.server.addresses import own_addresses
 from gateway.server.application import Application
 from gateway.server.data_folder import DataInUse, lock
@@ -80,6 +82,10 @@ from gateway.soap.http import SoapEndpoint
 from gateway.soap.registry import Registry
 from gateway.soap.replies import Replies
 from gateway.soap.service import SoapService
+from gateway.sources.exchanges import Exchanges
+from gateway.sources.keeper import Keeper
+from gateway.sources.operations import SourceOperations
+from gateway.sources.sources import Sources
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.consumers import Consumers
@@ -385,11 +391,15 @@ def answer_requests(
         looks=looks,
         parsing=sending.parsing,
     )
+    sources, keeper = _sources(storage, messaging, sending, peers)
+    taking_in = SourceOperations(sources, publishing.publish)
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
         rooms = (reading, publishing, managing, resources)
-        registry = Registry(*(room.handlers() for room in rooms))
+        registry = Registry(
+            *(room.handlers() for room in rooms), at={ResourceKind.SOURCE: taking_in.handlers()}
+        )
     replies = Replies(
         sending.transport,
         peers.policy,
@@ -402,7 +412,25 @@ def answer_requests(
         replies,
         rules=partial(rules_at, lexical_names=settings.messenger_lexical_names),
     )
-    return Answering(topics, intake, deposits, publishing, synchronizing, soap)
+    return Answering(topics, intake, deposits, publishing, sources, keeper, synchronizing, soap)
+
+
+def _sources(
+    storage: Storage, messaging: Messaging, sending: Sending, peers: Peers
+) -> tuple[Sources, Keeper]:
+    """The sources, and what keeps them."""
+    probations = sending.probations
+    clock = asyncio.get_running_loop().time
+    exchanges = Exchanges(
+        sending.transport,
+        peers.policy,
+        sending.parsing,
+        base=peers.base,
+        gate=lambda target, owner: probations.gate_for(target.destination, owner, clock),
+    )
+    sharing = messaging.sharing
+    sources = Sources(storage.store, peers.policy, shared=sharing.shared, base=peers.base)
+    return sources, Keeper(sources, exchanges, sharing)
 
 
 def serve_endpoints(
@@ -455,6 +483,7 @@ def serve_endpoints(
         explainer=_explainer(settings, storage, messaging, sending, answering, peers),
         dead_letters=subscribing.dead_letters,
         mailboxes=sending.mailboxes,
+        sources=answering.sources,
         service=answering.soap,
         parsing=sending.parsing,
         streams=_streams(messaging, sending, subscribing, state),
@@ -517,6 +546,7 @@ def _metrics(
 ) -> Metrics:
     sources: list[Callable[[], Iterable[Sample]]] = [
         answering.publishing.metrics,
+        answering.sources.metrics,
         answering.deposits.metrics,
         answering.soap.metrics,
         subscribing.budgets.metrics,

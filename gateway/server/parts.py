@@ -31,6 +31,8 @@ from gateway.security.networks import Networks
 from gateway.server.data_folder import FolderLock
 from gateway.server.listeners import SoapTcpListeners
 from gateway.soap.service import SoapService
+from gateway.sources.keeper import Keeper
+from gateway.sources.sources import Sources
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.consumers import Consumers
@@ -133,6 +135,8 @@ class Answering:
     intake: Intake
     deposits: Deposits
     publishing: PublishingOperations
+    sources: Sources
+    keeper: Keeper
     synchronizing: Synchronizing
     soap: SoapService
 

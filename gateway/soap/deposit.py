@@ -9,7 +9,12 @@ from dataclasses import replace
 from filters import Reason
 from gateway.exchange import ACCEPTED, Reply
 from gateway.security.keys import message_urn
-from gateway.security.resource_addresses import MESSAGE_BOXES, ResourceAddress, ResourceKind
+from gateway.security.resource_addresses import (
+    MAILBOXES,
+    MESSAGE_BOXES,
+    ResourceAddress,
+    ResourceKind,
+)
 from mediation import Context, Done, Operation, Rejected, Version, write_response
 
 _KEPT_ALL_THE_SAME = frozenset({Reason.ACTION_UNSUPPORTED, Reason.MESSAGE_INVALID})
@@ -30,7 +35,7 @@ _ASKED_OF_BOXES = frozenset(
 
 def is_deposit(resource: ResourceAddress, operation: Operation | None) -> bool:
     """Whether a message that was sent to *resource* is one to keep: it asks for nothing there."""
-    if resource.kind is ResourceKind.SUBSCRIPTION:
+    if resource.kind not in MAILBOXES:
         return False
     if resource.kind in MESSAGE_BOXES:  # They keep all but what is asked of themselves.
         return operation not in _ASKED_OF_BOXES

@@ -4,8 +4,11 @@ The rooms of the gateway bring the rows, each from its ``operations.py``: mailbo
 subscriptions.
 """
 
+from collections.abc import Mapping
+
 from filters import Reason, Refused
 from gateway.exchange import Handler, Handlers
+from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from mediation import Request
 
 
@@ -14,25 +17,35 @@ class Registry:
 
     Args:
         rooms: The handlers of each room; no type of request is in two of them.
+        at: The handlers of what is sent to an address of a kind, instead of all others.
         otherwise: The text of the refusal of a request that no room offers.
     """
 
-    def __init__(self, *rooms: Handlers, otherwise: str = "The operation is not offered.") -> None:
-        self._handlers: dict[type[Request], Handler] = {}
+    def __init__(
+        self,
+        *rooms: Handlers,
+        at: Mapping[ResourceKind, Handlers] | None = None,
+        otherwise: str = "The operation is not offered.",
+    ) -> None:
+        self._at = dict(at or {})
+        self._handlers: Handlers = {}
         for handlers in rooms:
             twice = self._handlers.keys() & handlers.keys()
             if twice:
                 raise ValueError(f"two rooms offer {', '.join(kind.__name__ for kind in twice)}")
-            self._handlers.update(handlers)
+            self._handlers = {**self._handlers, **handlers}
         self._otherwise = otherwise
 
-    def handler(self, request: Request) -> Handler:
-        """The handler that carries *request* out.
+    def handler(self, request: Request, resource: ResourceAddress | None = None) -> Handler:
+        """The handler that carries *request* out, which was sent to *resource*.
 
         Raises:
             Refused: ``ACTION_UNSUPPORTED``: there is none.
         """
-        handler = self._handlers.get(type(request))
+        handlers = self._handlers
+        if self._at and resource is not None:
+            handlers = self._at.get(resource.kind, handlers)
+        handler = handlers.get(type(request))
         if handler is None:
             raise Refused(Reason.ACTION_UNSUPPORTED, self._otherwise)
         return handler
@@ -40,4 +53,4 @@ class Registry:
     @property
     def offered(self) -> frozenset[type[Request]]:
         """The types of requests that are carried out."""
-        return frozenset(self._handlers)
+        return frozenset(self._handlers).union(*self._at.values())

@@ -110,7 +110,7 @@ class SoapService:
             read_hops(inbound.hops)  # A message that goes in circles ends here.
         elsewhere = self._replies.address_of_response(incoming, inbound.principal)
         request = incoming.request
-        result = await self._registry.handler(request)(request, incoming, inbound)
+        result = await self._registry.handler(request, resource)(request, incoming, inbound)
         if result is None:
             return ACCEPTED[context.soap]
         return await self._answers.answer(result, incoming, inbound, elsewhere)

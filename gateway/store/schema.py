@@ -238,3 +238,22 @@ mailbox_messages = Table(
 """Messages in mailboxes. A ``lease`` hides a message ``until`` then; one that was ``handed`` over
 a stream is kept for a while, should the stream have broken. The last indexes spare who looks into a
 full mailbox to read through all of its envelopes."""
+
+sources = Table(
+    "sources",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("key", Text, unique=True),
+    Column("pending", Text, unique=True),
+    Column("registration", Text),
+    Column("definition", Text, nullable=False),
+    Column("wanted", Text, nullable=False),
+    Column("standing", Text, nullable=False),
+    Column("events", BigInteger, nullable=False, server_default="0"),
+    Column("last_event", Float),
+    Column("ended", Text),
+    Column("revision", BigInteger, nullable=False, server_default="0"),
+)
+"""Subscriptions that the gateway holds at producers. ``key`` is the capability of what a producer
+sends, ``pending`` that of a subscription that is being made; ``revision`` grows with every change
+of what is wanted and of how a source stands."""

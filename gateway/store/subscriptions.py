@@ -11,12 +11,12 @@ from sqlalchemy import Connection, select
 from filters import Expression, Filter, View
 from gateway.interning import shared
 from gateway.store import held, replicas
+from gateway.store.references import read_reference, write_reference
 from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation import (
     DataForm,
     DeliveryMode,
-    EndpointReference,
     EventForm,
     Form,
     Lease,
@@ -124,8 +124,8 @@ def _values(subscription: Subscription) -> dict[str, object]:
         "version": spec.version.value,
         "soap": spec.form.name,
         "wsa": spec.wsa.name if spec.wsa else None,
-        "consumer": _write_epr(subscription.consumer),
-        "end_to": _write_epr(subscription.end_to) if subscription.end_to else None,
+        "consumer": write_reference(subscription.consumer),
+        "end_to": write_reference(subscription.end_to) if subscription.end_to else None,
         "filter": _write_filter(subscription.filter),
         "policy": json.dumps(
             {
@@ -163,14 +163,14 @@ def _read(row: Any) -> Subscription:
                 Wsa[row["wsa"]] if row["wsa"] else None,
             )
         ),
-        consumer=_read_epr(row["consumer"]),
+        consumer=read_reference(row["consumer"]),
         lease=Lease(
             datetime.fromtimestamp(row["created"], UTC),
             None if expires is None else datetime.fromtimestamp(expires, UTC),
             bool(row["as_duration"]),
         ),
         filter=shared(_read_filter(row["filter"])),
-        end_to=_read_epr(row["end_to"]) if row["end_to"] else None,
+        end_to=read_reference(row["end_to"]) if row["end_to"] else None,
         policy=shared(
             Policy(
                 policy["raw"],
@@ -200,30 +200,6 @@ def _read_delivery(values: Any) -> DeliveryMode:
         return DeliveryMode()
     mode, oversize = Mode(values["mode"]), Oversize(values["oversize"])
     return shared(DeliveryMode(**{**values, "mode": mode, "oversize": oversize}))
-
-
-def _write_epr(epr: EndpointReference) -> str:
-    return json.dumps(
-        {
-            "address": epr.address,
-            "wsa": epr.wsa.name,
-            "properties": [octets.decode() for octets in epr.properties],
-            "parameters": [octets.decode() for octets in epr.parameters],
-            "metadata": [octets.decode() for octets in epr.metadata],
-        }
-    )
-
-
-def _read_epr(text: str) -> EndpointReference:
-    value = json.loads(text)
-    return EndpointReference(
-        value["address"],
-        Wsa[value["wsa"]],
-        *(
-            tuple(octets.encode() for octets in value[name])
-            for name in ("properties", "parameters", "metadata")
-        ),
-    )
 
 
 def _write_filter(filter_: Filter) -> str:

@@ -13,6 +13,7 @@ from gateway.parsing import Parsing
 from gateway.security.identify import Identification
 from gateway.security.quotas import PrincipalRate
 from gateway.soap.service import SoapService
+from gateway.sources.sources import Sources
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.lifecycle import Subscriptions
@@ -48,6 +49,7 @@ class Web:
     explainer: Explainer
     dead_letters: DeadLetters
     mailboxes: Mailboxes
+    sources: Sources
     service: SoapService
     parsing: Parsing
     streams: Streams

@@ -16,6 +16,7 @@ _STATUS = {
     Reason.RATE: 429,
     Reason.QUOTA: 403,
     Reason.MAILBOX_UNKNOWN: 404,
+    Reason.SOURCE_UNKNOWN: 404,
 }
 """All others are 400."""
 PROBLEM = "application/problem+json"

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from filters import Reason, Topic, parse_document
 from mediation import names
+from mediation.eventing.common import read_subscription_end
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NO_TIME, parse_duration
-from mediation.model.messages import EndpointReference
+from mediation.model.messages import EndpointReference, Notification
 from mediation.notification.topics import received_topic
+from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr
 from mediation.soap.answers import PeerFault, fault_in
 from mediation.soap.envelopes import (
@@ -35,6 +37,12 @@ _WRAPPING = {
     if specification.client is not None
     for element in specification.client.notify
 }
+
+
+_END_ACTIONS = frozenset(element[1:].replace("}", "/") for element in _ENDINGS)
+_TERMINATIONS = frozenset(
+    f"{namespace}/TerminationNotification" for namespace in names.RESOURCE_LIFETIMES
+)
 
 
 class AnsweredFault(MediationError):
@@ -140,10 +148,7 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
         return ()
     first = envelope.body[0]
     if first.tag in _ENDINGS:
-        texts = {local_name(child): text_of(child) for child in elements(first)}
-        status = texts.get("Status") or texts.get("Code", "")
-        word = status.replace(":", "/").rpartition("/")[2]
-        return Ended(word, texts.get("Reason", ""))
+        return Ended(*read_subscription_end(first))
     ours = is_ours(octets)
     topic = None
     for block in envelope.headers:
@@ -170,6 +175,21 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
         for child in envelope.body
     )
     return _within(room, bare)
+
+
+def ending_in(notification: Notification) -> str | None:
+    """Why a subscription of ours ended, where *notification*, which came for it, says that it did;
+    None where it is an event.
+
+    WS-Notification says so in an event of its own, TerminationNotification (WS-ResourceLifetime
+    1.2, section 5); Apache CXF writes SubscriptionEnd of WS-Eventing in an element of another name,
+    which its action tells.
+    """
+    if payload_action(notification.payload) in _TERMINATIONS:
+        return "TerminationNotification"
+    if notification.action in _END_ACTIONS:
+        return "SubscriptionEnd"
+    return None
 
 
 def _within(room: int | None, events: Iterable[Received]) -> tuple[Received, ...]:

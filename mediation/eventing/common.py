@@ -26,7 +26,7 @@ from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import topic_element
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr, write_epr
-from mediation.soap.envelopes import elements, xml_text
+from mediation.soap.envelopes import elements, local_name, text_of, xml_text
 
 OPERATIONS = (
     Operation.SUBSCRIBE,
@@ -78,6 +78,17 @@ def topic_header(
     """The header block that tells the topic of an event, of which WS-Eventing knows nothing."""
     declared = f' xmlns:wsnt="{names.WSN_1_3}"'
     return EnvelopeParts(topic_element("wsnt:Topic", topic, dialect, declared))
+
+
+def read_subscription_end(element: etree._Element) -> tuple[str, str]:
+    """The last word of the status of a SubscriptionEnd, and its reason.
+
+    Peers write the status as a URI, as a QName in ``Code`` (the example of the specification), or
+    as the bare word.
+    """
+    texts = {local_name(one): text_of(one) for one in elements(element)}
+    status = texts.get("Status") or texts.get("Code", "")
+    return status.replace(":", "/").rpartition("/")[2], texts.get("Reason", "")
 
 
 def eventing_fault(

@@ -16,6 +16,7 @@ from mediation.eventing.common import (
     eventing_offers,
     operations_of,
     read_delivery,
+    read_subscription_end,
     topic_header,
 )
 from mediation.eventing.management import enumeration_context, read_delivery_mode
@@ -36,6 +37,7 @@ from mediation.model.messages import End, EndpointReference, Subscription
 from mediation.model.requests import (
     Arrival,
     Context,
+    EndOfSubscription,
     GetStatus,
     Operation,
     Renew,
@@ -75,7 +77,10 @@ class Requests200408:
     """The requests, and their answers."""
 
     namespaces = frozenset({NAMESPACE})
-    elements = operations_of(NAMESPACE)
+    elements: Mapping[str, Operation] = {
+        **operations_of(NAMESPACE),
+        f"{{{NAMESPACE}}}SubscriptionEnd": Operation.SUBSCRIPTION_END,
+    }
     actions: Mapping[str, Operation] = {
         **actions_of(NAMESPACE),
         f"{NAMESPACE}/GetStaus": Operation.GET_STATUS,  # openwsman's constant
@@ -93,6 +98,8 @@ class Requests200408:
                 return GetStatus()
             case Operation.UNSUBSCRIBE:
                 return Unsubscribe()
+            case Operation.SUBSCRIPTION_END:
+                return EndOfSubscription(*read_subscription_end(element))
             case _:  # pragma: no cover - `elements` names no other
                 raise AssertionError(operation)
 

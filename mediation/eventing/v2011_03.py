@@ -21,6 +21,7 @@ from mediation.eventing.common import (
     eventing_offers,
     operations_of,
     read_delivery,
+    read_subscription_end,
     topic_header,
 )
 from mediation.filtering import read_wse_filter, topic_expression
@@ -38,6 +39,7 @@ from mediation.model.messages import End, EndpointReference, Subscription
 from mediation.model.requests import (
     Arrival,
     Context,
+    EndOfSubscription,
     GetStatus,
     Operation,
     Publish,
@@ -84,7 +86,11 @@ class Requests201103:
     """The requests, their answers, and wrapped notifications as publications."""
 
     namespaces = frozenset({NAMESPACE})
-    elements: Mapping[str, Operation] = {**operations_of(NAMESPACE), NOTIFY: Operation.PUBLISH}
+    elements: Mapping[str, Operation] = {
+        **operations_of(NAMESPACE),
+        NOTIFY: Operation.PUBLISH,
+        f"{{{NAMESPACE}}}SubscriptionEnd": Operation.SUBSCRIPTION_END,
+    }
     actions = actions_of(NAMESPACE)
 
     def read(
@@ -101,6 +107,8 @@ class Requests201103:
                 return Unsubscribe()
             case Operation.PUBLISH:
                 return _read_notify(element, context, arrival)
+            case Operation.SUBSCRIPTION_END:
+                return EndOfSubscription(*read_subscription_end(element))
             case _:  # pragma: no cover - `elements` names no other
                 raise AssertionError(operation)
 

@@ -46,6 +46,7 @@ class Operation(Enum):
     SET_TERMINATION_TIME = "SetTerminationTime"
     DESTROY = "Destroy"
     PUBLISH = "Notify"
+    SUBSCRIPTION_END = "SubscriptionEnd"
     CREATE_PULL_POINT = "CreatePullPoint"
     GET_MESSAGES = "GetMessages"
     DESTROY_PULL_POINT = "DestroyPullPoint"
@@ -199,6 +200,15 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class EndOfSubscription:
+    """SubscriptionEnd as a producer sends it to a subscriber: the last word of its status, and the
+    reason."""
+
+    status: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SubscribePulling:
     """Subscribe, and fetch what comes from a mailbox that is made for it (ONVIF,
     CreatePullPointSubscription; WS-Management, mode Pull)."""
@@ -306,6 +316,7 @@ Request = (
     | SetTerminationTime
     | Destroy
     | Publish
+    | EndOfSubscription
 )
 
 

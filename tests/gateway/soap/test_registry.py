@@ -1,5 +1,6 @@
 """Which handler carries out which request."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 from types import UnionType
 from typing import get_args, get_type_hints
@@ -11,9 +12,11 @@ from gateway.exchange import Handlers
 from gateway.mailboxes.operations import MailboxOperations
 from gateway.publishing.operations import PublishingOperations
 from gateway.resources.operations import ResourceOperations
+from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.registry import Registry
+from gateway.sources.operations import SourceOperations
 from gateway.subscriptions.operations import SubscriptionOperations
-from mediation import GetStatus, Pause, Request
+from mediation import EndOfSubscription, GetStatus, Notification, Pause, Publish, Request
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 
@@ -26,10 +29,24 @@ def rows(room: type) -> Handlers:
 
 
 def test_every_request_has_one_handler() -> None:
-    assert Registry(*map(rows, ROOMS)).offered == set(get_args(Request))
+    registry = Registry(*map(rows, ROOMS), at={ResourceKind.SOURCE: rows(SourceOperations)})
+    assert registry.offered == set(get_args(Request))
 
 
-@pytest.mark.parametrize("room", ROOMS)
+def test_an_address_may_have_handlers_of_its_own() -> None:
+    own = rows(SourceOperations)
+    registry = Registry(*map(rows, ROOMS), at={ResourceKind.SOURCE: own})
+    source = ResourceAddress(ResourceKind.SOURCE, "key")
+    notification = Notification("1", "urn:x", b"<a/>", datetime.now(UTC))
+    assert registry.handler(Publish((notification,)), source) is own[Publish]
+    assert registry.handler(Publish((notification,))) is not own[Publish]
+    with pytest.raises(Refused):
+        registry.handler(Pause(), source)
+    with pytest.raises(Refused):
+        registry.handler(EndOfSubscription("SourceShuttingDown"))
+
+
+@pytest.mark.parametrize("room", (*ROOMS, SourceOperations))
 def test_a_handler_takes_the_requests_that_it_stands_for(room: type) -> None:
     for kind, handler in rows(room).items():
         taken = next(iter(get_type_hints(handler).values()))

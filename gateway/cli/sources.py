@@ -1,0 +1,190 @@
+"""``dragoman sources``."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from gateway.cli.commands import add, group, help_alone
+from gateway.cli.options import (
+    GATEWAY,
+    Form,
+    GatewayOption,
+    OutputOption,
+    SpecOption,
+    check_xpath,
+    read_namespaces,
+    read_spec,
+    tls,
+)
+from gateway.cli.output import facts, json_line, line, moment
+from gateway.cli.resources import delete_each, list_all
+from gateway.client import Administration, Record
+from mediation import Version
+
+sources = group("sources", "Subscribe the gateway itself at producers, and see how that stands.")
+sources.callback()(help_alone)
+
+_COLUMNS = ("id", "state", "spec", "producer", "topic", "events", "last event", "last error")
+IdArguments = Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")]
+
+
+def add_(
+    context: typer.Context,
+    url: Annotated[str, typer.Argument(metavar="URL", help="The address of the producer.")],
+    gateway: GatewayOption = GATEWAY,
+    spec: SpecOption = Version.WSN_1_3.value,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR", help="Topics: storms, storms//., or {http://example.org/topics}storms."
+        ),
+    ] = None,
+    xpath: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="XPath 1.0 that the producer is to filter by."),
+    ] = None,
+    ns: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PREFIX=URI", help="A prefix of --topic and --xpath."),
+    ] = None,
+    lease: Annotated[
+        str, typer.Option(metavar="PT1H", help="The lease to ask for: a duration, or seconds.")
+    ] = "PT1H",
+    publish_on: Annotated[
+        str | None,
+        typer.Option(
+            "--publish-on",
+            metavar="TOPIC",
+            help="The topic of events that come without one.  [--topic, if it is one]",
+        ),
+    ] = None,
+    silence: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            help="Ask the producer when no event came for so long; 0: never.",
+        ),
+    ] = 300.0,
+    profile: Annotated[
+        str, typer.Option(metavar="NAME", help="The kind of producer; `cxf` for Apache CXF.")
+    ] = "standard",
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Subscribe the gateway at a producer.
+
+    What the producer sends is published here, as what any publisher sends. The gateway renews the
+    subscription, and subscribes again when it is lost; `show` says how it stands.
+
+    \b
+    Examples:
+      dragoman sources add http://producer.example.org/wsn --topic storms//.
+      dragoman sources add http://source.example.org/events --spec wse-2004-08 --publish-on storms
+      dragoman sources add http://producer.example.org/wsn --ns w=http://example.org/weather \
+          --topic w:storms --xpath '/w:Warning/w:speed > 64' --lease PT10M
+    """
+    namespaces = read_namespaces(ns)
+    check_xpath(xpath, namespaces)
+    asked: Record = {"url": url, "spec": read_spec(spec).value, "silence": silence}
+    asked |= {"profile": profile, "lease": _lease(lease), "namespaces": namespaces}
+    named = {"topic": topic, "xpath": xpath, "publish_on": publish_on}
+    asked |= {name: value for name, value in named.items() if value is not None}
+
+    async def run() -> Record:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            return await administration.add_source(asked)
+
+    record = asyncio.run(run())
+    if output is Form.JSON:
+        json_line(record)
+    else:
+        line(f"added {record['id']}")
+
+
+def list_(
+    context: typer.Context,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""List the sources of a gateway, and how they stand.
+
+    \b
+    Examples:
+      dragoman sources list
+      dragoman sources list --output json | jq '.[] | select(.state != "live")'
+    """
+    list_all(
+        context,
+        gateway,
+        output,
+        Administration.sources,
+        columns=_COLUMNS,
+        row=_row,
+        none="There are no sources.",
+    )
+
+
+def show(
+    context: typer.Context,
+    ids: IdArguments,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Show a source: its state, its lease, what came and what went wrong last.
+
+    \b
+    Example:
+      dragoman sources show 5b1f0c9a3e77
+    """
+
+    async def run() -> list[Record]:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            return [await administration.source(id_) for id_ in ids]
+
+    for number, record in enumerate(asyncio.run(run())):
+        if output is Form.JSON:
+            json_line(record)
+            continue
+        if number:
+            line()
+        for text in facts(record.items()):
+            line(text)
+
+
+def remove(
+    context: typer.Context,
+    ids: IdArguments,
+    gateway: GatewayOption = GATEWAY,
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Remove sources: their producers are told to send no more.
+
+    \b
+    Example:
+      dragoman sources remove 5b1f0c9a3e77 90cc41d2ab05
+    """
+    delete_each(context, gateway, ids, output, Administration.remove_source)
+
+
+def _lease(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _row(record: Record) -> list[object]:
+    well = not record.get("failures")
+    shown = {
+        **record,
+        "producer": record.get("url"),
+        "last event": moment(record.get("last_event")),
+        "last error": None if well else record.get("last_error"),
+    }
+    return [shown.get(name) for name in _COLUMNS]
+
+
+add(sources, add_, "add")
+add(sources, list_, "list")
+add(sources, show)
+add(sources, remove)

@@ -1,0 +1,123 @@
+"""Sources as values: subscriptions that the gateway holds at producers of others."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from mediation import EndpointReference, Spec
+
+
+class Wanted(Enum):
+    """What is wanted of a source."""
+
+    ON = "on"
+    """Events."""
+    OFF = "off"
+    """No events just now: nobody subscribes to them."""
+    REMOVED = "removed"
+
+
+class State(Enum):
+    """The state of a source; `gateway.sources.states` has the table of its transitions."""
+
+    IDLE = "idle"
+    """There is no subscription, and none is wanted."""
+    SUBSCRIBING = "subscribing"
+    LIVE = "live"
+    RENEWING = "renewing"
+    CHECKING = "checking"
+    """The producer was silent: its manager is asked whether the subscription is still there."""
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    RESUMING = "resuming"
+    LOST = "lost"
+    """The subscription is gone; the next one is due."""
+    BACKING_OFF = "backing off"
+    """Something failed, and is tried again later."""
+    REMOVING = "removing"
+    """The producer is told that the subscription is not wanted any more."""
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source as it was added.
+
+    Attributes:
+        id: What logs and lists show.
+        owner: The principal that added it; quotas count by it.
+        url: The address of the producer.
+        topic: The topic expression that is subscribed to, as a person says it.
+        namespaces: Prefixes of *topic* and *xpath*.
+        lease: Seconds that are asked for.
+        publish_on: The topic of events that come without one; None leaves them without.
+        silence: Seconds without a sign of life after which the producer is asked; 0 never asks.
+        profile: The name of a row of `gateway.sources.profiles.PROFILES`.
+        registration: The id of the registration that added it; None: an operator.
+        created: A POSIX time, as all times here.
+    """
+
+    id: str
+    owner: str
+    url: str
+    spec: Spec
+    topic: str | None = None
+    xpath: str | None = None
+    namespaces: tuple[tuple[str, str], ...] = ()
+    lease: float = 3600.0
+    publish_on: str | None = None
+    silence: float = 0.0
+    profile: str = "standard"
+    registration: str | None = None
+    created: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a source stands.
+
+    Attributes:
+        since: When it came into *state*.
+        due: When something is to be done next; None: when something happens.
+        key: The capability in the address that the subscription sends to.
+        pending: That of a subscription that is being made.
+        manager: The manager of the subscription, while it is believed to be there.
+        former: That of an earlier subscription, which is ended once the next one is live.
+        expires: When the lease surely is over; None: never, or there is none.
+        renew: When the lease is to be renewed.
+        asked: When the manager last answered.
+        paused: Whether the producer was told to pause.
+        plain: The producer was asked to pause, and cannot.
+        failures: Exchanges that failed, in a row.
+        error: What went wrong last; empty while nothing has.
+    """
+
+    state: State = State.IDLE
+    since: float = 0.0
+    due: float | None = None
+    key: str | None = None
+    pending: str | None = None
+    manager: EndpointReference | None = None
+    former: EndpointReference | None = None
+    expires: float | None = None
+    renew: float | None = None
+    asked: float | None = None
+    paused: bool = False
+    plain: bool = False
+    failures: int = 0
+    error: str = ""
+    error_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """A source as the store has it; ``revision`` grows with each change of what is wanted and of
+    how it stands. ``ended`` is the key of a subscription of which the producer said that it has
+    ended."""
+
+    source: Source
+    wanted: Wanted = Wanted.ON
+    standing: Standing = Standing()
+    events: int = 0
+    last_event: float | None = None
+    revision: int = 0
+    ended: str | None = None

@@ -1,0 +1,9 @@
+"""Sources: subscriptions that the gateway itself holds at producers of others, and what their
+events become: publications like any other.
+
+    states        what happens to a source, as a table; no clock, no socket
+    sources       the sources of this gateway, in memory and in the store
+    exchanges     one request to a producer, and its answer
+    keeper        carries out what the states say, when it is due
+    operations    takes in what producers send
+"""

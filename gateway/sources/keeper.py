@@ -1,0 +1,302 @@
+"""The keeper: has each source of this gateway's share do what `states` says, when it is due.
+
+    round: what came is written, news are read; then for each source of the share
+      nothing under way, due   tick: perhaps an exchange begins, in a task of its own
+      an exchange ends         its outcome is an event: the next state, in the store first
+
+A key is in the store before a producer is given it, and a subscription is live when its manager
+is; what was granted in between and not stored is an orphan, which is ended at once where that can
+be, else by its lease.
+"""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from gateway.delivery import PartitionShare, WorkSharing
+from gateway.model.sources import Standing, State
+from gateway.security.keys import new_key
+from gateway.sources.exchanges import Exchanges, ProducerRefused, ProducerUnreachable
+from gateway.sources.sources import Entry, Sources, SourceUnknown
+from gateway.sources.states import (
+    BUSY,
+    WELL,
+    Command,
+    Confirmed,
+    Ended,
+    Event,
+    Failed,
+    Granted,
+    Moment,
+    Step,
+    Tick,
+    Timing,
+    recovered,
+    step,
+)
+from gateway.store import StoreUnavailable
+from gateway.store.replicas import Fenced
+from mediation import EndpointReference
+
+ROUND = 1.0
+"""Seconds from one round to the next, at most."""
+STORE_RETRY = 0.5
+STORE_TRIES = 20
+"""Seconds between attempts to write what a producer granted, and how many there are."""
+DISMISSALS = 64
+"""Unsubscribes under way that nobody waits for."""
+_log = structlog.get_logger("dragoman.sources")
+
+
+class Keeper:
+    """Keeps the sources of this gateway's share of the work.
+
+    Args:
+        timing: Of every source, but for its lease and its silence.
+        clock: Of POSIX times.
+        chance: Draws from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        sources: Sources,
+        exchanges: Exchanges,
+        sharing: WorkSharing,
+        *,
+        timing: Timing | None = None,
+        clock: Callable[[], float] = time.time,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._sources = sources
+        self._exchanges = exchanges
+        self._sharing = sharing
+        self._timing = timing or Timing()
+        self._clock = clock
+        self._chance = chance
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._dismissals = 0
+
+    async def run(self) -> None:
+        """Keep the sources, for ever. What is under way is given up when this ends: the store says
+        where to go on."""
+        try:
+            while True:
+                self._sources.changed.clear()
+                wait = ROUND
+                with contextlib.suppress(StoreUnavailable):
+                    await self._sources.learn()
+                    await self._take_over()
+                    wait = self._round()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._sources.changed.wait(), wait)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            with contextlib.suppress(StoreUnavailable):
+                await self._sources.learn()
+
+    async def _take_over(self) -> None:
+        """Take on the sources that have come to this gateway's share, as the store has them, and
+        leave those that have gone from it.
+
+        Raises:
+            StoreUnavailable: They are taken on the next time.
+        """
+        taken: dict[str, PartitionShare] = {}
+        for entry in self._sources.entries:
+            share = self._sharing.share_of(entry.id)
+            if share is entry.share or entry.exchanging:
+                continue
+            entry.share = None
+            if share is not None:
+                taken[entry.id] = share
+        if not taken:
+            return
+        await self._sources.read(taken)
+        for id_, share in taken.items():
+            found = self._sources.by_id(id_)
+            if found is not None:
+                found.share = share
+                self._sources.stand(found, recovered(found.standing, self._clock()))
+
+    def _round(self) -> float:
+        """Begin what is due; the seconds until something else will be."""
+        now, soon = self._clock(), ROUND
+        for entry in self._sources.entries:
+            share = entry.share
+            if share is None or entry.exchanging:
+                continue
+            if entry.standing.manager is not None and entry.row.ended == entry.standing.key:
+                entry.exchanging = True
+                self._spawn(self._end_here(entry, share))
+                continue
+            if entry.standing.state in BUSY:  # An exchange was given up.
+                self._sources.stand(entry, recovered(entry.standing, now))
+            taken = step(entry.standing, Tick(), self._moment(entry))
+            if taken.command is not None:
+                entry.exchanging = True
+                self._spawn(self._follow(entry, share, taken))
+                continue
+            self._sources.stand(entry, taken.standing)
+            due = taken.standing.due
+            if due is not None:
+                soon = min(soon, max(0.0, due - now))
+        return soon
+
+    async def _end_here(self, entry: Entry, share: PartitionShare) -> None:
+        """Carry out that a producer ended the subscription of *entry*."""
+        try:
+            ended = Ended("The producer ended the subscription.")
+            after = step(entry.standing, ended, self._moment(entry)).standing
+            await self._stand(entry, share, after)
+        except (Fenced, SourceUnknown):
+            entry.share = None
+        except StoreUnavailable:
+            pass  # It is still in the store.
+        finally:
+            entry.exchanging = False
+            self._sources.changed.set()
+
+    async def _follow(self, entry: Entry, share: PartitionShare, taken: Step) -> None:
+        """Carry out the command of *taken*, and those that follow from it."""
+        try:
+            while taken.command is not None:
+                taken = await self._carry_out(entry, share, taken)
+        except (Fenced, SourceUnknown):
+            entry.share = None
+        except StoreUnavailable:
+            self._sources.stand(entry, recovered(entry.standing, self._clock() + STORE_RETRY))
+        except Exception:
+            _log.exception("source.error", source=entry.id)
+            standing = recovered(entry.standing, self._clock() + self._timing.longest)
+            self._sources.stand(entry, replace(standing, due=self._clock() + self._timing.longest))
+        finally:
+            entry.exchanging = False
+            self._sources.changed.set()
+
+    async def _carry_out(self, entry: Entry, share: PartitionShare, taken: Step) -> Step:
+        before, standing, command = entry.standing, taken.standing, taken.command
+        if command is Command.FORGET:
+            await self._sources.forget(entry, share)
+            return Step(standing)
+        if command is Command.SUBSCRIBE:
+            standing = replace(standing, pending=new_key())
+            await self._sources.keep(entry, standing, share)
+        else:
+            self._sources.stand(entry, standing)
+        event = await self._exchange(entry, share, command, standing)
+        following = step(entry.standing, event, self._moment(entry))
+        try:
+            if following.command in (None, Command.DISMISS):
+                await self._stand(entry, share, following.standing)
+        except (Fenced, SourceUnknown, StoreUnavailable):
+            if command is Command.SUBSCRIBE and isinstance(event, Granted) and event.manager:
+                self._dismiss(entry, event.manager)  # An orphan.
+            raise
+        if following.command is Command.DISMISS:
+            former = before.former or before.manager
+            if former is not None:
+                self._dismiss(entry, former)
+            return Step(following.standing)
+        return following
+
+    async def _exchange(
+        self, entry: Entry, share: PartitionShare, command: Command | None, standing: Standing
+    ) -> Event:
+        source, manager = entry.source, standing.manager
+        if share.until <= asyncio.get_running_loop().time():
+            raise Fenced(source.id)
+        try:
+            if command is Command.SUBSCRIBE:
+                return await self._exchanges.subscribe(source, standing.pending or "")
+            if manager is None:
+                return Failed("There is no subscription.", refused=True)
+            match command:
+                case Command.RENEW:
+                    return await self._exchanges.renew(source, manager)
+                case Command.CHECK:
+                    await self._exchanges.check(source, manager)
+                    return Granted(self._clock())
+                case Command.PAUSE:
+                    await self._exchanges.pause(source, manager)
+                case Command.RESUME:
+                    await self._exchanges.resume(source, manager)
+                case _:
+                    await self._exchanges.unsubscribe(source, manager)
+        except ProducerRefused as refused:
+            return Failed(f"{_ASKED[command]}: {refused}", refused=True)
+        except ProducerUnreachable as unreachable:
+            return Failed(f"{_ASKED[command]}: {unreachable}", refused=False)
+        return Confirmed()
+
+    async def _stand(self, entry: Entry, share: PartitionShare, standing: Standing) -> None:
+        """Have a source stand so, in the store first. A store that fails is waited for: what a
+        producer granted would be lost.
+
+        Raises:
+            Fenced, SourceUnknown, StoreUnavailable
+        """
+        before = entry.standing
+        for left in range(STORE_TRIES, 0, -1):
+            try:
+                await self._sources.keep(entry, standing, share)
+                break
+            except StoreUnavailable:
+                if left == 1:
+                    raise
+                await asyncio.sleep(STORE_RETRY)
+        self._tell(entry, before, standing)
+
+    def _tell(self, entry: Entry, before: Standing, after: Standing) -> None:
+        """Log what an operator wants to know, once."""
+        said = {"source": entry.id, "producer": entry.source.url}
+        was_well, is_well = before.state in WELL, after.state in WELL
+        if was_well and after.state in (State.LOST, State.BACKING_OFF):
+            _log.warning("source.lost", error=after.error, **said)
+        elif not is_well and after.failures == 1 and not before.error:
+            _log.warning("source.failing", error=after.error, **said)
+        elif is_well and not was_well:
+            recovered_from = before.error or None
+            event = "source.recovered" if recovered_from else "source.live"
+            _log.info(event, **said)
+
+    def _dismiss(self, entry: Entry, manager: EndpointReference) -> None:
+        """End a subscription that is not wanted any more; if that fails, its lease ends, and what
+        it sends until then is refused."""
+        if self._dismissals < DISMISSALS:
+            self._dismissals += 1
+            self._spawn(self._end(entry, manager))
+
+    async def _end(self, entry: Entry, manager: EndpointReference) -> None:
+        try:
+            with contextlib.suppress(ProducerRefused, ProducerUnreachable):
+                await self._exchanges.unsubscribe(entry.source, manager)
+        finally:
+            self._dismissals -= 1
+
+    def _moment(self, entry: Entry) -> Moment:
+        timing = replace(self._timing, lease=entry.source.lease, silence=entry.source.silence)
+        return Moment(entry.row.wanted, timing, self._clock(), self._chance(), entry.heard)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+_ASKED = {
+    Command.SUBSCRIBE: "Subscribe",
+    Command.RENEW: "Renew",
+    Command.CHECK: "GetStatus",
+    Command.PAUSE: "PauseSubscription",
+    Command.RESUME: "ResumeSubscription",
+    Command.UNSUBSCRIBE: "Unsubscribe",
+    None: "nothing",
+}

@@ -1,0 +1,73 @@
+"""Handlers of what producers send to the address of a source: events, and the end of its
+subscription."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from gateway.exchange import Handlers, Inbound
+from gateway.security.resource_addresses import addressed
+from gateway.sources.sources import Entry, Sources, SourceUnknown
+from gateway.sources.topics import default_topic
+from mediation import EndOfSubscription, Incoming, Publish, Published, ending_in
+
+Publishing = Callable[[Publish, Incoming, Inbound], Awaitable[Published | None]]
+
+
+class SourceOperations:
+    """Takes in what producers send; it is durable when they are answered.
+
+    Args:
+        publish: Publishes, as for any publisher.
+    """
+
+    def __init__(self, sources: Sources, publish: Publishing) -> None:
+        self._sources = sources
+        self._publish = publish
+
+    def handlers(self) -> Handlers:
+        """Of messages to `ResourceKind.SOURCE`."""
+        return {Publish: self.take_in, EndOfSubscription: self.end}
+
+    async def take_in(
+        self, request: Publish, incoming: Incoming, inbound: Inbound
+    ) -> Published | None:
+        """Publish what came. Ids are scoped by the source, so that an event that comes by two
+        subscriptions of it, one after the other, is one."""
+        entry, key = await self._named(incoming, inbound)
+        events = []
+        for notification in request.notifications:
+            if ending_in(notification):
+                await self._sources.end(entry, key)
+            else:
+                events.append(notification)
+        if not events:
+            return None
+        source, topic = entry.source, default_topic(entry.source)
+        scope = f"urn:dragoman:source:{source.id}"
+        notifications = tuple(
+            replace(event, source=scope, topic=event.topic or topic) for event in events
+        )
+        principal = replace(
+            inbound.principal,
+            source=scope,
+            # An operator's word is enough for as many events as there are.
+            trusted=inbound.principal.trusted or source.registration is None,
+        )
+        answer = await self._publish(
+            replace(request, notifications=notifications),
+            incoming,
+            replace(inbound, principal=principal),
+        )
+        self._sources.heard(entry, len(events))
+        return answer
+
+    async def end(self, request: EndOfSubscription, incoming: Incoming, inbound: Inbound) -> None:
+        """SubscriptionEnd."""
+        entry, key = await self._named(incoming, inbound)
+        await self._sources.end(entry, key)
+
+    async def _named(self, incoming: Incoming, inbound: Inbound) -> tuple[Entry, str]:
+        resource = addressed(inbound.path, incoming.context.headers.to)
+        if resource is None or resource.key is None:  # pragma: no cover - the registry saw it
+            raise SourceUnknown
+        return await self._sources.find(resource.key), resource.key

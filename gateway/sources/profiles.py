@@ -1,0 +1,50 @@
+"""Profiles: peculiarities of producers, as rows of data.
+
+How events come is a row, too: all of these have them sent to an address of ours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from mediation import Soap
+
+
+class Delivery(Enum):
+    """The way in which events come from a producer."""
+
+    PUSH = "push"
+    """It sends them to the address that it was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a kind of producer is asked, and how.
+
+    Attributes:
+        soap: The version of SOAP; None: what the specification's clients speak.
+        addressing: Whether requests have headers of WS-Addressing.
+        pauses: Whether its subscriptions can be paused.
+        checks: Whether its subscriptions can be asked how they are, otherwise than by Renew.
+    """
+
+    text: str
+    delivery: Delivery = Delivery.PUSH
+    soap: Soap | None = None
+    addressing: bool = True
+    pauses: bool = True
+    checks: bool = True
+
+
+PROFILES: Mapping[str, Profile] = {
+    "standard": Profile("As the specification says."),
+    "soap-1.1": Profile("As the specification says, in SOAP 1.1.", soap=Soap.V1_1),
+    "cxf": Profile(
+        "Apache CXF, Red Hat A-MQ: SOAP 1.1 without addressing; subscribes and ends, no more.",
+        soap=Soap.V1_1,
+        addressing=False,
+        pauses=False,
+        checks=False,
+    ),
+}
+"""The profiles by name."""

@@ -1,0 +1,419 @@
+"""The sources of the gateway, in memory and in the store.
+
+Every gateway that uses the store knows all of them: what producers send may come to any. One of
+them keeps each source, the one that has its share of the work (`keeper`).
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import structlog
+from sqlalchemy import Connection
+
+from filters import Reason, Refused
+from gateway.delivery import PartitionShare
+from gateway.egress import AddressPolicy
+from gateway.model.sources import Source, SourceRow, Standing, State, Wanted
+from gateway.observing.samples import Sample, counter, gauges
+from gateway.security.keys import new_key, public_id
+from gateway.security.principals import Principal
+from gateway.security.quotas import QuotaExceeded
+from gateway.sources.exchanges import checked, spoken
+from gateway.sources.profiles import PROFILES
+from gateway.sources.topics import filter_of, topic_named
+from gateway.store import Store, StoreUnavailable
+from gateway.store import sources as rows
+from mediation import SPECS, Version
+
+MOST = 1000
+"""Sources, of operators and of registrations together."""
+LONGEST_LEASE = 30 * 86400.0
+SHORTEST_LEASE = 1.0
+UNKNOWN_FOR = 1.0
+"""Seconds for which a key that the store did not know is not asked for again."""
+UNKNOWN_KEYS = 10_000
+FRESH = 3.0
+"""Seconds for which a key is believed to be one of a source, where other gateways keep some."""
+OPERATOR = Principal("", "operator", "urn:dragoman:operator", trusted=True)
+"""The principal of sources that an operator adds."""
+_log = structlog.get_logger("dragoman.sources")
+
+
+class SourceUnknown(Refused):
+    """There is no such source, or no subscription of it with that key any more."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.SOURCE_UNKNOWN, "There is no such subscription here.")
+
+
+@dataclass(frozen=True, slots=True)
+class NewSource:
+    """What is asked for in a new source: see `Source`."""
+
+    url: str
+    version: Version = Version.WSN_1_3
+    topic: str | None = None
+    xpath: str | None = None
+    namespaces: tuple[tuple[str, str], ...] = ()
+    lease: float = 3600.0
+    publish_on: str | None = None
+    silence: float = 300.0
+    profile: str = "standard"
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A source as this gateway knows it; `Sources` writes what the store has, the keeper the rest.
+
+    Attributes:
+        share: The share under which this gateway keeps it; None: another one does.
+        exchanging: Whether an exchange with the producer is under way.
+        heard: When the last event came, here or to another gateway.
+    """
+
+    row: SourceRow
+    share: PartitionShare | None = None
+    exchanging: bool = False
+    heard: float | None = None
+    read_at: float = 0.0
+
+    @property
+    def id(self) -> str:
+        return self.row.source.id
+
+    @property
+    def source(self) -> Source:
+        return self.row.source
+
+    @property
+    def standing(self) -> Standing:
+        return self.row.standing
+
+    @property
+    def state(self) -> str:
+        """The state for people: one that is to be removed is being removed, whatever it does."""
+        removed = self.row.wanted is Wanted.REMOVED
+        return (State.REMOVING if removed else self.standing.state).value
+
+
+class Sources:
+    """All sources.
+
+    Args:
+        shared: Whether other gateways use the store.
+        base: The gateway's URL, without a slash at its end.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        policy: AddressPolicy,
+        *,
+        shared: bool,
+        base: str,
+        most: int = MOST,
+        most_of_owner: int = 100,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._policy = policy
+        self._shared = shared
+        self._base = base
+        self._most = most
+        self._most_of_owner = most_of_owner
+        self._clock = clock
+        self._entries: dict[str, Entry] = {}
+        self._by_key: dict[str, Entry] = {}
+        self._unknown: dict[str, float] = {}
+        self._came: dict[str, tuple[int, float]] = {}
+        self.events = 0
+        """Events that this gateway took in from producers."""
+        self.changed = asyncio.Event()
+        """Something is wanted, or has come: set for the keeper."""
+
+    async def start(self) -> None:
+        """Load the sources.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        for row in await self._store.submit(rows.load):
+            self._enter(row)
+
+    @property
+    def entries(self) -> Collection[Entry]:
+        return list(self._entries.values())
+
+    def by_id(self, id_: str) -> Entry | None:
+        """The source with this id."""
+        return self._entries.get(id_)
+
+    def metrics(self) -> Iterator[Sample]:
+        """The sources that this gateway keeps, by state, and the events that came to it."""
+        states = Counter(
+            entry.standing.state.value
+            for entry in self._entries.values()
+            if entry.share is not None
+        )
+        values: dict[tuple[str, ...], float] = {
+            (state.value,): states[state.value] for state in State
+        }
+        yield gauges("sources", "Sources that this gateway keeps.", ("state",), values)
+        yield counter("source_events", "Events that came from producers of sources.", self.events)
+
+    # What operators and registrations ask for.
+
+    async def add(
+        self,
+        wanted: NewSource,
+        principal: Principal,
+        *,
+        registration: str | None = None,
+        on: Wanted = Wanted.ON,
+    ) -> Entry:
+        """Add a source; it is in the store on return, and kept from then on.
+
+        Raises:
+            Refused: The address may not be sent to, or the Subscribe cannot be written.
+            QuotaExceeded: There are too many.
+        """
+        source = self._made(wanted, principal, registration)
+        row = SourceRow(source, on, Standing(since=source.created, due=source.created), revision=1)
+        of_owner = None if principal.trusted else self._most_of_owner
+        insert = partial(rows.insert, row=row, of_owner=of_owner, in_all=self._most)
+        if not await self._store.submit(insert):
+            raise QuotaExceeded(Reason.QUOTA, "There are too many sources.")
+        entry = self._enter(row)
+        self.changed.set()
+        _log.info(
+            "source.added",
+            source=source.id,
+            producer=source.url,
+            spec=source.spec.version.value,
+            by="registration" if registration else "operator",
+        )
+        return entry
+
+    def _made(self, wanted: NewSource, principal: Principal, registration: str | None) -> Source:
+        if wanted.version not in SPECS:
+            raise Refused(Reason.MESSAGE_INVALID, "The specification has no subscribers.")
+        profile = PROFILES.get(wanted.profile)
+        if profile is None:
+            offered = ", ".join(PROFILES)
+            raise Refused(Reason.MESSAGE_INVALID, f"There is no such profile; there are {offered}.")
+        if not SHORTEST_LEASE <= wanted.lease <= LONGEST_LEASE:
+            raise Refused(Reason.EXPIRY_INVALID, "A lease is from 1 second to 30 days.")
+        checked(wanted.url, self._policy)
+        if wanted.publish_on is not None:
+            topic_named(wanted.publish_on, wanted.namespaces)
+        source = Source(
+            public_id(new_key()),
+            principal.owner,
+            wanted.url,
+            spoken(wanted.version, profile),
+            wanted.topic,
+            wanted.xpath,
+            tuple(wanted.namespaces),
+            wanted.lease,
+            wanted.publish_on,
+            wanted.silence,
+            wanted.profile,
+            registration,
+            self._clock(),
+        )
+        filter_of(source, self._base)
+        return source
+
+    async def want(self, id_: str, wanted: Wanted) -> None:
+        """Change what is wanted of a source; the gateway that keeps it does the rest.
+
+        Raises:
+            SourceUnknown: There is no such source.
+        """
+        revision = await self._store.submit(partial(rows.want, id_=id_, wanted=wanted))
+        if revision is None:
+            self._drop(id_)
+            raise SourceUnknown
+        await self.read([id_])
+        self.changed.set()
+
+    # What producers send.
+
+    async def find(self, key: str) -> Entry:
+        """The source whose producer was given *key*.
+
+        Raises:
+            SourceUnknown: There is none, or it has another key now.
+        """
+        entry, now = self._by_key.get(key), self._clock()
+        if entry is not None and not (self._shared and now - entry.read_at > FRESH):
+            return entry
+        if self._unknown.get(key, 0.0) > now:
+            raise SourceUnknown
+        row = await self._store.submit(partial(rows.find, key=key))
+        if row is None:
+            if len(self._unknown) >= UNKNOWN_KEYS:
+                self._unknown.clear()
+            self._unknown[key] = now + UNKNOWN_FOR
+            raise SourceUnknown
+        return self._enter(row)
+
+    async def end(self, entry: Entry, key: str) -> None:
+        """Note that a producer said that the subscription with *key* has ended; the gateway that
+        keeps the source does the rest.
+
+        Raises:
+            StoreUnavailable: It is not noted.
+        """
+        await self._store.submit(partial(rows.end, id_=entry.id, key=key))
+        await self.read([entry.id])
+        self.changed.set()
+
+    def heard(self, entry: Entry, events: int) -> None:
+        """Note that *events* of a source came."""
+        now = self._clock()
+        number, _ = self._came.get(entry.id, (0, now))
+        self._came[entry.id] = number + events, now
+        entry.heard = now
+        self.events += events
+
+    def counts(self, entry: Entry) -> tuple[int, float | None]:
+        """The number of events of a source, and when the last one came."""
+        number, _ = self._came.get(entry.id, (0, 0.0))
+        return entry.row.events + number, entry.heard
+
+    # The store.
+
+    async def learn(self) -> None:
+        """Write what came to the store, and learn what other gateways have changed.
+
+        Raises:
+            StoreUnavailable: What came is written the next time.
+        """
+        came, self._came = self._came, {}
+        if not came and not self._shared:
+            return
+
+        def operation(connection: Connection) -> Mapping[str, tuple[int, int, float | None]]:
+            rows.count(connection, came)
+            return rows.glance(connection)
+
+        try:
+            seen = await self._store.submit(operation)
+        except StoreUnavailable:
+            for id_, (number, at) in came.items():
+                more, later = self._came.get(id_, (0, at))
+                self._came[id_] = number + more, later
+            raise
+        for id_ in self._entries.keys() - seen.keys():
+            self._drop(id_)
+        changed = []
+        for id_, (revision, events, last) in seen.items():
+            entry = self._entries.get(id_)
+            if entry is None or entry.row.revision < revision:
+                changed.append(id_)
+                continue
+            entry.read_at = self._clock()
+            self._put(entry, events=events, last_event=last)
+        if changed:
+            await self.read(changed)
+
+    async def keep(self, entry: Entry, standing: Standing, share: PartitionShare) -> None:
+        """Keep how a source stands: on return it is in the store.
+
+        Raises:
+            Fenced: Another gateway keeps it.
+            StoreUnavailable: Nothing was changed.
+            SourceUnknown: It is not there any more.
+        """
+
+        def operation(connection: Connection) -> int | None:
+            share.check(connection)
+            return rows.keep(connection, entry.id, standing)
+
+        revision = await self._store.submit(operation)
+        if revision is None:
+            self._drop(entry.id)
+            raise SourceUnknown
+        self.stand(entry, standing)
+        if revision > entry.row.revision + 1:  # Something else is wanted, too.
+            await self.read([entry.id])
+        else:
+            self._put(entry, revision=revision)
+
+    async def forget(self, entry: Entry, share: PartitionShare) -> None:
+        """Delete a source.
+
+        Raises:
+            Fenced: Another gateway keeps it.
+            StoreUnavailable: Nothing was changed.
+        """
+
+        def operation(connection: Connection) -> None:
+            share.check(connection)
+            rows.forget(connection, entry.id)
+
+        await self._store.submit(operation)
+        self._drop(entry.id)
+        _log.info("source.removed", source=entry.id)
+
+    def stand(self, entry: Entry, standing: Standing) -> None:
+        """Have a source stand so in memory."""
+        for key in (entry.standing.key, entry.standing.pending):
+            if key is not None:
+                self._by_key.pop(key, None)
+        self._put(entry, standing=standing)
+        self._index(entry)
+
+    async def read(self, ids: Iterable[str]) -> None:
+        """Read sources anew.
+
+        Raises:
+            StoreUnavailable: They are known as before.
+        """
+        ids = list(ids)
+        for row in await self._store.submit(partial(rows.load, ids=ids)):
+            self._enter(row)
+
+    def _enter(self, row: SourceRow) -> Entry:
+        """Know *row*. How a source stands that is kept here is known better in memory."""
+        entry = self._entries.get(row.source.id)
+        if entry is None:
+            entry = self._entries[row.source.id] = Entry(row, heard=row.last_event)
+        elif row.revision >= entry.row.revision:
+            kept = entry.standing if entry.share is not None else row.standing
+            self.stand(entry, kept)
+            self._put(
+                entry,
+                wanted=row.wanted,
+                ended=row.ended,
+                revision=row.revision,
+                events=row.events,
+                last_event=row.last_event,
+            )
+        entry.read_at = self._clock()
+        self._index(entry)
+        return entry
+
+    def _put(self, entry: Entry, **changes: object) -> None:
+        entry.row = replace(entry.row, **changes)  # type: ignore[arg-type]
+        last = entry.row.last_event
+        if last is not None and (entry.heard is None or entry.heard < last):
+            entry.heard = last
+
+    def _index(self, entry: Entry) -> None:
+        for key in (entry.standing.key, entry.standing.pending):
+            if key is not None:
+                self._by_key[key] = entry
+                self._unknown.pop(key, None)
+
+    def _drop(self, id_: str) -> None:
+        entry = self._entries.pop(id_, None)
+        if entry is not None:
+            for key in (entry.standing.key, entry.standing.pending):
+                if key is not None:
+                    self._by_key.pop(key, None)

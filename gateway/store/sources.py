@@ -1,0 +1,163 @@
+"""Sources as rows: subscriptions that the gateway holds at producers of others."""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from gateway.model.sources import Source, SourceRow, Standing, State, Wanted
+from gateway.store.references import read_reference, write_reference
+from gateway.store.schema import sources
+from mediation import Soap, Spec, Version, Wsa
+
+
+def insert(connection: Connection, row: SourceRow, *, of_owner: int | None, in_all: int) -> bool:
+    """Insert a source, unless its owner or all have too many. Returns whether it was inserted."""
+    if of_owner is not None:
+        owners = connection.execute(select(sources.c.definition)).scalars()
+        if sum(json.loads(one)["owner"] == row.source.owner for one in owners) >= of_owner:
+            return False
+    if connection.execute(select(func.count()).select_from(sources)).scalar_one() >= in_all:
+        return False
+    connection.execute(
+        sources.insert().values(
+            id=row.source.id,
+            registration=row.source.registration,
+            definition=_write_source(row.source),
+            wanted=row.wanted.value,
+            events=0,
+            revision=1,
+            **_standing_values(row.standing),
+        )
+    )
+    return True
+
+
+def load(connection: Connection, ids: Collection[str] | None = None) -> list[SourceRow]:
+    """All sources, or those with *ids*, in the order of their ids."""
+    query = select(sources).order_by(sources.c.id)
+    if ids is not None:
+        query = query.where(sources.c.id.in_(list(ids)))
+    return [_row(row) for row in connection.execute(query)]
+
+
+def find(connection: Connection, key: str) -> SourceRow | None:
+    """The source whose producer was given *key*."""
+    query = select(sources).where((sources.c.key == key) | (sources.c.pending == key))
+    row = connection.execute(query).first()
+    return None if row is None else _row(row)
+
+
+def glance(connection: Connection) -> dict[str, tuple[int, int, float | None]]:
+    """The revision, the number of events and the time of the last one of every source, by id."""
+    query = select(sources.c.id, sources.c.revision, sources.c.events, sources.c.last_event)
+    return {row.id: (row.revision, row.events, row.last_event) for row in connection.execute(query)}
+
+
+def keep(connection: Connection, id_: str, standing: Standing) -> int | None:
+    """Keep how a source stands. Returns its revision; None where there is no such source."""
+    changed = (
+        sources.update()
+        .where(sources.c.id == id_)
+        .values(revision=sources.c.revision + 1, **_standing_values(standing))
+        .returning(sources.c.revision)
+    )
+    found = connection.execute(changed).scalar_one_or_none()
+    return None if found is None else int(found)
+
+
+def want(connection: Connection, id_: str, wanted: Wanted) -> int | None:
+    """Keep what is wanted of a source; one that is to be removed stays so. Returns its revision;
+    None where there is no such source."""
+    changed = (
+        sources.update()
+        .where(sources.c.id == id_, sources.c.wanted != Wanted.REMOVED.value)
+        .values(wanted=wanted.value, revision=sources.c.revision + 1)
+        .returning(sources.c.revision)
+    )
+    found = connection.execute(changed).scalar_one_or_none()
+    if found is None:
+        query = select(sources.c.revision).where(sources.c.id == id_)
+        found = connection.execute(query).scalar_one_or_none()
+    return None if found is None else int(found)
+
+
+def end(connection: Connection, id_: str, key: str) -> None:
+    """Note that a producer said that the subscription with *key* has ended."""
+    connection.execute(
+        sources.update()
+        .where(sources.c.id == id_, sources.c.key == key)
+        .values(ended=key, revision=sources.c.revision + 1)
+    )
+
+
+def forget(connection: Connection, id_: str) -> None:
+    """Delete a source."""
+    connection.execute(sources.delete().where(sources.c.id == id_))
+
+
+def count(connection: Connection, came: Mapping[str, tuple[int, float]]) -> None:
+    """Add events that came: how many, and when the last one, by id."""
+    for id_, (number, at) in sorted(came.items()):
+        connection.execute(
+            sources.update()
+            .where(sources.c.id == id_)
+            .values(events=sources.c.events + number, last_event=at)
+        )
+
+
+def _standing_values(standing: Standing) -> dict[str, Any]:
+    values = asdict(standing)
+    values["state"] = standing.state.value
+    for name in ("manager", "former"):
+        reference = getattr(standing, name)
+        values[name] = None if reference is None else write_reference(reference)
+    key, pending = values.pop("key"), values.pop("pending")
+    return {"key": key, "pending": pending, "standing": json.dumps(values)}
+
+
+def _row(row: Row[Any]) -> SourceRow:
+    values = json.loads(row.standing)
+    values["state"] = State(values["state"])
+    for name in ("manager", "former"):
+        values[name] = read_reference(values[name]) if values[name] else None
+    return SourceRow(
+        _read_source(row.definition, row.id, row.registration),
+        Wanted(row.wanted),
+        Standing(key=row.key, pending=row.pending, **values),
+        int(row.events),
+        row.last_event,
+        int(row.revision),
+        row.ended,
+    )
+
+
+def _write_source(source: Source) -> str:
+    spec = source.spec
+    return json.dumps(
+        {
+            "owner": source.owner,
+            "url": source.url,
+            "version": spec.version.value,
+            "soap": spec.soap.name,
+            "wsa": spec.wsa.name if spec.wsa else None,
+            "topic": source.topic,
+            "xpath": source.xpath,
+            "namespaces": source.namespaces,
+            "lease": source.lease,
+            "publish_on": source.publish_on,
+            "silence": source.silence,
+            "profile": source.profile,
+            "created": source.created,
+        }
+    )
+
+
+def _read_source(text: str, id_: str, registration: str | None) -> Source:
+    value = json.loads(text)
+    wsa = Wsa[value.pop("wsa")] if value["wsa"] else value.pop("wsa")
+    spec = Spec(Version(value.pop("version")), Soap[value.pop("soap")], wsa)
+    namespaces = tuple((prefix, uri) for prefix, uri in value.pop("namespaces"))
+    return Source(id_, spec=spec, namespaces=namespaces, registration=registration, **value)

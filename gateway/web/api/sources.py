@@ -1,0 +1,182 @@
+"""``/api/v1/sources``: subscriptions that the gateway holds at producers of others."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, HTTPException, Query
+from pydantic import BaseModel, Field
+
+from filters import Refused
+from gateway.model.sources import Wanted
+from gateway.sources.profiles import PROFILES
+from gateway.sources.sources import OPERATOR, Entry, NewSource
+from gateway.web.parts import PAGE, Parts
+from gateway.web.validation import JsonRoute
+from mediation import SPECS, Version, parse_expiry
+
+router = APIRouter(prefix="/sources", tags=["sources"], route_class=JsonRoute)
+_SPECS = ", ".join(version.value for version in SPECS)
+_PROFILES = ", ".join(PROFILES)
+_CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
+"""The characters that XML has."""
+Text = Annotated[str, Field(pattern=_CHARACTERS, max_length=8192)]
+Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
+
+
+class SourceRequest(BaseModel, extra="forbid"):
+    """A producer to subscribe at."""
+
+    url: Annotated[str, Field(min_length=1, max_length=4096)]
+    spec: str = Field(Version.WSN_1_3.value, description=f"What to speak: {_SPECS}.")
+    topic: Text | None = Field(None, description="A topic expression: a/b, a//., {urn:x}a.")
+    xpath: Text | None = Field(None, description="XPath 1.0 that the producer is to filter by.")
+    namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Prefixes of both.")
+    lease: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text = Field(
+        "PT1H", description="To ask for: seconds, or an xsd:duration."
+    )
+    publish_on: Text | None = Field(
+        None, description="The topic of events that come without one; else `topic`, if it is one."
+    )
+    silence: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)] = Field(
+        300.0, description="Seconds without an event after which the producer is asked; 0: never."
+    )
+    profile: str = Field("standard", description=f"The kind of producer: {_PROFILES}.")
+
+
+class SourceView(BaseModel, extra="forbid"):
+    """A source, without the key that its producer was given."""
+
+    id: str
+    url: str
+    spec: str
+    topic: str | None
+    xpath: str | None
+    lease: float
+    publish_on: str | None
+    silence: float
+    profile: str
+    added_by: str = Field(description="operator, or the id of a publisher's registration.")
+    created: datetime
+    state: str = Field(
+        description="idle, subscribing, live, renewing, checking, pausing, paused, resuming, lost, "
+        "backing off, removing, removed."
+    )
+    since: datetime = Field(description="When it came into that state.")
+    next: datetime | None = Field(description="When something is to be done next.")
+    expires: datetime | None = Field(description="When the lease that the producer granted ends.")
+    manager: str | None = Field(description="The address of the subscription's manager.")
+    failures: int = Field(description="Exchanges with the producer that failed, in a row.")
+    last_error: str | None
+    last_error_at: datetime | None
+    events: int = Field(description="Events that came.")
+    last_event: datetime | None
+
+
+class SourcePage(BaseModel, extra="forbid"):
+    sources: list[SourceView]
+    next: str | None = Field(None, description="Pass it as `after` for the next page.")
+
+
+async def _named(id: str, web: Parts) -> Entry:
+    entry = web.sources.by_id(id)
+    if entry is None:
+        raise HTTPException(404, "There is no such source.")
+    return entry
+
+
+Named = Annotated[Entry, Depends(_named)]
+
+
+@router.get("")
+async def list_sources(
+    web: Parts,
+    after: Annotated[str, Query(pattern="^[ -~]{0,64}$")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
+) -> SourcePage:
+    """Sources in the order of their ids."""
+    entries = sorted(web.sources.entries, key=lambda entry: entry.id)
+    listed = [entry for entry in entries if entry.id > after][: limit + 1]
+    views = [_view(web, entry) for entry in listed[:limit]]
+    return SourcePage(sources=views, next=views[-1].id if len(listed) > limit else None)
+
+
+@router.post("", status_code=201)
+async def add_source(asked: SourceRequest, web: Parts) -> SourceView:
+    """Subscribe at a producer, now and for as long as the source is there. Whether the producer
+    grants it is what `state` says, soon."""
+    new = NewSource(
+        asked.url,
+        _version(asked.spec),
+        asked.topic,
+        asked.xpath,
+        tuple(sorted(asked.namespaces.items())),
+        _seconds(asked.lease),
+        asked.publish_on,
+        asked.silence,
+        asked.profile,
+    )
+    return _view(web, await web.sources.add(new, OPERATOR))
+
+
+@router.get("/{id}")
+async def show_source(entry: Named, web: Parts) -> SourceView:
+    """One source."""
+    return _view(web, entry)
+
+
+@router.delete("/{id}", status_code=204)
+async def remove_source(entry: Named, web: Parts) -> None:
+    """Remove a source; its producer is told, and then it is gone."""
+    await web.sources.want(entry.id, Wanted.REMOVED)
+
+
+def _version(name: str) -> Version:
+    for version in SPECS:
+        if version.value == name:
+            return version
+    raise HTTPException(422, f"spec: {name!r} is not offered; there are {_SPECS}.")
+
+
+def _seconds(lease: float | str) -> float:
+    if isinstance(lease, float):
+        return lease
+    try:
+        duration = parse_expiry(lease).duration
+    except Refused:
+        duration = None
+    if duration is None:
+        raise HTTPException(422, "lease: must be seconds, or a duration such as PT1H.")
+    start = datetime(2000, 1, 1, tzinfo=UTC)
+    return (duration.after(start) - start) / timedelta(seconds=1)
+
+
+def _view(web: Parts, entry: Entry) -> SourceView:
+    source, standing = entry.source, entry.standing
+    events, last = web.sources.counts(entry)
+    return SourceView(
+        id=source.id,
+        url=source.url,
+        spec=source.spec.version.value,
+        topic=source.topic,
+        xpath=source.xpath,
+        lease=source.lease,
+        publish_on=source.publish_on,
+        silence=source.silence,
+        profile=source.profile,
+        added_by=source.registration or "operator",
+        created=datetime.fromtimestamp(source.created, UTC),
+        state=entry.state,
+        since=datetime.fromtimestamp(standing.since, UTC),
+        next=_at(standing.due),
+        expires=_at(standing.expires),
+        manager=None if standing.manager is None else standing.manager.address,
+        failures=standing.failures,
+        last_error=standing.error or None,
+        last_error_at=_at(standing.error_at),
+        events=events,
+        last_event=_at(last),
+    )
+
+
+def _at(moment: float | None) -> datetime | None:
+    return None if moment is None else datetime.fromtimestamp(moment, UTC)
