@@ -220,9 +220,11 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     return SoapRendering(frame, b"".join(headers) if headers else b"", notification.payload)
 
 
-def action_of(notification: Notification, wrapping: Wrapping) -> str:
-    """The action of *notification* in a message that is wrapped so: the event's own, where that
-    has a place of its own beside the message's."""
+def action_of(notification: Notification, wrapping: Wrapping | None = None) -> str:
+    """The action of *notification* in a message that is wrapped so, or is no SOAP: the event's
+    own, where that has a place of its own beside the message's."""
+    if wrapping is None:
+        return notification.action or payload_action(notification.payload)
     return (
         (wrapping.action if wrapping.opening is None else None)
         or notification.action

@@ -17,7 +17,14 @@ ORIGIN_HEADER = "WebHook-Request-Origin"
 """The header in which a sender names itself (HTTP 1.1 Web Hooks for Event Delivery, section 4)."""
 
 
-_TELLS = TOPICS | {Fact.ACTION, Fact.PRODUCER, Fact.ID, Fact.TIME, Fact.EXPIRY}
+_TELLS = TOPICS | {
+    Fact.ACTION,
+    Fact.PRODUCER,
+    Fact.ID,
+    Fact.TIME,
+    Fact.EXPIRY,
+    Fact.ATTRIBUTES,
+}
 
 
 @dataclass(frozen=True, slots=True)

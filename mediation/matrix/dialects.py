@@ -9,7 +9,7 @@ from filters import dialects
 from mediation.model.facts import BARE, TOPICS, WRAPPED, Fact
 from mediation.model.messages import EndpointReference, Lease, Policy, Subscription
 from mediation.model.requests import Operation
-from mediation.model.versions import Form, Soap, Spec, Version, Wsa
+from mediation.model.versions import EventForm, Form, Soap, Spec, Version, Wsa
 from mediation.rendering import Shape, shape_of
 
 
@@ -146,6 +146,21 @@ _ROWS = (
         Wsa.V2005_08,
         raw=True,
         says=_EVENT - TOPICS,
+    ),
+    *(
+        Dialect(
+            f"cloudevents-{form.value}",
+            f"CloudEvents 1.0, {form.value} mode",
+            Version.CLOUDEVENTS,
+            Wsa.V2005_08,
+            (form,),
+            says=(
+                TOPICS
+                | {Fact.ACTION, Fact.ID, Fact.ATTRIBUTES}
+                | ({Fact.SEVERAL} if form is EventForm.BATCHED else frozenset())
+            ),
+        )
+        for form in EventForm
     ),
     Dialect(
         "pull-point",

@@ -1,15 +1,20 @@
 """The loss report: what a consumer reads of a notification otherwise than its publisher said it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from lxml import etree
 
 from filters import DEFAULT_TOPIC, Topic
+from mediation.cloudevents.events import Value, text_of
+from mediation.cloudevents.mapping import ATTRIBUTES, came_as
 from mediation.matrix.dialects import Dialect
 from mediation.model.facts import Fact
 from mediation.model.messages import EndpointReference, Notification, Packaging
 from mediation.model.versions import Wsa
 from mediation.notification.topics import received_topic, topic_element
+from mediation.packaging.records import TYPE
 from mediation.rendering import Shape, SoapShape, action_of
 
 
@@ -54,10 +59,19 @@ def losses(
         tells -= {Fact.ATTACHMENTS}
     found = [*_of_topic(notification, shape, tells), *_of_action(notification, shape, tells)]
     found += _of_producer(notification, shape, tells, producer)
-    for fact, said in _rest(notification):
+    came = came_as(notification.properties) or {}
+    for fact, said in _rest(notification, came):
         if said and fact not in tells:
             found.append(Loss(fact, said))
+        elif said and fact in _OWN and _OWN[fact] in came:
+            own = text_of(came[_OWN[fact]])
+            if datetime.fromisoformat(own) != datetime.fromisoformat(said):
+                found.append(Loss(fact, said, own))
     return tuple(found)
+
+
+_OWN = {Fact.TIME: "time", Fact.EXPIRY: "expirytime"}
+"""Facts that a CloudEvent may say of itself: then its consumers read that."""
 
 
 def _of_topic(notification: Notification, shape: Shape, tells: frozenset[Fact]) -> list[Loss]:
@@ -92,9 +106,8 @@ def _parts(topic: Topic | None) -> dict[Fact, str]:
 def _of_action(notification: Notification, shape: Shape, tells: frozenset[Fact]) -> list[Loss]:
     said = notification.action or ""
     if Fact.ACTION in tells:
-        if not isinstance(shape, SoapShape):
-            return []
-        read = action_of(notification, shape.wrapping)
+        wrapping = shape.wrapping if isinstance(shape, SoapShape) else None
+        read = action_of(notification, wrapping)
         return [] if said == read else [Loss(Fact.ACTION, said, read)]
     return [Loss(Fact.ACTION, said)] if said else []
 
@@ -125,9 +138,15 @@ def _rest_of(reference: EndpointReference, wsa: Wsa) -> tuple[bytes, ...]:
     return (*reference.properties, *reference.parameters, *metadata)
 
 
-def _rest(notification: Notification) -> tuple[tuple[Fact, str], ...]:
+def _rest(notification: Notification, came: Mapping[str, Value]) -> tuple[tuple[Fact, str], ...]:
     """What else the notification says, as text."""
     header = notification.topic_header
+    attributes = (f"{name}={text_of(value)}" for name, value in came.items())
+    properties = (
+        f"{name}={value}"
+        for name, value in sorted(notification.properties.items())
+        if name not in (came and {*came, ATTRIBUTES, TYPE})
+    )
     return (
         (Fact.TOPIC_ELEMENT, "" if header is None else header.decode()),
         (Fact.HEADERS, " ".join(block.decode() for block in notification.headers)),
@@ -135,5 +154,6 @@ def _rest(notification: Notification) -> tuple[tuple[Fact, str], ...]:
         (Fact.ID, notification.id),
         (Fact.TIME, notification.time.isoformat()),
         (Fact.EXPIRY, notification.expires.isoformat() if notification.expires else ""),
-        (Fact.PROPERTIES, " ".join(f"{k}={v}" for k, v in sorted(notification.properties.items()))),
+        (Fact.PROPERTIES, " ".join(properties)),
+        (Fact.ATTRIBUTES, " ".join(attributes)),
     )

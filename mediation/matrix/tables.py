@@ -18,6 +18,7 @@ LETTERS = {
     Fact.TIME: "t",
     Fact.EXPIRY: "x",
     Fact.PROPERTIES: "p",
+    Fact.ATTRIBUTES: "C",
     Fact.SEVERAL: "S",
     Fact.SUBSCRIPTION: "",
 }

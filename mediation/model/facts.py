@@ -22,6 +22,7 @@ class Fact(Enum):
     TIME = "the time of acceptance"
     EXPIRY = "the event's expiry"
     PROPERTIES = "properties"
+    ATTRIBUTES = "attributes of a CloudEvent"
     SEVERAL = "several events in one message"
     SUBSCRIPTION = "the subscription that it is for"
 

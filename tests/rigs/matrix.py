@@ -1,8 +1,11 @@
 """Publications in every dialect, deliveries in every dialect, and what a stranger reads in them."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
+from urllib.parse import quote
 
 from lxml import etree
 
@@ -10,6 +13,9 @@ from mediation import (
     SPECIFICATIONS,
     Arrival,
     Context,
+    EndpointReference,
+    EventForm,
+    Form,
     MessageHeaders,
     Notification,
     Publish,
@@ -24,8 +30,8 @@ from mediation import (
     read_received,
     render,
 )
+from mediation.cloudevents import notification_of, read_message
 from mediation.matrix import Dialect, Fact
-from mediation.model.versions import Form
 from mediation.rendering import SoapShape
 from tests.rigs.mediation import ARRIVAL, NOW, canonical
 
@@ -43,15 +49,42 @@ def in_soap(octets: bytes, soap: Soap) -> bytes:
 
 def messages(dialect: Dialect) -> list[str]:
     """The names of the publications in *dialect* that are stored."""
-    return sorted(path.stem for path in (SOURCES / dialect.name).iterdir())
+    if dialect.in_soap:
+        return sorted(path.stem for path in (SOURCES / dialect.name).iterdir())
+    several = Fact.SEVERAL in dialect.says
+    names = {path.stem for path in (SOURCES / "cloudevents").iterdir()}
+    return sorted(names if several else names - {"several"})
 
 
 def source(dialect: Dialect, message: str, form: Form | None = None) -> tuple[Notification, ...]:
     """The events of a publication of ``tests/mediation/matrix/sources``."""
-    octets = (SOURCES / dialect.name / f"{message}.xml").read_bytes()
     form = form or dialect.forms[-1]
-    assert isinstance(form, Soap)
+    if not isinstance(form, Soap):
+        return posted(
+            *_cloud_event((SOURCES / "cloudevents" / f"{message}.json").read_bytes(), form)
+        )
+    octets = (SOURCES / dialect.name / f"{message}.xml").read_bytes()
     return published(in_soap(octets, form))
+
+
+def _cloud_event(octets: bytes, form: EventForm) -> tuple[tuple[tuple[str, str], ...], bytes]:
+    """A stored CloudEvent in one of its modes."""
+    if form is EventForm.STRUCTURED:
+        return (("Content-Type", "application/cloudevents+json"),), octets
+    if form is EventForm.BATCHED:
+        batch = octets if octets.startswith(b"[") else b"[%b]" % octets
+        return (("Content-Type", "application/cloudevents-batch+json"),), batch
+    event = json.loads(octets)
+    data = event.pop("data", "").encode()
+    headers = [("Content-Type", event.pop("datacontenttype"))]
+    headers += [(f"ce-{name}", quote(value)) for name, value in event.items()]
+    return tuple(headers), data
+
+
+def posted(headers: Iterable[tuple[str, str]], body: bytes) -> tuple[Notification, ...]:
+    """The events of a message that is no SOAP."""
+    found = read_message([(k.lower().encode(), v.encode()) for k, v in headers], body)
+    return tuple(notification_of(event, publisher="publisher", time=NOW) for event in found)
 
 
 def published(octets: bytes, arrival: Arrival = ARRIVAL) -> tuple[Notification, ...]:
@@ -129,6 +162,8 @@ class Decoded:
 
 def decoded(delivery: Delivery, dialect: Dialect) -> Decoded:
     """Read a delivery; both readers must agree."""
+    if not dialect.in_soap:
+        return _decoded_event(delivery)
     found = handed_over(delivery.octets, dialect)
     (notification,) = published(found, replace(ARRIVAL, time=NOW.replace(year=1999)))
     received = read_received(found)
@@ -137,6 +172,30 @@ def decoded(delivery: Delivery, dialect: Dialect) -> Decoded:
     assert one.payload == notification.payload
     assert one.topic == notification.topic
     return Decoded(notification, one)
+
+
+def _decoded_event(delivery: Delivery) -> Decoded:
+    (notification,) = posted(delivery.headers, delivery.octets)
+    attributes = json.loads(notification.properties["ce_attributes"])
+    expires = attributes.get("expirytime")
+    notification = replace(
+        notification,
+        time=datetime.fromisoformat(attributes["time"]),
+        expires=expires and datetime.fromisoformat(expires),
+        producer=EndpointReference(attributes["source"], Wsa.V2005_08),
+    )
+    received = Received(notification.topic, notification.payload, notification.action, None)
+    return Decoded(notification, received)
+
+
+def _attributes(notification: Notification) -> dict[str, str] | None:
+    """The attributes of a CloudEvent; consumers get the time of acceptance where it had none, and
+    the media type of what is sent."""
+    text = notification.properties.get("ce_attributes")
+    if text is None:
+        return None
+    attributes: dict[str, str] = json.loads(text)
+    return {k: v for k, v in attributes.items() if k not in ("time", "datacontenttype")}
 
 
 def facts_of(notification: Notification) -> Mapping[Fact, object]:
@@ -163,7 +222,12 @@ def facts_of(notification: Notification) -> Mapping[Fact, object]:
         Fact.ID: notification.id,
         Fact.TIME: notification.time,
         Fact.EXPIRY: notification.expires,
-        Fact.PROPERTIES: dict(notification.properties) or None,
+        Fact.PROPERTIES: (
+            None
+            if "ce_attributes" in notification.properties
+            else dict(notification.properties) or None
+        ),
+        Fact.ATTRIBUTES: _attributes(notification),
     }
 
 

@@ -48,7 +48,7 @@ def as_told(one: Topic, *dialects: Dialect) -> Topic:
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(
     inner=elements(),
     name=TOPICS,
