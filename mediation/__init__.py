@@ -1,9 +1,10 @@
 """Messages as values: SOAP envelopes, WS-Addressing, WS-Eventing, WS-Notification and WSRF are
 read, translated and rendered here. Sans-I/O: no socket, clock, thread or random number.
 
-Public are the names below, and the modules of three rooms: `mediation.client` (requests as
-subscribers and publishers write them), `mediation.packaging` (attachments, DIME, MIME, records) and
-`mediation.mailboxes` (what is kept for consumers to fetch), with `mediation.names` (every URI) and
+Public are the names below, and the modules of four rooms: `mediation.client` (requests as
+subscribers and publishers write them), `mediation.packaging` (attachments, DIME, MIME, records),
+`mediation.mailboxes` (what is kept for consumers to fetch) and `mediation.metadata` (what is told
+of the endpoint), with `mediation.names` (every URI) and
 `mediation.wsdl`. All else is found through them.
 """
 
@@ -83,6 +84,7 @@ from mediation.model.requests import (
     EndpointRules,
     Events,
     GetCurrentMessage,
+    GetMetadata,
     GetProperties,
     GetStatus,
     Identified,
@@ -91,6 +93,8 @@ from mediation.model.requests import (
     MailboxMade,
     MailboxService,
     ManagementHeaders,
+    Metadata,
+    MetadataSection,
     ModifyProperties,
     Named,
     Operation,
@@ -190,6 +194,7 @@ __all__ = [
     "Fault",
     "Form",
     "GetCurrentMessage",
+    "GetMetadata",
     "GetProperties",
     "GetStatus",
     "Granted",
@@ -203,6 +208,8 @@ __all__ = [
     "ManagementHeaders",
     "MediationError",
     "MessageHeaders",
+    "Metadata",
+    "MetadataSection",
     "Mode",
     "ModifyProperties",
     "Named",

@@ -108,6 +108,13 @@ WINDOWS_EVENTS = "http://schemas.microsoft.com/win/2004/08/events/event"
 WSEN = "http://schemas.xmlsoap.org/ws/2004/09/enumeration"
 WSMAN_IDENTITY = "http://schemas.dmtf.org/wbem/wsman/identity/1/wsmanidentity.xsd"
 
+MEX_2004_09 = "http://schemas.xmlsoap.org/ws/2004/09/mex"
+MEX_2011_03 = "http://www.w3.org/2011/03/ws-mex"
+TRANSFER_2004_09 = "http://schemas.xmlsoap.org/ws/2004/09/transfer"
+POLICY_1_5 = "http://www.w3.org/ns/ws-policy"
+POLICY_2004_09 = "http://schemas.xmlsoap.org/ws/2004/09/policy"
+EVENT_DESCRIPTIONS = "http://www.w3.org/2011/03/ws-evd"
+
 WSAM = "http://www.w3.org/2007/05/addressing/metadata"
 WSA_FAULT_2004_08 = "http://schemas.xmlsoap.org/ws/2004/08/addressing/fault"
 WSDL = "http://schemas.xmlsoap.org/wsdl/"
@@ -121,6 +128,10 @@ DRAGOMAN_REFERENCE = "urn:dragoman:reference:1"
 PUBLISHER = "urn:dragoman:publisher:"
 """In front of the network address that scopes the ids of a publisher who has no other name; it is
 never told to consumers."""
+DRAGOMAN_POLICY = "urn:dragoman:policy:1"
+"""The identifier of the policy of the endpoint."""
+DRAGOMAN_EVENTS = "urn:dragoman:events:1"
+"""The target namespace of the descriptions of events."""
 DRAGOMAN_DATA = "urn:dragoman:data:1"
 """The namespace of the element that wraps content which is not one XML element."""
 
@@ -166,12 +177,11 @@ KNOWN_ELSEWHERE: Mapping[str, str] = {
     WSN_BR_1_3: "WS-BrokeredNotification 1.3",
     WSMAN: "WS-Management",
     "http://schemas.xmlsoap.org/ws/2005/06/management": "WS-Management, draft of 2005/06",
-    "http://schemas.xmlsoap.org/ws/2004/09/transfer": "WS-Transfer",
+    TRANSFER_2004_09: "WS-Transfer",
     "http://www.w3.org/2011/03/ws-tra": "WS-Transfer 2011/03",
     "http://schemas.xmlsoap.org/ws/2004/09/enumeration": "WS-Enumeration",
     "http://schemas.xmlsoap.org/ws/2005/04/discovery": "WS-Discovery 2005/04",
     "http://docs.oasis-open.org/ws-dd/ns/discovery/2009/01": "WS-Discovery 1.1",
-    "http://schemas.xmlsoap.org/ws/2004/09/mex": "WS-MetadataExchange",
     "http://schemas.xmlsoap.org/ws/2005/02/rm": "WS-ReliableMessaging 1.0",
     "http://docs.oasis-open.org/ws-rx/wsrm/200702": "WS-ReliableMessaging 1.1",
     **{

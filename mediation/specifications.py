@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from mediation.cloudevents import v1_0 as cloudevents
 from mediation.eventing import management, messenger, v2004_08, v2011_03
 from mediation.mailboxes import make_connection, message_box
+from mediation.metadata import exchange
 from mediation.model.specification import Specification
 from mediation.model.versions import Version
 from mediation.notification import onvif_device, v1_3
@@ -20,6 +21,8 @@ SPECIFICATIONS: Mapping[Version, Specification] = {
         make_connection.SPECIFICATION,
         messenger.SPECIFICATION,
         management.SPECIFICATION,
+        exchange.SPECIFICATION_2004_09,
+        exchange.SPECIFICATION_2011_03,
         onvif_device.SPECIFICATION,
         cloudevents.SPECIFICATION,
     )

@@ -10,10 +10,11 @@ from functools import lru_cache
 from importlib.resources import files
 from itertools import chain, count
 
+from filters.documents import parse_own
 from mediation import names
 from mediation.model.specification import Offer, Service
 from mediation.model.versions import Soap
-from mediation.soap.envelopes import xml_attribute
+from mediation.soap.envelopes import octets_of, xml_attribute
 from mediation.specifications import SPECIFICATIONS
 
 NAMESPACE = "urn:dragoman:wsdl:1"
@@ -36,6 +37,17 @@ def schema_named(query: str) -> bytes | None:
     if query.lower() != f"xsd={_BESIDE}":
         return None
     return _schema(_BESIDE).encode()
+
+
+@lru_cache(maxsize=1)
+def schemas() -> Mapping[str, bytes]:
+    """The schemas that the descriptions hold, by their target namespaces."""
+    every = dict.fromkeys(name for service in SERVICES for name in service.schemas)
+    found = {}
+    for name in every:
+        schema = parse_own(_schema(name).encode())
+        found[schema.get("targetNamespace") or ""] = octets_of(schema)
+    return found
 
 
 def services_named(query: str) -> tuple[Service, ...]:

@@ -45,6 +45,7 @@ from gateway.mailboxes.resources import PullPointResources
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
+from gateway.publishing.metadata import MetadataOperations
 from gateway.publishing.operations import PublishingOperations, look_rate
 from gateway.publishing.resources import Producer
 from gateway.publishing.spool import Spool
@@ -396,7 +397,13 @@ def answer_requests(
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
-        rooms = (reading, publishing, managing, resources)
+        metadata = MetadataOperations(
+            topics,
+            looks=looks,
+            parsing=sending.parsing,
+            longest_lease=subscribing.subscriptions.longest_lease,
+        )
+        rooms = (reading, publishing, managing, resources, metadata)
         registry = Registry(
             *(room.handlers() for room in rooms), at={ResourceKind.SOURCE: taking_in.handlers()}
         )

@@ -53,6 +53,8 @@ SPECIFICATION_NAMESPACES = frozenset(
         names.ONVIF_EVENTS,
         names.ONVIF_DEVICE,
         names.WSMAN_IDENTITY,
+        names.MEX_2004_09,
+        names.MEX_2011_03,
         names.MESSAGE_BOX_2011,
         names.MESSAGE_BOX_2011_SLASH,
         names.MESSAGE_BOX_2004,

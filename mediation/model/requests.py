@@ -64,6 +64,9 @@ class Operation(Enum):
     PULL = "Pull"
     RELEASE = "Release"
     IDENTIFY = "Identify"
+    GET_METADATA = "GetMetadata"
+    GET_WSDL = "GetWSDL"
+    TRANSFER_GET = "Get"
     GET_SYSTEM_DATE_AND_TIME = "GetSystemDateAndTime"
     GET_SERVICES = "GetServices"
     GET_CAPABILITIES = "GetCapabilities"
@@ -284,6 +287,15 @@ class Identify:
 
 
 @dataclass(frozen=True, slots=True)
+class GetMetadata:
+    """Tell of the endpoint (WS-MetadataExchange): *wanted* are dialects, each with the identifier
+    that documents in it shall have, or an empty one. A dialect is the namespace of its documents'
+    root."""
+
+    wanted: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DescribeDevice:
     """An operation of ONVIF's device service, which the context names. *categories*: those that
     GetCapabilities asks for; none means all. *detailed*: GetServices wants the capabilities too."""
@@ -294,6 +306,7 @@ class DescribeDevice:
 
 Request = (
     Identify
+    | GetMetadata
     | DescribeDevice
     | SubscribePulling
     | CreateMailbox
@@ -503,6 +516,27 @@ class Identified:
 
 
 @dataclass(frozen=True, slots=True)
+class MetadataSection:
+    """One document of metadata: the expanded name of its root, what identifies it among those of
+    its dialect, and its content (UTF-8)."""
+
+    name: str
+    identifier: str
+    content: bytes
+
+    @property
+    def dialect(self) -> str:
+        return self.name[1:].partition("}")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The answer to GetMetadata."""
+
+    sections: tuple[MetadataSection, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """The answer to what is asked of ONVIF's device service.
 
@@ -531,5 +565,6 @@ Response = (
     | Published
     | Acknowledged
     | Identified
+    | Metadata
     | Device
 )

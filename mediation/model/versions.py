@@ -15,6 +15,8 @@ class Family(Enum):
     MANAGEMENT = "management"
     """WS-Management, as far as it is not WS-Eventing."""
     CLOUDEVENTS = "cloudevents"
+    METADATA = "metadata"
+    """WS-MetadataExchange."""
     DEVICE = "device"
     """ONVIF's device service."""
 
@@ -32,6 +34,8 @@ class Version(Enum):
     MESSENGER = "ws-messenger"
     """Publications as WS-Messenger's clients send them: they are answered."""
     MANAGEMENT = "ws-management"
+    METADATA_2004_09 = "ws-mex-2004-09"
+    METADATA_2011_03 = "ws-mex-2011-03"
     ONVIF_DEVICE = "onvif-device"
     CLOUDEVENTS = "cloudevents"
 

@@ -20,12 +20,28 @@ def payload_action(payload: bytes) -> str:
     """Make the action of an event from its root's name: ``namespace/local``."""
     end = payload.find(b">") + 1
     action = _tag_action(payload[:end]) if end <= _LONGEST_TAG else _tag_action.__wrapped__(payload)
-    return action or _parsed_action(payload)
+    return action or _named_action(*_parsed_name(payload))
+
+
+def payload_name(payload: bytes) -> tuple[str, str]:
+    """The namespace and the local name of the root of *payload*.
+
+    Raises:
+        ValueError: It is no element; or lxml's XMLSyntaxError.
+    """
+    return _tag_name(payload[: payload.find(b">") + 1]) or _parsed_name(payload)
 
 
 @lru_cache(maxsize=1024)
 def _tag_action(start: bytes) -> str | None:
     """Make the action by the start tag at the beginning of *start*; None where that takes a
+    parser."""
+    name = _tag_name(start)
+    return None if name is None else _named_action(*name)
+
+
+def _tag_name(start: bytes) -> tuple[str, str] | None:
+    """Read the name in the start tag at the beginning of *start*; None where that takes a
     parser."""
     tag = _START_TAG.match(start)
     if tag is None or b"&" in tag[0]:
@@ -34,8 +50,8 @@ def _tag_action(start: bytes) -> str | None:
     declaration = b"xmlns:" + prefix if prefix else b"xmlns"
     for name, double, single in _ATTRIBUTE.findall(tag["attributes"]):
         if name == declaration:
-            return _named_action((double or single).decode(), local)
-    return _named_action("", local)
+            return (double or single).decode(), local
+    return "", local
 
 
 def _named_action(namespace: str, local: str) -> str:
@@ -44,7 +60,7 @@ def _named_action(namespace: str, local: str) -> str:
     return f"urn:dragoman:event:{local}"
 
 
-def _parsed_action(payload: bytes) -> str:
+def _parsed_name(payload: bytes) -> tuple[str, str]:
     parser = etree.XMLPullParser(("start",), resolve_entities=False, no_network=True)
     end = 0
     while end < len(payload):  # Tag by tag: a parser keeps every name that it meets.
@@ -54,5 +70,5 @@ def _parsed_action(payload: bytes) -> str:
             parser.close()
         for _, element in parser.read_events():
             name = etree.QName(cast(etree._Element, element))
-            return _named_action(name.namespace or "", name.localname)
+            return name.namespace or "", name.localname
     raise ValueError("a payload is one element")

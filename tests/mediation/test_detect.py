@@ -112,7 +112,7 @@ def test_the_action_decides_where_the_body_is_empty(uri: str, request_: object) 
     [
         ("", "", Reason.MESSAGE_INVALID),
         ("<!-- nothing -->", "", Reason.MESSAGE_INVALID),
-        ("", action("http://schemas.xmlsoap.org/ws/2004/09/mex/GetMetadata/Request"),
+        ("", action("http://schemas.xmlsoap.org/ws/2004/09/transfer/Put"),
          Reason.ACTION_UNSUPPORTED),
         ("", action("http://schemas.dmtf.org/wbem/wsman/1/wsman/Ack"), Reason.ACTION_UNSUPPORTED),
         ("<s:Fault/>", "", Reason.ACTION_UNSUPPORTED),

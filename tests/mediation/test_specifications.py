@@ -39,6 +39,8 @@ PARTS = {
     Version.MAKE_CONNECTION_1_1: {"faults"},
     Version.MESSENGER: {"faults", "events"},
     Version.MANAGEMENT: {"faults", "identifiers"},
+    Version.METADATA_2004_09: set[str](),
+    Version.METADATA_2011_03: set[str](),
     Version.ONVIF_DEVICE: {"faults"},
     Version.CLOUDEVENTS: {"bodies"},
 }

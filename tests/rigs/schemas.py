@@ -101,6 +101,16 @@ class Validator:
             problems.append(str(schema.error_log))
         raise AssertionError(f"{problems}\n{octets.decode()}")
 
+    def check_element(self, octets: bytes) -> None:
+        """Assert that an element is valid on its own, wherever its schema is."""
+        if self._packaged is None:
+            element = etree.fromstring(octets)
+            assert any(schema.validate(element) for schema in self._schemas), octets
+            return
+        alone = etree.Element("{urn:driver}part")
+        alone.append(etree.fromstring(octets))
+        assert self._packaged.validate(alone), f"{self._packaged.error_log}\n{octets!r}"
+
     @staticmethod
     def _check_parts(envelope: etree._Element, schema: etree.XMLSchema) -> None:
         shell = copy.deepcopy(envelope)

@@ -217,8 +217,8 @@ async def test_a_publisher_that_wants_to_register_is_told_by_its_fault(
             'WS-Eventing 2009/09 is not offered ("Subscribe" was asked for).',
         ),
         (
-            '<r:Get xmlns:r="http://schemas.xmlsoap.org/ws/2004/09/transfer"/>',
-            'WS-Transfer is not offered ("Get" was asked for).',
+            '<r:Put xmlns:r="http://schemas.xmlsoap.org/ws/2004/09/transfer"/>',
+            'WS-Transfer is not offered ("Put" was asked for).',
         ),
         (
             f'<n:Unknown xmlns:n="{WSNT}"/>',
