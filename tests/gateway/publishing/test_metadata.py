@@ -28,10 +28,11 @@ def get_metadata(dialect: str = "", identifier: str = "") -> str:
 
 def sections(message: Message) -> list[tuple[str, etree._Element]]:
     """The dialect and the document of each section."""
-    return [
-        (section.get("Dialect") or "", *children(section))
-        for section in message.root.iter(f"{{{OLD}}}MetadataSection", f"{{{NEW}}}MetadataSection")
-    ]
+    found = []
+    for section in message.root.iter(f"{{{OLD}}}MetadataSection", f"{{{NEW}}}MetadataSection"):
+        [document] = children(section)
+        found.append((section.get("Dialect") or "", document))
+    return found
 
 
 @SPEAKERS
