@@ -12,6 +12,7 @@ from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
 from gateway.observing.samples import Sample, counter
+from gateway.publishing.event_copies import Copies
 from gateway.publishing.spool import Publisher
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.intake import Intake
@@ -54,6 +55,7 @@ class PublishingOperations:
         looks: Counts requests to be told of topics.
         mailboxes_each: How many mailboxes a stranger may have, for DescribeEvents.
         longest_lease: How long a stranger's subscription lasts at most, in the same way.
+        copies: Copies what was accepted; None where nothing is copied.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class PublishingOperations:
         looks: PrincipalRate,
         mailboxes_each: int,
         longest_lease: timedelta,
+        copies: Copies | None = None,
     ) -> None:
         self._publisher = publisher
         self._topics = topics
@@ -74,6 +77,7 @@ class PublishingOperations:
         self._looks = looks
         self._mailboxes_each = mailboxes_each
         self._longest_lease = longest_lease
+        self._copies = copies
         self.accepted = 0
         """Notifications that the messaging system, or the spool, holds durably."""
         self.repeated = 0
@@ -123,6 +127,8 @@ class PublishingOperations:
         await self._publisher.publish(notifications)
         self.accepted += len(notifications)
         self._topics.see(notifications)
+        if self._copies is not None:
+            self._copies.offer(notifications)
 
     # Topics and the producer.
 

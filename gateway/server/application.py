@@ -57,6 +57,7 @@ class Application:
         self.adapter = messaging.adapter
         self.sharing = messaging.sharing
         self.archive = messaging.archive
+        self._copies = messaging.copies
         self.spool = messaging.spool
         self.mailboxes = sending.mailboxes
         self.parsing = sending.parsing
@@ -110,6 +111,8 @@ class Application:
         await self.sharing.start(self.dispatchers, self.subscriptions, self._make_dispatcher)
         if self.archive is not None:
             self.archive.start()
+        if self._copies is not None:
+            self._copies.start()
         for work in self._works():
             self._workers.append(worker := asyncio.create_task(work()))
             worker.add_done_callback(self._worker_ended)
@@ -186,6 +189,8 @@ class Application:
             await self.adapter.close()
             if self.archive is not None:
                 await self.archive.close(ARCHIVE_CLOSE)
+            if self._copies is not None:
+                await self._copies.close()
             await self.transport.close()
             self.parsing.close()
         await self.store.close()

@@ -45,6 +45,7 @@ from gateway.mailboxes.resources import PullPointResources
 from gateway.observing.samples import Sample
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
+from gateway.publishing.event_copies import make_copies
 from gateway.publishing.metadata import MetadataOperations
 from gateway.publishing.operations import PublishingOperations, look_rate
 from gateway.publishing.resources import Producer
@@ -183,6 +184,7 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     except StoreInUse as in_use:
         raise DataInUse(in_use.reason, in_use.text) from in_use
     archive = Archive(settings.archive) if settings.archive else None
+    copies = make_copies(settings.amqp_copies) if settings.amqp_copies else None
     table, trusts = SubscriptionTable(), peers.identification.trusts_owner
 
     def share_of(key: str) -> str | None:
@@ -206,7 +208,7 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     )
     left = await spool.start()  # An earlier run with a spool may have left some.
     used = spool if left or settings.spool else None
-    return Messaging(filtering, capabilities, sharing, archive, used, table)
+    return Messaging(filtering, capabilities, sharing, archive, copies, used, table)
 
 
 def _adapter(settings: Settings) -> Adapter:
@@ -372,6 +374,7 @@ def answer_requests(
         looks=looks,
         mailboxes_each=sending.mailboxes.most,
         longest_lease=subscribing.subscriptions.longest_lease,
+        copies=messaging.copies,
     )
     synchronizing = Synchronizing(messaging.adapter.evaluate)
     managing = SubscriptionOperations(
@@ -569,6 +572,8 @@ def _metrics(
     ]
     if messaging.archive is not None:
         sources.append(messaging.archive.metrics)
+    if messaging.copies is not None:
+        sources.append(messaging.copies.metrics)
     counting = Counting(
         partial(count, storage.store, sending.dispatchers, messaging.spool),
         subscriptions=messaging.table.__len__,

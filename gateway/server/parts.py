@@ -21,6 +21,7 @@ from gateway.mailboxes.deposits import Deposits
 from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
 from gateway.publishing.archive import Archive
+from gateway.publishing.event_copies import Copies
 from gateway.publishing.operations import PublishingOperations
 from gateway.publishing.spool import Spool
 from gateway.publishing.synchronization import Synchronizing
@@ -94,6 +95,7 @@ class Messaging:
     capabilities: Capabilities
     sharing: WorkSharing
     archive: Archive | None
+    copies: Copies | None
     spool: Spool | None
     table: SubscriptionTable
 

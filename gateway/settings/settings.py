@@ -40,6 +40,7 @@ from gateway.egress.plugins import PluggedScheme
 from gateway.mailboxes.mailboxes import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
 from gateway.security.networks import networks
+from gateway.settings.amqp_copies import AmqpCopies
 from gateway.settings.validation_texts import wanted
 
 FILE = "dragoman.toml"
@@ -232,6 +233,8 @@ class Settings(BaseSettings):
     what comes to a mailbox of a stranger is refused."""
     max_mailboxes: int = Field(10_000, ge=1)
     max_mailboxes_per_owner: int = Field(100, ge=1)
+    amqp_copies: AmqpCopies | None = None
+    """The broker that gets copies of published events; without it there are none."""
     archive: Path | None = None
     """The folder in which every notification is archived."""
     public_url: Annotated[str, AfterValidator(_is_base)] | None = None
