@@ -17,7 +17,7 @@ from filters.compiling import (
     topic_dialects,
 )
 from filters.documents import DocumentLimits, parse_document
-from filters.events import PAYLOAD, Event, View
+from filters.events import ATTRIBUTES, PAYLOAD, Event, View
 from filters.filter import EVERYTHING, Expression, Filter, Namespaces
 from filters.filterset import Deferred, FilterSet, Matching
 from filters.matching.engines.choice import engine, engine_note
@@ -28,6 +28,7 @@ from filters.topics import DEFAULT_TOPIC, Step, Topic, TopicPattern, parse_clark
 from filters.xpath import is_false, names_payload_root
 
 __all__ = [
+    "ATTRIBUTES",
     "DEFAULT_TOPIC",
     "EVERYTHING",
     "KNOWN_PREFIXES",

@@ -43,6 +43,9 @@ JMS_SELECTOR = "urn:dragoman:dialect:jms-selector:1"
 """A message selector over the properties (JMS 2.0, "Message selector syntax"). Nobody else has a
 URI for it; where the messaging system evaluates selectors, it does."""
 
+ATTRIBUTE_FILTERS = "urn:dragoman:dialect:cloudevents:1"
+"""The filters of the CloudEvents Subscriptions API, over attributes; that has no URI for them."""
+
 SPELLINGS: dict[str, str] = {
     TOPIC_SIMPLE_1_2: TOPIC_SIMPLE,
     TOPIC_CONCRETE_1_2: TOPIC_CONCRETE,

@@ -12,6 +12,9 @@ whoever makes events may offer others (``mediation`` offers SOAP envelopes)."""
 PAYLOAD = View("payload")
 """The payload as a document of its own, its root element the context node."""
 
+ATTRIBUTES = View("attributes")
+"""The attributes of the event, as JSON: an object of texts."""
+
 
 class Event:
     """A message as filters see it.

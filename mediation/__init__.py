@@ -43,7 +43,7 @@ from mediation.eventing.management import (
     write_events,
 )
 from mediation.faults import fault_of, write_fault
-from mediation.filtering import PAYLOAD_PATHS
+from mediation.filtering import PAYLOAD_PATHS, spoken_topic
 from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
@@ -284,6 +284,7 @@ __all__ = [
     "refuses_delivery",
     "render",
     "shape_of",
+    "spoken_topic",
     "subscription_properties",
     "write_delivery",
     "write_destroy",

@@ -16,8 +16,9 @@ from functools import lru_cache, partial
 from hashlib import sha1
 from typing import TypeAlias
 
-from filters import DEFAULT_TOPIC, Event, Topic, View
+from filters import ATTRIBUTES, DEFAULT_TOPIC, Event, Topic, View
 from mediation import names
+from mediation.cloudevents.mapping import write_attributes
 from mediation.eventing.management import delivery_headers
 from mediation.filtering import ENVELOPE_VIEWS
 from mediation.model.facts import Fact
@@ -311,6 +312,8 @@ def event(notification: Notification) -> Event:
     the one that consumers are sent."""
 
     def view(name: View) -> bytes:
+        if name == ATTRIBUTES:
+            return write_attributes(notification)
         soap, wsa = ENVELOPE_VIEWS[name]
         return shared_envelope(notification, soap, wsa)
 

@@ -15,9 +15,16 @@ from importlib.metadata import entry_points
 
 from lxml import etree
 
+from filters.compiling.attributes import attribute_condition
 from filters.compiling.ebrim import translate_query
 from filters.compiling.topic_expressions import TOPIC_DIALECTS, parse_expression
-from filters.dialects import ACTION_DPWS_1_0, ACTION_DPWS_1_1, EBRIM_QUERY, XPATH_1_0
+from filters.dialects import (
+    ACTION_DPWS_1_0,
+    ACTION_DPWS_1_1,
+    ATTRIBUTE_FILTERS,
+    EBRIM_QUERY,
+    XPATH_1_0,
+)
 from filters.documents import parse_own
 from filters.events import Event
 from filters.filter import Expression, Filter
@@ -214,4 +221,8 @@ def _actions(expression: Expression) -> Condition:
 
 TRANSLATORS: Mapping[str, Callable[[Expression], Expression]] = {EBRIM_QUERY: translate_query}
 """Dialects whose expressions are written in XPath instead, so that they are indexed with it."""
-BUILT_IN: dict[str, Compiler] = {ACTION_DPWS_1_0: _actions, ACTION_DPWS_1_1: _actions}
+BUILT_IN: dict[str, Compiler] = {
+    ACTION_DPWS_1_0: _actions,
+    ACTION_DPWS_1_1: _actions,
+    ATTRIBUTE_FILTERS: attribute_condition,
+}

@@ -22,6 +22,7 @@ from gateway.egress import (
 )
 from gateway.egress.origins import Origins
 from gateway.parsing import Parsing
+from mediation.cloudevents import Secret, signature
 
 Ended: TypeAlias = Callable[[PendingDelivery, Outcome], None]
 """Hears how an attempt ended."""
@@ -103,12 +104,16 @@ class Attempts:
 
     def _request(self, pending: PendingDelivery) -> Request:
         content, entry = self._contents.of(pending), pending.outbox.entry
+        own_headers = content.own_headers
+        if entry.subscription.secret:
+            secret = Secret(entry.subscription.secret)
+            own_headers += signature(secret, content.message_id, int(time.time()), content.body)
         return Request(
             entry.target,
             content.body,
             content.headers,
             soap=content.soap,
-            own_headers=content.own_headers,
+            own_headers=own_headers,
             attachments=content.attachments,
             packaging=entry.subscription.policy.packaging,
             message_id=content.message_id,

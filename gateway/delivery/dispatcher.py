@@ -229,6 +229,7 @@ class Dispatcher:
             or len(outbox.live) + len(outbox.in_flight) >= self._window
             or outbox.breaker.open
             or outbox.destination.congested
+            or outbox.entry.allowed_at > self._loop.time()
             or self._stopped
         )
 
@@ -293,9 +294,10 @@ class Dispatcher:
             return outbox.breaker.until - now
         if outbox.destination.breaker.open:
             return 0.0  # The destination's own queue waits for its probe.
+        until = max(outbox.until, outbox.entry.allowed_at)
         if not outbox.batched:
-            return outbox.until - now
-        return max(outbox.until - now, outbox.gathering(now, room_in(outbox.entry)))
+            return until - now
+        return max(until - now, outbox.gathering(now, room_in(outbox.entry)))
 
     def next(self, outbox: Outbox) -> PendingDelivery | None:
         """The delivery that *outbox* sends in its turn, if it may and has one in memory."""

@@ -103,7 +103,7 @@ class Entry:
     """A subscription as delivery sees it: what is prepared once, at Subscribe."""
 
     __slots__ = (
-        "attempted", "dropped", "ended", "failing_attempts", "failing_since", "halted",
+        "allowed_at", "attempted", "dropped", "ended", "failing_attempts", "failing_since", "halted",
         "recipient", "subscription", "target", "trouble",
     )  # fmt: skip
 
@@ -117,6 +117,9 @@ class Entry:
         self.failing_since: float | None = None
         """Since when, by the event loop's clock, every attempt failed."""
         self.failing_attempts = 0
+        self.allowed_at = 0.0
+        """When its consumer, which allows so many messages a minute, allows the next one, by the
+        event loop's clock."""
         self.attempted = 0.0
         """When the last attempt ended, as POSIX seconds; 0 before the first."""
         self.trouble: Trouble | None = None
@@ -127,6 +130,12 @@ class Entry:
     @property
     def id(self) -> str:
         return self.subscription.id
+
+    def start(self, now: float) -> None:
+        """Begin an attempt: the next one is allowed later."""
+        rate = self.subscription.policy.rate
+        if rate:
+            self.allowed_at = max(now, self.allowed_at) + 60.0 / rate
 
     @property
     def delivery(self) -> DeliveryMode:
@@ -520,6 +529,7 @@ class Outbox(Timed):
         pending.started = now
         pending.slot = True
         self.destination.start(now)
+        self.entry.start(now)
 
     def use_lane(self, lane: Lane | None) -> None:
         """Remember the *lane* of an attempt, which keeps the order, so that others may follow; None

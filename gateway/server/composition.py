@@ -103,10 +103,12 @@ from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.resources import SubscriptionResources
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
+from gateway.subscriptions.webhooks import Handshake, WebHooks
 from gateway.web.events import EventEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.parts import Web
 from gateway.web.streams import Streams
+from mediation.cloudevents import origin_of
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 
@@ -253,15 +255,23 @@ def prepare_sending(
     scheduler = SendScheduler(
         attempts, slots=settings.slots, probe=schedule.probe, probations=probations
     )
+    consumers = Consumers(transports.schemes, mailboxes)
     return Sending(
         mailboxes=mailboxes,
-        consumers=Consumers(transports.schemes, mailboxes),
+        consumers=consumers,
         parsing=parsing,
         origins=origins,
         soap_tcp=transports.soap_tcp,
         transport=transports.by_scheme,
         guarded=transports.guarded,
         probations=probations,
+        web_hooks=WebHooks(
+            transports.by_scheme,
+            consumers,
+            probations,
+            origin=origin_of(peers.producer),
+            handshake=Handshake(settings.webhook_handshake),
+        ),
         schedule=schedule,
         dispatchers=Dispatchers(storage.store, scheduler, messaging.sharing.elsewhere),
     )
@@ -495,6 +505,7 @@ def serve_endpoints(
         mailboxes=sending.mailboxes,
         sources=answering.sources,
         service=answering.soap,
+        web_hooks=sending.web_hooks,
         parsing=sending.parsing,
         streams=_streams(messaging, sending, subscribing, state),
         making=PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many mailboxes."),

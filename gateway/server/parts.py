@@ -44,6 +44,7 @@ from gateway.subscriptions.lifecycle import Subscriptions
 from gateway.subscriptions.matching import Matching
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
+from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.parts import Web
 
 
@@ -112,6 +113,7 @@ class Sending:
     transport: TransportByScheme
     guarded: tuple[GuardedTransport, ...]
     probations: Probations
+    web_hooks: WebHooks
     schedule: Schedule
     dispatchers: Dispatchers
 

@@ -266,6 +266,8 @@ class Settings(BaseSettings):
     probation_per_minute: int = Field(6, ge=1)
     probation_attempts: int = Field(20, ge=1)
     """Attempts that a host gets for strangers until it accepts a message: a minute, and in all."""
+    webhook_handshake: str = Field("strangers", pattern="^(always|strangers|never)$")
+    """Whose consumers of CloudEvents must agree before a subscription is made."""
     deliver_to_self: bool = False
     egress_ca: Path | None = None
     """The only authorities trusted when something is sent, instead of those of the system."""

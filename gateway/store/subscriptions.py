@@ -135,6 +135,7 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 "dialect": policy.dialect,
                 "packaging": policy.packaging.value,
                 "data": policy.data.value,
+                "rate": policy.rate,
                 "secret": subscription.secret,
                 **_write_delivery(policy.delivery),
             }
@@ -180,6 +181,7 @@ def _read(row: Any) -> Subscription:
                 Packaging(policy.get("packaging", "none")),  # Older rows lack it, and the next.
                 DataForm(policy.get("data", "xml")),
                 _read_delivery(policy.get("delivery")),
+                policy.get("rate", 0),
             )
         ),
         manager=row["manager"],

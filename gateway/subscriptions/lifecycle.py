@@ -185,6 +185,7 @@ class Subscriptions:
                 packaging=request.packaging,
                 data=request.data,
                 delivery=request.delivery,
+                rate=request.rate,
             )
             subscription = make(
                 consumer=request.consumer,

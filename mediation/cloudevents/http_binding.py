@@ -3,7 +3,7 @@ in, and attributes in headers."""
 
 import re
 from collections.abc import Iterable
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from filters import Reason
 from mediation.cloudevents.events import CloudEvent, read_attributes, text_of
@@ -15,6 +15,8 @@ STRUCTURED = "application/cloudevents+json"
 BATCH = "application/cloudevents-batch+json"
 MOST_IN_BATCH = 500
 """Events of one message."""
+ORIGIN_HEADER = "WebHook-Request-Origin"
+"""The header in which a sender names itself (HTTP 1.1 Web Hooks for Event Delivery, section 4)."""
 _PREFIX = "ce-"
 _PLAIN = "".join(map(chr, range(0x21, 0x7F))).replace('"', "").replace("%", "")
 """The characters that a header's value has as they are (section 3.1.3.2)."""
@@ -53,6 +55,11 @@ def is_event(headers: Iterable[tuple[bytes, bytes]]) -> bool:
         or (name == b"content-type" and value.lower().startswith(b"application/cloudevents"))
         for name, value in headers
     )
+
+
+def origin_of(address: str) -> str:
+    """The name of the gateway at *address*, a URL, as its consumers are told it."""
+    return urlsplit(address).hostname or "dragoman"
 
 
 def write_headers(event: CloudEvent) -> tuple[tuple[str, str], ...]:

@@ -146,6 +146,12 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
     return attributes
 
 
+def write_attributes(notification: Notification) -> bytes:
+    """The attributes that filters see: JSON, each as text."""
+    attributes = event_of(notification).attributes
+    return json.dumps({name: text_of(value) for name, value in attributes.items()}).encode()
+
+
 def came_as(properties: Mapping[str, str]) -> dict[str, Value] | None:
     """The attributes with which a publisher sent its CloudEvent; None of any other event. Whoever
     may write to the broker may write anything there."""

@@ -3,19 +3,20 @@ read where HTTP is."""
 
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import urlsplit
 
-from mediation.cloudevents.http_binding import BATCH, STRUCTURED, write_headers
+from mediation.cloudevents.http_binding import (
+    BATCH,
+    ORIGIN_HEADER,
+    STRUCTURED,
+    origin_of,
+    write_headers,
+)
 from mediation.cloudevents.json_format import write_batch, write_event
 from mediation.cloudevents.mapping import event_of
 from mediation.model.facts import TOPICS, Fact
 from mediation.model.messages import Notification, Policy
 from mediation.model.specification import NO_REQUESTS, Body, LeaseRules, Specification
 from mediation.model.versions import DataForm, EventForm, Family, Form, Version
-
-ORIGIN_HEADER = "WebHook-Request-Origin"
-"""The header in which a sender names itself (HTTP 1.1 Web Hooks for Event Delivery, section 4)."""
-
 
 _TELLS = TOPICS | {
     Fact.ACTION,
@@ -71,11 +72,6 @@ def _shape(form: EventForm, data: DataForm) -> EventShape:
 def _headers(content_type: str, producer: str) -> tuple[tuple[str, str], ...]:
     named = (("Content-Type", content_type),) if content_type else ()
     return (*named, (ORIGIN_HEADER, origin_of(producer)))
-
-
-def origin_of(producer: str) -> str:
-    """The name of the gateway at this address, as consumers are told it."""
-    return urlsplit(producer).hostname or "dragoman"
 
 
 SPECIFICATION = Specification(

@@ -119,7 +119,8 @@ class End(Enum):
 class Policy:
     """The way in which a subscriber wants its notifications. ``dialect`` is the topic dialect that
     it used; ``packaging`` is what it reads attachments from: with NONE it gets messages without
-    them. ``data`` is the form of what is sent without SOAP, ``delivery`` the mode of deliveries."""
+    them. ``data`` is the form of what is sent without SOAP, ``delivery`` the mode of deliveries;
+    ``rate`` is how many messages a minute the consumer allows, 0 is any number."""
 
     raw: bool = False
     paused: bool = False
@@ -128,6 +129,7 @@ class Policy:
     packaging: Packaging = Packaging.NONE
     data: DataForm = DataForm.AS_PUBLISHED
     delivery: DeliveryMode = PUSH
+    rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,8 @@ class Subscribe:
     packaging: Packaging = Packaging.NONE
     """The package that the request came in, which its sender therefore can read."""
     data: DataForm = DataForm.AS_PUBLISHED
+    rate: int = 0
+    """Messages a minute that the consumer allows; 0 is any number."""
     secret: str = field(default="", repr=False)
     """What signs the messages; empty: nothing does."""
     delivery: DeliveryMode = PUSH

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.rigs.consumers import Receipt
+from tests.rigs.consumers import Behaviour, Connection, Consumer, Receipt, accept
 from tests.rigs.envelopes import Answer, fresh_id
 from tests.rigs.gateways import Running
 
@@ -46,4 +46,40 @@ def received(receipt: Receipt) -> dict[str, Any]:
     """The event that a consumer got in structured mode."""
     assert receipt.headers["content-type"] == STRUCTURED
     found: dict[str, Any] = json.loads(receipt.body)
+    return found
+
+
+def agreeing(behaviour: Behaviour = accept, **headers: str) -> Behaviour:
+    """A consumer that agrees in the handshake of web hooks, with further *headers*."""
+    said = {"WebHook_Allowed_Origin": "*", **headers}
+
+    def behave(connection: Connection, receipt: Receipt) -> None:
+        if receipt.method == "OPTIONS":
+            connection.answer(200, b"", **said)
+        else:
+            behaviour(connection, receipt)
+
+    return behave
+
+
+async def subscribe(
+    run: Running, sink: Consumer | str, *, address: str = "127.0.0.1", **more: Any
+) -> Answer:
+    """Ask for a subscription from *address*; its handshake, if there is one, is taken from what came."""
+    url = sink if isinstance(sink, str) else sink.url
+    body = json.dumps({"sink": url, "protocol": "HTTP", **more}).encode()
+    answer = await run.request(
+        "POST", "/events/subscriptions", body, source=address, content_type="application/json"
+    )
+    if isinstance(sink, Consumer):
+        while sink.waiting and sink.received[sink.taken].method == "OPTIONS":
+            await sink.next()
+    return answer
+
+
+async def subscribed(run: Running, sink: Consumer, **more: Any) -> dict[str, Any]:
+    """Subscribe; the subscription."""
+    answer = await subscribe(run, sink, **more)
+    assert answer.status == 201, answer.body
+    found: dict[str, Any] = json.loads(answer.body)
     return found

@@ -165,6 +165,7 @@ class Receipt:
     number: str = ""
     id: str = ""
     at: float = 0.0
+    method: str = "POST"
 
     @property
     def message(self) -> Message:
@@ -231,6 +232,7 @@ class Consumer:
             number[1].decode() if number else "",
             id_[1].decode() if id_ else "",
             time.monotonic(),
+            head.partition(b" ")[0].decode(),
         )
         self.count += 1
         self.received.append(receipt)

@@ -1,5 +1,292 @@
-"""``/events/subscriptions``."""
+"""``/events/subscriptions``: subscriptions to CloudEvents (CloudEvents Subscriptions API 0.1).
 
-from fastapi import APIRouter
+Its ``id`` is the key of a subscription: who has it may do everything with it.
+"""
 
-router = APIRouter(prefix="/events/subscriptions", tags=["CloudEvents"])
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from adapters import AdapterUnavailable
+from filters import Expression, Filter
+from filters.dialects import ATTRIBUTE_FILTERS, XPATH_1_0
+from gateway.exchange import Inbound
+from gateway.http import client_address, public_base
+from gateway.security.keys import public_id
+from gateway.security.principals import Principal
+from gateway.web.parts import Parts, Web
+from gateway.web.validation import JsonRoute
+from mediation import (
+    UNSPECIFIED,
+    Context,
+    DataForm,
+    EndpointReference,
+    EventForm,
+    Expiry,
+    GetStatus,
+    Incoming,
+    Operation,
+    Renew,
+    Subscribe,
+    Subscribed,
+    Subscription,
+    Unsubscribe,
+    Version,
+    Wsa,
+    parse_expiry,
+    spoken_topic,
+)
+from mediation import Request as Asked
+from mediation.cloudevents import read_secret
+
+PATH = "/events/subscriptions"
+Text = Annotated[str, Field(min_length=1, max_length=8192)]
+Expires = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text | None
+Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
+_EXAMPLE: dict[str, Any] = {
+    "sink": "https://consumer.example.org/events",
+    "protocol": "HTTP",
+    "protocolsettings": {"mode": "structured", "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+    "types": ["com.example.tide"],
+    "filters": [{"prefix": {"subject": "gauge"}}],
+    "config": {"topic": "tides//.", "expires": "PT1H"},
+}
+
+
+class Sending(BaseModel, extra="forbid"):
+    """The way in which events are sent."""
+
+    method: Literal["POST"] = "POST"
+    mode: Literal["binary", "structured", "batched"] = "structured"
+    data: Literal["xml", "json"] = Field(
+        "xml", description="What events have whose data is XML: that, or JSON that is made of it."
+    )
+    secret: SecretStr | None = Field(
+        None,
+        max_length=200,
+        description="Signs what is sent (Standard Webhooks); `whsec_` and 24 to 64 octets in "
+        "base64. It is never shown again.",
+    )
+
+
+class Wanting(BaseModel, extra="forbid"):
+    """What is wanted besides attributes, and for how long."""
+
+    topic: Text | None = Field(None, description="A topic expression: a/b, a//., {urn:x}a.")
+    xpath: Text | None = Field(None, description="XPath 1.0 that must hold for the payload.")
+    namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Prefixes of both.")
+    expires: Expires = Field(None, description="Seconds, or an xsd:duration or xsd:dateTime.")
+
+
+class Create(BaseModel):
+    """A subscription that is wanted."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _EXAMPLE})
+
+    id: Any = Field(None, description="It is ignored.")
+    sink: Text
+    protocol: Literal["HTTP"]
+    protocolsettings: Sending = Sending()
+    source: Text | None = None
+    types: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
+    filters: Annotated[list[dict[str, Any]], Field(max_length=100)] | None = None
+    config: Wanting = Wanting()
+
+
+class Extending(BaseModel, extra="forbid"):
+    expires: Expires = None
+
+
+class Extend(BaseModel, extra="forbid"):
+    """A new end of the lease, which is all that can be changed."""
+
+    config: Extending = Extending()
+
+
+class SettingsView(BaseModel):
+    method: str = "POST"
+    mode: str
+    data: str
+    signed: bool = Field(description="Whether messages are signed with a secret.")
+    rate: int | None = Field(description="Messages a minute that the consumer allows; null is any.")
+
+
+class ConfigView(BaseModel):
+    topic: str | None
+    xpath: str | None
+    namespaces: dict[str, str]
+    expires: datetime | None
+
+
+class View(BaseModel):
+    """A subscription. ``id`` is the key to it; lists and logs show ``name``."""
+
+    id: str
+    name: str
+    sink: str
+    protocol: str = "HTTP"
+    protocolsettings: SettingsView
+    source: str | None
+    types: list[str] | None
+    filters: list[dict[str, Any]] | None
+    config: ConfigView
+
+
+async def _refuse_when_stopping(web: Parts) -> None:
+    if web.draining():
+        raise AdapterUnavailable("The gateway is stopping.")
+
+
+router = APIRouter(
+    prefix=PATH,
+    tags=["CloudEvents"],
+    dependencies=[Depends(_refuse_when_stopping)],
+    route_class=JsonRoute,
+)
+
+
+@router.post("", status_code=201)
+async def create(wanted: Create, request: Request, response: Response, web: Parts) -> View:
+    """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
+    said = wanted.protocolsettings
+    secret = read_secret(said.secret.get_secret_value()) if said.secret is not None else ""
+    consumer = EndpointReference(wanted.sink, Wsa.V2005_08)
+    subscribe = Subscribe(
+        consumer,
+        filter=_filter(wanted),
+        expires=_expiry(wanted.config.expires),
+        data=DataForm(said.data),
+        secret=secret,
+        rate=await web.web_hooks.ask(consumer, _principal(web, request)),
+    )
+    form = EventForm(said.mode)
+    subscription = await _execute(web, request, subscribe, Operation.SUBSCRIBE, form)
+    base = public_base(request.scope, web.http)
+    response.headers["Location"] = f"{base}{PATH}/{subscription.key}"
+    return _view(subscription)
+
+
+@router.get("/{key}")
+async def show(key: str, request: Request, web: Parts) -> View:
+    """A subscription as it is now."""
+    _check(web, key)
+    return _view(await _execute(web, request, GetStatus(), Operation.GET_STATUS))
+
+
+@router.put("/{key}")
+async def extend(key: str, wanted: Extend, request: Request, web: Parts) -> View:
+    """Move the end of a subscription's lease."""
+    _check(web, key)
+    renew = Renew(_expiry(wanted.config.expires))
+    return _view(await _execute(web, request, renew, Operation.RENEW))
+
+
+@router.delete("/{key}", status_code=204)
+async def delete(key: str, request: Request, web: Parts) -> None:
+    """Unsubscribe."""
+    _check(web, key)
+    await web.service.execute(*_asked(web, request, Unsubscribe(), Operation.UNSUBSCRIBE))
+
+
+def _check(web: Web, key: str) -> None:
+    """Refuse a key that is, as far as is known here, that of a subscription in SOAP."""
+    entry = web.subscriptions.by_id(public_id(key.lower()))
+    if entry is not None and entry.subscription.spec.version is not Version.CLOUDEVENTS:
+        raise HTTPException(404, "There is no such subscription.")
+
+
+async def _execute(
+    web: Web,
+    request: Request,
+    asked: Asked,
+    operation: Operation,
+    form: EventForm = EventForm.STRUCTURED,
+) -> Subscription:
+    result = await web.service.execute(*_asked(web, request, asked, operation, form))
+    if not isinstance(result, Subscribed):  # pragma: no cover
+        raise TypeError(result)
+    return result.subscription
+
+
+def _asked(
+    web: Web,
+    request: Request,
+    asked: Asked,
+    operation: Operation,
+    form: EventForm = EventForm.STRUCTURED,
+) -> tuple[Inbound, Incoming]:
+    inbound = Inbound(
+        octets=b"",
+        principal=_principal(web, request),
+        base=public_base(request.scope, web.http),
+        path=request.url.path,
+    )
+    context = Context(form, version=Version.CLOUDEVENTS, operation=operation)
+    return inbound, Incoming(context, asked)
+
+
+def _principal(web: Web, request: Request) -> Principal:
+    return web.identification.identify(client_address(request.scope, web.http))
+
+
+def _filter(wanted: Create) -> Filter:
+    config = wanted.config
+    if config.namespaces and config.topic is None and config.xpath is None:
+        raise HTTPException(422, "namespaces go with a topic or an xpath.")
+    topics: tuple[Expression, ...] = ()
+    contents: tuple[Expression, ...] = ()
+    others: tuple[Expression, ...] = ()
+    namespaces = tuple(sorted(config.namespaces.items()))
+    if config.topic is not None:
+        topics = (spoken_topic(config.topic, config.namespaces),)
+    if config.xpath is not None:
+        contents = (Expression(config.xpath, XPATH_1_0, namespaces),)
+    said = {"source": wanted.source, "types": wanted.types, "filters": wanted.filters}
+    if any(value is not None for value in said.values()):
+        given = {name: value for name, value in said.items() if value is not None}
+        others = (Expression(json.dumps(given, ensure_ascii=False), ATTRIBUTE_FILTERS),)
+    return Filter(topics, contents, others)
+
+
+def _expiry(said: float | str | None) -> Expiry:
+    if said is None:
+        return UNSPECIFIED
+    return parse_expiry(f"PT{said:.3f}S" if isinstance(said, float) else said)
+
+
+def _view(subscription: Subscription) -> View:
+    filter_, policy = subscription.filter, subscription.policy
+    said = json.loads(filter_.others[0].text) if filter_.others else {}
+    topic = filter_.topics[0] if filter_.topics else None
+    content = filter_.contents[0] if filter_.contents else None
+    namespaces = {
+        prefix: uri for one in (topic, content) if one is not None for prefix, uri in one.namespaces
+    }
+    form = subscription.spec.form
+    return View(
+        id=subscription.key,
+        name=subscription.id,
+        sink=subscription.consumer.address,
+        protocolsettings=SettingsView(
+            mode=form.value if isinstance(form, EventForm) else "",
+            data=policy.data.value,
+            signed=bool(subscription.secret),
+            rate=policy.rate or None,
+        ),
+        source=said.get("source"),
+        types=said.get("types"),
+        filters=said.get("filters"),
+        config=ConfigView(
+            topic=topic.text if topic else None,
+            xpath=content.text if content else None,
+            namespaces=namespaces,
+            expires=_utc(subscription.lease.expires),
+        ),
+    )
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone(UTC)

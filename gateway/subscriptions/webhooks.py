@@ -1,0 +1,116 @@
+"""The handshake of web hooks: a consumer of CloudEvents is asked whether it wants them (HTTP 1.1
+Web Hooks for Event Delivery 1.0.2, section 4), before anything is sent to it."""
+
+import asyncio
+from enum import Enum
+
+import structlog
+
+from filters import Reason, Refused
+from gateway.delivery import Probations
+from gateway.egress import Request, SendFailed, Target, Transport
+from gateway.security.principals import Principal
+from gateway.security.quotas import PrincipalRate, QuotaExceeded
+from gateway.security.resource_addresses import shown
+from gateway.subscriptions.consumers import Consumers
+from mediation import EndpointReference
+from mediation.cloudevents import ORIGIN_HEADER
+
+PATIENCE = 10.0
+"""Seconds that a consumer has to answer."""
+ASKED, ASKED_AT_ONCE = 1.0, 10.0
+"""Handshakes that a network address may cause: a second, and at once."""
+MOST = 1_000_000
+"""Requests a minute from which on a rate is none."""
+_log = structlog.get_logger("dragoman.webhooks")
+
+
+class Handshake(Enum):
+    """Whose consumers must agree before a subscription is made."""
+
+    ALWAYS = "always"
+    STRANGERS = "strangers"
+    """Those of strangers: the word of a trusted subscriber is enough."""
+    NEVER = "never"
+    """Nobody's; nobody is asked."""
+
+
+class WebHooks:
+    """Asks consumers.
+
+    Args:
+        origin: The name of this gateway, as consumers are told it.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        consumers: Consumers,
+        probations: Probations,
+        *,
+        origin: str,
+        handshake: Handshake,
+    ) -> None:
+        self._transport = transport
+        self._consumers = consumers
+        self._probations = probations
+        self._origin = origin
+        self._handshake = handshake
+        self._rate = PrincipalRate(ASKED, ASKED_AT_ONCE, "Too many subscriptions.")
+
+    async def ask(self, consumer: EndpointReference, principal: Principal) -> int:
+        """Ask *consumer*; how many requests a minute it allows, 0 where it sets no limit.
+
+        Raises:
+            Refused: It may not be sent to, or does not agree.
+        """
+        self._rate.take(principal)
+        target = await self._consumers.check(consumer)
+        if target is None or target.scheme not in ("http", "https"):
+            raise Refused(Reason.CONSUMER_ADDRESS, "CloudEvents are sent over HTTP alone.")
+        if self._handshake is Handshake.NEVER:
+            return 0
+        required = not principal.trusted or self._handshake is Handshake.ALWAYS
+        try:
+            return await self._ask(target, principal)
+        except Refused as refused:
+            if required:
+                raise
+            _log.info("webhook.unasked", consumer=shown(target.url), why=refused.text)
+            return 0
+
+    async def _ask(self, target: Target, principal: Principal) -> int:
+        clock = asyncio.get_running_loop().time
+        if not self._probations.may_tell(target.destination, principal.owner, clock()):
+            raise QuotaExceeded(
+                Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
+            )
+        request = Request(
+            target,
+            b"",
+            ((ORIGIN_HEADER, self._origin),),
+            method="OPTIONS",
+            soap=None,
+            admit=self._probations.gate_for(target.destination, principal.owner, clock),
+        )
+        try:
+            answer = await asyncio.wait_for(self._transport.send(request), PATIENCE)
+        except (SendFailed, TimeoutError) as error:
+            why = error.kind.value if isinstance(error, SendFailed) else "timeout"
+            raise Refused(
+                Reason.CONSUMER_ADDRESS,
+                f"The consumer could not be asked whether it agrees: {why}.",
+            ) from error
+        if answer.headers.get("webhook-allowed-origin") not in ("*", self._origin):
+            raise Refused(
+                Reason.CONSUMER_ADDRESS,
+                "The consumer does not agree: it answers OPTIONS without WebHook-Allowed-Origin "
+                f"for {self._origin}.",
+            )
+        return _rate(answer.headers.get("webhook-allowed-rate", "*"))
+
+
+def _rate(text: str) -> int:
+    """The rate that a header allows; 0 is any, also of what is no number."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    return number if number < MOST else 0

@@ -1,0 +1,358 @@
+"""Subscriptions to CloudEvents, through a running gateway."""
+
+import json
+from base64 import b64decode, b64encode
+from datetime import datetime, timedelta
+from hashlib import sha256
+from hmac import digest
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mediation.cloudevents.mapping import GATEWAY as NOBODY
+from tests.rigs.cloudevents import (
+    BATCH,
+    agreeing,
+    event,
+    publish,
+    received,
+    subscribe,
+    subscribed,
+)
+from tests.rigs.consumers import Consumers, status
+from tests.rigs.envelopes import Answer, Speaker
+from tests.rigs.gateways import Running, running
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+GATEWAY = {
+    "adapter": "embedded:",
+    "trusted": "127.0.0.1",
+    "retry_delays": "0.05,0.05",
+    "egress_allow": "127.0.0.0/8",
+}
+SPEAKER = Speaker()
+STRANGER = "127.0.0.9"
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+STORM = '<w:storm xmlns:w="urn:w"><w:speed>60</w:speed></w:storm>'
+
+
+def path_of(subscription: dict[str, Any]) -> str:
+    return f"/events/subscriptions/{subscription['id']}"
+
+
+def read(answer: Answer, status: int = 200) -> dict[str, Any]:
+    assert answer.status == status, answer.body
+    found: dict[str, Any] = json.loads(answer.body)
+    return found
+
+
+async def test_what_a_soap_publisher_sends(gateway: Running, consumer: Consumers) -> None:
+    sink = consumer.add()
+    await subscribed(gateway, sink, config={"topic": "one"})
+    await gateway.publish(STORM, path="/soap/topic/one", message_id="urn:m:1")
+    found = received(await sink.next())
+    time = found.pop("time")
+    assert datetime.fromisoformat(time).utcoffset() == timedelta(0)
+    assert found == {
+        "specversion": "1.0",
+        "id": "urn:m:1",
+        "source": NOBODY,
+        "type": "urn:w/storm",
+        "subject": "one",
+        "topic": "one",
+        "datacontenttype": "application/xml",
+        "data": STORM,
+    }
+
+
+async def test_what_another_sends_comes_unchanged(gateway: Running, consumer: Consumers) -> None:
+    sink = consumer.add()
+    await subscribed(gateway, sink, config={"topic": "unchanged"})
+    sent = event(
+        topic="unchanged", subject="gauge 7 \u20ac", n=5, flag=True, time="2026-03-01T11:00:00+01:00",
+        datacontenttype="application/json", dataschema="urn:schema", data={"level": [1.5, None]},
+        traceparent="00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+    )  # fmt: skip
+    await publish(gateway, sent)
+    assert received(await sink.next()) == sent
+
+
+async def test_modes(gateway: Running, consumer: Consumers) -> None:
+    binary, batched = consumer.add(), consumer.add()
+    for sink, mode in ((binary, "binary"), (batched, "batched")):
+        await subscribed(gateway, sink, config={"topic": "modes"}, protocolsettings={"mode": mode})
+    sent = event(topic="modes", subject="a \u20ac", n=5, data="x", datacontenttype="text/plain")
+    await publish(gateway, sent)
+    receipt = await binary.next()
+    assert receipt.body == b"x"
+    headers = receipt.headers
+    assert headers["content-type"] == "text/plain"
+    assert headers["ce-subject"] == "a%20%E2%82%AC"
+    assert (headers["ce-id"], headers["ce-n"]) == (sent["id"], "5")
+    assert headers["webhook-request-origin"] == "127.0.0.1"
+    assert not {"soapaction", "ce-datacontenttype"} & headers.keys()
+    receipt = await batched.next()
+    assert receipt.headers["content-type"] == BATCH
+    [found] = json.loads(receipt.body)
+    assert {**sent, "time": found["time"]} == found
+
+
+async def test_xml_as_json(gateway: Running, consumer: Consumers) -> None:
+    sink = consumer.add()
+    settings = {"data": "json"}
+    await subscribed(gateway, sink, config={"topic": "json"}, protocolsettings=settings)
+    await gateway.publish(STORM, path="/soap/topic/json")
+    found = received(await sink.next())
+    assert found["datacontenttype"] == "application/json"
+    assert found["data"] == {"w:storm": {"@xmlns:w": "urn:w", "w:speed": "60"}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        ({"types": ["com.example.tide"]}, [1, 2]),
+        ({"types": ["com.example.tide", "com.example.storm"]}, [1, 2, 3]),
+        ({"source": "/sensors/5"}, [2]),
+        ({"filters": [{"exact": {"subject": "gauge 7"}}]}, [1]),
+        ({"filters": [{"prefix": {"subject": "gauge"}}, {"suffix": {"type": "tide"}}]}, [1, 2]),
+        ({"filters": [{"not": {"exact": {"n": "1"}}}]}, [2, 3, 4]),
+        ({"filters": [{"any": [{"exact": {"n": "1"}}, {"exact": {"source": "/sensors/6"}}]}]}, [1, 3]),
+        ({"filters": [{"all": [{"exact": {"n": "1"}}, {"exact": {"source": "/sensors/6"}}]}]}, []),
+        ({"filters": [{"exact": {"topic": "filtered"}}]}, [1, 2, 3, 4]),
+        ({"filters": [{"exact": {"type": "urn:w/storm"}}]}, [4]),
+        ({"filters": []}, [1, 2, 3, 4]),
+        ({"config": {"xpath": "/w:storm", "namespaces": {"w": "urn:w"}}}, [4]),
+        ({"config": {"xpath": "contains(., 'level')"}}, [1]),
+    ],
+)  # fmt: skip
+async def test_filters(
+    gateway: Running, consumer: Consumers, wanted: dict[str, Any], numbers: list[int]
+) -> None:
+    sink, last = consumer.add(), consumer.add()
+    config = {"topic": "filtered", **wanted.get("config", {})}
+    made = await subscribed(gateway, sink, **{**wanted, "config": config})
+    everything = await subscribed(gateway, last, config={"topic": "filtered"})
+    tide, storm = "com.example.tide", "com.example.storm"
+    await publish(
+        gateway,
+        event(topic="filtered", n=1, type=tide, subject="gauge 7", data={"level": 1}),
+        event(topic="filtered", n=2, type=tide, subject="gauge 8", source="/sensors/5"),
+        event(topic="filtered", n=3, type=storm, source="/sensors/6"),
+    )
+    await gateway.publish(STORM, path="/soap/topic/filtered")
+    for _ in range(4):
+        await last.next()
+    await sink.until(lambda: sink.waiting >= len(numbers))
+    await gateway.quiet()
+    found = [received(await sink.next()).get("n", 4) for _ in range(sink.waiting)]
+    assert found == numbers
+    for one in (made, everything):
+        assert (await gateway.request("DELETE", path_of(one))).status == 204
+
+
+async def test_messages_are_signed(gateway: Running, consumer: Consumers) -> None:
+    """Each attempt is, with one id."""
+    answers = iter((503, 202))
+    sink = consumer.add(agreeing(lambda connection, _: connection.answer(next(answers))))
+    made = await subscribed(
+        gateway, sink, config={"topic": "signed"}, protocolsettings={"secret": SECRET}
+    )
+    assert made["protocolsettings"]["signed"] is True
+    assert "MfKQ9r8G" not in str(made)
+    assert b"MfKQ9r8G" not in (await gateway.request("GET", path_of(made))).body
+    assert b"MfKQ9r8G" not in (await gateway.api("GET", "/subscriptions")).body
+    assert "MfKQ9r8G" not in str(gateway.logs)
+    await publish(gateway, event(topic="signed", data=1))
+    ids = set()
+    for _ in range(2):
+        receipt = await sink.next()
+        headers = receipt.headers
+        ids.add(headers["webhook-id"])
+        signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode()
+        key = b64decode(SECRET.removeprefix("whsec_"))
+        expected = b64encode(digest(key, signed + receipt.body, sha256)).decode()
+        assert headers["webhook-signature"] == f"v1,{expected}"
+    assert len(ids) == 1
+
+
+async def test_a_secret_survives_a_restart(tmp_path: Path) -> None:
+    """And is in no file that others may read."""
+    async with Consumers() as consumer:
+        sink = consumer.add()
+        async with running(tmp_path, **GATEWAY) as run:
+            await subscribed(run, sink, protocolsettings={"secret": SECRET, "mode": "binary"})
+        async with running(tmp_path, **GATEWAY) as run:
+            await publish(run, event(data=1))
+            headers = (await sink.next()).headers
+            assert headers["webhook-signature"].startswith("v1,")
+            assert headers["ce-type"] == "com.example.tide"
+    kept = list(tmp_path.rglob("store.db*"))
+    assert kept
+    assert all(path.stat().st_mode & 0o077 == 0 for path in kept)
+
+
+async def test_management(gateway: Running, consumer: Consumers) -> None:
+    filters = [{"prefix": {"subject": "gauge"}}]
+    answer = await subscribe(
+        gateway, consumer.add(), types=["a", "b"], filters=filters, unknown="", id="mine",
+        config={"topic": "{urn:w}storms//.", "xpath": "/a", "namespaces": {"w": "urn:w"}, "expires": 60},
+    )  # fmt: skip
+    assert answer.status == 422
+    sink = consumer.add()
+    answer = await subscribe(
+        gateway, sink, types=["a", "b"], filters=filters, id="mine",
+        config={"topic": "{urn:w}storms//.", "xpath": "/a", "namespaces": {"w": "urn:w"}, "expires": 60},
+    )  # fmt: skip
+    made = read(answer, 201)
+    assert answer.headers["location"] == f"{gateway.url}{path_of(made)}"
+    assert made["id"] != "mine"
+    assert (made["sink"], made["protocol"]) == (sink.url, "HTTP")
+    assert (made["types"], made["filters"], made["source"]) == (["a", "b"], filters, None)
+    config = made["config"]
+    assert config["topic"] == "w:storms//."
+    assert (config["xpath"], config["namespaces"]) == ("/a", {"w": "urn:w"})
+    assert read(await gateway.request("GET", path_of(made))) == made
+    listed = read(await gateway.api("GET", f"/subscriptions/{made['name']}"))
+    assert (listed["spec"], listed["soap"]) == ("cloudevents", None)
+    longer = read(await put(gateway, path_of(made), {"config": {"expires": "PT1H"}}))
+    before, after = (datetime.fromisoformat(one["config"]["expires"]) for one in (made, longer))
+    assert after > before
+    assert (await put(gateway, path_of(made), {"sink": "http://x/"})).status == 422
+    assert (await gateway.request("DELETE", path_of(made))).status == 204
+    for method in ("GET", "DELETE"):
+        gone = await gateway.request(method, path_of(made))
+        assert read(gone, 404)["reason"] == "subscription-unknown"
+
+
+async def put(gateway: Running, path: str, value: dict[str, Any]) -> Answer:
+    body = json.dumps(value).encode()
+    return await gateway.request("PUT", path, body, content_type="application/json")
+
+
+async def test_a_subscription_in_soap_is_not_managed_here(
+    gateway: Running, consumer: Consumers
+) -> None:
+    manager = await gateway.subscribe(SPEAKER, SPEAKER.wsn_subscribe(consumer.fresh()))
+    key = manager.rpartition("/")[2]
+    assert (await gateway.request("GET", f"/events/subscriptions/{key}")).status == 404
+    assert (await gateway.request("DELETE", f"/events/subscriptions/{key}")).status == 404
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"protocol": "MQTT3"}, 422),
+        ({"filters": [{"sql": "type = 'x'"}]}, 400),
+        ({"filters": [{}]}, 400),
+        ({"filters": [{"exact": {}}]}, 400),
+        ({"filters": [{"exact": {"type": ""}}]}, 400),
+        ({"filters": [{"any": []}]}, 400),
+        ({"filters": [{"exact": {"a": "b"}}] * 101}, 422),
+        ({"types": []}, 422),
+        ({"types": [""]}, 422),
+        ({"protocolsettings": {"mode": "xml"}}, 422),
+        ({"protocolsettings": {"method": "PUT"}}, 422),
+        ({"protocolsettings": {"headers": {}}}, 422),
+        ({"protocolsettings": {"secret": "whsec_AAAA"}}, 400),
+        ({"config": {"topic": "a b"}}, 400),
+        ({"config": {"xpath": "//["}}, 400),
+        ({"config": {"expires": "soon"}}, 400),
+        ({"config": {"namespaces": {"a": "urn:a"}}}, 422),
+        ({"config": {"interval": 5}}, 422),
+        ({"sink": "soap.tcp://127.0.0.1:8081/"}, 400),
+        ({"sink": "http://www.w3.org/2005/08/addressing/anonymous"}, 400),
+        ({"sink": "mailto:a@example.org"}, 400),
+        ({"sink": "http://169.254.169.254/"}, 400),
+    ],
+)  # fmt: skip
+async def test_what_is_refused(
+    gateway: Running, consumer: Consumers, more: dict[str, Any], status: int
+) -> None:
+    wanted = {"sink": consumer.fresh(), "protocol": "HTTP", **more}
+    body = json.dumps(wanted).encode()
+    answer = await gateway.request(
+        "POST", "/events/subscriptions", body, content_type="application/json"
+    )
+    assert answer.status == status, answer.body
+    assert b"AAAA" not in answer.body
+
+
+async def test_a_mailbox_is_no_sink(gateway: Running) -> None:
+    box = read(
+        await gateway.request("POST", "/mailboxes", b"{}", content_type="application/json"), 201
+    )
+    assert (await subscribe(gateway, box["address"])).status == 400
+
+
+async def test_gone_ends_the_subscription(gateway: Running, consumer: Consumers) -> None:
+    sink = consumer.add(agreeing(status(410)))
+    made = await subscribed(gateway, sink, config={"topic": "gone"})
+    await publish(gateway, event(topic="gone"))
+    await sink.next()
+    await gateway.quiet()
+    assert (await gateway.request("GET", path_of(made))).status == 404
+
+
+class TestHandshake:
+    async def test_a_stranger_s_consumer_must_agree(
+        self, gateway: Running, consumer: Consumers
+    ) -> None:
+        for behaviour in (
+            status(202),
+            status(405),
+            status(200, WebHook_Allowed_Origin="other.example.com"),
+        ):
+            sink = consumer.add(behaviour)
+            answer = await subscribe(gateway, sink, address=STRANGER)
+            assert read(answer, 400)["reason"] == "consumer-address"
+            assert [one.method for one in sink.received] == ["OPTIONS"]
+
+    async def test_one_that_agrees(self, gateway: Running, consumer: Consumers) -> None:
+        sink = consumer.add(agreeing(WebHook_Allowed_Rate="6000"))
+        answer = await subscribe(gateway, sink, address=STRANGER, config={"topic": "agreed"})
+        assert read(answer, 201)["protocolsettings"]["rate"] == 6000
+        asked = sink.received[0]
+        assert (asked.method, asked.headers["webhook-request-origin"]) == ("OPTIONS", "127.0.0.1")
+        await publish(gateway, event(topic="agreed"))
+        assert (await sink.next()).headers["webhook-request-origin"] == "127.0.0.1"
+
+    async def test_one_that_names_us(self, gateway: Running, consumer: Consumers) -> None:
+        sink = consumer.add(agreeing(WebHook_Allowed_Origin="127.0.0.1"))
+        assert (await subscribe(gateway, sink, address=STRANGER)).status == 201
+
+    async def test_nobody_there(self, gateway: Running) -> None:
+        answer = await subscribe(gateway, "http://127.0.0.1:8099/", address=STRANGER)
+        assert "connect" in read(answer, 400)["detail"]
+
+    @pytest.mark.parametrize(("handshake", "status"), [("always", 400), ("never", 201)])
+    async def test_the_setting(self, tmp_path: Path, handshake: str, status: int) -> None:
+        async with running(tmp_path, webhook_handshake=handshake) as run, Consumers() as consumer:
+            sink = consumer.add()
+            assert (await subscribe(run, sink.url)).status == status
+            assert sink.count == (handshake == "always")
+
+
+async def test_the_rate_that_a_consumer_allows(gateway: Running, consumer: Consumers) -> None:
+    """Messages come so far apart, at least."""
+    sink = consumer.add(agreeing(WebHook_Allowed_Rate="600"))
+    await subscribed(gateway, sink, config={"topic": "paced"})
+    await publish(gateway, *(event(topic="paced", n=number) for number in range(5)))
+    receipts = [await sink.next() for _ in range(5)]
+    assert [received(one)["n"] for one in receipts] == list(range(5))
+    assert receipts[-1].at - receipts[0].at >= 4 * 0.1 - 0.05
+
+
+async def test_consumers_of_both_worlds(gateway: Running, consumer: Consumers) -> None:
+    """One event reaches subscribers of SOAP and of CloudEvents, whoever published it."""
+    sink, wse = consumer.add(), consumer.fresh()
+    await subscribed(gateway, sink, config={"topic": "both"})
+    await gateway.subscribe(SPEAKER, SPEAKER.wse_subscribe(wse))
+    xml = event(topic="both", datacontenttype="application/xml", data=STORM)
+    await publish(gateway, xml)
+    assert (await consumer.next(wse)).payload.tag == "{urn:w}storm"
+    assert received(await sink.next())["data"] == STORM
+    await gateway.publish(STORM, path="/soap/topic/both")
+    assert (await consumer.next(wse)).payload.tag == "{urn:w}storm"
+    found = received(await sink.next())
+    assert (found["datacontenttype"], found["data"]) == ("application/xml", STORM)
