@@ -37,12 +37,14 @@ from gateway.cli.output import (
 from gateway.client import (
     Client,
     Consumer,
+    EventClient,
     GatewayError,
     PulledMailbox,
     ReceivedMessage,
     RenewedSubscription,
     base_url,
     shown,
+    speaking,
     subscribed,
 )
 from gateway.client.soap_tcp import SCHEMES, SOAP_TCP, SoapTcpConsumer
@@ -128,6 +130,7 @@ def listen(
       dragoman listen --topic storms
       dragoman listen --topic storms//. --xpath '/speed > 100' --spec wse-2004-08
       dragoman listen --xpath '/w:Warning/w:speed > 100' --ns w=http://example.org/weather
+      dragoman listen --topic storms --spec cloudevents
       dragoman listen --count 1 --whole
       dragoman listen --topic storms --gateway soap.tcp://127.0.0.1:8081
       dragoman listen --pull --topic storms --gateway https://events.example.org
@@ -139,6 +142,8 @@ def listen(
     printing = _Printing(whole, output, count)
     if pull and (host or port):
         raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")
+    if pull and version is Version.CLOUDEVENTS:
+        raise typer.BadParameter("--pull fetches SOAP: choose another --spec", param_hint="--spec")
     if pull and _on_soap_tcp(gateway):
         raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")
 
@@ -147,7 +152,7 @@ def listen(
             _mailbox(gateway, tls(context)) if pull else _consumer(gateway, host, port)
         )
         await _listen(
-            gateway, Client(gateway, version, tls=tls(context)), consumer, wanted, printing
+            gateway, speaking(gateway, version, tls=tls(context)), consumer, wanted, printing
         )
 
     asyncio.run(_until_stopped(run()))
@@ -155,12 +160,12 @@ def listen(
 
 async def _listen(
     gateway: str,
-    speaking: Client,
+    client_of: Client | EventClient,
     receiving: Receiving,
     wanted: _Wanted,
     printing: _Printing,
 ) -> None:
-    async with speaking as client, receiving as consumer:
+    async with client_of as client, receiving as consumer:
         subscription = subscribed(
             client,
             consumer.address,

@@ -28,13 +28,17 @@ class Form(Enum):
     JSON = "json"
 
 
+SPOKEN = (*SPECS, Version.CLOUDEVENTS)
+"""What the commands speak."""
+
+
 def read_spec(text: str) -> Version:
     """The specification that ``--spec`` names.
 
     Raises:
         typer.BadParameter: It is not offered; the text lists what is.
     """
-    offered = [version.value for version in SPECS]
+    offered = [version.value for version in SPOKEN]
     if text in offered:
         return Version(text)
     near = get_close_matches(text.lower(), offered, 1, 0.5)
@@ -105,7 +109,7 @@ SpecOption = Annotated[
         "--spec",
         metavar="NAME",
         envvar="DRAGOMAN_SPEC",
-        help=f"What to speak: {', '.join(version.value for version in SPECS)}.",
+        help=f"What to speak: {', '.join(version.value for version in SPOKEN)}.",
     ),
 ]
 OutputOption = Annotated[

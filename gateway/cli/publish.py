@@ -19,7 +19,7 @@ from gateway.cli.options import (
     tls,
 )
 from gateway.cli.output import json_line, line
-from gateway.client import Client
+from gateway.client import speaking
 from mediation import Version
 
 _PATTERN = re.compile(r"[*|]|//|/\.$")
@@ -55,6 +55,7 @@ def publish(
       dragoman publish --topic storms storm.xml
       dragoman publish --topic storms --spec wse-2004-08 *.xml
       echo '<speed>120</speed>' | dragoman publish --topic storms -
+      dragoman publish --topic storms --spec cloudevents storm.xml
       dragoman publish --topic storms --gateway soap.tcp://127.0.0.1:8081 storm.xml
     """
     version = read_spec(spec)
@@ -64,7 +65,7 @@ def publish(
     payloads = [(name, _read(name)) for name in files]
 
     async def run() -> None:
-        async with Client(gateway, version, tls=tls(context)) as client:
+        async with speaking(gateway, version, tls=tls(context)) as client:
             for name, payload in payloads:
                 message_id = await client.publish(payload, topic=topic)
                 await client.finish()

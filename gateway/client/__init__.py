@@ -26,6 +26,7 @@ from gateway.client.administration import Administration, Changed, Letters, Reco
 from gateway.client.calling import Answer, base_url, shown
 from gateway.client.consumer import Consumer, ReceivedMessage
 from gateway.client.errors import GatewayError
+from gateway.client.events import EventClient, speaking
 from gateway.client.messaging import Client, Exchange, Subscription
 from gateway.client.pulling import PulledMailbox
 from gateway.client.renewal import RenewedSubscription, subscribed
@@ -41,6 +42,7 @@ __all__ = [
     "Changed",
     "Client",
     "Consumer",
+    "EventClient",
     "Exchange",
     "GatewayError",
     "Held",
@@ -52,5 +54,6 @@ __all__ = [
     "Subscription",
     "base_url",
     "shown",
+    "speaking",
     "subscribed",
 ]

@@ -12,7 +12,8 @@ from aiohttp import web
 
 from filters import Refused
 from gateway.client.errors import GatewayError
-from mediation.client import Ended, Received, read_received
+from mediation.client import Ended, Received, read_events, read_received
+from mediation.cloudevents import ORIGIN_HEADER, is_event
 
 MAX_OCTETS = 4 * 1024 * 1024
 WAITING = 256
@@ -121,6 +122,10 @@ class Consumer:
     async def _answer(self, request: web.Request) -> web.Response:
         if request.path != self._path:
             return web.Response(status=404, text="There is no consumer here.\n")
+        if request.method == "OPTIONS" and ORIGIN_HEADER in request.headers:
+            # Who knows the path was told it (HTTP 1.1 Web Hooks for Event Delivery, section 4).
+            agreed = {"WebHook-Allowed-Origin": "*", "WebHook-Allowed-Rate": "*"}
+            return web.Response(headers=agreed)
         if request.method != "POST":
             return web.Response(
                 status=405, text="Notifications are sent with POST.\n", headers={"Allow": "POST"}
@@ -137,14 +142,18 @@ class Consumer:
         try:
             async with asyncio.timeout(BODY_TIME):
                 octets = await request.read()
-            received = read_received(octets)
+            headers = [(name.lower(), value) for name, value in request.raw_headers]
+            if is_event(headers):
+                received: tuple[Received, ...] | Ended = read_events(headers, octets)
+            else:
+                received = read_received(octets)
         except TimeoutError:
             return web.Response(status=408, text="The message came too slowly.\n")
         except Refused as refused:
             return web.Response(status=400, text=f"{refused.text}\n")
-        headers = tuple((name, value) for name, value in request.headers.items())
+        named = tuple((name, value) for name, value in request.headers.items())
         try:
-            self._queue.put_nowait(ReceivedMessage.of(received, octets, headers))
+            self._queue.put_nowait(ReceivedMessage.of(received, octets, named))
         except asyncio.QueueFull:  # Others were quicker while this one came in.
             return _later()
         return web.Response(status=202)

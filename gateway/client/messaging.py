@@ -112,7 +112,7 @@ class Client:
         # end. A request is answered by a gateway alone, be it by the fault that this one gets.
         wsa = self._spec.wsa or Wsa.V2005_08
         nobody = EndpointReference(f"{self._url}/subscriptions/none", wsa)
-        _, body = write_renew(self._spec, nobody, format_duration(LEASE), message_id=_fresh_id())
+        _, body = write_renew(self._spec, nobody, format_duration(LEASE), message_id=fresh_id())
         await self._soap_tcp.call(self._url, self._spec.soap, body)
         await self._soap_tcp.finish()
 
@@ -131,7 +131,7 @@ class Client:
             GatewayError: It was not taken, or may not have been.
             Refused: *payload* is not one acceptable XML element.
         """
-        message_id = _fresh_id()
+        message_id = fresh_id()
         message = write_publish(
             self._spec,
             to=f"{self._url}/soap",
@@ -167,7 +167,7 @@ class Client:
             self._spec,
             to=f"{self._url}/soap",
             consumer=reference,
-            message_id=_fresh_id(),
+            message_id=fresh_id(),
             topic=topic,
             xpath=xpath,
             namespaces=namespaces,
@@ -183,7 +183,7 @@ class Client:
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:
         """Move the end of a subscription's lease."""
         message = write_renew(
-            self._spec, subscription.manager, format_duration(lease), message_id=_fresh_id()
+            self._spec, subscription.manager, format_duration(lease), message_id=fresh_id()
         )
         address = subscription.manager.address
         granted = _granted(await self._send("Renew", address, message), address)
@@ -191,7 +191,7 @@ class Client:
 
     async def unsubscribe(self, subscription: Subscription) -> None:
         """End a subscription."""
-        message = write_unsubscribe(self._spec, subscription.manager, message_id=_fresh_id())
+        message = write_unsubscribe(self._spec, subscription.manager, message_id=fresh_id())
         await self._send("Unsubscribe", subscription.manager.address, message)
 
     async def _send(
@@ -244,5 +244,6 @@ def _until(granted: Granted) -> datetime | None:
     return until
 
 
-def _fresh_id() -> str:
+def fresh_id() -> str:
+    """A message id that nobody has."""
     return f"urn:uuid:{uuid.uuid4()}"

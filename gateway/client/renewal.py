@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from gateway.client.errors import GatewayError
+from gateway.client.events import EventClient
 from gateway.client.messaging import LEASE, Client, Subscription
 
 RENEW_EVERY = 60.0
@@ -24,7 +25,7 @@ class RenewedSubscription:
 
     def __init__(
         self,
-        client: Client,
+        client: Client | EventClient,
         subscription: Subscription,
         *,
         lease: timedelta = LEASE,
@@ -80,7 +81,7 @@ class RenewedSubscription:
 
 @contextlib.asynccontextmanager
 async def subscribed(
-    client: Client,
+    client: Client | EventClient,
     consumer: str,
     *,
     topic: str | None = None,

@@ -103,8 +103,8 @@ class Entry:
     """A subscription as delivery sees it: what is prepared once, at Subscribe."""
 
     __slots__ = (
-        "allowed_at", "attempted", "dropped", "ended", "failing_attempts", "failing_since", "halted",
-        "recipient", "subscription", "target", "trouble",
+        "allowed_at", "attempted", "dropped", "ended", "failing_attempts", "failing_since",
+        "halted", "recipient", "subscription", "target", "trouble",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:

@@ -65,7 +65,7 @@ class WebHooks:
             Refused: It may not be sent to, or does not agree.
         """
         self._rate.take(principal)
-        target = await self._consumers.check(consumer)
+        target = await self._consumers.check(consumer, principal.owner)
         if target is None or target.scheme not in ("http", "https"):
             raise Refused(Reason.CONSUMER_ADDRESS, "CloudEvents are sent over HTTP alone.")
         if self._handshake is Handshake.NEVER:

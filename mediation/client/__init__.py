@@ -8,6 +8,7 @@ from mediation.client.reading import (
     Received,
     ending_in,
     read_answer,
+    read_events,
     read_granted,
     read_received,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "Received",
     "ending_in",
     "read_answer",
+    "read_events",
     "read_granted",
     "read_received",
     "write_destroy",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from filters import Reason, Topic, parse_document
 from mediation import names
+from mediation.cloudevents import read_message, topic_of
 from mediation.eventing.common import read_subscription_end
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NO_TIME, parse_duration
@@ -190,6 +191,27 @@ def ending_in(notification: Notification) -> str | None:
     if notification.action in _END_ACTIONS:
         return "SubscriptionEnd"
     return None
+
+
+def read_events(headers: Iterable[tuple[bytes, bytes]], octets: bytes) -> tuple[Received, ...]:
+    """Read the CloudEvents that arrive at a consumer in a message of HTTP, in any mode. The payload
+    of each is its data, and the action its type.
+
+    Args:
+        headers: Names in lower case.
+
+    Raises:
+        Refused: The message has none.
+    """
+    return tuple(
+        Received(
+            topic_of(event),
+            event.data or b"",
+            str(event.attributes["type"]),
+            str(event.attributes["id"]),
+        )
+        for event in read_message(headers, octets)
+    )
 
 
 def _within(room: int | None, events: Iterable[Received]) -> tuple[Received, ...]:

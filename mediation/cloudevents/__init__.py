@@ -12,7 +12,7 @@ from mediation.cloudevents.http_binding import (
     write_headers,
 )
 from mediation.cloudevents.json_format import write_batch, write_event
-from mediation.cloudevents.mapping import event_of, notification_of
+from mediation.cloudevents.mapping import event_of, notification_of, topic_of
 from mediation.cloudevents.signing import Secret, read_secret, signature
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "read_message",
     "read_secret",
     "signature",
+    "topic_of",
     "write_batch",
     "write_event",
     "write_headers",

@@ -80,7 +80,7 @@ def notification_of(
         Refused: ``TOPIC_INVALID``; what is wrong with data that says that it is XML.
     """
     attributes = event.attributes
-    named = attributes.get(TOPIC)
+    named = topic_of(event)
     type_ = str(attributes["type"])
     properties = {
         name: text_of(value)
@@ -98,10 +98,20 @@ def notification_of(
         source=f"{publisher}#{attributes['source']}",
         payload=_payload(event, learnt),
         time=time,
-        topic=topic if named is None else _read_topic(text_of(named)),
+        topic=topic if named is None else named,
         action=type_ if _ABSOLUTE.match(type_) else None,
         properties=properties,
     )
+
+
+def topic_of(event: CloudEvent) -> Topic | None:
+    """The topic that *event* names itself.
+
+    Raises:
+        Refused: ``TOPIC_INVALID``.
+    """
+    named = event.attributes.get(TOPIC)
+    return None if named is None else _read_topic(text_of(named))
 
 
 def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED) -> CloudEvent:

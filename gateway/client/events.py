@@ -1,0 +1,140 @@
+"""Subscribing and publishing in CloudEvents: `Client` of those who speak no SOAP."""
+
+import json
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+
+from filters import Topic, parse_clark
+from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
+from gateway.client.errors import GatewayError
+from gateway.client.messaging import LEASE, Client, Subscription, fresh_id
+from mediation import EndpointReference, Notification, Version, Wsa, format_duration
+from mediation.cloudevents import STRUCTURED, event_of, write_event
+from mediation.packaging.data import xml_payload
+
+SOURCE = "urn:dragoman:client"
+"""The source of what is published here."""
+
+
+class EventClient:
+    """Speaks CloudEvents to one gateway; its methods are as those of `Client`."""
+
+    def __init__(
+        self, url: str, *, timeout: float = TIMEOUT, tls: ssl.SSLContext | None = None
+    ) -> None:
+        self._url = base_url(url)
+        self._caller = Caller(timeout=timeout, tls=tls)
+
+    async def __aenter__(self) -> Self:
+        await self._caller.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._caller.__aexit__(*error)
+
+    async def finish(self) -> None:
+        """Return: what was published was answered."""
+
+    async def publish(
+        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+    ) -> str:
+        """Publish one event; on return the gateway's message system holds it. Its id.
+
+        Args:
+            payload: One XML element, as a document.
+            topic: A name, a path, or Clark notation.
+            action: The type; without one it is made from the payload's name.
+
+        Raises:
+            GatewayError: It was not taken, or may not have been.
+            Refused: *payload* is not one acceptable XML element.
+        """
+        notification = Notification(
+            id=fresh_id(),
+            source=SOURCE,
+            payload=xml_payload(payload, None),
+            time=datetime.now(UTC),
+            topic=_topic(topic),
+            action=action,
+        )
+        body = write_event(event_of(notification))
+        await self._call("POST", f"{self._url}/events", body, STRUCTURED)
+        return notification.id
+
+    async def subscribe(
+        self,
+        consumer: str,
+        *,
+        topic: str | None = None,
+        xpath: str | None = None,
+        namespaces: Mapping[str, str] | None = None,
+        lease: timedelta = LEASE,
+    ) -> Subscription:
+        """Subscribe the consumer at an address, which gets the events one by one, structured."""
+        config: dict[str, Any] = {"expires": format_duration(lease)}
+        if topic is not None:
+            config["topic"] = topic
+        if xpath is not None:
+            config["xpath"] = xpath
+        if namespaces and len(config) > 1:
+            config["namespaces"] = dict(namespaces)
+        url = f"{self._url}/events/subscriptions"
+        wanted = {"sink": consumer, "protocol": "HTTP", "config": config}
+        return self._read(await self._call_json("POST", url, wanted), url)
+
+    async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:
+        """Move the end of a subscription's lease."""
+        url = subscription.manager.address
+        wanted = {"config": {"expires": format_duration(lease)}}
+        return self._read(await self._call_json("PUT", url, wanted), url)
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """End a subscription."""
+        await self._call("DELETE", subscription.manager.address)
+
+    async def _call_json(self, method: str, url: str, value: object) -> Answer:
+        return await self._call(method, url, json.dumps(value).encode(), "application/json")
+
+    async def _call(
+        self, method: str, url: str, body: bytes | None = None, type: str | None = None
+    ) -> Answer:
+        headers = {"Content-Type": type} if type is not None else None
+        answer = await self._caller.call(method, url, body=body, headers=headers)
+        if 200 <= answer.status < 300:
+            return answer
+        try:
+            said = json.loads(answer.body)
+            text, code = str(said["detail"]), str(said.get("reason", ""))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise stranger(url, answer) from None
+        raise GatewayError(f"{shown(url)} refused: {text}", status=answer.status, code=code)
+
+    def _read(self, answer: Answer, url: str) -> Subscription:
+        try:
+            said = json.loads(answer.body)
+            expires = said["config"]["expires"]
+            manager = f"{self._url}/events/subscriptions/{said['id']}"
+            until = None if expires is None else datetime.fromisoformat(expires)
+        except (ValueError, LookupError, TypeError):
+            raise stranger(url, answer) from None
+        return Subscription(EndpointReference(manager, Wsa.V2005_08), until)
+
+
+def speaking(
+    url: str, version: Version, *, tls: ssl.SSLContext | None = None
+) -> Client | EventClient:
+    """The client that speaks *version* to the gateway at *url*."""
+    if version is Version.CLOUDEVENTS:
+        return EventClient(url, tls=tls)
+    return Client(url, version, tls=tls)
+
+
+def _topic(text: str | None) -> Topic | None:
+    if not text:
+        return None
+    try:
+        return parse_clark(text)
+    except ValueError as error:
+        raise GatewayError(f"{text!r} is not a topic: {error}") from error
