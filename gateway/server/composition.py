@@ -251,7 +251,7 @@ def prepare_sending(
         origins=origins,
         probations=probations,
     )
-    schedule = Schedule(settings.retry_delays) if settings.retry_delays else Schedule()
+    schedule = Schedule() if settings.retry_delays is None else Schedule(settings.retry_delays)
     scheduler = SendScheduler(
         attempts, slots=settings.slots, probe=schedule.probe, probations=probations
     )

@@ -41,6 +41,7 @@ from gateway.mailboxes.mailboxes import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
 from gateway.security.networks import networks
 from gateway.settings.amqp_copies import AmqpCopies
+from gateway.settings.messenger_properties import STRATEGIES
 from gateway.settings.validation_texts import wanted
 
 FILE = "dragoman.toml"
@@ -80,6 +81,20 @@ def _seconds(value: object) -> object:
     if not re.fullmatch(r"\s*P[0-9.A-Z]{2,40}\s*", value):
         raise ValueError("must be seconds, or a duration such as PT24H")
     return value
+
+
+def _delays(value: object) -> object:
+    """Read delays; ``none`` is none at all."""
+    if value == "none":
+        return ()
+    if not (found := _split(value)):
+        raise ValueError("must be a delay at least, or none")
+    return found
+
+
+def _slots(value: object) -> object:
+    """Read slots; the delivery strategies of WS-Messenger are numbers of them."""
+    return STRATEGIES.get(value, value) if isinstance(value, str) else value
 
 
 def _are_networks(value: tuple[str, ...]) -> tuple[str, ...]:
@@ -135,9 +150,7 @@ Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 NetworkWords = Annotated[Words, AfterValidator(_are_networks)]
 Length = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(), le=_CENTURY)]
 Delay = Annotated[float, Field(ge=0, le=30 * 86400, allow_inf_nan=False)]
-Delays = Annotated[
-    tuple[Delay, ...], NoDecode, BeforeValidator(_split), Field(min_length=1, max_length=1000)
-]
+Delays = Annotated[tuple[Delay, ...], NoDecode, BeforeValidator(_delays), Field(max_length=1000)]
 
 
 def is_loopback(host: str) -> bool:
@@ -303,7 +316,8 @@ class Settings(BaseSettings):
     dead_letter_bytes_per_owner: int = Field(2**30, ge=1)
     """Bytes of dead letters, of all owners and of one; beyond them the oldest are forgotten."""
     retry_delays: Delays | None = None
-    slots: int = Field(512, ge=1)
+    slots: Annotated[int, BeforeValidator(_slots)] = Field(512, ge=1)
+    """How many messages are under way; also ``serial``, ``parallel`` or ``pcrew``."""
     drain: float = Field(10.0, ge=0, le=60)
     """Seconds that deliveries under way get when the gateway stops."""
     log: str = Field("info", pattern="^(debug|info|warning|error)$")

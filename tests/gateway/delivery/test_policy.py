@@ -127,3 +127,7 @@ def test_every_verdict_ends_or_goes_on_in_one_way(verdict: Verdict) -> None:
     for history in (FIRST, ANSWERED, HOPELESS_NOW, replace(FIRST, ended=True)):
         steps = decide(Outcome(verdict), history, SCHEDULE, now=NOW)
         assert sum(isinstance(step, Done | Retry | Bury) for step in steps) == 1
+
+
+def test_a_schedule_without_delays_tries_once() -> None:
+    assert Schedule(()).attempts == 1 and Schedule(()).next(1) is None
