@@ -121,7 +121,7 @@ from mediation.model.requests import (
     TerminationTime,
     Unsubscribe,
 )
-from mediation.model.specification import Fault, LeaseRules, Specification
+from mediation.model.specification import Fault, LeaseRules, PropertyDocument, Specification
 from mediation.model.versions import DataForm, EventForm, Family, Form, Soap, Spec, Version, Wsa
 from mediation.names import WSA_NONE
 from mediation.notification.notify import check_number
@@ -152,7 +152,7 @@ from mediation.resources.wsrf import property_document
 from mediation.soap.addressing import id_to_keep, is_anonymous, reference_headers
 from mediation.soap.answers import PeerFault, PeerReply, fault_in, read_fault, read_reply
 from mediation.soap.envelopes import http_headers
-from mediation.specifications import SPECIFICATIONS
+from mediation.specifications import SPECIFICATIONS, properties_in
 
 __all__ = [
     "ANYWHERE",
@@ -222,6 +222,7 @@ __all__ = [
     "PeerReply",
     "Policy",
     "Properties",
+    "PropertyDocument",
     "Publish",
     "Published",
     "QueryProperties",
@@ -272,6 +273,7 @@ __all__ = [
     "parse_expiry",
     "prepare",
     "producer_properties",
+    "properties_in",
     "property_document",
     "pull_point_properties",
     "read",

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from lxml import etree
 
 from filters import (
-    PAYLOAD,
     Expression,
     Filter,
     Reason,
@@ -118,7 +118,7 @@ def read_wsn_filter(element: etree._Element) -> Filter:
         if kind == "TopicExpression":
             topics.append(read_topic_expression(child))
         elif kind == "MessageContent":
-            contents.append(_content(child, dialects.XPATH_1_0))
+            contents.append(read_content(child))
         elif kind == "ProducerProperties":
             raise MediationError(
                 Reason.PRODUCER_PROPERTIES,
@@ -137,10 +137,11 @@ def read_wsn_filter(element: etree._Element) -> Filter:
     return Filter(tuple(topics), tuple(contents))
 
 
-def _content(element: etree._Element, default: str, view: View = PAYLOAD) -> Expression:
+def read_content(element: etree._Element) -> Expression:
+    """Read a filter of the payload; without a dialect it is XPath 1.0."""
     children = elements(element)
     text = b"".join(map(octets_of, children)).decode() if children else text_of(element)
-    return Expression(text, dialect_of(element) or default, namespaces_of(element), view)
+    return Expression(text, dialect_of(element) or dialects.XPATH_1_0, namespaces_of(element))
 
 
 def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: bool) -> Filter:
@@ -158,7 +159,7 @@ def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: b
         return _combined(element)
     if dialect in topic_dialects():
         return Filter(topics=(read_topic_expression(element),))
-    expression = _content(element, dialects.XPATH_1_0)
+    expression = read_content(element)
     if dialect in _ACTION_DIALECTS:
         return Filter(others=(expression,))
     if dialect == dialects.XPATH_1_0 and not payload and not names_payload_root(expression.text):
@@ -176,7 +177,7 @@ def _combined(element: etree._Element) -> Filter:
         if local_name(child) == "TopicExpression":
             topics.append(read_topic_expression(child))
         elif local_name(child) in ("MessageContent", "Selector") and text_of(child):
-            contents.append(_content(child, dialects.XPATH_1_0))
+            contents.append(read_content(child))
     return Filter(tuple(topics), tuple(contents))
 
 
@@ -210,11 +211,17 @@ def _fresh(prefix: str, taken: Mapping[str, str]) -> str:
 
 
 def write_topic_expression(
-    uri: str, name: str, topic: str, namespaces: Mapping[str, str] | None = None
+    uri: str,
+    name: str,
+    topic: str,
+    namespaces: Mapping[str, str] | None = None,
+    spelled: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Write a topic as a person says it: `spoken_topic`."""
+    """Write a topic as a person says it: `spoken_topic`. *spelled* are the URIs of dialects that
+    differ from those of 1.3."""
     said = spoken_topic(topic, namespaces)
-    return write_expression(uri, name, said.text, said.dialect, dict(said.namespaces))
+    dialect = spelled.get(said.dialect, said.dialect)
+    return write_expression(uri, name, said.text, dialect, dict(said.namespaces))
 
 
 def spoken_topic(topic: str, namespaces: Mapping[str, str] | None = None) -> Expression:

@@ -49,7 +49,20 @@ WSN_BR_1_3 = "http://docs.oasis-open.org/wsn/br-2"
 WSN_BR_1_3_ACTIONS = "http://docs.oasis-open.org/wsn/brw-2/"
 WSTOP_1_3 = "http://docs.oasis-open.org/wsn/t-1"
 WSN_2004_06 = "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BaseNotification-1.2-draft-01.xsd"
-WSN_IBM = "http://www.ibm.com/xmlns/stdwip/web-services/WS-BaseNotification"
+WSN_2004_06_ACTIONS = "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BaseNotification/"
+"""The beginning of actions as the WSDL of Globus Toolkit 4 has them."""
+WSN_2004_06_ACTIONS_SHORT = "http://docs.oasis-open.org/wsn/2004/06/WS-BaseNotification/"
+"""The same as ServiceMix writes it."""
+WSN_BR_2004_06 = (
+    "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BrokeredNotification-1.2-draft-01.xsd"
+)
+_STDWIP = "http://www.ibm.com/xmlns/stdwip/web-services/"
+WSN_IBM = f"{_STDWIP}WS-BaseNotification"
+WSN_BR_IBM = f"{_STDWIP}WS-BrokeredNotification"
+GLOBUS_CORE = "http://www.globus.org/namespaces/2004/06/core"
+"""The namespace of the keys of resources in Globus Toolkit 4."""
+MESSENGER_TEXT = "http://org.apache.airavata/ws-messenger/wsmg/2011"
+"""The namespace of the element in which WS-Messenger wraps plain text."""
 SYNAPSE_TOPIC = "http://apache.org/aip"
 WSN_1_3_SPELLINGS = frozenset({WSN_1_3, WSN_1_3_SLASH})
 TOPIC_HEADERS = frozenset({*WSN_1_3_SPELLINGS, WSN_IBM, WSN_2004_06, SYNAPSE_TOPIC})
@@ -84,6 +97,19 @@ RESOURCE_LIFETIMES = frozenset(
 WSRF_FAULT_ACTION = "http://docs.oasis-open.org/wsrf/fault"
 WSRF_RP_ACTIONS = "http://docs.oasis-open.org/wsrf/rpw-2/"
 WSRF_RL_ACTIONS = "http://docs.oasis-open.org/wsrf/rlw-2/"
+
+WSRF_BF_2004_06 = "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-BaseFaults-1.2-draft-01.xsd"
+WSRF_RP_2004_06 = (
+    "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceProperties-1.2-draft-01.xsd"
+)
+WSRF_RP_2004_06_ACTIONS = "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceProperties/"
+WSRF_RL_2004_06 = (
+    "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceLifetime-1.2-draft-01.xsd"
+)
+WSRF_RL_2004_06_ACTIONS = "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceLifetime/"
+WSRF_BF_IBM = f"{_STDWIP}WS-BaseFaults"
+WSRF_RP_IBM = f"{_STDWIP}WS-ResourceProperties"
+WSRF_RL_IBM = f"{_STDWIP}WS-ResourceLifetime"
 
 WSMAN = "http://schemas.dmtf.org/wbem/wsman/1/wsman.xsd"
 WSMAN_ACTIONS = "http://schemas.dmtf.org/wbem/wsman/1/wsman/"
@@ -156,24 +182,8 @@ KNOWN_ELSEWHERE: Mapping[str, str] = {
     WSE_2004_01: "WS-Eventing 2004/01",
     "http://www.w3.org/2009/09/ws-evt": "WS-Eventing 2009/09",
     "http://www.w3.org/2010/08/ws-evt": "WS-Eventing 2010/08",
-    WSN_2004_06: "WS-BaseNotification 1.2",
-    "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BrokeredNotification-1.2-draft-01.xsd": (
-        "WS-BrokeredNotification 1.2"
-    ),
-    "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceProperties-1.2-draft-01.xsd": (
-        "WS-ResourceProperties 1.2, draft 1"
-    ),
-    "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceLifetime-1.2-draft-01.xsd": (
-        "WS-ResourceLifetime 1.2, draft 1"
-    ),
-    WSN_IBM: "WS-BaseNotification 1.0",
-    "http://www.ibm.com/xmlns/stdwip/web-services/WS-BrokeredNotification": (
-        "WS-BrokeredNotification 1.0"
-    ),
-    "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceProperties": (
-        "WS-ResourceProperties 1.0"
-    ),
-    "http://www.ibm.com/xmlns/stdwip/web-services/WS-ResourceLifetime": "WS-ResourceLifetime 1.0",
+    WSN_BR_2004_06: "WS-BrokeredNotification 1.2",
+    WSN_BR_IBM: "WS-BrokeredNotification 1.0",
     WSN_BR_1_3: "WS-BrokeredNotification 1.3",
     WSMAN: "WS-Management",
     "http://schemas.xmlsoap.org/ws/2005/06/management": "WS-Management, draft of 2005/06",

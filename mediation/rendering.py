@@ -211,8 +211,12 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     headers = notification.headers
     if wrapping.names_producer:
         named = notification.producer
-        remembered = named is None or not (named.properties or named.parameters or named.metadata)
-        frame = (_frame if remembered else _make_frame)(shape, topic, action, named or producer)
+        if wrapping.around_written is not None and notification.topic_header is not None:
+            frame = _make_frame(shape, notification.topic_header, action, named or producer)
+        else:
+            short = named is None or not (named.properties or named.parameters or named.metadata)
+            make = _frame if short else _make_frame
+            frame = make(shape, topic, action, named or producer)
     elif wrapping.keeps_topic_header and notification.topic_header is not None:
         frame = _frame(shape, None, action, "")
         headers = (*headers, notification.topic_header)
@@ -235,13 +239,17 @@ def action_of(notification: Notification, wrapping: Wrapping | None = None) -> s
 
 
 def _make_frame(
-    shape: SoapShape, topic: Topic | None, action: str, producer: EndpointReference | str
+    shape: SoapShape,
+    topic: Topic | bytes | None,
+    action: str,
+    producer: EndpointReference | str,
 ) -> _Frame:
     """Make a frame.
 
     Args:
         action: The message's, or, where messages tell it in their body, the event's.
-        topic: None where the message brings its own header block.
+        topic: None where the message brings its own header block; bytes are its publisher's own
+            element, for a wrapping that passes it on.
         producer: A reference, or the address of one in the subscriber's version; only wrapped
             messages have it."""
     opening = shape.wrapping.opening
@@ -253,7 +261,10 @@ def _make_frame(
     if isinstance(producer, str):
         producer = EndpointReference(producer, shape.epr)
     around = EnvelopeParts()
-    if topic is not None:
+    if isinstance(topic, bytes):
+        assert shape.wrapping.around_written is not None, "render looked"
+        around = shape.wrapping.around_written(topic.decode(), producer, shape.epr)
+    elif topic is not None:
         around = shape.wrapping.around(topic, producer, shape.dialect, shape.epr)
     return _Frame(
         http_headers(shape.soap, action),

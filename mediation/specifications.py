@@ -6,9 +6,9 @@ from mediation.cloudevents import v1_0 as cloudevents
 from mediation.eventing import management, messenger, v2004_08, v2011_03
 from mediation.mailboxes import make_connection, message_box
 from mediation.metadata import exchange
-from mediation.model.specification import Specification
+from mediation.model.specification import ResourceProperties, Specification
 from mediation.model.versions import Version
-from mediation.notification import onvif_device, v1_3
+from mediation.notification import onvif_device, v1_0, v1_2, v1_3
 
 SPECIFICATIONS: Mapping[Version, Specification] = {
     specification.version: specification
@@ -16,6 +16,8 @@ SPECIFICATIONS: Mapping[Version, Specification] = {
         v2004_08.SPECIFICATION,
         v2011_03.SPECIFICATION,
         v1_3.SPECIFICATION,
+        v1_2.SPECIFICATION,
+        v1_0.SPECIFICATION,
         message_box.SPECIFICATION_2011,
         message_box.SPECIFICATION_2004,
         make_connection.SPECIFICATION,
@@ -28,3 +30,15 @@ SPECIFICATIONS: Mapping[Version, Specification] = {
     )
 }
 """One row a version; refusals list them in this order."""
+
+
+def properties_in(version: Version) -> ResourceProperties:
+    """The resource properties that *version* defines.
+
+    Raises:
+        ValueError: It defines none.
+    """
+    properties = SPECIFICATIONS[version].properties
+    if properties is None:
+        raise ValueError(f"{version.value} has no resource properties")
+    return properties

@@ -13,11 +13,11 @@ from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, str
 from gateway.client.errors import GatewayError
 from gateway.client.soap_tcp import SCHEMES, SOAP_TCP, SoapTcpCaller
 from mediation import (
+    SPECIFICATIONS,
     EndpointReference,
     Spec,
     Version,
     Wsa,
-    format_duration,
     http_headers,
     parse_date_time,
     parse_expiry,
@@ -26,6 +26,7 @@ from mediation.client import (
     SPECS,
     AnsweredFault,
     Granted,
+    expiry_text,
     read_answer,
     read_granted,
     write_publish,
@@ -112,7 +113,8 @@ class Client:
         # end. A request is answered by a gateway alone, be it by the fault that this one gets.
         wsa = self._spec.wsa or Wsa.V2005_08
         nobody = EndpointReference(f"{self._url}/subscriptions/none", wsa)
-        _, body = write_renew(self._spec, nobody, format_duration(LEASE), message_id=fresh_id())
+        lease = expiry_text(self._spec, LEASE, datetime.now(UTC))
+        _, body = write_renew(self._spec, nobody, lease, message_id=fresh_id())
         await self._soap_tcp.call(self._url, self._spec.soap, body)
         await self._soap_tcp.finish()
 
@@ -163,6 +165,7 @@ class Client:
             GatewayError: here as in the other methods.
         """
         reference = EndpointReference(consumer, self._spec.wsa or Wsa.V2005_08)
+        now = datetime.now(UTC)
         message = write_subscribe(
             self._spec,
             to=f"{self._url}/soap",
@@ -171,20 +174,22 @@ class Client:
             topic=topic,
             xpath=xpath,
             namespaces=namespaces,
-            expires=format_duration(lease),
+            expires=expiry_text(self._spec, lease, now),
             end_to=reference,
         )
         answer = await self._send("Subscribe", self._url + "/soap", message)
         granted = _granted(answer, self._url)
         if granted.manager is None:
             raise GatewayError(f"{shown(self._url)} answered no subscription")
-        return Subscription(granted.manager, _until(granted))
+        until = _until(granted)
+        if until is None and SPECIFICATIONS[self._spec.version].leases.absolute:
+            until = now + lease
+        return Subscription(granted.manager, until)
 
     async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:
         """Move the end of a subscription's lease."""
-        message = write_renew(
-            self._spec, subscription.manager, format_duration(lease), message_id=fresh_id()
-        )
+        expires = expiry_text(self._spec, lease, datetime.now(UTC))
+        message = write_renew(self._spec, subscription.manager, expires, message_id=fresh_id())
         address = subscription.manager.address
         granted = _granted(await self._send("Renew", address, message), address)
         return replace(subscription, expires=_until(granted))

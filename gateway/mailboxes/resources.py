@@ -1,6 +1,5 @@
 """Pull points as WS-Resources."""
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from filters import Reason, Refused
@@ -10,22 +9,21 @@ from gateway.mailboxes.operations import Feeds
 from gateway.model.mailboxes import Mailbox
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceKind, addressed
-from mediation import PULL_POINT_DOCUMENT, Expiry, Incoming, pull_point_properties
+from mediation import Expiry, Incoming, PropertyDocument, Version, properties_in
 
 
 class PullPointResource:
     """One mailbox, as the address of a pull point names it."""
-
-    document = PULL_POINT_DOCUMENT
 
     def __init__(self, mailboxes: Mailboxes, feeds: Feeds, mailbox: Mailbox) -> None:
         self._mailboxes = mailboxes
         self._feeds = feeds
         self._mailbox = mailbox
 
-    async def properties(self, now: datetime) -> Mapping[str, bytes]:
+    async def properties(self, version: Version, now: datetime) -> PropertyDocument:
         """Its termination time is when it is destroyed, should nobody read it any more."""
-        return pull_point_properties(await self._mailboxes.idle_end(self._mailbox), now)
+        end = await self._mailboxes.idle_end(self._mailbox)
+        return properties_in(version).of_mailbox(end, now)
 
     async def set_termination_time(
         self, expires: Expiry, principal: Principal, now: datetime

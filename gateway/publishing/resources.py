@@ -1,6 +1,5 @@
 """The gateway itself, as producer and broker, as a WS-Resource."""
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from filters import topic_dialects
@@ -8,7 +7,7 @@ from gateway.parsing import Parsing
 from gateway.publishing.topics import TopicsSeen
 from gateway.resources import ResourceUnknown
 from gateway.security.principals import Principal
-from mediation import PRODUCER_DOCUMENT, Expiry, producer_properties
+from mediation import Expiry, PropertyDocument, Version, properties_in
 
 OCTETS_OF_TOPIC = 256
 """Bytes of an answer for each topic that it tells of, about."""
@@ -21,17 +20,15 @@ class Producer:
         parsing: Makes answers that tell of many topics.
     """
 
-    document = PRODUCER_DOCUMENT
-
     def __init__(self, topics: TopicsSeen, parsing: Parsing) -> None:
         self._topics = topics
         self._parsing = parsing
 
-    async def properties(self, now: datetime) -> Mapping[str, bytes]:
+    async def properties(self, version: Version, now: datetime) -> PropertyDocument:
         topics = self._topics.topics()
         return await self._parsing.run_off_loop(
             OCTETS_OF_TOPIC * len(topics),
-            lambda: producer_properties(topics, topic_dialects()),
+            lambda: properties_in(version).of_producer(topics, topic_dialects()),
         )
 
     async def set_termination_time(

@@ -55,8 +55,8 @@ class ResourceOperations:
         """The resource properties of what a request names, or of the producer."""
         self._looks.take(inbound.principal)
         resource = await self._named(incoming, inbound) or self._producer
-        values = await resource.properties(datetime.now(UTC))
-        return Properties(values, request.names, resource.document)
+        root, values = await resource.properties(incoming.context.spec.version, datetime.now(UTC))
+        return Properties(values, request.names, root)
 
     async def query(
         self, request: QueryProperties, incoming: Incoming, inbound: Inbound
@@ -74,8 +74,8 @@ class ResourceOperations:
                 "The dialect of the query is not offered.",
                 names=(dialects.XPATH_1_0,),
             )
-        values = await resource.properties(datetime.now(UTC))
-        document = property_document(resource.document, values)
+        root, values = await resource.properties(incoming.context.spec.version, datetime.now(UTC))
+        document = property_document(root, values)
         return QueryResult(
             await self._parsing.run_off_loop(
                 max(len(document), SMALL + 1), lambda: evaluate_query(document, request.query)
@@ -92,7 +92,7 @@ class ResourceOperations:
         """
         self._looks.take(inbound.principal)
         resource = await self._named(incoming, inbound) or self._producer
-        values = await resource.properties(datetime.now(UTC))
+        _, values = await resource.properties(incoming.context.spec.version, datetime.now(UTC))
         unknown = tuple(name for name in request.names or () if name not in values)
         if unknown:
             raise Refused(

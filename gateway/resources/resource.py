@@ -23,14 +23,13 @@ A new kind of resource with addresses of its own, ``/publishers/KEY``, is beside
 Properties are written by mediation, elements as bytes with all namespaces that they use.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
 from filters import Reason, Refused
 from gateway.exchange import Inbound
 from gateway.security.principals import Principal
-from mediation import Expiry, Incoming
+from mediation import Expiry, Incoming, PropertyDocument, Version
 
 
 class ResourceUnknown(Refused):
@@ -43,13 +42,9 @@ class ResourceUnknown(Refused):
 class Resource(Protocol):
     """One resource, found for one request."""
 
-    @property
-    def document(self) -> str:
-        """The expanded name of the root of its document of properties."""
-
-    async def properties(self, now: datetime) -> Mapping[str, bytes]:
-        """Its properties in the order of its document: the elements of each, by expanded name. A
-        property that it has no value for is there with no elements.
+    async def properties(self, version: Version, now: datetime) -> PropertyDocument:
+        """Its properties as *version* of WS-Notification names them, in the order of their
+        document. A property that it has no value for is there with no elements.
 
         Raises:
             Refused: It is gone.

@@ -1,6 +1,5 @@
 """Subscriptions as WS-Resources."""
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from gateway.delivery import Entry
@@ -9,23 +8,21 @@ from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
 from gateway.subscriptions.lifecycle import Subscriptions, SubscriptionUnknown
 from gateway.subscriptions.naming import find_named, subscription_names
-from mediation import SUBSCRIPTION_DOCUMENT, Expiry, Incoming, subscription_properties
+from mediation import Expiry, Incoming, PropertyDocument, Version, properties_in
 
 
 class SubscriptionResource:
     """One subscription, as its manager's address names it."""
 
-    document = SUBSCRIPTION_DOCUMENT
-
     def __init__(self, subscriptions: Subscriptions, entry: Entry) -> None:
         self._subscriptions = subscriptions
         self._entry = entry
 
-    async def properties(self, now: datetime) -> Mapping[str, bytes]:
+    async def properties(self, version: Version, now: datetime) -> PropertyDocument:
         subscription = self._entry.subscription
         if subscription.lease.expires is not None and subscription.lease.expires <= now:
             raise SubscriptionUnknown  # In its grace it can be renewed, and nothing else.
-        return subscription_properties(subscription, now)
+        return properties_in(version).of_subscription(subscription, now)
 
     async def set_termination_time(
         self, expires: Expiry, principal: Principal, now: datetime

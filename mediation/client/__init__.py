@@ -14,6 +14,7 @@ from mediation.client.reading import (
 )
 from mediation.client.writing import (
     SPECS,
+    expiry_text,
     write_destroy,
     write_get_current_message,
     write_get_resource_property,
@@ -34,6 +35,7 @@ __all__ = [
     "Granted",
     "Received",
     "ending_in",
+    "expiry_text",
     "read_answer",
     "read_events",
     "read_granted",

@@ -1,8 +1,10 @@
 """Requests as subscribers and publishers write them, in any specification that has a client."""
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from filters import parse_document
+from mediation.model.expiry import format_duration, format_seconds
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import Client, RequestParts, SubscribeOptions
@@ -18,6 +20,14 @@ SPECS: Mapping[Version, Spec] = {
 }
 """The versions that our clients speak, each with the SOAP and WS-Addressing that they use by
 default."""
+
+
+def expiry_text(spec: Spec, lease: timedelta, now: datetime) -> str:
+    """The expiration of a *lease* from *now* as a client asks for it: an xsd:duration, or, where
+    the specification takes no other, an xsd:dateTime."""
+    if SPECIFICATIONS[spec.version].leases.absolute:
+        return format_seconds(now + lease)
+    return format_duration(lease)
 
 
 def _client(spec: Spec) -> Client:

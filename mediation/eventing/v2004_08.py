@@ -59,14 +59,13 @@ from mediation.model.specification import (
     Wrapping,
 )
 from mediation.model.versions import Family, Soap, Version, Wsa
-from mediation.notification.topics import written_topic
+from mediation.notification.topics import messenger_topic_element
 from mediation.soap.addressing import key_parameter, write_epr
 from mediation.soap.envelopes import (
     elements,
     local_name,
     namespace_of,
     text_of,
-    xml_attribute,
     xml_text,
 )
 
@@ -222,15 +221,9 @@ class Notifications200408:
 def _messenger(
     topic: Topic, producer: EndpointReference, dialect: str | None, wsa: Wsa
 ) -> EnvelopeParts:
-    """The header block in which consumers of WS-Messenger look for a topic. They take what follows
-    the first colon of its text for it, so there is a prefix always (its broker binds this one)."""
-    text, scope = written_topic(topic)
-    if not topic.steps[0].namespace:
-        text, scope = f"ns2:{text}", f'{scope} xmlns:ns2="{names.MESSENGER_TOPICS}"'
-    own = xml_attribute(dialects.TOPIC_IBM_SIMPLE)
-    return EnvelopeParts(
-        f'<wsnt:Topic xmlns:wsnt="{names.WSN_IBM}"{scope} Dialect={own}>{text}</wsnt:Topic>'
-    )
+    """The header block in which consumers of WS-Messenger look for a topic."""
+    declared = f' xmlns:wsnt="{names.WSN_IBM}"'
+    return EnvelopeParts(messenger_topic_element("wsnt:Topic", topic, declared))
 
 
 _BARE = Wrapping(topic_header, tells=BARE)

@@ -87,6 +87,7 @@ class Dialect:
 _SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 _EVENT = BARE | {Fact.ID, Fact.SEVERAL}
 _NOTIFY = (WRAPPED | {Fact.ID, Fact.SEVERAL}) - {Fact.SUBSCRIPTION}
+_OLD_SOAP_FIRST = (Soap.V1_2, Soap.V1_1)
 _IN_NOTIFY = WRAPPED - {Fact.HEADERS, Fact.ATTACHMENTS}
 
 _ROWS = (
@@ -161,6 +162,40 @@ _ROWS = (
             ),
         )
         for form in EventForm
+    ),
+    Dialect(
+        "wsn-1.2",
+        "WS-BaseNotification 1.2 of Globus Toolkit 4, wrapped",
+        Version.WSN_1_2,
+        Wsa.V2004_03,
+        _OLD_SOAP_FIRST,
+        says=_NOTIFY,
+    ),
+    Dialect(
+        "wsn-1.2-raw",
+        "WS-BaseNotification 1.2 of Globus Toolkit 4, raw",
+        Version.WSN_1_2,
+        Wsa.V2004_03,
+        _OLD_SOAP_FIRST,
+        raw=True,
+    ),
+    Dialect(
+        "wsn-1.0",
+        "WS-BaseNotification 1.0 of WS-Messenger, wrapped",
+        Version.WSN_1_0,
+        Wsa.V2005_08,
+        _OLD_SOAP_FIRST,
+        topics=dialects.TOPIC_IBM_SIMPLE,
+        says=(_NOTIFY | {Fact.TOPIC_ELEMENT}) - {Fact.LEVELS, Fact.NAMESPACES},
+    ),
+    Dialect(
+        "wsn-1.0-raw",
+        "WS-BaseNotification 1.0 of WS-Messenger, raw",
+        Version.WSN_1_0,
+        Wsa.V2005_08,
+        _OLD_SOAP_FIRST,
+        raw=True,
+        topics=dialects.TOPIC_IBM_SIMPLE,
     ),
     Dialect(
         "pull-point",

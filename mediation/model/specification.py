@@ -5,6 +5,7 @@
     bodies          how it is written for subscribers that speak no SOAP
     ending          how a subscriber is told that its subscription ended early
     client          how the gateway's own clients speak it
+    properties      what of a subscription, and of the gateway, can be read as WS-Resource
     faults          what it calls what is wrong
     leases          what a source may grant
     services        what its WSDL describes
@@ -13,8 +14,9 @@ A new version is a module that makes a `Specification`, a member of `Version`, a
 `mediation.specifications.SPECIFICATIONS`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 from typing import NamedTuple, NoReturn, Protocol
 
@@ -156,6 +158,9 @@ class Wrapping:
     tells: frozenset[Fact] = frozenset()
     """What its messages say of an event besides the payload; `mediation.matrix` reports the rest as
     lost."""
+    around_written: Callable[[str, EndpointReference, Wsa], EnvelopeParts] | None = None
+    """Called instead of *around*, for one message, with the element in which the publisher itself
+    wrote the topic, where it did and consumers get it as it is."""
 
 
 class Notifications(Protocol):
@@ -306,6 +311,32 @@ def refuse_operation(operation: Operation) -> NoReturn:
     raise MediationError(Reason.ACTION_UNSUPPORTED, f"The specification has no {operation.value}.")
 
 
+# Resource properties.
+
+
+class PropertyDocument(NamedTuple):
+    """The resource properties of one resource: the expanded name of their document's root, and each
+    expanded name with its elements (bytes), in the order of the document."""
+
+    root: str
+    values: Mapping[str, bytes]
+
+
+class ResourceProperties(Protocol):
+    """The resource properties that a version of WS-Notification defines."""
+
+    def of_subscription(self, subscription: Subscription, now: datetime) -> PropertyDocument:
+        """Those of a subscription."""
+
+    def of_producer(
+        self, topics: Collection[Topic], topic_dialects: Collection[str]
+    ) -> PropertyDocument:
+        """Those of the gateway as a producer; *topics* are those seen so far."""
+
+    def of_mailbox(self, end: datetime | None, now: datetime) -> PropertyDocument:
+        """Those of a mailbox, which is destroyed at *end* when nobody reads it."""
+
+
 # Faults.
 
 MAX_NAMES = 32
@@ -375,6 +406,9 @@ class LeaseRules:
     """The leases that a source may grant. The gateway bounds their length; a subscriber may say
     that it takes a shorter one, `Expiry.best_effort`."""
 
+    absolute: bool = False
+    """Expirations are dateTimes alone, and the answer to Subscribe tells none: it grants what was
+    asked for."""
     shortens: bool = False
     """A lease that is too long is shortened; else it is refused."""
     endless: bool = True
@@ -438,7 +472,7 @@ class Specification:
         termination: The namespace of the WS-ResourceLifetime whose TerminationNotification a
             consumer can subscribe for; empty where there is none.
         identifiers: Expanded names of elements in a request that name the subscription.
-        notifications, bodies, ending, client: None where the specification has none.
+        notifications, bodies, ending, client, properties: None where the specification has none.
         repeats: Whether a Subscribe that is the same as that of a subscription renews it, instead
             of making another; None: never.
     """
@@ -453,6 +487,7 @@ class Specification:
     ending: Ending | None = None
     termination: str = ""
     client: Client | None = None
+    properties: ResourceProperties | None = None
     leases: LeaseRules = LeaseRules()
     services: tuple[Service, ...] = ()
     events: frozenset[str] = frozenset()

@@ -28,6 +28,8 @@ class Version(Enum):
     WSE_2004_08 = "wse-2004-08"
     WSE_2011_03 = "wse-2011-03"
     WSN_1_3 = "wsn-1.3"
+    WSN_1_2 = "wsn-1.2"
+    WSN_1_0 = "wsn-1.0"
     MESSAGE_BOX_2011 = "msgbox-2011"
     MESSAGE_BOX_2004 = "msgbox-2004"
     MAKE_CONNECTION_1_1 = "wsmc-1.1"

@@ -1,19 +1,26 @@
-"""Notify as publishers write it, in WS-BaseNotification 1.3 and 1.0, as notifications."""
+"""Notify as publishers write it, in every version of WS-BaseNotification, as notifications."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from lxml import etree
 
-from filters import Reason, Topic
+from filters import Reason, Refused, Topic
 from mediation import names
 from mediation.model.errors import MediationError
 from mediation.model.messages import NO_PROPERTIES, EndpointReference, Notification
 from mediation.model.requests import Arrival, Context
+from mediation.model.specification import UnwrappedEvent
 from mediation.model.versions import Soap, Wsa
-from mediation.notification.topics import read_topics
+from mediation.notification.topics import read_topics, received_topic
 from mediation.soap.addressing import id_to_keep, read_epr
-from mediation.soap.envelopes import elements, namespace_of, octets_of, whole_text, xml_text
+from mediation.soap.envelopes import (
+    elements,
+    local_name,
+    namespace_of,
+    whole_text,
+    xml_text,
+)
 from mediation.soap.payloads import payload_of
 
 TRANSIENT_ATTRIBUTES = frozenset(
@@ -24,7 +31,8 @@ TRANSIENT_ATTRIBUTES = frozenset(
 """Attributes of header blocks that are meant for one hop of one message."""
 MAX_MESSAGES = 256
 """The most notifications in one message."""
-_NOTIFYING = names.WSN_1_3_SPELLINGS | {names.WSN_IBM}
+_DRAFTS = frozenset({names.WSN_2004_06, names.WSN_IBM})
+_NOTIFYING = names.WSN_1_3_SPELLINGS | _DRAFTS
 _MESSAGES = frozenset(f"{{{namespace}}}NotificationMessage" for namespace in _NOTIFYING)
 _PARTS = {
     f"{{{namespace}}}{name}": name
@@ -37,7 +45,7 @@ _PARTS = {
 def read_notify(
     element: etree._Element, context: Context, arrival: Arrival
 ) -> tuple[Notification, ...]:
-    """Read the events of a Notify of WS-BaseNotification 1.3, or of WS-Messenger's 1.0.
+    """Read the events of a Notify of any version.
 
     Raises:
         Refused: ``MESSAGE_INVALID``, ``TOPIC_INVALID``.
@@ -77,7 +85,7 @@ def written_topic_header(
         return None
     for attribute in TRANSIENT_ATTRIBUTES.intersection(element.keys()):
         del element.attrib[attribute]
-    return octets_of(element)
+    return payload_of(element)
 
 
 def with_topic_headers(
@@ -126,9 +134,36 @@ def numbered(
     return tuple(numbered)
 
 
+def unwrapped_events(notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:
+    """The events of a Notify as a consumer reads it; *in_ours* as in `payload_of`."""
+    for message in elements(notify):
+        event = _unwrapped(message, in_ours)
+        if event is not None:
+            yield event
+
+
+def _unwrapped(message: etree._Element, in_ours: bool) -> UnwrappedEvent | None:
+    """The event of one NotificationMessage; None where it has no Message. A topic or a reference
+    that cannot be read is no reason to lose an event."""
+    topic, reference, payload = None, None, None
+    for child in elements(message):
+        match local_name(child):
+            case "Topic":
+                topic = received_topic(child)
+            case "SubscriptionReference":
+                try:
+                    reference = read_epr(child, forged="drop").address
+                except Refused:
+                    reference = None
+            case "Message":
+                payload = read_payload(child, in_ours=in_ours)
+    return None if payload is None else UnwrappedEvent(topic, payload, reference)
+
+
 def read_payload(content: etree._Element, *, in_ours: bool = False) -> bytes:
     """Read the one element of ``Message``, as `payload_of`; text, several or no elements are
-    wrapped in one."""
+    wrapped in one. Text of a draft, which allows it, gets the element that WS-Messenger has for
+    it."""
     children = elements(content)
     if len(children) == 1:
         return payload_of(children[0], in_ours=in_ours)
@@ -137,6 +172,9 @@ def read_payload(content: etree._Element, *, in_ours: bool = False) -> bytes:
         inner = b"".join(map(payload_of, children)).decode()
         return f'<d:data xmlns:d="{names.DRAGOMAN_DATA}">{inner}</d:data>'.encode()
     text = xml_text(whole_text(content))
+    if namespace_of(content) in _DRAFTS:
+        name, declared = "wsmg:plainTextWrapper", f'xmlns:wsmg="{names.MESSENGER_TEXT}"'
+        return f"<{name} {declared}>{text}</{name}>".encode()
     return f'<data xmlns="{names.DRAGOMAN_DATA}" content-type="text/plain">{text}</data>'.encode()
 
 

@@ -8,6 +8,7 @@ from filters import Expression, Topic, dialects
 from mediation import names
 from mediation.filtering import CHANGED_ONLY, FILTER_ELEMENTS
 from mediation.model.messages import Subscription
+from mediation.model.specification import PropertyDocument
 from mediation.notification.topics import topic_set, written_topic
 from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
@@ -105,3 +106,18 @@ def producer_properties(
 def _topic_element(name: str, topic: Topic, declarations: str) -> str:
     text, scope = written_topic(topic)
     return f'<{name}{declarations}{scope} Dialect="{dialects.TOPIC_CONCRETE}">{text}</{name}>'
+
+
+class Properties13:
+    """The resource properties of WS-Notification 1.3."""
+
+    def of_subscription(self, subscription: Subscription, now: datetime) -> PropertyDocument:
+        return PropertyDocument(SUBSCRIPTION_DOCUMENT, subscription_properties(subscription, now))
+
+    def of_producer(
+        self, topics: Collection[Topic], topic_dialects: Collection[str]
+    ) -> PropertyDocument:
+        return PropertyDocument(PRODUCER_DOCUMENT, producer_properties(topics, topic_dialects))
+
+    def of_mailbox(self, end: datetime | None, now: datetime) -> PropertyDocument:
+        return PropertyDocument(PULL_POINT_DOCUMENT, pull_point_properties(end, now))

@@ -1,6 +1,7 @@
 """Topics as elements (WS-Topics 1.3): read from messages, written into them, and as a TopicSet."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 
 from lxml import etree
 
@@ -11,11 +12,13 @@ from filters import (
     Step,
     Topic,
     dialects,
+    parse_expression,
     parse_topics,
     topic_text,
 )
 from mediation import names
-from mediation.filtering import topic_dialect_of
+from mediation.filtering import read_topic_expression, topic_dialect_of
+from mediation.model.errors import MediationError
 from mediation.soap.envelopes import namespaces_of, text_of, xml_attribute, xml_text
 
 _ONE_LEVEL = frozenset({dialects.TOPIC_SIMPLE, dialects.TOPIC_IBM_SIMPLE})
@@ -65,12 +68,46 @@ def written_topic(topic: Topic) -> tuple[str, str]:
     return xml_text(topic_text(topic, prefixes)), scope
 
 
-def topic_element(name: str, topic: Topic, dialect: str | None, declarations: str = "") -> str:
+def read_one_topic(element: etree._Element) -> Topic:
+    """Read the topic whose current message is asked for.
+
+    Raises:
+        Refused: ``TOPIC_INVALID``, ``TOPIC_DIALECT``; ``TOPICS_SEVERAL``: it may be several.
+    """
+    expression = read_topic_expression(element)
+    parse_expression(expression)
+    text, dialect, scope = expression.text, expression.dialect, expression.namespaces
+    several = "*" in text or "//" in text
+    topics = () if several else parse_topics(text, dialect, scope)
+    if len(topics) != 1:
+        raise MediationError(Reason.TOPICS_SEVERAL, "The expression names more than one topic.")
+    return topics[0]
+
+
+def topic_element(
+    name: str,
+    topic: Topic,
+    dialect: str | None,
+    declarations: str = "",
+    spelled: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """An element that holds *topic*, in *dialect* where the topic can be expressed in it, else in
-    Simple for one level and in Concrete for more."""
+    Simple for one level and in Concrete for more; *spelled* are the URIs of dialects that differ
+    from those of 1.3."""
     text, scope = written_topic(topic)
     dialect = carrying_dialect(topic, dialect)
-    return f"<{name}{declarations}{scope} Dialect={xml_attribute(dialect)}>{text}</{name}>"
+    said = xml_attribute(spelled.get(dialect, dialect))
+    return f"<{name}{declarations}{scope} Dialect={said}>{text}</{name}>"
+
+
+def messenger_topic_element(name: str, topic: Topic, declarations: str = "") -> str:
+    """An element in which consumers of WS-Messenger find *topic*. They take what follows the first
+    colon of its text for it, so there is a prefix always (its broker binds this one)."""
+    text, scope = written_topic(topic)
+    if not topic.steps[0].namespace:
+        text, scope = f"ns2:{text}", f'{scope} xmlns:ns2="{names.MESSENGER_TOPICS}"'
+    own = xml_attribute(dialects.TOPIC_IBM_SIMPLE)
+    return f"<{name}{declarations}{scope} Dialect={own}>{text}</{name}>"
 
 
 def carrying_dialect(topic: Topic, dialect: str | None) -> str:

@@ -11,19 +11,14 @@ from lxml import etree
 
 from filters import (
     EVERYTHING,
-    Expression,
     Filter,
     Reason,
-    Refused,
     Topic,
     dialects,
-    parse_expression,
-    parse_topics,
 )
 from mediation import names
 from mediation.filtering import (
     CHANGED_ONLY,
-    dialect_of,
     read_wsn_filter,
     write_expression,
     write_topic_expression,
@@ -75,9 +70,10 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Family, Soap, Version, Wsa
 from mediation.notification import onvif
-from mediation.notification.notify import read_notify, read_payload
+from mediation.notification.notify import read_notify, unwrapped_events
+from mediation.notification.properties import Properties13
 from mediation.notification.subscribing import child_of, read_policy, read_time
-from mediation.notification.topics import received_topic, topic_element
+from mediation.notification.topics import read_one_topic, topic_element
 from mediation.resources.base_faults import base_fault
 from mediation.resources.wsrf import (
     WSRF_1_2,
@@ -88,10 +84,6 @@ from mediation.resources.wsrf import (
 )
 from mediation.soap.addressing import key_parameter, read_epr, write_epr
 from mediation.soap.envelopes import (
-    elements,
-    local_name,
-    namespaces_of,
-    text_of,
     xml_text,
 )
 
@@ -211,14 +203,7 @@ def _read_one_topic(element: etree._Element) -> Topic:
     topic = child_of(element, "Topic")
     if topic is None:
         raise MediationError(Reason.MESSAGE_INVALID, "GetCurrentMessage has no Topic.")
-    text, dialect = text_of(topic), dialect_of(topic) or dialects.TOPIC_SIMPLE
-    scope = namespaces_of(topic)
-    parse_expression(Expression(text, dialect, scope))
-    several = "*" in text or "//" in text
-    topics = () if several else parse_topics(text, dialect, scope)
-    if len(topics) != 1:
-        raise MediationError(Reason.TOPICS_SEVERAL, "The expression names more than one topic.")
-    return topics[0]
+    return read_one_topic(topic)
 
 
 def _write_times(response: Subscribed, operation: Operation) -> str:
@@ -292,7 +277,7 @@ class Client13:
 
     soap: Final = Soap.V1_2
     wsa: Final = Wsa.V2005_08
-    notify: Final = frozenset(f"{{{namespace}}}Notify" for namespace in names.TOPIC_HEADERS)
+    notify: Final = frozenset(f"{{{namespace}}}Notify" for namespace in names.WSN_1_3_SPELLINGS)
     _resources = ResourceClient(WSRF_1_2)
 
     def subscribe(self, wanted: SubscribeOptions) -> RequestParts:
@@ -364,34 +349,13 @@ class Client13:
         return RequestParts(NOTIFY_ACTION, body)
 
     def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:
-        for message in elements(notify):
-            event = _unwrapped(message, in_ours)
-            if event is not None:
-                yield event
+        return unwrapped_events(notify, in_ours=in_ours)
 
 
 def _request(operation: Operation, inner: str) -> RequestParts:
     name = f"wsnt:{operation.value}"
     body = f'<{name} xmlns:wsnt="{NAMESPACE}">{inner}</{name}>'
     return RequestParts(_action(_PORT_TYPES[operation], operation), body)
-
-
-def _unwrapped(message: etree._Element, in_ours: bool) -> UnwrappedEvent | None:
-    """The event of one NotificationMessage; None where it has no Message. A topic or a reference
-    that cannot be read is no reason to lose an event."""
-    topic, reference, payload = None, None, None
-    for child in elements(message):
-        match local_name(child):
-            case "Topic":
-                topic = received_topic(child)
-            case "SubscriptionReference":
-                try:
-                    reference = read_epr(child, forged="drop").address
-                except Refused:
-                    reference = None
-            case "Message":
-                payload = read_payload(child, in_ours=in_ours)
-    return None if payload is None else UnwrappedEvent(topic, payload, reference)
 
 
 def _fault(
@@ -544,6 +508,7 @@ SPECIFICATION = Specification(
     notifications=Notifications13(),
     client=Client13(),
     termination=names.WSRF_RL,
+    properties=Properties13(),
     leases=LeaseRules(grace=True),
     services=(
         Service(

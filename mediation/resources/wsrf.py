@@ -40,28 +40,6 @@ from mediation.soap.envelopes import (
     xml_text,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class WsrfNames:
-    """The names of one version of WSRF. An action is its prefix, the port type and the message."""
-
-    properties: str
-    lifetime: str
-    resource: str
-    property_actions: str
-    lifetime_actions: str
-    fault_action: str
-
-
-WSRF_1_2 = WsrfNames(
-    names.WSRF_RP,
-    names.WSRF_RL,
-    names.WSRF_R,
-    names.WSRF_RP_ACTIONS,
-    names.WSRF_RL_ACTIONS,
-    names.WSRF_FAULT_ACTION,
-)
-
 _MODIFYING = (
     Operation.SET_RESOURCE_PROPERTIES,
     Operation.INSERT_RESOURCE_PROPERTIES,
@@ -81,8 +59,109 @@ _LIFETIME = {
     Operation.DESTROY: "ImmediateResourceTermination",
 }
 """The port types of their actions; those of properties are named after the operation."""
+_NIL = (f"{{{names.XSI}}}nil", f"{{{names.XSD}}}nill")
+"""The attribute that says nil; WS-Messenger's stub of SetTerminationTime writes the second."""
 MAX_PROPERTIES = 64
 """Properties that one request may ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class WsrfNames:
+    """The names of one version of WSRF, and what it leaves out.
+
+    Attributes:
+        resource: The namespace of ResourceUnknownFault; empty where *properties* and *lifetime*
+            have one each.
+        property_actions, lifetime_actions: The beginnings of actions.
+        fault_action: Empty: that of WS-Addressing.
+        base: The namespace of BaseFault.
+        by_port_type: An action is its beginning, the port type and the message, ``DestroyRequest``;
+            else its beginning and the element, ``Destroy``.
+        without: Operations that it does not have.
+        durations: SetTerminationTime takes a duration, too.
+        invalid_change: The fault of a request that changes properties and cannot be read.
+        changes_told: Faults of changes tell what was to be changed.
+    """
+
+    properties: str
+    lifetime: str
+    resource: str
+    property_actions: str
+    lifetime_actions: str
+    fault_action: str
+    base: str = names.WSRF_BF
+    by_port_type: bool = True
+    without: frozenset[Operation] = frozenset()
+    durations: bool = True
+    invalid_change: str = "InvalidModificationFault"
+    changes_told: bool = True
+
+    def action(self, operation: Operation, message: str) -> str:
+        """The action of *message*, ``Request`` or ``Response``, of *operation*."""
+        beginning = self.lifetime_actions if operation in _LIFETIME else self.property_actions
+        if self.by_port_type:
+            port_type = _LIFETIME.get(operation, operation.value)
+            return f"{beginning}{port_type}/{operation.value}{message}"
+        return f"{beginning}{operation.value}{message.removeprefix('Request')}"
+
+    @property
+    def operations(self) -> Mapping[Operation, str]:
+        """Its operations, and the namespace of each."""
+        return {
+            operation: self.lifetime if operation in _LIFETIME else self.properties
+            for operation in (*_PROPERTIES, *_LIFETIME)
+            if operation not in self.without
+        }
+
+
+WSRF_1_2 = WsrfNames(
+    names.WSRF_RP,
+    names.WSRF_RL,
+    names.WSRF_R,
+    names.WSRF_RP_ACTIONS,
+    names.WSRF_RL_ACTIONS,
+    names.WSRF_FAULT_ACTION,
+)
+
+
+def _draft(properties: str, lifetime: str, base: str, actions: tuple[str, str]) -> WsrfNames:
+    return WsrfNames(
+        properties,
+        lifetime,
+        "",
+        *actions,
+        "",
+        base=base,
+        by_port_type=False,
+        without=frozenset(
+            {
+                Operation.GET_RESOURCE_PROPERTY_DOCUMENT,
+                Operation.INSERT_RESOURCE_PROPERTIES,
+                Operation.UPDATE_RESOURCE_PROPERTIES,
+                Operation.DELETE_RESOURCE_PROPERTIES,
+                Operation.PUT_RESOURCE_PROPERTY_DOCUMENT,
+            }
+        ),
+        durations=False,
+        invalid_change="InvalidSetResourcePropertiesRequestContentFault",
+        changes_told=False,
+    )
+
+
+WSRF_2004_06 = _draft(
+    names.WSRF_RP_2004_06,
+    names.WSRF_RL_2004_06,
+    names.WSRF_BF_2004_06,
+    (names.WSRF_RP_2004_06_ACTIONS, names.WSRF_RL_2004_06_ACTIONS),
+)
+"""The drafts of June 2004, which Globus Toolkit 4 speaks; the actions are those of its WSDL."""
+WSRF_IBM = _draft(
+    names.WSRF_RP_IBM,
+    names.WSRF_RL_IBM,
+    names.WSRF_BF_IBM,
+    (f"{names.WSRF_RP_IBM}/", f"{names.WSRF_RL_IBM}/"),
+)
+"""What came before them, of which WS-Messenger's clients have stubs."""
 
 
 class ResourceRequests:
@@ -91,16 +170,13 @@ class ResourceRequests:
     def __init__(self, version: WsrfNames) -> None:
         self._version = version
         self.namespaces = frozenset({version.properties, version.lifetime})
-        self._namespaces = {
-            **dict.fromkeys(_PROPERTIES, version.properties),
-            **dict.fromkeys(_LIFETIME, version.lifetime),
-        }
+        self._namespaces = version.operations
         self.elements: Mapping[str, Operation] = {
             f"{{{namespace}}}{operation.value}": operation
             for operation, namespace in self._namespaces.items()
         }
         self.actions: Mapping[str, Operation] = {
-            f"{_base(version, operation)}Request": operation for operation in self._namespaces
+            version.action(operation, "Request"): operation for operation in self._namespaces
         }
 
     def read(
@@ -137,7 +213,7 @@ class ResourceRequests:
             if namespace_of(child) != self._version.lifetime:
                 continue
             if local_name(child) in ("RequestedTerminationTime", "RequestedLifetimeDuration"):
-                if (child.get(f"{{{names.XSI}}}nil") or "").strip() in ("1", "true"):
+                if any((child.get(nil) or "").strip() in ("1", "true") for nil in _NIL):
                     return NEVER
                 return parse_expiry(text_of(child))
         raise MediationError(Reason.MESSAGE_INVALID, "SetTerminationTime requests no time.")
@@ -157,16 +233,9 @@ class ResourceRequests:
         name = f"rf:{operation.value}Response"
         namespace = self._namespaces[operation]
         return Answer(
-            f"{_base(self._version, operation)}Response",
+            self._version.action(operation, "Response"),
             f'<{name} xmlns:rf="{namespace}">{inner}</{name}>',
         )
-
-
-def _base(version: WsrfNames, operation: Operation) -> str:
-    """The action of *operation* without its end, Request or Response."""
-    if operation in _LIFETIME:
-        return f"{version.lifetime_actions}{_LIFETIME[operation]}/{operation.value}"
-    return f"{version.property_actions}{operation.value}/{operation.value}"
 
 
 def _read_query(element: etree._Element) -> Expression:
@@ -276,7 +345,15 @@ class ResourceClient:
         return self.get_property(f"{{{self._version.lifetime}}}TerminationTime")
 
     def set_termination_time(self, expires: str | None) -> RequestParts:
-        """Write SetTerminationTime to a dateTime, for a duration, or, with None, to never."""
+        """Write SetTerminationTime to a dateTime, for a duration, or, with None, to never.
+
+        Raises:
+            MediationError: ``EXPIRY_INVALID``: the version takes no duration.
+        """
+        if expires is not None and expires.startswith("P") and not self._version.durations:
+            raise MediationError(
+                Reason.EXPIRY_INVALID, "The specification takes a dateTime, not a duration."
+            )
         if expires is None:
             inner = f'<rl:RequestedTerminationTime xmlns:xsi="{names.XSI}" xsi:nil="true"/>'
         elif expires.startswith("P"):
@@ -295,90 +372,92 @@ class ResourceClient:
         return RequestParts(self._action(Operation.DESTROY), body)
 
     def _action(self, operation: Operation) -> str:
-        return f"{_base(self._version, operation)}Request"
+        return self._version.action(operation, "Request")
+
+
+_UNKNOWN = (Reason.SUBSCRIPTION_UNKNOWN, Reason.MAILBOX_UNKNOWN, Reason.RESOURCE_UNKNOWN)
 
 
 def resource_faults(version: WsrfNames) -> Faults:
     """The faults of WSRF: of resources, and of requests to them."""
-    action = version.fault_action
-    unknown = base_fault(version.resource, "ResourceUnknownFault", action=action)
+    told = Detail.CHANGE if version.changes_told else Detail.NONE
 
-    def fault(name: str, detail: Detail = Detail.NONE) -> Fault:
-        return base_fault(version.properties, name, action=action, detail=detail)
+    def fault(name: str, namespace: str = version.properties, told: Detail = Detail.NONE) -> Fault:
+        action, base = version.fault_action, version.base
+        return base_fault(namespace, name, action=action, base=base, detail=told)
 
+    unknown = {
+        (reason, None if version.resource else operation): fault(
+            "ResourceUnknownFault", version.resource or namespace
+        )
+        for reason in _UNKNOWN
+        for operation, namespace in version.operations.items()
+    }
     invalid_query = fault("InvalidQueryExpressionFault")
-    invalid_change = fault("InvalidModificationFault", Detail.CHANGE)
-    return {
+    invalid_change = fault(version.invalid_change, told=told)
+    faults: dict[tuple[Reason, Operation | None], Fault] = {
+        **unknown,
         **{(Reason.MESSAGE_INVALID, operation): invalid_change for operation in _MODIFYING},
-        (Reason.PROPERTY_READ_ONLY, None): fault(
-            "UnableToModifyResourcePropertyFault", Detail.CHANGE
-        ),
+        (Reason.PROPERTY_READ_ONLY, None): fault("UnableToModifyResourcePropertyFault", told=told),
         (Reason.PROPERTY_READ_ONLY, Operation.PUT_RESOURCE_PROPERTY_DOCUMENT): fault(
-            "UnableToPutResourcePropertyDocumentFault", Detail.CHANGE
+            "UnableToPutResourcePropertyDocumentFault", told=told
         ),
         (Reason.QUERY_DIALECT, None): fault("UnknownQueryExpressionDialectFault"),
         (Reason.QUERY_INVALID, None): invalid_query,
         (Reason.FILTER_INVALID, Operation.QUERY_RESOURCE_PROPERTIES): invalid_query,
         (Reason.FILTER_COSTLY, Operation.QUERY_RESOURCE_PROPERTIES): invalid_query,
         (Reason.QUERY_FAILED, None): fault("QueryEvaluationErrorFault"),
-        (Reason.SUBSCRIPTION_UNKNOWN, None): unknown,
-        (Reason.MAILBOX_UNKNOWN, None): unknown,
-        (Reason.RESOURCE_UNKNOWN, None): unknown,
         (Reason.PROPERTY_UNKNOWN, None): fault("InvalidResourcePropertyQNameFault"),
-        (Reason.EXPIRY_INVALID, Operation.SET_TERMINATION_TIME): base_fault(
-            version.lifetime, "UnableToSetTerminationTimeFault", action=action
+        (Reason.EXPIRY_INVALID, Operation.SET_TERMINATION_TIME): fault(
+            "UnableToSetTerminationTimeFault", version.lifetime
         ),
-        (Reason.EXPIRY_TOO_LONG, Operation.SET_TERMINATION_TIME): base_fault(
-            version.lifetime, "TerminationTimeChangeRejectedFault", action=action
+        (Reason.EXPIRY_TOO_LONG, Operation.SET_TERMINATION_TIME): fault(
+            "TerminationTimeChangeRejectedFault", version.lifetime
         ),
     }
+    return {key: fault for key, fault in faults.items() if key[1] not in version.without}
 
 
-def resource_offers(version: WsrfNames) -> tuple[Offer, ...]:
-    """The operations of WSRF as rpw-2 and rlw-2 declare them."""
-    unknown = f"{{{version.resource}}}ResourceUnknownFault"
-    rp = f"{{{version.properties}}}"
-    named = (unknown, f"{rp}InvalidResourcePropertyQNameFault")
-    modifying = (
-        *named,
-        f"{rp}InvalidModificationFault",
-        f"{rp}UnableToModifyResourcePropertyFault",
-    )
-    changing = (
-        unknown,
-        f"{{{version.lifetime}}}UnableToSetTerminationTimeFault",
-        f"{{{version.lifetime}}}TerminationTimeChangeRejectedFault",
+def resource_offers(version: WsrfNames, suffix: str = "") -> tuple[Offer, ...]:
+    """The operations of WSRF as rpw-2 and rlw-2 declare them, in port types whose names end in
+    *suffix*."""
+
+    def faults(namespace: str, *others: str) -> tuple[str, ...]:
+        unknown = f"{{{version.resource or namespace}}}ResourceUnknownFault"
+        return (unknown, *(f"{{{namespace}}}{other}" for other in others))
+
+    rp, rl, invalid_name = version.properties, version.lifetime, "InvalidResourcePropertyQNameFault"
+    modifying = faults(
+        rp, invalid_name, version.invalid_change, "UnableToModifyResourcePropertyFault"
     )
     declared = {
-        Operation.GET_RESOURCE_PROPERTY: named,
-        Operation.GET_MULTIPLE_RESOURCE_PROPERTIES: named,
-        Operation.GET_RESOURCE_PROPERTY_DOCUMENT: (unknown,),
-        Operation.QUERY_RESOURCE_PROPERTIES: (
-            *named,
-            f"{rp}UnknownQueryExpressionDialectFault",
-            f"{rp}InvalidQueryExpressionFault",
-            f"{rp}QueryEvaluationErrorFault",
+        Operation.GET_RESOURCE_PROPERTY: faults(rp, invalid_name),
+        Operation.GET_MULTIPLE_RESOURCE_PROPERTIES: faults(rp, invalid_name),
+        Operation.GET_RESOURCE_PROPERTY_DOCUMENT: faults(rp),
+        Operation.QUERY_RESOURCE_PROPERTIES: faults(
+            rp,
+            invalid_name,
+            "UnknownQueryExpressionDialectFault",
+            "InvalidQueryExpressionFault",
+            "QueryEvaluationErrorFault",
         ),
         **dict.fromkeys(_MODIFYING, modifying),
-        Operation.PUT_RESOURCE_PROPERTY_DOCUMENT: (
-            unknown,
-            f"{rp}UnableToPutResourcePropertyDocumentFault",
+        Operation.PUT_RESOURCE_PROPERTY_DOCUMENT: faults(
+            rp, "UnableToPutResourcePropertyDocumentFault"
         ),
-        Operation.SET_TERMINATION_TIME: changing,
-        Operation.DESTROY: (unknown,),
+        Operation.SET_TERMINATION_TIME: faults(
+            rl, "UnableToSetTerminationTimeFault", "TerminationTimeChangeRejectedFault"
+        ),
+        Operation.DESTROY: faults(rl),
     }
-    offers = []
-    for operation, faults in declared.items():
-        lifetime = operation in _LIFETIME
-        base = _base(version, operation)
-        offers.append(
-            Offer(
-                "ResourceLifetime" if lifetime else "ResourceProperties",
-                operation,
-                version.lifetime if lifetime else version.properties,
-                f"{base}Request",
-                f"{base}Response",
-                faults=faults,
-            )
+    return tuple(
+        Offer(
+            f"Resource{'Lifetime' if operation in _LIFETIME else 'Properties'}{suffix}",
+            operation,
+            namespace,
+            version.action(operation, "Request"),
+            version.action(operation, "Response"),
+            faults=declared[operation],
         )
-    return tuple(offers)
+        for operation, namespace in version.operations.items()
+    )

@@ -267,7 +267,14 @@ def key_parameter(key: str, wsa: Wsa, *, named: bool = False) -> bytes:
     namespace of ours, unless the peer looks for it by that name (*named*).
     """
     namespace = names.WSE_2004_08 if named or wsa is not Wsa.V2005_08 else names.DRAGOMAN_REFERENCE
-    return f'<k:Identifier xmlns:k="{namespace}">urn:uuid:{key}</k:Identifier>'.encode()
+    return parameter_named(f"{{{namespace}}}Identifier", key)
+
+
+def parameter_named(name: str, key: str) -> bytes:
+    """The reference parameter with the expanded *name* that names one of our resources by its
+    *key*."""
+    namespace, _, local = name[1:].partition("}")
+    return f'<k:{local} xmlns:k="{namespace}">urn:uuid:{key}</k:{local}>'.encode()
 
 
 def write_headers(

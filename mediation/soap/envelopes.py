@@ -34,7 +34,14 @@ UNDERSTOOD: frozenset[str] = frozenset(
 `management.headers` looks at the blocks of WS-Management one by one."""
 
 IDENTIFIERS = frozenset(
-    {"Identifier", "SubscriptionId", "SubscriptionID", "subscriptionId", "MsgBoxId"}
+    {
+        "Identifier",
+        "SubscriptionId",
+        "SubscriptionID",
+        "subscriptionId",
+        "SubscriptionKey",
+        "MsgBoxId",
+    }
 )
 """Local names of the header blocks by which peers name a subscription, or a message box;
 understood, too."""

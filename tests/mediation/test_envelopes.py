@@ -64,6 +64,7 @@ EBRIM = (
     '<rim:Slot name="$XDSDocumentEntryPatientId"><rim:ValueList><rim:Value>'
     "'P1^^^&amp;1.2.3&amp;ISO'</rim:Value></rim:ValueList></rim:Slot>\n        </rim:AdhocQuery>"
 )
+ENDLESS = Expiry(never=True, as_duration=False, best_effort=True)
 SUBSCRIBES = [
     pytest.param(
         "cxf-wsn-1.3-subscribe", S11, None, WSN,
@@ -133,6 +134,12 @@ SUBSCRIBES = [
         "http://sink.example.com/services/listener", Wsa.V2004_08, ANY,
         [topics("weather/4", TOPIC_SYNAPSE)], True,
         id="Savan for C and Synapse: a topic filter",
+    ),
+    pytest.param(
+        "gt4-wsn-1.2-subscribe", S11, Wsa.V2004_03, Version.WSN_1_2,
+        "http://client.example.org:8080/wsrf/services/NotificationConsumerService", Wsa.V2004_03,
+        ENDLESS, [], False,
+        id="Globus: WS-Addressing 2004/03, an action that is none",
     ),
     pytest.param(
         "sdc11073-wse-2004-08-subscribe", S12, Wsa.V2005_08, WSE,
@@ -326,7 +333,6 @@ def test_requests_to_the_manager(
 
 
 REFUSED = [
-    pytest.param("gt4-wsn-1.2-subscribe", Reason.ACTION_UNSUPPORTED, None, (), id="Globus"),
     pytest.param(
         "52n-ses-wsn-1.3-registerpublisher", Reason.PUBLISHER_REGISTRATION, None, (), id="52N"
     ),

@@ -145,10 +145,11 @@ async def test_ws_eventing_says_when_a_subscription_has_ended(gateway: Running) 
 async def test_a_fault_is_one_clear_error(gateway: Running, version: Version) -> None:
     seen: list[Exchange] = []
     async with Client(gateway.url, version, watch=seen.append) as client:
+        # In one level WS-Messenger's topics may have any name.
         with pytest.raises(GatewayError, match='refused: "a b" is not a topic name') as refused:
-            await client.subscribe(NOWHERE, topic="a b")
-    assert "\n" not in str(refused.value)
+            await client.subscribe(NOWHERE, topic="a b/c")
     status = 500 if SPECS[version].soap is Soap.V1_1 else 400
+    assert "\n" not in str(refused.value)
     assert (refused.value.status, refused.value.is_final) == (status, True)
     [exchange] = seen
     assert (exchange.operation, exchange.answer.status) == ("Subscribe", status)

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from lxml import etree
 
-from filters import Reason, Topic
+from filters import Topic
 from filters.topics import Step
 from mediation import (
     EndpointReference,
@@ -35,10 +35,8 @@ from tests.rigs.mediation import (
     body,
     canonical,
     envelope,
-    events,
     headers,
     incoming,
-    refused,
     subscription,
     text,
 )
@@ -51,11 +49,6 @@ TOPIC = (
 )
 ACTION = f"<wsa:Action>{WSE_NOTIFICATION}</wsa:Action><wsa:MessageID>urn:uuid:m</wsa:MessageID>"
 EVENT = "<c><b>1</b></c>"
-
-
-def ibm_notify(*messages: str) -> str:
-    inner = "".join(f"<n:NotificationMessage>{one}</n:NotificationMessage>" for one in messages)
-    return f'<n:Notify xmlns:n="{WSN_IBM}">{inner}</n:Notify>'
 
 
 def answered(octets: bytes) -> tuple[str, bytes]:
@@ -106,39 +99,6 @@ def test_no_other_publication_is_answered() -> None:
         asked = incoming(octets)
         assert isinstance(asked.request, Publish)
         assert asked.context.version is not Version.MESSENGER
-
-
-def test_notify_of_1_0(validator: Validator) -> None:
-    topic = TOPIC.replace("<n:Topic", "<n:Topic", 1)
-    octets = envelope(
-        ibm_notify(
-            f"{topic}<n:ProducerReference><wsa:Address>http://p</wsa:Address>"
-            f"</n:ProducerReference><n:Message>{EVENT}</n:Message>",
-            f"<n:Message>{EVENT}</n:Message>",
-        ),
-        "<wsa:MessageID>urn:uuid:m</wsa:MessageID>",
-        soap=S11,
-    )
-    first, second = events(octets)
-    assert first.topic == Topic((Step(None, "stormTopic"),)) and second.topic is None
-    assert first.producer is not None and first.producer.address == "http://p"
-    assert second.producer is None and second.topic_header is None
-    assert first.topic_header is not None
-    assert canonical(first.topic_header) == canonical(topic.encode())
-    action, answer = answered(octets)
-    assert action == f"{WSN_IBM}/NotifyResponse"
-    [response] = body(answer)
-    assert (response.tag, response.get("trackId")) == (f"{{{WSN_IBM}}}NotifyResponse", "urn:<1>")
-    validator.check(answer)
-
-
-@pytest.mark.parametrize("name", ["SubscribeRequest", "PauseSubsriptionRequest", "NotifyResponse"])
-def test_the_rest_of_1_0_is_refused_by_name(name: str) -> None:
-    rejected = refused(envelope(f'<n:{name} xmlns:n="{WSN_IBM}"/>', soap=S11))
-    assert rejected.refused.reason is Reason.ACTION_UNSUPPORTED
-    assert rejected.refused.text.startswith(
-        f'WS-BaseNotification 1.0 is not offered ("{name}" was asked for). Offered: '
-    )
 
 
 def messenger_subscription(dialect: str | None = IBM_SIMPLE, soap: Soap = S11) -> bytes:

@@ -1,0 +1,87 @@
+"""The resource properties of a draft: SubscriptionManagerRP and NotificationBrokerRP."""
+
+from collections.abc import Collection
+from datetime import datetime
+
+from filters import Expression, Topic
+from mediation.filtering import CHANGED_ONLY
+from mediation.model.messages import Subscription
+from mediation.model.specification import PropertyDocument
+from mediation.notification.drafts.draft import Draft
+from mediation.resources.wsrf import lifetime_properties, write_time
+from mediation.soap.addressing import write_epr
+from mediation.soap.envelopes import xml_attribute, xml_text
+
+
+class DraftProperties:
+    """The properties of subscriptions and of the gateway, in the names of one draft and in the
+    order of its schema."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+
+    def of_subscription(self, subscription: Subscription, now: datetime) -> PropertyDocument:
+        wsnt, declared = self._draft.namespace, self._draft.declared
+        filter_ = subscription.filter
+        consumer = write_epr(subscription.consumer)
+        uses_notify = "false" if subscription.policy.raw else "true"
+        topics = "".join(self._expression("TopicExpression", each) for each in filter_.topics)
+        selectors = "".join(
+            self._expression("Selector", each)
+            for each in (*filter_.contents, *filter_.others)
+            if each != CHANGED_ONLY
+        )
+        own = {
+            "ConsumerReference": f"<wsnt:ConsumerReference{declared}>{consumer}"
+            "</wsnt:ConsumerReference>",
+            "TopicExpression": topics,
+            "UseNotify": f"<wsnt:UseNotify{declared}>{uses_notify}</wsnt:UseNotify>",
+            "Selector": selectors,
+            "CreationTime": write_time("wsnt:CreationTime", subscription.lease.created, declared),
+        }
+        values = {
+            **lifetime_properties(subscription.lease.expires, now, self._draft.wsrf.lifetime),
+            **{f"{{{wsnt}}}{name}": text.encode() for name, text in own.items()},
+        }
+        return PropertyDocument(f"{{{wsnt}}}SubscriptionManagerRP", values)
+
+    def of_producer(
+        self, topics: Collection[Topic], topic_dialects: Collection[str]
+    ) -> PropertyDocument:
+        wsnt, brokered, declared = self._draft.namespace, self._draft.brokered, self._draft.declared
+        offered = dict.fromkeys(self._draft.spelled.get(uri, uri) for uri in topic_dialects)
+        name = "wsnt:TopicExpressionDialects"
+        own = {
+            "Topic": "".join(
+                self._draft.write_topic("wsnt:Topic", topic, None, declared) for topic in topics
+            ),
+            "FixedTopicSet": f"<wsnt:FixedTopicSet{declared}>false</wsnt:FixedTopicSet>",
+            "TopicExpressionDialects": "".join(
+                f"<{name}{declared}>{xml_text(uri)}</{name}>" for uri in offered
+            ),
+        }
+        registration = f'<br:RequiresRegistration xmlns:br="{brokered}">false'
+        values = {f"{{{wsnt}}}{name}": text.encode() for name, text in own.items()}
+        values[f"{{{brokered}}}RequiresRegistration"] = (
+            f"{registration}</br:RequiresRegistration>".encode()
+        )
+        return PropertyDocument(f"{{{brokered}}}NotificationBrokerRP", values)
+
+    def of_mailbox(self, end: datetime | None, now: datetime) -> PropertyDocument:
+        lifetime = self._draft.wsrf.lifetime
+        values = lifetime_properties(end, now, lifetime)
+        return PropertyDocument(f"{{{lifetime}}}ScheduledResourceTerminationRP", values)
+
+    def _expression(self, name: str, expression: Expression) -> str:
+        """Write an expression with the namespaces of its prefixes. Its own prefix is ``n-``, for an
+        expression may bind ``wsnt`` to something else."""
+        scope = "".join(
+            f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
+            for prefix, uri in expression.namespaces
+            if prefix not in ("xml", "n-")
+        )
+        said = xml_attribute(self._draft.spelled.get(expression.dialect, expression.dialect))
+        return (
+            f'<n-:{name} xmlns:n-="{self._draft.namespace}"{scope} Dialect={said}>'
+            f"{xml_text(expression.text)}</n-:{name}>"
+        )

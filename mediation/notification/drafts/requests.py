@@ -1,0 +1,148 @@
+"""The requests of a draft of WS-BaseNotification, and their answers."""
+
+from collections.abc import Mapping
+
+from lxml import etree
+
+from filters import Filter, Reason
+from mediation.filtering import read_content, read_topic_expression
+from mediation.model.errors import MediationError
+from mediation.model.expiry import Expiry
+from mediation.model.messages import EndpointReference, Subscription
+from mediation.model.requests import (
+    Arrival,
+    Context,
+    CurrentMessage,
+    GetCurrentMessage,
+    Operation,
+    Pause,
+    Publish,
+    Published,
+    Request,
+    Response,
+    Resume,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+)
+from mediation.model.specification import Answer
+from mediation.notification.drafts.draft import Draft
+from mediation.notification.notify import read_notify
+from mediation.notification.subscribing import child_of, read_time
+from mediation.notification.topics import read_one_topic
+from mediation.soap.addressing import parameter_named, read_epr, write_epr
+from mediation.soap.envelopes import text_of, xml_attribute
+
+_WORDS = {"true": True, "1": True, "false": False, "0": False, "": True}
+UNTIL_DESTROYED = Expiry(never=True, as_duration=False, best_effort=True)
+"""The lease of a subscriber who asks for none. The answer to Subscribe cannot tell it of any, so it
+gets the longest that there is for it."""
+
+
+class DraftRequests:
+    """The requests of one draft; those to resources are WSRF's."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self.namespaces = frozenset({draft.namespace})
+        self.elements: Mapping[str, Operation] = {
+            f"{{{draft.namespace}}}{name}": operation for name, operation in draft.requests.items()
+        }
+        self.actions: Mapping[str, Operation] = {
+            f"{draft.actions}{name}": operation
+            for name, operation in draft.requests.items()
+            if operation is not Operation.PUBLISH
+        }
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        match operation:
+            case Operation.PUBLISH:
+                events = read_notify(element, context, arrival)
+                return Publish(events, answered=self._draft.answers_notify)
+            case Operation.SUBSCRIBE:
+                return self._read_subscribe(element, arrival)
+            case Operation.GET_CURRENT_MESSAGE:
+                topic = self._child(element, "Topic")
+                if topic is None:
+                    raise MediationError(Reason.MESSAGE_INVALID, "GetCurrentMessage has no Topic.")
+                return GetCurrentMessage(read_one_topic(topic))
+            case Operation.PAUSE:
+                return Pause()
+            case Operation.RESUME:
+                return Resume()
+            case Operation.UNSUBSCRIBE:
+                return Unsubscribe()
+            case _:  # pragma: no cover - `elements` names no other
+                raise AssertionError(operation)
+
+    def _child(self, element: etree._Element, name: str) -> etree._Element | None:
+        return child_of(element, name, self.namespaces)
+
+    def _read_subscribe(self, element: etree._Element, arrival: Arrival) -> Subscribe:
+        """Read Subscribe (1.2 draft, section 4.1). A policy is the producer's to interpret, and
+        there is none here that one could ask for."""
+        reference = self._child(element, "ConsumerReference")
+        if reference is None:
+            raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no ConsumerReference.")
+        condition = self._child(element, "Precondition")
+        if condition is not None and text_of(condition):
+            raise MediationError(
+                Reason.PRODUCER_PROPERTIES,
+                "Preconditions over the producer's properties are not offered.",
+            )
+        filter_ = self._read_filter(element)
+        time = self._child(element, "InitialTerminationTime")
+        return Subscribe(
+            read_epr(reference, forged="refuse"),
+            filter_,
+            UNTIL_DESTROYED if time is None else read_time(time),
+            raw=not self._uses_notify(element),
+            dialect=filter_.topics[0].dialect if filter_.topics else None,
+        )
+
+    def _read_filter(self, element: etree._Element) -> Filter:
+        """Read the topic and the content filter; without a topic, of every topic. An empty one is
+        none, as WS-Messenger's clients mean it."""
+        topic = self._child(element, "TopicExpression")
+        selector = self._child(element, "Selector")
+        topics = () if topic is None or not text_of(topic) else (read_topic_expression(topic),)
+        chosen = selector is not None and (len(selector) or text_of(selector))
+        contents = (read_content(selector),) if selector is not None and chosen else ()
+        return Filter(topics, contents)
+
+    def _uses_notify(self, element: etree._Element) -> bool:
+        found = self._child(element, "UseNotify")
+        word = "" if found is None else text_of(found).lower()
+        if word not in _WORDS:
+            raise MediationError(
+                Reason.MESSAGE_INVALID, "UseNotify is neither true nor false.", value=word[:100]
+            )
+        return _WORDS[word]
+
+    def write(self, response: Response, context: Context) -> Answer:
+        operation = context.operation or Operation.SUBSCRIBE
+        name, attributes, inner = f"{operation.value}Response", "", ""
+        match response:
+            case Subscribed(subscription):
+                epr = write_epr(self._reference(subscription))
+                inner = f"<wsnt:SubscriptionReference>{epr}</wsnt:SubscriptionReference>"
+            case CurrentMessage(notification):
+                inner = notification.payload.decode()
+            case Published(track_id):
+                attributes = f" trackId={xml_attribute(track_id)}"
+            case _:
+                pass
+        action = f"{self._draft.actions}{self._draft.responses.get(operation, name)}"
+        if operation in self._draft.empty_answers:
+            return Answer(action)
+        declared = self._draft.declared
+        return Answer(action, f"<wsnt:{name}{declared}{attributes}>{inner}</wsnt:{name}>")
+
+    def _reference(self, subscription: Subscription) -> EndpointReference:
+        """The reference of a subscription, in the version of the subscriber's own, with the element
+        by which clients of this draft name it."""
+        key = parameter_named(self._draft.subscription_key, subscription.key)
+        wsa = subscription.consumer.wsa
+        return EndpointReference(subscription.manager, wsa, parameters=(key,))

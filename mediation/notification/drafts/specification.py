@@ -1,0 +1,87 @@
+"""A draft as a Specification."""
+
+from mediation.model.requests import Operation
+from mediation.model.specification import (
+    CombinedRequests,
+    LeaseRules,
+    Offer,
+    Service,
+    Specification,
+)
+from mediation.model.versions import Family, Version, Wsa
+from mediation.notification.drafts.client import DraftClient
+from mediation.notification.drafts.draft import Draft
+from mediation.notification.drafts.faults import draft_faults
+from mediation.notification.drafts.notifications import DraftNotifications
+from mediation.notification.drafts.properties import DraftProperties
+from mediation.notification.drafts.requests import DraftRequests
+from mediation.resources.wsrf import ResourceRequests, resource_offers
+
+_TOPICS = ("TopicPathDialectUnknownFault", "InvalidTopicExpressionFault", "TopicNotSupportedFault")
+_OFFERED = (
+    (
+        "NotificationProducer",
+        Operation.SUBSCRIBE,
+        (*_TOPICS, "ResourceUnknownFault", "SubscribeCreationFailedFault"),
+    ),
+    (
+        "NotificationProducer",
+        Operation.GET_CURRENT_MESSAGE,
+        (*_TOPICS, "ResourceUnknownFault", "NoCurrentMessageOnTopicFault"),
+    ),
+    (
+        "SubscriptionManager",
+        Operation.PAUSE,
+        ("ResourceUnknownFault", "PauseFailedFault"),
+    ),
+    (
+        "SubscriptionManager",
+        Operation.RESUME,
+        ("ResourceUnknownFault", "ResumeFailedFault"),
+    ),
+)
+"""Port types, operations and faults as the WSDL of the 1.2 draft declares them."""
+
+
+def draft_specification(
+    draft: Draft, version: Version, title: str, *, wsa: Wsa, services: tuple[Service, ...] = ()
+) -> Specification:
+    """Make the Specification of *draft*; our clients speak it with *wsa*."""
+    return Specification(
+        version,
+        Family.WSN,
+        title,
+        requests=CombinedRequests(DraftRequests(draft), ResourceRequests(draft.wsrf)),
+        faults=draft_faults(draft),
+        notifications=DraftNotifications(draft),
+        client=DraftClient(draft, wsa),
+        properties=DraftProperties(draft),
+        termination=draft.wsrf.lifetime,
+        leases=LeaseRules(grace=True, absolute=True),
+        services=services,
+        identifiers=frozenset({draft.subscription_key}),
+    )
+
+
+def draft_offers(draft: Draft, suffix: str) -> tuple[Offer, ...]:
+    """The operations of *draft*, in port types whose names end in *suffix*."""
+    return (
+        Offer(
+            f"NotificationConsumer{suffix}",
+            Operation.PUBLISH,
+            draft.namespace,
+            draft.notify_action,
+        ),
+        *(
+            Offer(
+                f"{port_type}{suffix}",
+                operation,
+                draft.namespace,
+                f"{draft.actions}{operation.value}",
+                f"{draft.actions}{operation.value}Response",
+                faults=tuple(f"{{{draft.namespace}}}{fault}" for fault in faults),
+            )
+            for port_type, operation, faults in _OFFERED
+        ),
+        *resource_offers(draft.wsrf, suffix),
+    )
