@@ -7,13 +7,14 @@ responses are never events; anything else is an event.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import repeat
 
 from lxml import etree
 
 from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quoted
 from filters.documents import DEFAULT_LIMITS
 from mediation import names
-from mediation.eventing.management import read_management
+from mediation.eventing.management import channel_topic, read_management
 from mediation.mailboxes.message_box import BOX_NAMES, box_named_in
 from mediation.model.errors import MediationError
 from mediation.model.messages import NO_HEADERS, EndpointReference
@@ -163,6 +164,8 @@ def read(
             managed = read_management(envelope)
         if specification is None:
             specification = _answering(headers.action or arrival.http_action, arrival.rules)
+            if specification is None and managed is not None and managed.ack:
+                specification = SPECIFICATIONS[Version.MANAGEMENT]
             version = _version(specification)
             context = Context(soap, headers, version, operation, name, namespaces, managed)
             event = _read_event(envelope, layout, context, arrival)
@@ -174,6 +177,8 @@ def read(
             arrival = replace(arrival, url_topic=topic)
         if element is None:
             element = etree.Element("empty")
+        if learnt is not None and managed is not None:
+            arrival = replace(arrival, learnt=learnt)
         read_as = specification.requests.read(operation, element, context, arrival)
         request = _packaged(_headed(read_as, envelope, layout), arrival)
         return Incoming(context, request, _read_named(envelope, layout, element, headers.to))
@@ -312,16 +317,28 @@ def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: A
     topics = _header_topics(envelope, layout)
     check_number(len(envelope.body) * len(topics))
     events: list[tuple[Topic | None, bytes, EndpointReference | None]] = [
-        (topic or arrival.url_topic, payload, None)
-        for payload in map(payload_of, envelope.body)
+        (topic or arrival.url_topic or channel, payload, None)
+        for payload, channel in zip(
+            map(payload_of, envelope.body), _channels(envelope, context), strict=True
+        )
         for topic in topics
     ]
     element = None if layout.topic is None else envelope.headers[layout.topic]
     written = written_topic_header(element, topics)
     notifications = numbered(events, action, context, arrival, kept)
     notifications = with_topic_headers(notifications, [written] * len(events))
-    answered = context.version is not None
-    return Publish(attach(notifications, arrival.attachments), answered=answered)
+    acknowledged = context.version is Version.MANAGEMENT
+    answered = context.version is not None and not acknowledged
+    notifications = attach(notifications, arrival.attachments)
+    return Publish(notifications, answered=answered, acknowledged=acknowledged)
+
+
+def _channels(envelope: Envelope, context: Context) -> Iterable[Topic | None]:
+    """The topics that events of Windows name, one for each child of the body, where their source
+    speaks WS-Management."""
+    if context.managed is None:
+        return repeat(None, len(envelope.body))
+    return map(channel_topic, envelope.body)
 
 
 def _header_topics(envelope: Envelope, layout: Layout) -> tuple[Topic | None, ...]:

@@ -18,6 +18,7 @@ from gateway.publishing.topics import TopicsSeen
 from gateway.security.intake import Intake
 from gateway.security.quotas import PrincipalRate
 from mediation import (
+    Acknowledged,
     CurrentMessage,
     DescribeDevice,
     DescribeEvents,
@@ -100,7 +101,7 @@ class PublishingOperations:
 
     async def publish(
         self, request: Publish, _incoming: Incoming, inbound: Inbound
-    ) -> Published | None:
+    ) -> Published | Acknowledged | None:
         """Publish notifications; they are durable on return. Only some specifications answer it."""
         notifications = request.notifications
         principal = inbound.principal
@@ -113,12 +114,16 @@ class PublishingOperations:
         for notification in notifications:
             if has_references(notification):
                 check_references(notification)  # On acceptance, not when the broker is to carry it.
-        if not (hops and origin):
+        if not notifications:
+            pass  # A heartbeat.
+        elif not (hops and origin):
             await self._accept(notifications)
         elif not await self._origins.accept_once(
             origin, principal.source, notifications, lambda: self._accept(notifications)
         ):
             self.repeated += len(notifications)
+        if request.acknowledged:
+            return Acknowledged()
         if request.answered:
             return Published(request.notifications[0].id)
         return None

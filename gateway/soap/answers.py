@@ -13,6 +13,7 @@ from gateway.security.principals import Principal
 from gateway.security.resource_addresses import shown
 from gateway.soap.replies import Replies
 from mediation import (
+    Acknowledged,
     Context,
     EndpointReference,
     Events,
@@ -69,8 +70,11 @@ class Answers:
             return ACCEPTED[context.soap]
         try:
             extra = ""
-            if elsewhere is not None and context.wsa is not None:
-                extra = reference_headers(elsewhere, context.wsa).decode()
+            # An acknowledgement has the parameters of the anonymous address, too.
+            acknowledged = isinstance(response, Acknowledged)
+            to = elsewhere or (context.headers.reply_to if acknowledged else None)
+            if to is not None and context.wsa is not None:
+                extra = reference_headers(to, context.wsa).decode()
             action, body, soap = await self._write(response, context, extra, inbound.principal)
         except BaseException:
             if settle is not None:

@@ -101,6 +101,7 @@ class Arrival:
     ``source`` names the publisher; ``time`` is now; ``fresh_id`` is the id that a message
     without one gets. ``url_topic`` is the topic that the request's URL names, ``rules`` are those
     of its address. ``packaging`` is the package that it came in, with its ``attachments``.
+    ``learnt`` collects the names of documents in its texts that are parsed, too.
     """
 
     source: str
@@ -111,6 +112,7 @@ class Arrival:
     attachments: tuple[Attachment, ...] = ()
     packaging: Packaging = Packaging.NONE
     rules: EndpointRules = ANYWHERE
+    learnt: set[str] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

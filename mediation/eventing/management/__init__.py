@@ -18,6 +18,7 @@ from mediation.eventing.management.headers import read_management
 from mediation.eventing.management.pulling import enumeration_context
 from mediation.eventing.management.specification import SPECIFICATION
 from mediation.eventing.management.subscribing import read_delivery_mode
+from mediation.eventing.management.windows import channel_topic
 
 __all__ = [
     "AROUND_EVENTS",
@@ -25,6 +26,7 @@ __all__ = [
     "SPECIFICATION",
     "acknowledges",
     "bookmark_header",
+    "channel_topic",
     "delivery_headers",
     "enumeration_context",
     "read_delivery_mode",

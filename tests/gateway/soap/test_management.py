@@ -200,3 +200,69 @@ async def test_what_cannot_be_pulled(body: str, subcode: str | None, run: Runnin
     assert answer.status in (400, 500)
     if subcode is not None:
         assert answer.fault.subcode == subcode
+
+
+# The gateway as a sink.
+
+BATCH = (
+    f'<w:Events xmlns:w="{WSMAN}"><w:Event Action="urn:a"><n>1</n></w:Event>'
+    '<w:Event Action="urn:a"><![CDATA[<e><n>2</n></e>]]></w:Event></w:Events>'
+)
+ACK_REQUESTED = f'<w:AckRequested xmlns:w="{WSMAN}" s:mustUnderstand="true"/>'
+MARK = '<x:Mark xmlns:x="urn:x">7</x:Mark>'
+REPLY_TO = (
+    "<wsa:ReplyTo><wsa:Address>http://schemas.xmlsoap.org/ws/2004/08/addressing/role/anonymous"
+    f"</wsa:Address><wsa:ReferenceParameters>{MARK}</wsa:ReferenceParameters></wsa:ReplyTo>"
+)
+
+
+async def deliver(run: Running, body: str, action: str, encoding: str = "utf-8") -> Answer:
+    octets = SPEAKER.envelope(
+        body,
+        action=f"{WSMAN_ACTIONS}{action}",
+        message_id="uuid:AB-cd",
+        headers=REPLY_TO + ACK_REQUESTED,
+    )
+    octets = octets.decode().encode(encoding)
+    type = f"application/soap+xml;charset={encoding.upper()}"
+    return await run.post(octets, "/soap/topic/logs", type=type)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+async def test_a_batch_is_acknowledged_when_it_is_durable(
+    encoding: str, run: Running, sinks: Consumers
+) -> None:
+    sink = sinks.add(acknowledge)
+    await ask(run, subscribe("PushWithAck", sink.url))
+    answer = await deliver(run, BATCH, "Events", encoding)
+    assert answer.status == 200
+    message = answer.message
+    assert message.body == []
+    wsa = Wsa.V2004_08
+    assert message.wsa("Action", wsa) == f"{WSMAN_ACTIONS}Ack"
+    assert message.wsa("RelatesTo", wsa) == "uuid:AB-cd"
+    assert MARK.encode() in answer.body
+    assert await sink.have(2) == ["1", "2"]
+    assert b">logs<" in sink.received[0].body
+
+
+@pytest.mark.parametrize("body", ["", f'<w:Events xmlns:w="{WSMAN}"/>'])
+async def test_a_heartbeat_is_acknowledged(body: str, run: Running) -> None:
+    answer = await deliver(run, body, "Heartbeat")
+    assert answer.status == 200
+    assert f"{WSMAN_ACTIONS}Ack".encode() in answer.body
+
+
+async def test_one_gateway_behind_another(tmp_path: Path, run: Running) -> None:
+    """Batches and heartbeats of one are understood by the other."""
+    async with running(tmp_path / "other") as other:
+        context = await subscribe_pulling(other)
+        to = f"{other.url}/soap/topic/from/one"
+        inner = "<w:MaxElements>2</w:MaxElements><w:MaxTime>PT60S</w:MaxTime>"
+        answer = await ask(run, subscribe("Events", to, inner))
+        assert answer.status == 200, answer.body
+        await publish(run, 1, 2)
+        await waiting(other, 2)
+        assert numbers(await pull(other, context, "<n:MaxElements>9</n:MaxElements>")) == ["1", "2"]
+        law = await run.gateway.dispatchers.conservation()
+        assert (law.error, law.totals.delivered) == (0, 2)

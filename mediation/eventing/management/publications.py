@@ -1,0 +1,107 @@
+"""What sources of WS-Management send to the gateway as their sink: batches, heartbeats and
+DroppedEvents (DSP0226 1.2, section 10.2.9; MS-WSMV, "Event Subscriptions").
+
+Windows writes each event as text, often in a CDATA section, which is a document of its own.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from lxml import etree
+
+from filters import Reason, Refused, Topic, parse_document
+from mediation import names
+from mediation.eventing.management.windows import channel_topic
+from mediation.model.errors import MediationError
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Arrival, Context, Operation, Publish, Request, Response
+from mediation.model.specification import Answer
+from mediation.notification.notify import numbered, read_payload
+from mediation.soap.addressing import MAX_URI
+from mediation.soap.envelopes import elements, octets_of, whole_text
+from mediation.soap.payloads import payload_of
+
+MOST_EVENTS = 1024
+"""Events in one batch: Windows bounds its batches by octets, of which an event may have few."""
+_EVENTS = f"{{{names.WSMAN}}}Events"
+_EVENT = f"{{{names.WSMAN}}}Event"
+_DROPPED = f"{{{names.WSMAN}}}DroppedEvents"
+_DECLARATION = re.compile(r"\A<\?xml\s[^>]*\?>")
+"""An XML declaration names the encoding that a document once had: text has none."""
+_ACTIONS = ("Action", f"{{{names.WSMAN}}}Action")
+"""The attribute with an event's action: openwsman's is of the namespace."""
+
+
+class DeliveryRequests:
+    """Deliveries to the gateway, which are publications. An acknowledgement that is asked for says
+    that the events are durable."""
+
+    namespaces = frozenset({names.WSMAN})
+    elements: Mapping[str, Operation] = {
+        _EVENTS: Operation.PUBLISH,
+        _DROPPED: Operation.PUBLISH,
+    }
+    actions: Mapping[str, Operation] = {
+        names.WSMAN_HEARTBEAT: Operation.PUBLISH,
+        f"{names.WSMAN_MISSPELT_ACTIONS}Heartbeat": Operation.PUBLISH,
+    }
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        """Read a delivery; a heartbeat has no event, whether its body is empty or its batch."""
+        events: list[tuple[Topic | None, bytes, EndpointReference | None]] = []
+        actions: list[str | None] = []
+        if element.tag == _DROPPED:
+            events.append((arrival.url_topic, payload_of(element), None))
+            actions.append(context.headers.action)
+        for event in elements(element) if element.tag == _EVENTS else ():
+            if event.tag == _EVENT:
+                events.append(_read_event(event, arrival))
+                actions.append(_action_of(event))
+        if len(events) > MOST_EVENTS:
+            raise MediationError(Reason.MESSAGE_INVALID, "The message has too many notifications.")
+        notifications = numbered(events, None, context, arrival)
+        return Publish(
+            tuple(
+                replace(notification, action=action)
+                for notification, action in zip(notifications, actions, strict=True)
+            ),
+            acknowledged=context.managed is not None and context.managed.ack,
+        )
+
+    def write(self, response: Response, context: Context) -> Answer:
+        """Write Ack; its body is empty."""
+        return Answer(names.WSMAN_ACK)
+
+
+def _action_of(event: etree._Element) -> str | None:
+    found = (str(event.get(name) or "").strip() for name in _ACTIONS)
+    return next((action[:MAX_URI] for action in found if action), None)
+
+
+def _read_event(
+    event: etree._Element, arrival: Arrival
+) -> tuple[Topic | None, bytes, EndpointReference | None]:
+    """Read a member of a batch: an element, or a document in its text. The topic is that of the
+    URL, else that of the Windows event's channel."""
+    children = elements(event)
+    root = children[0] if len(children) == 1 else None
+    if not children:
+        root = _document_in(whole_text(event), arrival)
+    if root is None:
+        return arrival.url_topic, read_payload(event), None
+    payload = payload_of(root) if children else octets_of(root)
+    return arrival.url_topic or channel_topic(root), payload, None
+
+
+def _document_in(text: str, arrival: Arrival) -> etree._Element | None:
+    """The root of the document that *text* is; None where it is none that is taken."""
+    if "<" not in text:
+        return None
+    try:
+        document = _DECLARATION.sub("", text.strip(), count=1)
+        return parse_document(document.encode(errors="replace"), names=arrival.learnt)
+    except Refused:
+        return None
