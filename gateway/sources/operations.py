@@ -8,9 +8,9 @@ from gateway.exchange import Handlers, Inbound
 from gateway.security.resource_addresses import addressed
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.topics import default_topic
-from mediation import EndOfSubscription, Incoming, Publish, Published, ending_in
+from mediation import Acknowledged, EndOfSubscription, Incoming, Publish, Published, ending_in
 
-Publishing = Callable[[Publish, Incoming, Inbound], Awaitable[Published | None]]
+Publishing = Callable[[Publish, Incoming, Inbound], Awaitable[Published | Acknowledged | None]]
 
 
 class SourceOperations:
@@ -30,7 +30,7 @@ class SourceOperations:
 
     async def take_in(
         self, request: Publish, incoming: Incoming, inbound: Inbound
-    ) -> Published | None:
+    ) -> Published | Acknowledged | None:
         """Publish what came. Ids are scoped by the source, so that an event that comes by two
         subscriptions of it, one after the other, is one."""
         entry, key = await self._named(incoming, inbound)
