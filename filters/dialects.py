@@ -39,6 +39,12 @@ EBRIM_QUERY = "urn:oasis:names:tc:ebxml-regrep:xsd:rim:3.0"
 """An ebXML ``rim:AdhocQuery``, as subscribers to document metadata write it (IHE DSUB): in
 WS-Notification an element of the filter without a dialect, known by its namespace."""
 
+EVENT_QUERY = "http://schemas.microsoft.com/win/2004/08/events/eventquery"
+"""Windows Event Forwarding's: a ``QueryList`` over events of Windows."""
+
+EVENT_ROOT_XPATH = "http://schemas.dmtf.org/wbem/wsman/1/wsman/filter/eventRootXPath"
+"""WS-Management's name of XPath over the event."""
+
 JMS_SELECTOR = "urn:dragoman:dialect:jms-selector:1"
 """A message selector over the properties (JMS 2.0, "Message selector syntax"). Nobody else has a
 URI for it; where the messaging system evaluates selectors, it does."""
@@ -57,5 +63,6 @@ SPELLINGS: dict[str, str] = {
     TOPIC_IBM_SIMPLE.replace("WS-Topics", "WSTopics"): TOPIC_IBM_SIMPLE,
     ITEM_FILTER: XPATH_1_0,
     XPATH_1_0_EVENT: XPATH_1_0,
+    EVENT_ROOT_XPATH: XPATH_1_0,
 }
 """Spellings that peers use, and the dialects that they mean."""

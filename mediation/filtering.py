@@ -31,6 +31,8 @@ from mediation.soap.envelopes import (
     xml_text,
 )
 
+_EVENT_ROOTS = frozenset({dialects.XPATH_1_0_EVENT, dialects.EVENT_ROOT_XPATH})
+"""Dialects that are XPath over the event, whatever else the request has."""
 _ACTION_DIALECTS = frozenset({dialects.ACTION_DPWS_1_0, dialects.ACTION_DPWS_1_1})
 _CLARK = re.compile(r"\{([^{}]*)\}")
 _SEPARATORS = frozenset(":/")
@@ -153,7 +155,7 @@ def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: b
         payload: The context of XPath is the payload, as WS-Management and WS-Eventing 2011/03 say,
             not the envelope.
     """
-    payload = payload or _written_dialect(element) == dialects.XPATH_1_0_EVENT
+    payload = payload or _written_dialect(element) in _EVENT_ROOTS
     dialect = dialect_of(element) or dialects.XPATH_1_0
     if dialect == names.WSE_FILTER_COMBINED:
         return _combined(element)

@@ -17,12 +17,14 @@ from lxml import etree
 
 from filters.compiling.attributes import attribute_condition
 from filters.compiling.ebrim import translate_query
+from filters.compiling.event_queries import translate_event_query
 from filters.compiling.topic_expressions import TOPIC_DIALECTS, parse_expression
 from filters.dialects import (
     ACTION_DPWS_1_0,
     ACTION_DPWS_1_1,
     ATTRIBUTE_FILTERS,
     EBRIM_QUERY,
+    EVENT_QUERY,
     XPATH_1_0,
 )
 from filters.documents import parse_own
@@ -219,7 +221,10 @@ def _actions(expression: Expression) -> Condition:
     return matches
 
 
-TRANSLATORS: Mapping[str, Callable[[Expression], Expression]] = {EBRIM_QUERY: translate_query}
+TRANSLATORS: Mapping[str, Callable[[Expression], Expression]] = {
+    EBRIM_QUERY: translate_query,
+    EVENT_QUERY: translate_event_query,
+}
 """Dialects whose expressions are written in XPath instead, so that they are indexed with it."""
 BUILT_IN: dict[str, Compiler] = {
     ACTION_DPWS_1_0: _actions,

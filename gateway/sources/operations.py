@@ -41,7 +41,7 @@ class SourceOperations:
             else:
                 events.append(notification)
         if not events:
-            return None
+            return Acknowledged() if request.acknowledged else None
         source, topic = entry.source, default_topic(entry.source)
         scope = f"urn:dragoman:source:{source.id}"
         notifications = tuple(

@@ -355,7 +355,7 @@ def test_openwsman_asks_for_batches_and_heartbeats() -> None:
     assert request.filter.contents[0].text == "SELECT * FROM CIM_ProcessIndication"
 
 
-def test_openwec_asks_for_a_dialect_that_nobody_has() -> None:
+def test_openwec_asks_for_an_event_query() -> None:
     request = incoming(stored("openwec-wse-2004-08-subscribe")).request
     assert isinstance(request, Subscribe)
     assert request.consumer == EndpointReference(

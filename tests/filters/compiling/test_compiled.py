@@ -20,7 +20,14 @@ from filters import (
 )
 from filters.compiling import compiled as module
 from filters.compiling.compiled import Compiler, Condition, installed_compilers
-from filters.dialects import ACTION_DPWS_1_0, ACTION_DPWS_1_1, EBRIM_QUERY, TOPIC_FULL, XPATH_1_0
+from filters.dialects import (
+    ACTION_DPWS_1_0,
+    ACTION_DPWS_1_1,
+    EBRIM_QUERY,
+    EVENT_QUERY,
+    TOPIC_FULL,
+    XPATH_1_0,
+)
 
 TOPIC = Topic((Step("urn:t", "a"), Step(None, "b")))
 EVENT = Event(b"<c><b>1</b></c>", topic=TOPIC, action="http://example.org/x/Reading")
@@ -158,7 +165,7 @@ def test_a_dialect_of_others() -> None:
     with pytest.raises(FilterError) as caught:
         compile(Filter(contents=(Expression("x", NOT_OURS),)), compilers=compilers)
     assert caught.value.reason is Reason.FILTER_INVALID
-    assert content_dialects(compilers) == (XPATH_1_0, EBRIM_QUERY, NOT_OURS)
+    assert content_dialects(compilers) == (XPATH_1_0, EBRIM_QUERY, EVENT_QUERY, NOT_OURS)
 
 
 def test_a_dialect_that_fails_does_not_match() -> None:
@@ -199,7 +206,7 @@ def test_installed_dialects(
         assert compile(Filter(contents=(Expression("3", NOT_OURS),))).matches(EVENT)
     assert [record.args for record in caplog.records] == [("missing",), ("broken",)]
     # None replaces a dialect of ours.
-    ours = {XPATH_1_0, EBRIM_QUERY, ACTION_DPWS_1_0, ACTION_DPWS_1_1}
+    ours = {XPATH_1_0, EBRIM_QUERY, EVENT_QUERY, *module.BUILT_IN}
     assert set(content_dialects()) == {*ours, NOT_OURS}
     action = Expression("http://example.org/x", ACTION_DPWS_1_1)
     assert compile(Filter(contents=(Expression("b"),), others=(action,))).matches(EVENT)
