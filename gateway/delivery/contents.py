@@ -74,7 +74,9 @@ class Contents:
             return self._one(pending)
         if pending.heartbeat:
             return _encoded(_own(entry, WSMAN_HEARTBEAT, pending.heartbeat), delivery)
-        content = _encoded(_batch(pending) if delivery.batched else self._one(pending), delivery)
+        content = _encoded(
+            self._batch(pending) if delivery.batched else self._one(pending), delivery
+        )
         most = delivery.max_envelope_size
         pending.left_out = most is not None and len(content.body) > most
         if not pending.left_out:
@@ -108,6 +110,20 @@ class Contents:
             message.origin,
         )
 
+    def _batch(self, pending: PendingDelivery) -> Content:
+        """Several events, as WS-Management or CloudEvents writes them."""
+        entry = pending.outbox.entry
+        shape = entry.recipient.shape
+        notifications = [one.message.notification for one in pending.carried]
+        ids = [delivery_id(notification, entry.id) for notification in notifications]
+        hops = max(hops_kept(one.properties.get(HOPS_PROPERTY)) for one in notifications)
+        if isinstance(shape, SoapShape):
+            body = write_events(list(map(write_event, notifications)))
+            position = pending.carried[-1].position
+            return _own(entry, WSMAN_EVENTS, batch_id(ids), body, position, hops)
+        batch = shape.batch(notifications, self._producer)
+        return Content(batch.octets, with_hops(batch.http_headers, hops), batch_id(ids), None)
+
 
 def event_octets(notification: Notification) -> int:
     """The octets of *notification* in a batch."""
@@ -117,15 +133,6 @@ def event_octets(notification: Notification) -> int:
 def room_in(entry: Entry) -> int:
     """The octets that the events of a batch for *entry* may have."""
     return room_for_events(entry.delivery, AROUND_EVENTS + len(entry.recipient.headers))
-
-
-def _batch(pending: PendingDelivery) -> Content:
-    entry, carried = pending.outbox.entry, pending.carried
-    notifications = [one.message.notification for one in carried]
-    ids = [delivery_id(notification, entry.id) for notification in notifications]
-    body = write_events(list(map(write_event, notifications)))
-    hops = max(hops_kept(one.properties.get(HOPS_PROPERTY)) for one in notifications)
-    return _own(entry, WSMAN_EVENTS, batch_id(ids), body, carried[-1].position, hops)
 
 
 def _dropped(pending: PendingDelivery, message_id: str) -> Content:

@@ -1,6 +1,7 @@
 """CloudEvents 1.0, `SPECIFICATION`: bodies in place of envelopes, and requests in JSON, which are
 read where HTTP is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -50,8 +51,14 @@ class EventShape:
             headers = _headers(str(event.attributes.get("datacontenttype", "")), producer)
             return Body(headers, event.data or b"", own)
         if self.form is EventForm.BATCHED:
-            return Body(_headers(BATCH, producer), write_batch([event]))
+            return self.batch([notification], producer)
         return Body(_headers(STRUCTURED, producer), write_event(event))
+
+    def batch(self, notifications: Sequence[Notification], producer: str) -> Body:
+        if self.form is not EventForm.BATCHED:
+            raise ValueError(f"{self.form.value} messages have one event")
+        events = [event_of(notification, self.data) for notification in notifications]
+        return Body(_headers(BATCH, producer), write_batch(events))
 
 
 class EventBodies:

@@ -14,6 +14,8 @@ class Mode(Enum):
     """One event, one message, which the sink acknowledges before it gets the next."""
     EVENTS = "events"
     """Several events in a message, which the sink acknowledges as a whole."""
+    BATCH = "batch"
+    """Several events in a message; any 2xx is enough (CloudEvents)."""
     PULL = "pull"
     """The sink fetches."""
 
@@ -30,7 +32,8 @@ class Oversize(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryMode:
-    """What a sink of WS-Management asked for with its subscription. Times are seconds.
+    """What a sink of WS-Management, or a consumer of CloudEvents in batches, asked for with its
+    subscription. Times are seconds.
 
     Attributes:
         max_elements: Events in one message at most; None leaves it to the gateway.
@@ -64,7 +67,7 @@ class DeliveryMode:
     @property
     def batched(self) -> bool:
         """Whether one message has several events."""
-        return self.mode is Mode.EVENTS
+        return self.mode in (Mode.EVENTS, Mode.BATCH)
 
 
 PUSH = DeliveryMode()

@@ -14,7 +14,7 @@ A new version is a module that makes a `Specification`, a member of `Version`, a
 `mediation.specifications.SPECIFICATIONS`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -206,6 +206,13 @@ class BodyShape(Protocol):
 
     def render(self, notification: Notification, producer: str) -> Body:
         """Write *notification*; *producer* is the gateway's own address."""
+
+    def batch(self, notifications: Sequence[Notification], producer: str) -> Body:
+        """Write several notifications as one message.
+
+        Raises:
+            ValueError: The form has none for several.
+        """
 
 
 class Bodies(Protocol):

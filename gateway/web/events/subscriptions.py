@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from adapters import AdapterUnavailable
 from filters import Expression, Filter
 from filters.dialects import ATTRIBUTE_FILTERS, XPATH_1_0
+from gateway.delivery.batching import MOST_ELEMENTS
 from gateway.exchange import Inbound
 from gateway.http import client_address, public_base
 from gateway.security.keys import public_id
@@ -23,11 +24,13 @@ from mediation import (
     UNSPECIFIED,
     Context,
     DataForm,
+    DeliveryMode,
     EndpointReference,
     EventForm,
     Expiry,
     GetStatus,
     Incoming,
+    Mode,
     Operation,
     Renew,
     Subscribe,
@@ -43,6 +46,7 @@ from mediation import Request as Asked
 from mediation.cloudevents import read_secret
 
 PATH = "/events/subscriptions"
+LONGEST_WAIT = 300.0
 Text = Annotated[str, Field(min_length=1, max_length=8192)]
 Expires = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text | None
 Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
@@ -63,6 +67,16 @@ class Sending(BaseModel, extra="forbid"):
     mode: Literal["binary", "structured", "batched"] = "structured"
     data: Literal["xml", "json"] = Field(
         "xml", description="What events have whose data is XML: that, or JSON that is made of it."
+    )
+    batchsize: int | None = Field(
+        None, ge=1, le=MOST_ELEMENTS, description="Events of one message at most, when batched."
+    )
+    batchtime: float | None = Field(
+        None,
+        ge=0,
+        le=LONGEST_WAIT,
+        allow_inf_nan=False,
+        description="Seconds that an event may wait for others, when batched; 0 without.",
     )
     secret: SecretStr | None = Field(
         None,
@@ -110,6 +124,8 @@ class SettingsView(BaseModel):
     method: str = "POST"
     mode: str
     data: str
+    batchsize: int | None
+    batchtime: float | None
     signed: bool = Field(description="Whether messages are signed with a secret.")
     rate: int | None = Field(description="Messages a minute that the consumer allows; null is any.")
 
@@ -160,6 +176,7 @@ async def create(wanted: Create, request: Request, response: Response, web: Part
         expires=_expiry(wanted.config.expires),
         data=DataForm(said.data),
         secret=secret,
+        delivery=_delivery(said),
         rate=await web.web_hooks.ask(consumer, _principal(web, request)),
     )
     form = EventForm(said.mode)
@@ -251,6 +268,14 @@ def _filter(wanted: Create) -> Filter:
     return Filter(topics, contents, others)
 
 
+def _delivery(said: Sending) -> DeliveryMode:
+    if said.mode == "batched":
+        return DeliveryMode(Mode.BATCH, said.batchsize, said.batchtime)
+    if said.batchsize is not None or said.batchtime is not None:
+        raise HTTPException(422, "batchsize and batchtime go with the mode batched.")
+    return DeliveryMode()
+
+
 def _expiry(said: float | str | None) -> Expiry:
     if said is None:
         return UNSPECIFIED
@@ -273,6 +298,8 @@ def _view(subscription: Subscription) -> View:
         protocolsettings=SettingsView(
             mode=form.value if isinstance(form, EventForm) else "",
             data=policy.data.value,
+            batchsize=policy.delivery.max_elements,
+            batchtime=policy.delivery.max_time,
             signed=bool(subscription.secret),
             rate=policy.rate or None,
         ),

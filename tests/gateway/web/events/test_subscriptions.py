@@ -20,7 +20,7 @@ from tests.rigs.cloudevents import (
     subscribe,
     subscribed,
 )
-from tests.rigs.consumers import Consumers, status
+from tests.rigs.consumers import Connection, Consumers, status
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
 
@@ -356,3 +356,51 @@ async def test_consumers_of_both_worlds(gateway: Running, consumer: Consumers) -
     assert (await consumer.next(wse)).payload.tag == "{urn:w}storm"
     found = received(await sink.next())
     assert (found["datacontenttype"], found["data"]) == ("application/xml", STORM)
+
+
+class TestBatches:
+    """Several events in a message, as many as the subscriber allows."""
+
+    async def test_what_comes_while_one_is_under_way(
+        self, gateway: Running, consumer: Consumers
+    ) -> None:
+        waiting: list[Connection] = []
+        sink = consumer.add(agreeing(lambda connection, _: waiting.append(connection)))
+        settings = {"mode": "batched", "batchsize": 3}
+        made = await subscribed(
+            gateway, sink, config={"topic": "batches"}, protocolsettings=settings
+        )
+        assert made["protocolsettings"]["batchsize"] == 3
+        await publish(gateway, event(topic="batches", n=0))
+        numbers = [[one["n"] for one in json.loads((await sink.next()).body)]]
+        await publish(gateway, *(event(topic="batches", n=number) for number in range(1, 8)))
+        sink.behaviour = agreeing()
+        waiting.pop().answer(202)
+        while sum(map(len, numbers)) < 8:
+            numbers.append([one["n"] for one in json.loads((await sink.next()).body)])
+        assert [number for batch in numbers for number in batch] == list(range(8))
+        assert max(map(len, numbers)) == 3
+
+    async def test_a_batch_that_fails_comes_again(
+        self, gateway: Running, consumer: Consumers
+    ) -> None:
+        answers = iter((503, 503, 202))
+        sink = consumer.add(agreeing(lambda connection, _: connection.answer(next(answers, 202))))
+        settings = {"mode": "batched", "batchtime": 0.2, "secret": SECRET, "data": "json"}
+        await subscribed(gateway, sink, config={"topic": "again"}, protocolsettings=settings)
+        await publish(gateway, *(event(topic="again", n=number) for number in range(4)))
+        receipts = [await sink.next() for _ in range(3)]
+        assert len({one.headers["webhook-id"] for one in receipts}) == 1
+        for receipt in receipts:
+            assert receipt.headers["content-type"] == BATCH
+            assert [one["n"] for one in json.loads(receipt.body)] == [0, 1, 2, 3]
+        await gateway.quiet()
+
+    @pytest.mark.parametrize(
+        "settings",
+        [{"batchsize": 3}, {"mode": "binary", "batchtime": 1}, {"mode": "batched", "batchsize": 0}],
+    )
+    async def test_what_is_refused(
+        self, gateway: Running, consumer: Consumers, settings: dict[str, Any]
+    ) -> None:
+        assert (await subscribe(gateway, consumer.add(), protocolsettings=settings)).status == 422

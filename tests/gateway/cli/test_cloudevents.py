@@ -1,0 +1,38 @@
+"""``listen`` and ``publish`` in CloudEvents, as their users run them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.rigs.programs import Program, RunningGateway, run
+
+pytestmark = pytest.mark.slow
+WARNING = b'<w:Warning xmlns:w="http://example.org/weather"><w:speed>%d</w:speed></w:Warning>'
+
+
+@pytest.mark.parametrize(
+    ("publishing", "listening"),
+    [("cloudevents", "cloudevents"), ("wsn-1.3", "cloudevents"), ("cloudevents", "wse-2004-08")],
+)
+def test_between_the_worlds(tmp_path: Path, publishing: str, listening: str) -> None:
+    with RunningGateway("--adapter", "memory:", cwd=tmp_path) as gateway:
+        options = ("--gateway", gateway.url, "--topic", "storms//.", "--output", "json")
+        listener = Program("listen", *options, "--count", "1", "--spec", listening, cwd=tmp_path)
+        with listener:
+            listener.wait_for("Subscribed to ", lines=listener.err)
+            done = run(
+                "publish", "--gateway", gateway.url, "--topic", "storms/coast", "--spec",
+                publishing, "-", cwd=tmp_path, stdin=WARNING % 7,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            assert listener.end() == 0
+        [record] = [json.loads(line) for line in listener.out]
+        assert record["topic"] == "storms/coast"
+        assert "<w:speed>7</w:speed>" in record["payload"]
+
+
+def test_what_cannot_be(tmp_path: Path) -> None:
+    done = run("listen", "--pull", "--spec", "cloudevents", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--pull fetches SOAP" in done.stderr
