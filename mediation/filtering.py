@@ -218,11 +218,12 @@ def write_topic_expression(
     topic: str,
     namespaces: Mapping[str, str] | None = None,
     spelled: Mapping[str, str] = MappingProxyType({}),
+    dialect: str | None = None,
 ) -> str:
-    """Write a topic as a person says it: `spoken_topic`. *spelled* are the URIs of dialects that
-    differ from those of 1.3."""
+    """Write a topic as a person says it: `spoken_topic`, or in this *dialect*. *spelled* are the
+    URIs of dialects that differ from those of 1.3."""
     said = spoken_topic(topic, namespaces)
-    dialect = spelled.get(said.dialect, said.dialect)
+    dialect = dialect or spelled.get(said.dialect, said.dialect)
     return write_expression(uri, name, said.text, dialect, dict(said.namespaces))
 
 

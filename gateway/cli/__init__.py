@@ -60,7 +60,7 @@ COMMANDS = {
     ),
     "demo": Deferred(
         "gateway.cli.demo:demo",
-        "Show mediation live: events cross from one specification to the other, both ways.",
+        "Show mediation live: events cross from one specification to another.",
     ),
 }
 """The module of each command, and the first sentence of its help. A command is imported when it is

@@ -9,24 +9,27 @@ import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import Annotated
 
+import typer
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from gateway.cli.commands import command
 from gateway.cli.errors import CommandFailed
-from gateway.cli.output import line, pretty, styled
-from gateway.client import Client, Consumer, Exchange, subscribed
+from gateway.cli.output import line, styled, table
+from gateway.cli.pairs import print_message, print_request, show_pair
+from gateway.client import Client, Consumer, Exchange, GatewayError, subscribed
 from gateway.observing.logs import set_up_logs
 from gateway.server.application import Application
 from gateway.server.process import listen, serve
 from gateway.settings.settings import Settings
 from mediation import Version
+from mediation.matrix import DIALECTS, NOTIFIED, PUBLISHING, Dialect
 
 SECONDS = 30.0
-_SHOWN = frozenset({"host", "content-type", "soapaction"})
 _PAYLOAD = (
     b'<w:Warning xmlns:w="http://example.org/weather">'
     b"<w:place>Amherst</w:place><w:speed>%d</w:speed></w:Warning>"
@@ -68,34 +71,88 @@ class _DemoSettings(Settings):
         return (init_settings,)
 
 
-def demo() -> None:
-    r"""Show mediation live: events cross from one specification to the other, both ways.
+def demo(
+    origin: Annotated[
+        str | None, typer.Option("--from", metavar="SPEC", help="What the publisher speaks.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--to", metavar="SPEC", help="What the subscriber speaks.")
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List what can be spoken, and end.")
+    ] = False,
+) -> None:
+    r"""Show mediation live: events cross from one specification to another.
 
-    Starts a gateway of its own (in memory, on a free port), a publisher and a subscriber of each
-    specification, and prints what went over the wire. Takes a second or two, leaves nothing behind.
+    Starts a gateway of its own (in memory, on a free port), a publisher and a subscriber, prints
+    what went over the wire, and says what of it was lost. Without options it shows WS-Eventing
+    and WS-Notification, both ways. Takes a second or two, leaves nothing behind.
 
     \b
-    Example:
+    Examples:
       dragoman demo
+      dragoman demo --list
+      dragoman demo --from wsn-1.3 --to cloudevents-structured
     """
+    if list_:
+        _list()
+        return
+    pair = None
+    if origin or target:
+        pair = (
+            _dialect(origin or "wse-2004-08", "--from", PUBLISHING),
+            _dialect(target or "wsn-1.3", "--to", NOTIFIED),
+        )
     set_up_logs("error")
     try:
-        asyncio.run(_demonstrate())
+        asyncio.run(_demonstrate(pair))
     except TimeoutError as error:
         raise CommandFailed("the demonstration took too long, and was stopped") from error
+    except GatewayError as error:
+        raise CommandFailed(str(error)) from error
 
 
-async def _demonstrate() -> None:
+def _list() -> None:
+    rows = [
+        (
+            one.name,
+            "yes" if one in PUBLISHING else "",
+            "yes" if one in NOTIFIED else "",
+            one.title,
+        )
+        for one in DIALECTS.values()
+    ]
+    for row in table(("name", "--from", "--to", "is"), rows):
+        line(row)
+
+
+def _dialect(name: str, option: str, offered: Iterable[Dialect]) -> Dialect:
+    names = [one.name for one in offered]
+    if name in names:
+        return DIALECTS[name]
+    near = get_close_matches(name.lower(), names, 1, 0.5)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise typer.BadParameter(
+        f"{name!r} is not offered; there are {', '.join(names)}{hint}", param_hint=option
+    )
+
+
+async def _demonstrate(pair: tuple[Dialect, Dialect] | None) -> None:
     async with asyncio.timeout(SECONDS):
         with tempfile.TemporaryDirectory(prefix="dragoman-demo-") as folder:
             async with _gateway(Path(folder)) as url:
                 line(f"A gateway runs on {url}, in memory.")
+                if pair is not None:
+                    line()
+                    await show_pair(url, *pair)
+                    return
                 for number, direction in enumerate(_DIRECTIONS, 1):
                     await _show(number, direction, url)
                 line()
                 line("The publishers and the subscribers know nothing of each other.")
                 line()
                 line(f"Next: {command()} serve starts a gateway, and says what to try with it.")
+                line(f"{command()} demo --list names what else can be translated.")
 
 
 @contextlib.asynccontextmanager
@@ -128,10 +185,10 @@ async def _show(number: int, direction: _Direction, url: str) -> None:
 
     def asked(exchange: Exchange) -> None:
         if exchange.operation == "Subscribe":
-            _print_request(f"The subscriber asks, in {subscriber}:", exchange)
+            print_request(f"The subscriber asks, in {subscriber}:", exchange)
 
     def sent(exchange: Exchange) -> None:
-        _print_request(f"The publisher sends, in {publisher}:", exchange)
+        print_request(f"The publisher sends, in {publisher}:", exchange)
 
     async with (
         Consumer() as consumer,
@@ -143,20 +200,4 @@ async def _show(number: int, direction: _Direction, url: str) -> None:
         arrived = await consumer.receive()
         line()
         styled(f"The subscriber receives, in {subscriber}:")
-        _print_message(consumer.address, arrived.headers, arrived.octets)
-
-
-def _print_request(title: str, exchange: Exchange) -> None:
-    line()
-    styled(title)
-    _print_message(exchange.url, exchange.headers, exchange.body)
-    line(f"-> answered {exchange.answer.words}")
-
-
-def _print_message(url: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
-    line(f"POST {urlsplit(url).path}")
-    for name, value in headers:
-        if name.lower() in _SHOWN:
-            line(f"{name}: {value}")
-    line()
-    line(pretty(body))
+        print_message(consumer.address, arrived.headers, arrived.octets)

@@ -2,7 +2,7 @@
 
 import ssl
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Self
@@ -199,6 +199,19 @@ class Client:
         message = write_unsubscribe(self._spec, subscription.manager, message_id=fresh_id())
         await self._send("Unsubscribe", subscription.manager.address, message)
 
+    async def post(
+        self, operation: str, path: str, headers: Iterable[tuple[str, str]], body: bytes
+    ) -> Answer:
+        """Send a message that was written elsewhere, in any specification, to a path of the
+        gateway or a URL; *operation* is what `Exchange` calls it.
+
+        Raises:
+            GatewayError: with the fault's reason, where there is a fault.
+        """
+        url = path if "://" in path else self._url + path
+        answer = await self._caller.call("POST", url, body=body, headers=dict(headers))
+        return self._checked(Exchange(operation, url, tuple(headers), body, answer))
+
     async def _send(
         self, operation: str, url: str, message: tuple[str, bytes], *, one_way: bool = False
     ) -> Answer:
@@ -214,8 +227,12 @@ class Client:
             answer = await self._soap_tcp.call(url, soap, body, one_way=one_way)
         else:
             answer = await self._caller.call("POST", url, body=body, headers=dict(headers))
+        return self._checked(Exchange(operation, url, headers, body, answer))
+
+    def _checked(self, exchange: Exchange) -> Answer:
+        url, answer = exchange.url, exchange.answer
         if self._watch is not None:
-            self._watch(Exchange(operation, url, headers, body, answer))
+            self._watch(exchange)
         try:
             read_answer(answer.body)
         except AnsweredFault as refused:

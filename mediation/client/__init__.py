@@ -1,6 +1,7 @@
 """The other side of the specifications: requests as subscribers and publishers write them, and what
 they read. Sans-I/O, like all of this floor."""
 
+from mediation.client.fetching import read_made, write_fetching
 from mediation.client.reading import (
     AnsweredFault,
     Ended,
@@ -39,8 +40,10 @@ __all__ = [
     "read_answer",
     "read_events",
     "read_granted",
+    "read_made",
     "read_received",
     "write_destroy",
+    "write_fetching",
     "write_get_current_message",
     "write_get_resource_property",
     "write_get_status",

@@ -37,7 +37,7 @@ def _client(spec: Spec) -> Client:
     return client
 
 
-def _request(
+def write_request(
     spec: Spec,
     to: EndpointReference | str,
     written: RequestParts,
@@ -45,6 +45,7 @@ def _request(
     *,
     reply: bool = True,
 ) -> tuple[str, bytes]:
+    """Write a request around these parts: the action and the envelope."""
     address = to if isinstance(to, str) else to.address
     wsa = spec.wsa
     head = write_headers(wsa, action=written.action, to=address, message_id=message_id)
@@ -67,6 +68,7 @@ def write_subscribe(
     expires: str | None = None,
     end_to: EndpointReference | None = None,
     raw: bool = False,
+    topic_dialect: str | None = None,
 ) -> tuple[str, bytes]:
     """Write Subscribe: the action and the envelope.
 
@@ -76,9 +78,12 @@ def write_subscribe(
         xpath: A content filter, over the payload in WS-Notification; *namespaces* are its prefixes,
             and the topic's.
         expires: An xsd:duration or xsd:dateTime.
+        topic_dialect: The dialect to write the topic in; by default the narrowest that has its
+            form.
     """
-    wanted = SubscribeOptions(consumer, topic, xpath, namespaces or {}, expires, end_to, raw)
-    return _request(spec, to, _client(spec).subscribe(wanted), message_id)
+    scope = namespaces or {}
+    wanted = SubscribeOptions(consumer, topic, xpath, scope, expires, end_to, raw, topic_dialect)
+    return write_request(spec, to, _client(spec).subscribe(wanted), message_id)
 
 
 def _manage(
@@ -88,7 +93,7 @@ def _manage(
     message_id: str,
     expires: str | None = None,
 ) -> tuple[str, bytes]:
-    return _request(spec, manager, _client(spec).manage(operation, expires), message_id)
+    return write_request(spec, manager, _client(spec).manage(operation, expires), message_id)
 
 
 def write_renew(
@@ -123,7 +128,7 @@ def write_get_resource_property(
     spec: Spec, manager: EndpointReference, name: str, *, message_id: str
 ) -> tuple[str, bytes]:
     """Write GetResourceProperty of *name*, in Clark notation."""
-    return _request(spec, manager, _client(spec).get_property(name), message_id)
+    return write_request(spec, manager, _client(spec).get_property(name), message_id)
 
 
 def write_set_termination_time(
@@ -140,7 +145,7 @@ def write_destroy(spec: Spec, manager: EndpointReference, *, message_id: str) ->
 def write_get_current_message(
     spec: Spec, *, to: str, topic: str, message_id: str
 ) -> tuple[str, bytes]:
-    return _request(spec, to, _client(spec).get_current_message(topic), message_id)
+    return write_request(spec, to, _client(spec).get_current_message(topic), message_id)
 
 
 def write_get_status(
@@ -167,4 +172,4 @@ def write_publish(
     """
     body = octets_of(parse_document(payload)).decode()
     written = _client(spec).publish(body, topic, action, producer)
-    return _request(spec, to, written, message_id, reply=False)
+    return write_request(spec, to, written, message_id, reply=False)

@@ -186,7 +186,9 @@ class EventingClient:
             )
             return f'<wse:Filter Dialect="{names.WSE_FILTER_COMBINED}">{inner}</wse:Filter>'
         if topic:
-            return write_topic_expression(self._namespace, "wse:Filter", topic, scope)
+            return write_topic_expression(
+                self._namespace, "wse:Filter", topic, scope, dialect=wanted.topic_dialect
+            )
         if xpath:
             return write_expression(self._namespace, "wse:Filter", xpath, self.xpath, scope)
         return ""

@@ -1,7 +1,8 @@
 """Every way to publish, every way to be notified, and what is lost between them."""
 
 from mediation.matrix.dialects import DIALECTS, NOTIFIED, PUBLISHING, Dialect, Fetching
-from mediation.matrix.losses import Loss, losses, lost_between
+from mediation.matrix.publications import Publication, write_publication
+from mediation.matrix.report import Loss, losses, lost_between
 from mediation.model.facts import Fact
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "Fact",
     "Fetching",
     "Loss",
+    "Publication",
     "losses",
     "lost_between",
+    "write_publication",
 ]

@@ -1,7 +1,7 @@
 """The tables for users, in Markdown: what each dialect says, and what is lost between two."""
 
 from mediation.matrix.dialects import NOTIFIED, PUBLISHING
-from mediation.matrix.losses import lost_between
+from mediation.matrix.report import lost_between
 from mediation.model.facts import Fact
 
 LETTERS = {

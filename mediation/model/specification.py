@@ -256,6 +256,7 @@ class SubscribeOptions:
     expires: str | None = None
     end_to: EndpointReference | None = None
     raw: bool = False
+    topic_dialect: str | None = None
 
 
 class UnwrappedEvent(NamedTuple):

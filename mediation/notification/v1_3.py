@@ -286,7 +286,11 @@ class Client13:
         filters = ""
         if wanted.topic:
             filters += write_topic_expression(
-                NAMESPACE, "wsnt:TopicExpression", wanted.topic, wanted.namespaces
+                NAMESPACE,
+                "wsnt:TopicExpression",
+                wanted.topic,
+                wanted.namespaces,
+                dialect=wanted.topic_dialect,
             )
         if wanted.xpath:
             filters += write_expression(

@@ -1,0 +1,62 @@
+"""Requests of consumers that fetch: pull points, those of ONVIF, message boxes."""
+
+from xml.sax.saxutils import quoteattr
+
+from filters import dialects, parse_document
+from mediation import names
+from mediation.client.writing import write_request
+from mediation.model.messages import EndpointReference
+from mediation.model.requests import Operation
+from mediation.model.specification import RequestParts
+from mediation.model.versions import Spec
+from mediation.soap.envelopes import read_envelope, text_of, xml_text
+from mediation.specifications import SPECIFICATIONS
+
+
+def write_fetching(
+    spec: Spec,
+    operation: Operation,
+    to: EndpointReference | str,
+    *,
+    message_id: str,
+    topic: str | None = None,
+    expires: str | None = None,
+    wait: str = "PT10S",
+) -> tuple[str, bytes]:
+    """Write a request that makes a mailbox, or takes one message out of it: the action and the
+    envelope.
+
+    Args:
+        topic: A topic in ONVIF's dialect, for a pull point that subscribes with its making.
+        expires: An xsd:duration or xsd:dateTime, likewise.
+        wait: An xsd:duration for which ONVIF's pull waits; the others do not wait.
+    """
+    requests = SPECIFICATIONS[spec.version].requests
+    element = min((name for name, one in requests.elements.items() if one is operation), key=len)
+    action = min((name for name, one in requests.actions.items() if one is operation), key=len)
+    namespace, _, local = element[1:].partition("}")
+    inner = ""
+    match operation:
+        case Operation.GET_MESSAGES:
+            inner = "<r:MaximumNumber>1</r:MaximumNumber>"
+        case Operation.PULL_MESSAGES:
+            inner = f"<r:Timeout>{wait}</r:Timeout><r:MessageLimit>1</r:MessageLimit>"
+        case Operation.CREATE_PULL_POINT_SUBSCRIPTION:
+            if topic:
+                inner = (
+                    f'<r:Filter><n:TopicExpression xmlns:n="{names.WSN_1_3}" '
+                    f"Dialect={quoteattr(dialects.TOPIC_CONCRETE_SET)}>{xml_text(topic)}"
+                    "</n:TopicExpression></r:Filter>"
+                )
+            if expires:
+                inner += f"<r:InitialTerminationTime>{expires}</r:InitialTerminationTime>"
+    body = f'<r:{local} xmlns:r="{namespace}">{inner}</r:{local}>'
+    return write_request(spec, to, RequestParts(action, body), message_id)
+
+
+def read_made(octets: bytes) -> str:
+    """The address of the mailbox that was made, or its key where the answer has no more."""
+    body = read_envelope(parse_document(octets)).body
+    for element in body[0].iter("{*}Address", "{*}MsgBoxId") if body else ():
+        return text_of(element)
+    return ""
