@@ -12,6 +12,7 @@ from mediation.eventing.common import read_subscription_end
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NO_TIME, parse_duration
 from mediation.model.messages import EndpointReference, Notification
+from mediation.model.requests import Operation
 from mediation.notification.topics import received_topic
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr
@@ -28,9 +29,10 @@ from mediation.soap.payloads import is_ours, payload_of
 from mediation.specifications import SPECIFICATIONS
 
 _ENDINGS = frozenset(
-    specification.ending.element
+    element
     for specification in SPECIFICATIONS.values()
-    if specification.ending is not None
+    for element, operation in specification.requests.elements.items()
+    if operation is Operation.SUBSCRIPTION_END
 )
 _WRAPPING = {
     element: specification.client

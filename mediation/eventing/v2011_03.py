@@ -30,6 +30,7 @@ from mediation.model.expiry import (
     NO_TIME,
     UNSPECIFIED,
     Expiry,
+    format_duration,
     parse_expiry,
     write_instant,
     write_length,
@@ -85,11 +86,12 @@ _SHORTEST = timedelta(seconds=1)
 class Requests201103:
     """The requests, their answers, and wrapped notifications as publications."""
 
-    namespaces = frozenset({NAMESPACE})
+    namespaces = frozenset({NAMESPACE, names.CXF_EVENTING})
     elements: Mapping[str, Operation] = {
         **operations_of(NAMESPACE),
         NOTIFY: Operation.PUBLISH,
         f"{{{NAMESPACE}}}SubscriptionEnd": Operation.SUBSCRIPTION_END,
+        f"{{{names.CXF_EVENTING}}}subscriptionEnd": Operation.SUBSCRIPTION_END,
     }
     actions = actions_of(NAMESPACE)
 
@@ -120,7 +122,8 @@ class Requests201103:
             if operation is Operation.SUBSCRIBE:
                 epr = write_epr(manager_reference(response.subscription))
                 inner = f"<wse:SubscriptionManager>{epr}</wse:SubscriptionManager>"
-            inner += _write_granted(response.subscription, response.now)
+            asked = operation is not Operation.GET_STATUS
+            inner += _write_granted(response.subscription, response.now, exactly=asked)
         body = f'<{name} xmlns:wse="{NAMESPACE}">{inner}</{name}>'
         return Answer(f"{NAMESPACE}/{operation.value}Response", body)
 
@@ -209,13 +212,15 @@ def _read_expires(element: etree._Element | None) -> Expiry:
     )
 
 
-def _write_granted(subscription: Subscription, now: datetime) -> str:
+def _write_granted(subscription: Subscription, now: datetime, *, exactly: bool) -> str:
+    """Write what is granted: *exactly* what was asked for, or what is left in whole seconds."""
     lease = subscription.lease
     if lease.expires is None:
         text = "PT0S"
     elif lease.as_duration:
         # A lease that is nearly over must not be told as one without end.
-        text = write_length(max(lease.expires - now, _SHORTEST))
+        left = max(lease.expires - now, _SHORTEST)
+        text = write_length(left) if exactly else format_duration(left)
     else:
         text = write_instant(lease.expires)
     return f"<wse:GrantedExpires>{text}</wse:GrantedExpires>"

@@ -48,6 +48,7 @@ SPECIFICATION_NAMESPACES = frozenset(
         *_NOTIFY_NAMESPACES,
         names.WSE_2004_08,
         names.WSE_2011_03,
+        names.CXF_EVENTING,
         names.WSRF_RP,
         names.WSRF_RL,
         names.WSRF_RP_2004_06,

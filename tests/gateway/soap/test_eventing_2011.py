@@ -106,7 +106,7 @@ async def test_a_life(
         message = await asked(gateway, speaker, "Renew", renew(length), path)
         assert granted(message, "Renew") == length
     message = await asked(gateway, speaker, "GetStatus", request("GetStatus"), path)
-    assert re.fullmatch(r"PT(30M|29M[\d.]+S)", granted(message, "GetStatus"))
+    assert re.fullmatch(r"PT(30M|29M\d+S)", granted(message, "GetStatus"))
     message = await asked(gateway, speaker, "Unsubscribe", request("Unsubscribe"), path)
     assert children(message.body[0]) == []
     await gateway.publish(STORM, path=f"/soap/topic/{topic}")

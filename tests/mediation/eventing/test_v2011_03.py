@@ -16,6 +16,7 @@ from mediation import (
     UNSPECIFIED,
     Done,
     End,
+    Ended,
     EndpointReference,
     Expiry,
     GetStatus,
@@ -248,7 +249,6 @@ def test_subscribe_response(soap: Soap, wsa: Wsa, epr: Wsa, validator: Validator
     ("lease", "expected"),
     [
         (Lease(NOW, NOW + timedelta(hours=26, seconds=1)), "PT26H1S"),
-        (Lease(NOW, NOW + timedelta(seconds=90, milliseconds=250)), "PT1M30.25S"),
         (Lease(NOW, NOW + timedelta(hours=1), as_duration=False), "2026-01-31T11:00:00.000Z"),
         (
             Lease(NOW, NOW + timedelta(microseconds=3600000001), as_duration=False),
@@ -271,6 +271,21 @@ def test_granted_expires(
     assert action == f"{WSE11}/{operation.value}Response"
     assert text(octets, f"//wse11:{operation.value}Response/wse11:GrantedExpires") == expected
     validator.check(octets)
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (Operation.SUBSCRIBE, "PT1M30.25S"),
+        (Operation.RENEW, "PT1M30.25S"),
+        (Operation.GET_STATUS, "PT1M30S"),
+    ],
+)
+def test_what_is_left_is_told_in_whole_seconds(operation: Operation, expected: str) -> None:
+    lease = Lease(NOW, NOW + timedelta(seconds=90, milliseconds=250))
+    granted = Subscribed(subscription(VERSION, lease=lease), NOW)
+    _, octets = write_response(granted, context(operation, VERSION), message_id="urn:m")
+    assert text(octets, "//wse11:GrantedExpires") == expected
 
 
 @given(st.integers(1, 10**15), st.booleans())
@@ -517,3 +532,15 @@ def test_2004_01_is_told_of_2004_08() -> None:
     assert rejected.refused.text.startswith("WS-Eventing 2004/01 is not offered")
     assert "WS-Eventing 2004/08" in rejected.refused.text
     assert WSE not in rejected.refused.text
+
+
+def test_the_end_as_cxf_sends_it() -> None:
+    """Its element has the names that JAX-WS makes of its Java interface."""
+    octets = envelope(
+        '<n:subscriptionEnd xmlns:n="http://client.eventing.ws.cxf.apache.org/">'
+        f"<wse11:Status>{WSE11}/SourceShuttingDown</wse11:Status>"
+        '<wse11:Reason xml:lang="en-US">bye</wse11:Reason></n:subscriptionEnd>',
+        f"<wsa:Action>{WSE11}/SubscriptionEnd</wsa:Action>",
+    )
+    assert read_received(octets) == Ended("SourceShuttingDown", "bye")
+    assert incoming(octets).context.operation is Operation.SUBSCRIPTION_END
