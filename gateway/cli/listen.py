@@ -128,7 +128,7 @@ def listen(
     \b
     Examples:
       dragoman listen --topic storms
-      dragoman listen --topic storms//. --xpath '/speed > 100' --spec wse-2004-08
+      dragoman listen --topic storms//. --xpath '/speed > 100' --spec wse-2011-03
       dragoman listen --xpath '/w:Warning/w:speed > 100' --ns w=http://example.org/weather
       dragoman listen --topic storms --spec cloudevents
       dragoman listen --count 1 --whole
