@@ -5,7 +5,7 @@ import json
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -23,6 +23,7 @@ from mediation import (
     Soap,
     Spec,
     Wsa,
+    format_seconds,
     http_headers,
     read,
 )
@@ -36,7 +37,7 @@ _PAYLOAD = (
     b"<w:place>Amherst</w:place><w:speed>120</w:speed></w:Warning>"
 )
 _PUBLISHER = "http://publisher.example.org/"
-_LEASE = "PT10M"
+_LEASE = timedelta(minutes=10)
 _MAKING = {
     Operation.GET_MESSAGES: Operation.CREATE_PULL_POINT,
     Operation.TAKE_MESSAGES: Operation.CREATE_MESSAGE_BOX,
@@ -163,7 +164,7 @@ async def _subscribe(
             "sink": sink.address,
             "protocol": "HTTP",
             "protocolsettings": {"mode": form.value},
-            "config": {"topic": TOPIC, "expires": _LEASE},
+            "config": {"topic": TOPIC, "expires": _end()},
         }
         headers = (("Content-Type", "application/json"),)
         await client.post(
@@ -185,7 +186,7 @@ async def _subscribe_at(
         consumer=EndpointReference(consumer, target.wsa),
         message_id=_fresh_id(),
         topic=TOPIC,
-        expires=_LEASE,
+        expires=_end(),
         raw=target.raw,
         topic_dialect=target.topics,
     )
@@ -202,7 +203,7 @@ async def _subscribe_box(
 
     async def ask(operation: Operation, to: str, name: str = "") -> tuple[Answer, bytes]:
         action, body = write_fetching(
-            spec, operation, to, message_id=_fresh_id(), topic=TOPIC, expires=_LEASE
+            spec, operation, to, message_id=_fresh_id(), topic=TOPIC, expires=_end()
         )
         answer = await client.post(name, to, http_headers(form, action), body)
         return answer, body
@@ -261,6 +262,11 @@ def _read(origin: Dialect, publication: Publication) -> Notification:
     assert isinstance(request, Publish)
     (notification,) = request.notifications
     return notification
+
+
+def _end() -> str:
+    """The end of a lease. As a time: the drafts know no durations."""
+    return format_seconds(datetime.now(UTC) + _LEASE)
 
 
 def _fresh_id() -> str:
