@@ -37,7 +37,7 @@ from mediation import (
     Spec,
     Version,
     Wsa,
-    format_duration,
+    expiry_text,
     http_headers,
     parse_date_time,
     parse_expiry,
@@ -104,7 +104,8 @@ class Exchanges:
         Raises:
             ProducerRefused, ProducerUnreachable: as every method here.
         """
-        at, written = time.time(), subscribe_request(source, self._base, key)
+        at = time.time()
+        written = subscribe_request(source, self._base, key, at)
         answered = await self._ask(source, source.url, written, read_granted)
         if answered.manager is None:
             raise ProducerRefused("It did not answer Subscribe with a subscription.")
@@ -113,7 +114,7 @@ class Exchanges:
     async def renew(self, source: Source, manager: EndpointReference) -> Granted:
         """Renew for as long as was asked for at first."""
         at = time.time()
-        written = write_renew(source.spec, manager, _lease(source.lease), message_id=message_urn())
+        written = write_renew(source.spec, manager, _lease(source, at), message_id=message_urn())
         answered = await self._ask(source, manager.address, written, read_granted)
         return Granted(at, _length(answered, at, source.lease))
 
@@ -229,8 +230,8 @@ def spoken(version: Version, profile: Profile) -> Spec:
     return spec if profile.addressing else replace(spec, wsa=None)
 
 
-def subscribe_request(source: Source, base: str, key: str) -> Written:
-    """The Subscribe of *source*: its action and its envelope.
+def subscribe_request(source: Source, base: str, key: str, at: float) -> Written:
+    """The Subscribe of *source* at the time *at*: its action and its envelope.
 
     Raises:
         Refused: It cannot be written.
@@ -246,12 +247,13 @@ def subscribe_request(source: Source, base: str, key: str) -> Written:
         topic=source.topic,
         xpath=source.xpath,
         namespaces=dict(source.namespaces),
-        expires=_lease(source.lease),
+        expires=_lease(source, at),
     )
 
 
-def _lease(seconds: float) -> str:
-    return format_duration(timedelta(seconds=math.ceil(seconds)))
+def _lease(source: Source, at: float) -> str:
+    length = timedelta(seconds=math.ceil(source.lease))
+    return expiry_text(source.spec, length, datetime.fromtimestamp(at, UTC))
 
 
 def _length(answered: GrantedAnswer, at: float, asked: float) -> float | None:

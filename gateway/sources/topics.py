@@ -1,5 +1,6 @@
 """Topics of sources: what is subscribed to, and the topic of events that come without one."""
 
+import time
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -60,7 +61,7 @@ def filter_of(source: Source, base: str) -> Filter:
     Raises:
         Refused: It is none: a prefix is not declared, an expression cannot be read.
     """
-    _, envelope = subscribe_request(source, base, new_key())
+    _, envelope = subscribe_request(source, base, new_key(), time.time())
     arrival = Arrival("urn:dragoman:source", datetime.now(UTC), "urn:dragoman:source:check")
     try:
         request = read(envelope, arrival).request

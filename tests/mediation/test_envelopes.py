@@ -19,12 +19,15 @@ from mediation import (
     CreateMailbox,
     DeliveryMode,
     DescribeEvents,
+    Destroy,
     EndpointReference,
     Expiry,
+    GetProperties,
     GetStatus,
     Mode,
     Operation,
     Renew,
+    SetTerminationTime,
     Soap,
     Subscribe,
     SubscribePulling,
@@ -134,6 +137,12 @@ SUBSCRIBES = [
         "http://sink.example.com/services/listener", Wsa.V2004_08, ANY,
         [topics("weather/4", TOPIC_SYNAPSE)], True,
         id="Savan for C and Synapse: a topic filter",
+    ),
+    pytest.param(
+        "gt4-wsn-1.2-subscribe-topic", S11, Wsa.V2004_03, Version.WSN_1_2,
+        "http://client.example.org:8081/wsrf/services/NotificationConsumerService", Wsa.V2004_03,
+        ENDLESS, [topics("ns1:Value")], False,
+        id="Globus: a topic, the key of its consumer",
     ),
     pytest.param(
         "gt4-wsn-1.2-subscribe", S11, Wsa.V2004_03, Version.WSN_1_2,
@@ -255,6 +264,8 @@ def test_what_is_not_in_the_columns() -> None:
     )
 
 
+GT4_KEY = "urn:uuid:22e8a584-0d18-4228-b2a8-3716fa2097fa"
+GT4_MANAGER = "http://gateway.example.org/subscriptions/22e8a584-0d18-4228-b2a8-3716fa2097fa"
 MANAGED = [
     pytest.param(
         "reolink-wsn-1.3-renew", Renew(lasting(minutes=15)), (),
@@ -316,6 +327,24 @@ MANAGED = [
         None,
         id="ServiceMix: wsa:To, white space around the number",
     ),
+    pytest.param(
+        "gt4-wsn-1.2-destroy", Destroy(), (GT4_KEY,), GT4_MANAGER, None,
+        id="Globus: the key of the subscription",
+    ),
+    pytest.param(
+        "gt4-wsn-1.2-setterminationtime", SetTerminationTime(until(2026, 2, 1)), (GT4_KEY,),
+        GT4_MANAGER, None,
+        id="Globus: renewing",
+    ),
+    pytest.param(
+        "gt4-wsn-1.2-getresourceproperty",
+        GetProperties(
+            ("{http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceLifetime-1.2-draft-01.xsd}"
+             "TerminationTime",)
+        ),
+        (GT4_KEY,), GT4_MANAGER, None,
+        id="Globus: until when",
+    ),
 ]  # fmt: skip
 
 
@@ -371,6 +400,11 @@ def test_openwec_asks_for_an_event_query() -> None:
 
 
 PUBLISHED = [
+    pytest.param(
+        "servicemix-wsn-1.2-notify", None,
+        [("uuid:d7c5726b-de29-4313-b4d4-b3425b200839", "Test", b">up<")], 1,
+        id="ServiceMix: 1.2, WS-Addressing 2003/03, everything padded",
+    ),
     pytest.param(
         "openwsman-wse-2004-08-delivery", "http://schemas.dmtf.org/wbem/wsman/1/wsman/Event",
         [("uuid:cb2f7e2f-4d52-1d52-8003-2f2a7c9b1d07", None, b"65")], 0,
