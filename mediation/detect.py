@@ -111,7 +111,6 @@ _PROTOCOLS = frozenset(
 
 _SOAPS = frozenset(soap.value for soap in Soap)
 _MARKS = frozenset(f"{{{wsa.value}}}IsReferenceParameter" for wsa in Wsa)
-_REGISTER_PUBLISHER = f"{{{names.WSN_BR_1_3}}}RegisterPublisher"
 _OFFERED = "; ".join(specification.title for specification in SPECIFICATIONS.values())
 
 _NAMING = frozenset({"Identifier", "SubscriptionReference", "EnumerationContext", *BOX_NAMES})
@@ -292,11 +291,6 @@ def _detect(name: str, action: str | None) -> tuple[Specification | None, Operat
 
 
 def _not_offered(name: str, specification: str) -> MediationError:
-    if name == _REGISTER_PUBLISHER:
-        return MediationError(
-            Reason.PUBLISHER_REGISTRATION,
-            f"Publishers are not registered: {specification} is not offered. Publish with Notify.",
-        )
     return MediationError(
         Reason.ACTION_UNSUPPORTED,
         f"{specification} is not offered ({_shown(name)} was asked for). Offered: {_OFFERED}.",

@@ -14,7 +14,6 @@ from mediation.model.messages import EndpointReference
 from mediation.model.requests import Context, Operation
 from mediation.model.specification import MAX_NAMES, Code, Detail, Fault
 from mediation.model.versions import Soap, Version, Wsa
-from mediation.resources.base_faults import base_fault
 from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import write_envelope, xml_attribute, xml_text
 from mediation.specifications import SPECIFICATIONS
@@ -31,10 +30,6 @@ FAULTS: Mapping[Reason, Fault] = {
     Reason.MAILBOX_FULL: RECEIVER,
     Reason.MAILBOX_BUSY: RECEIVER,
     **management.FAULTS,
-    # WS-BrokeredNotification 1.3, section 4.3.
-    Reason.PUBLISHER_REGISTRATION: base_fault(
-        names.WSN_BR_1_3, "PublisherRegistrationFailedFault", action=names.WSN_1_3_FAULT_ACTION
-    ),
 }
 """Faults of messages in any specification, and in none."""
 

@@ -54,6 +54,7 @@ class Source:
         profile: The name of a row of `gateway.sources.profiles.PROFILES`.
         registration: The id of the registration that added it; None: an operator.
         created: A POSIX time, as all times here.
+        reference: The producer, where it is more than an address.
     """
 
     id: str
@@ -69,6 +70,7 @@ class Source:
     profile: str = "standard"
     registration: str | None = None
     created: float = 0.0
+    reference: EndpointReference | None = None
 
 
 @dataclass(frozen=True, slots=True)

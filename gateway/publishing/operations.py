@@ -1,6 +1,6 @@
 """Handlers of requests to publish, and to be told of topics and of the producer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -57,6 +57,7 @@ class PublishingOperations:
         mailboxes_each: How many mailboxes a stranger may have, for DescribeEvents.
         longest_lease: How long a stranger's subscription lasts at most, in the same way.
         copies: Copies what was accepted; None where nothing is copied.
+        check: Refuses what nobody registered to publish; None where none need.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class PublishingOperations:
         mailboxes_each: int,
         longest_lease: timedelta,
         copies: Copies | None = None,
+        check: Callable[[Sequence[Notification]], Awaitable[None]] | None = None,
     ) -> None:
+        self._check = check
         self._publisher = publisher
         self._topics = topics
         self._intake = intake
@@ -100,9 +103,17 @@ class PublishingOperations:
     # Publishing.
 
     async def publish(
-        self, request: Publish, _incoming: Incoming, inbound: Inbound
+        self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> Published | Acknowledged | None:
         """Publish notifications; they are durable on return. Only some specifications answer it."""
+        if self._check is not None:
+            await self._check(request.notifications)
+        return await self.take_in(request, incoming, inbound)
+
+    async def take_in(
+        self, request: Publish, _incoming: Incoming, inbound: Inbound
+    ) -> Published | Acknowledged | None:
+        """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
         notifications = request.notifications
         principal = inbound.principal
         self._intake.admit_events(principal, len(notifications))

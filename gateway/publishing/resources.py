@@ -18,9 +18,13 @@ class Producer:
 
     Args:
         parsing: Makes answers that tell of many topics.
+        requires_registration: Whether publishers must register.
     """
 
-    def __init__(self, topics: TopicsSeen, parsing: Parsing) -> None:
+    def __init__(
+        self, topics: TopicsSeen, parsing: Parsing, *, requires_registration: bool = False
+    ) -> None:
+        self._requires_registration = requires_registration
         self._topics = topics
         self._parsing = parsing
 
@@ -28,7 +32,9 @@ class Producer:
         topics = self._topics.topics()
         return await self._parsing.run_off_loop(
             OCTETS_OF_TOPIC * len(topics),
-            lambda: properties_in(version).of_producer(topics, topic_dialects()),
+            lambda: properties_in(version).of_producer(
+                topics, topic_dialects(), requires_registration=self._requires_registration
+            ),
         )
 
     async def set_termination_time(

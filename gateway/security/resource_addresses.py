@@ -3,6 +3,7 @@
     /subscriptions/KEY                               a subscription's manager
     /pullpoints/KEY                                  a pull point (WS-BaseNotification, ONVIF)
     /mailboxes/KEY                                   a mailbox, for JSON and Server-Sent Events
+    /publishers/KEY                                  a publisher's registration
     /sources/KEY                                     what a producer sends to a source of ours
     /axis2/services/MsgBoxService[/clientid/KEY]     WS-Messenger's message box
     /msgbox[/clientid/KEY]                           the same, shorter
@@ -51,6 +52,7 @@ class ResourceKind(Enum):
     PULL_POINT = "/pullpoints/"
     MAILBOX = "/mailboxes/"
     SOURCE = "/sources/"
+    PUBLISHER = "/publishers/"
     MESSAGE_BOX_2011 = "/axis2/services/MsgBoxService/clientid/"
     MESSAGE_BOX_2004 = "/MsgBox/"
 
@@ -82,6 +84,7 @@ _RESOURCES = (
     (ResourceKind.PULL_POINT, re.compile(rf"/pullpoints/{_ANY}/?$")),
     (ResourceKind.MAILBOX, re.compile(rf"/mailboxes/{_ANY}/?$")),
     (ResourceKind.SOURCE, re.compile(rf"/sources/{_ANY}/?$")),
+    (ResourceKind.PUBLISHER, re.compile(rf"/publishers/{_ANY}/?$")),
     (
         ResourceKind.MESSAGE_BOX_2011,
         re.compile(rf"/(?:MsgBoxService|msgbox)(?:/clientid(?:/{_ANY})?)?/?$"),

@@ -73,8 +73,10 @@ class Application:
         self._make_dispatcher = subscribing.make_dispatcher
         self.intake = answering.intake
         self.publishing = answering.publishing
-        self.sources = answering.sources
-        self._keeper = answering.keeper
+        self.sources = answering.holding.sources
+        self.registrations = answering.holding.registrations
+        self._keeper = answering.holding.keeper
+        self._demand = answering.holding.demand
         self.synchronizing = answering.synchronizing
         self.soap = answering.soap
         self.limits = endpoints.limits
@@ -103,6 +105,7 @@ class Application:
         _raise_file_limit()
         await self.mailboxes.start()
         await self.sources.start()
+        await self.registrations.start()
         matched = await self.subscriptions.start()
         await self._endings.learn_who_agreed(self.subscriptions.entries)
         filters = {key: subscription.filter for key, subscription in matched.items()}
@@ -134,6 +137,8 @@ class Application:
             sharing.run,
             self.subscriptions.run,
             self._keeper.run,
+            self.registrations.run,
+            self._demand.run,
             partial(keep_house, self.store, self.dead_letters, self.dispatchers, sharing),
             partial(self.mailboxes.run, lambda: sharing.keeps_house),
             partial(

@@ -67,6 +67,7 @@ from gateway.server.listeners import SoapTcpListeners
 from gateway.server.parts import (
     Answering,
     Endpoints,
+    Holding,
     Listening,
     Messaging,
     Peers,
@@ -84,9 +85,13 @@ from gateway.soap.http import SoapEndpoint
 from gateway.soap.registry import Registry
 from gateway.soap.replies import Replies
 from gateway.soap.service import SoapService
+from gateway.sources.demand import Demand
 from gateway.sources.exchanges import Exchanges
 from gateway.sources.keeper import Keeper
 from gateway.sources.operations import SourceOperations
+from gateway.sources.registering import RegistrationOperations
+from gateway.sources.registrations import Registrations
+from gateway.sources.resources import RegistrationResources
 from gateway.sources.sources import Sources
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
@@ -326,7 +331,7 @@ def _subscriptions(
         sending.mailboxes,
         sending.dispatchers,
         messaging.sharing,
-        terms=LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace),
+        terms=_lease_terms(settings),
         quotas=SubscriptionQuotas(
             settings.max_subscriptions_per_owner,
             settings.max_subscriptions_per_destination,
@@ -376,6 +381,15 @@ def answer_requests(
     """Make the operations of all rooms, and the service that dispatches requests to them."""
     topics, looks, intake = TopicsSeen(), look_rate(), Intake(storage.reserve.take)
     deposits = Deposits(sending.mailboxes, sending.parsing, intake)
+    sources, keeper = _sources(storage, messaging, sending, peers)
+    registrations = Registrations(
+        storage.store,
+        sources,
+        peers.policy,
+        messaging.sharing,
+        terms=_lease_terms(settings),
+        required=settings.requires_registration,
+    )
     publishing = PublishingOperations(
         messaging.spool or messaging.adapter,
         topics,
@@ -385,6 +399,7 @@ def answer_requests(
         mailboxes_each=sending.mailboxes.most,
         longest_lease=subscribing.subscriptions.longest_lease,
         copies=messaging.copies,
+        check=registrations.check if settings.requires_registration else None,
     )
     synchronizing = Synchronizing(messaging.adapter.evaluate)
     managing = SubscriptionOperations(
@@ -399,14 +414,17 @@ def answer_requests(
     feeds = MailboxFeeds(subscribing.subscriptions)
     reading = MailboxOperations(sending.mailboxes, feeds, intake)
     resources = ResourceOperations(
+        RegistrationResources(registrations),
         PullPointResources(sending.mailboxes, feeds),
         SubscriptionResources(subscribing.subscriptions),
-        producer=Producer(topics, sending.parsing),
+        producer=Producer(
+            topics, sending.parsing, requires_registration=settings.requires_registration
+        ),
         looks=looks,
         parsing=sending.parsing,
     )
-    sources, keeper = _sources(storage, messaging, sending, peers)
-    taking_in = SourceOperations(sources, publishing.publish)
+    registering = RegistrationOperations(registrations)
+    taking_in = SourceOperations(sources, publishing.take_in)
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
@@ -416,7 +434,7 @@ def answer_requests(
             parsing=sending.parsing,
             longest_lease=subscribing.subscriptions.longest_lease,
         )
-        rooms = (reading, publishing, managing, resources, metadata)
+        rooms = (reading, publishing, managing, resources, metadata, registering)
         registry = Registry(
             *(room.handlers() for room in rooms), at={ResourceKind.SOURCE: taking_in.handlers()}
         )
@@ -432,7 +450,13 @@ def answer_requests(
         replies,
         rules=partial(rules_at, lexical_names=settings.messenger_lexical_names),
     )
-    return Answering(topics, intake, deposits, publishing, sources, keeper, synchronizing, soap)
+    demand = Demand(sources, messaging.table, base=peers.base)
+    holding = Holding(sources, keeper, registrations, demand)
+    return Answering(topics, intake, deposits, publishing, holding, synchronizing, soap)
+
+
+def _lease_terms(settings: Settings) -> LeaseTerms:
+    return LeaseTerms(settings.default_lease, settings.longest_lease, grace=settings.grace)
 
 
 def _sources(
@@ -503,7 +527,7 @@ def serve_endpoints(
         explainer=_explainer(settings, storage, messaging, sending, answering, peers),
         dead_letters=subscribing.dead_letters,
         mailboxes=sending.mailboxes,
-        sources=answering.sources,
+        sources=answering.holding.sources,
         service=answering.soap,
         web_hooks=sending.web_hooks,
         parsing=sending.parsing,
@@ -567,7 +591,7 @@ def _metrics(
 ) -> Metrics:
     sources: list[Callable[[], Iterable[Sample]]] = [
         answering.publishing.metrics,
-        answering.sources.metrics,
+        answering.holding.sources.metrics,
         answering.deposits.metrics,
         answering.soap.metrics,
         subscribing.budgets.metrics,

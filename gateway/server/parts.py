@@ -32,7 +32,9 @@ from gateway.security.networks import Networks
 from gateway.server.data_folder import FolderLock
 from gateway.server.listeners import SoapTcpListeners
 from gateway.soap.service import SoapService
+from gateway.sources.demand import Demand
 from gateway.sources.keeper import Keeper
+from gateway.sources.registrations import Registrations
 from gateway.sources.sources import Sources
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
@@ -132,6 +134,16 @@ class Subscribing:
 
 
 @dataclass(frozen=True, slots=True)
+class Holding:
+    """The sources, what keeps them, and the publishers that registered."""
+
+    sources: Sources
+    keeper: Keeper
+    registrations: Registrations
+    demand: Demand
+
+
+@dataclass(frozen=True, slots=True)
 class Answering:
     """The SOAP service, and the rooms behind it."""
 
@@ -139,8 +151,7 @@ class Answering:
     intake: Intake
     deposits: Deposits
     publishing: PublishingOperations
-    sources: Sources
-    keeper: Keeper
+    holding: Holding
     synchronizing: Synchronizing
     soap: SoapService
 

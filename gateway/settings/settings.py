@@ -233,6 +233,7 @@ class Settings(BaseSettings):
     spool_messages: int = Field(100_000, ge=1)
     spool_octets: int = Field(256 * 2**20, ge=1)
     mailboxes_only: bool = False
+    requires_registration: bool = False
     """Whether nothing is offered but mailboxes, for other brokers to deliver to."""
     mailbox_messages: int = Field(10_000, ge=1)
     mailbox_octets: int = Field(64 * 2**20, ge=1)

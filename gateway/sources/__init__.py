@@ -6,4 +6,10 @@ events become: publications like any other.
     exchanges     one request to a producer, and its answer
     keeper        carries out what the states say, when it is due
     operations    takes in what producers send
+
+Publishers that register (WS-BrokeredNotification) are here, too, for those on demand are sources:
+
+    registrations who registered, in memory and in the store; `registering` and `resources` are what
+                  may be asked of them
+    demand        whether a publisher's source is wanted: somebody subscribes to its topics
 """

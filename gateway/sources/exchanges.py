@@ -240,7 +240,7 @@ def subscribe_request(source: Source, base: str, key: str, at: float) -> Written
     consumer = EndpointReference(address, source.spec.wsa or Wsa.V2005_08)
     return write_subscribe(
         source.spec,
-        to=source.url,
+        to=source.reference or source.url,
         consumer=consumer,
         end_to=consumer,
         message_id=message_urn(),

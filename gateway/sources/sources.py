@@ -27,7 +27,7 @@ from gateway.sources.profiles import PROFILES
 from gateway.sources.topics import filter_of, topic_named
 from gateway.store import Store, StoreUnavailable
 from gateway.store import sources as rows
-from mediation import SPECS, Version
+from mediation import SPECS, EndpointReference, Spec, Version
 
 MOST = 1000
 """Sources, of operators and of registrations together."""
@@ -63,6 +63,9 @@ class NewSource:
     publish_on: str | None = None
     silence: float = 300.0
     profile: str = "standard"
+    spec: Spec | None = None
+    """What to speak, where that is known better than by the version and the profile."""
+    reference: EndpointReference | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -198,6 +201,14 @@ class Sources:
         )
         return entry
 
+    def check(self, wanted: NewSource, principal: Principal) -> None:
+        """See that a source could be added.
+
+        Raises:
+            Refused: as `add`.
+        """
+        self._made(wanted, principal, None)
+
     def _made(self, wanted: NewSource, principal: Principal, registration: str | None) -> Source:
         if wanted.version not in SPECS:
             raise Refused(Reason.MESSAGE_INVALID, "The specification has no subscribers.")
@@ -214,7 +225,7 @@ class Sources:
             public_id(new_key()),
             principal.owner,
             wanted.url,
-            spoken(wanted.version, profile),
+            wanted.spec or spoken(wanted.version, profile),
             wanted.topic,
             wanted.xpath,
             tuple(wanted.namespaces),
@@ -224,6 +235,7 @@ class Sources:
             wanted.profile,
             registration,
             self._clock(),
+            wanted.reference,
         )
         filter_of(source, self._base)
         return source

@@ -257,3 +257,16 @@ sources = Table(
 """Subscriptions that the gateway holds at producers. ``key`` is the capability of what a producer
 sends, ``pending`` that of a subscription that is being made; ``revision`` grows with every change
 of what is wanted and of how a source stands."""
+
+registrations = Table(
+    "registrations",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("key", Text, nullable=False, unique=True),
+    Column("owner", Text, nullable=False),
+    Column("definition", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("expires", Float),
+    Index("registrations_by_owner", "owner"),
+)
+"""Publishers that registered, with what they asked for."""

@@ -151,6 +151,7 @@ def _write_source(source: Source) -> str:
             "silence": source.silence,
             "profile": source.profile,
             "created": source.created,
+            "reference": write_reference(source.reference) if source.reference else None,
         }
     )
 
@@ -160,4 +161,6 @@ def _read_source(text: str, id_: str, registration: str | None) -> Source:
     wsa = Wsa[value.pop("wsa")] if value["wsa"] else value.pop("wsa")
     spec = Spec(Version(value.pop("version")), Soap[value.pop("soap")], wsa)
     namespaces = tuple((prefix, uri) for prefix, uri in value.pop("namespaces"))
+    reference = value.pop("reference")
+    value["reference"] = read_reference(reference) if reference else None
     return Source(id_, spec=spec, namespaces=namespaces, registration=registration, **value)

@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, KeysView
+from collections.abc import Callable, Collection, Iterable, Iterator, KeysView
 from typing import TypeAlias, TypeVar
 
 from filters import Filter
@@ -15,6 +15,8 @@ from gateway.observing.samples import Sample, gauge
 from mediation import SPECIFICATIONS, EndpointReference, Spec, Subscription
 
 T = TypeVar("T")
+Observer = Callable[[Entry, int], None]
+"""Told of an entry that was added (1) or dropped (-1)."""
 _Sameness: TypeAlias = tuple[str, Spec, EndpointReference, EndpointReference | None, Filter, bool]
 
 
@@ -30,6 +32,7 @@ class SubscriptionTable:
         """The entries that a Subscribe may repeat."""
         self._owners: Counter[str] = Counter()
         self._owner_destinations: Counter[int] = Counter()
+        self._observers: list[Observer] = []
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -49,6 +52,8 @@ class SubscriptionTable:
             self._repeated[_sameness(subscription)] = entry
         self._owners[subscription.owner] += 1
         self._owner_destinations[_place(subscription.owner, entry.target)] += 1
+        for observer in self._observers:
+            observer(entry, 1)
 
     def drop(self, entry: Entry) -> None:
         """Remove *entry*, which is there."""
@@ -65,6 +70,12 @@ class SubscriptionTable:
                 del self._repeated[same]
         _decrement(self._owners, subscription.owner)
         _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
+        for observer in self._observers:
+            observer(entry, -1)
+
+    def observe(self, observer: Observer) -> None:
+        """Have *observer* told of each entry that is added or dropped from now on."""
+        self._observers.append(observer)
 
     def get(self, key: str) -> Entry | None:
         """The entry of the subscription with this key."""

@@ -59,7 +59,7 @@ def write_request(
 def write_subscribe(
     spec: Spec,
     *,
-    to: str,
+    to: EndpointReference | str,
     consumer: EndpointReference,
     message_id: str,
     topic: str | None = None,

@@ -47,6 +47,8 @@ class Operation(Enum):
     DESTROY = "Destroy"
     PUBLISH = "Notify"
     SUBSCRIPTION_END = "SubscriptionEnd"
+    REGISTER_PUBLISHER = "RegisterPublisher"
+    DESTROY_REGISTRATION = "DestroyRegistration"
     CREATE_PULL_POINT = "CreatePullPoint"
     GET_MESSAGES = "GetMessages"
     DESTROY_PULL_POINT = "DestroyPullPoint"
@@ -216,6 +218,23 @@ class EndOfSubscription:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisterPublisher:
+    """Announce a publisher, and the *topics* of its notifications: none means any. With *demand* it
+    publishes to who subscribes at it, and is to be subscribed at while somebody wants its topics.
+    """
+
+    publisher: EndpointReference | None = None
+    topics: tuple[Expression, ...] = ()
+    demand: bool = False
+    expires: Expiry = UNSPECIFIED
+
+
+@dataclass(frozen=True, slots=True)
+class DestroyRegistration:
+    """End the registration to whose address it was sent."""
+
+
+@dataclass(frozen=True, slots=True)
 class SubscribePulling:
     """Subscribe, and fetch what comes from a mailbox that is made for it (ONVIF,
     CreatePullPointSubscription; WS-Management, mode Pull)."""
@@ -334,6 +353,8 @@ Request = (
     | Destroy
     | Publish
     | EndOfSubscription
+    | RegisterPublisher
+    | DestroyRegistration
 )
 
 
@@ -500,6 +521,15 @@ class Events:
 
 
 @dataclass(frozen=True, slots=True)
+class PublisherRegistered:
+    """The answer to RegisterPublisher: the addresses of the registration, and of where to send
+    notifications."""
+
+    registration: str
+    consumer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     """The answer to a publication of WS-Messenger's clients: the id of its first event."""
 
@@ -567,6 +597,7 @@ Response = (
     | Taken
     | Events
     | Published
+    | PublisherRegistered
     | Acknowledged
     | Identified
     | Metadata

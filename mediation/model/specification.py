@@ -26,7 +26,14 @@ from filters import Reason, Topic
 from mediation.model.errors import MediationError
 from mediation.model.facts import Fact
 from mediation.model.messages import End, EndpointReference, Notification, Policy, Subscription
-from mediation.model.requests import Arrival, Context, Operation, Request, Response
+from mediation.model.requests import (
+    Arrival,
+    Context,
+    Operation,
+    RegisterPublisher,
+    Request,
+    Response,
+)
 from mediation.model.versions import Family, Form, Soap, Version, Wsa
 
 # Requests.
@@ -337,9 +344,22 @@ class ResourceProperties(Protocol):
         """Those of a subscription."""
 
     def of_producer(
-        self, topics: Collection[Topic], topic_dialects: Collection[str]
+        self,
+        topics: Collection[Topic],
+        topic_dialects: Collection[str],
+        *,
+        requires_registration: bool,
     ) -> PropertyDocument:
-        """Those of the gateway as a producer; *topics* are those seen so far."""
+        """Those of the gateway as a producer and broker; *topics* are those seen so far."""
+
+    def of_registration(
+        self,
+        request: RegisterPublisher,
+        created: datetime,
+        expires: datetime | None,
+        now: datetime,
+    ) -> PropertyDocument:
+        """Those of the registration of a publisher; *expires* None is never."""
 
     def of_mailbox(self, end: datetime | None, now: datetime) -> PropertyDocument:
         """Those of a mailbox, which is destroyed at *end* when nobody reads it."""

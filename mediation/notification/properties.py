@@ -8,7 +8,9 @@ from filters import Expression, Topic, dialects
 from mediation import names
 from mediation.filtering import CHANGED_ONLY, FILTER_ELEMENTS
 from mediation.model.messages import Subscription
+from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
+from mediation.notification.brokered import BROKERED_1_3, registration_properties
 from mediation.notification.topics import topic_set, written_topic
 from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
@@ -81,7 +83,10 @@ def _policy(subscription: Subscription, wsnt: str) -> str:
 
 
 def producer_properties(
-    topics: Collection[Topic], topic_dialects: Collection[str]
+    topics: Collection[Topic],
+    topic_dialects: Collection[str],
+    *,
+    requires_registration: bool = False,
 ) -> Mapping[str, bytes]:
     """The resource properties of the gateway as a producer and broker
     (WS-BrokeredNotification 1.3, NotificationBrokerRP); *topics* are those seen so far."""
@@ -93,7 +98,8 @@ def producer_properties(
     )
     fixed = f"<wsnt:FixedTopicSet{wsnt}>false</wsnt:FixedTopicSet>"
     br = f' xmlns:br="{names.WSN_BR_1_3}"'
-    registration = f"<br:RequiresRegistration{br}>false</br:RequiresRegistration>"
+    required = str(requires_registration).lower()
+    registration = f"<br:RequiresRegistration{br}>{required}</br:RequiresRegistration>"
     return {
         f"{{{WSNT}}}TopicExpression": expressions.encode(),
         f"{{{WSNT}}}FixedTopicSet": fixed.encode(),
@@ -115,9 +121,29 @@ class Properties13:
         return PropertyDocument(SUBSCRIPTION_DOCUMENT, subscription_properties(subscription, now))
 
     def of_producer(
-        self, topics: Collection[Topic], topic_dialects: Collection[str]
+        self,
+        topics: Collection[Topic],
+        topic_dialects: Collection[str],
+        *,
+        requires_registration: bool,
     ) -> PropertyDocument:
-        return PropertyDocument(PRODUCER_DOCUMENT, producer_properties(topics, topic_dialects))
+        values = producer_properties(
+            topics, topic_dialects, requires_registration=requires_registration
+        )
+        return PropertyDocument(PRODUCER_DOCUMENT, values)
+
+    def of_registration(
+        self,
+        request: RegisterPublisher,
+        created: datetime,
+        expires: datetime | None,
+        now: datetime,
+    ) -> PropertyDocument:
+        values = registration_properties(BROKERED_1_3, request, created)
+        return PropertyDocument(
+            f"{{{names.WSN_BR_1_3}}}PublisherRegistrationRP",
+            {**values, **lifetime_properties(expires, now)},
+        )
 
     def of_mailbox(self, end: datetime | None, now: datetime) -> PropertyDocument:
         return PropertyDocument(PULL_POINT_DOCUMENT, pull_point_properties(end, now))

@@ -70,6 +70,13 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Family, Soap, Version, Wsa
 from mediation.notification import onvif
+from mediation.notification.brokered import (
+    BROKER_ACTIONS,
+    BROKERED_1_3,
+    BrokeredRequests,
+    brokered_faults,
+    brokered_offers,
+)
 from mediation.notification.notify import read_notify, unwrapped_events
 from mediation.notification.properties import Properties13
 from mediation.notification.subscribing import child_of, read_policy, read_time
@@ -176,6 +183,8 @@ class BaseRequests:
 def _response_action(operation: Operation, request: str | None) -> str:
     """The response action of the request's own port type, where that is one of the table's."""
     port_type = _PORT_TYPES[operation]
+    if request == f"{BROKER_ACTIONS}{operation.value}Request":
+        return f"{BROKER_ACTIONS}{operation.value}Response"
     if port_type == "SubscriptionManager" and request == _action(f"Pausable{port_type}", operation):
         port_type = f"Pausable{port_type}"
     return _action(port_type, operation, "Response")
@@ -236,7 +245,7 @@ class Notifications13:
         {
             NOTIFY_ACTION,
             names.WSN_1_3_ACTIONS + "PullPoint/Notify",
-            names.WSN_BR_1_3_ACTIONS + "NotificationBroker/Notify",
+            BROKER_ACTIONS + "Notify",
         }
     )
 
@@ -385,6 +394,7 @@ _INITIAL_TIME = _fault("UnacceptableInitialTerminationTimeFault", Detail.TIMES)
 _TIME = _fault("UnacceptableTerminationTimeFault", Detail.TIMES)
 _CREATION_FAILED = _fault("SubscribeCreationFailedFault")
 _BAD_CONTENT = _fault("InvalidMessageContentExpressionFault")
+_BAD_TOPIC = _fault("InvalidTopicExpressionFault")
 _PULLING = Operation.CREATE_PULL_POINT_SUBSCRIPTION
 
 FAULTS: Faults = {
@@ -411,8 +421,9 @@ FAULTS: Faults = {
     (Reason.FILTER_COSTLY, None): _BAD_CONTENT,
     (Reason.PRODUCER_PROPERTIES, None): _fault("InvalidProducerPropertiesExpressionFault"),
     (Reason.TOPIC_DIALECT, None): _fault("TopicExpressionDialectUnknownFault"),
-    (Reason.TOPIC_INVALID, None): _fault("InvalidTopicExpressionFault"),
+    (Reason.TOPIC_INVALID, None): _BAD_TOPIC,
     (Reason.TOPIC_UNSUPPORTED, None): _fault("TopicNotSupportedFault"),
+    (Reason.TOPIC_UNREGISTERED, None): _fault("TopicNotSupportedFault"),
     (Reason.TOPICS_SEVERAL, None): _fault("MultipleTopicsSpecifiedFault"),
     (Reason.NO_CURRENT_MESSAGE, None): _fault("NoCurrentMessageOnTopicFault"),
     (Reason.POLICY_UNRECOGNIZED, None): _fault(
@@ -430,6 +441,7 @@ FAULTS: Faults = {
     (Reason.QUOTA, Operation.CREATE_PULL_POINT): _fault("UnableToCreatePullPointFault"),
     (Reason.MAILBOX_BUSY, None): _fault("UnableToGetMessagesFault", code=Code.RECEIVER),
     **onvif.FAULTS,
+    **brokered_faults(_INITIAL_TIME, _BAD_TOPIC),
 }
 
 
@@ -473,6 +485,7 @@ _DECLARED = {
 """The faults of operations as bw-2 and event.wsdl declare them."""
 _FAULT_ACTIONS = {
     NAMESPACE: names.WSN_1_3_FAULT_ACTION,
+    names.WSN_BR_1_3: names.WSN_1_3_FAULT_ACTION,
     names.WSRF_R: names.WSRF_FAULT_ACTION,
     names.WSRF_RP: names.WSRF_FAULT_ACTION,
     names.WSRF_RL: names.WSRF_FAULT_ACTION,
@@ -501,13 +514,32 @@ _MANAGER = _offers(
     Operation.PAUSE,
     Operation.RESUME,
 )
+_CONSUMER = Offer("NotificationConsumer", Operation.PUBLISH, NAMESPACE, NOTIFY_ACTION)
+_BROKER = brokered_offers(
+    (_CONSUMER, *_PRODUCER),
+    _named(
+        "InvalidTopicExpressionFault",
+        "TopicNotSupportedFault",
+        "UnacceptableInitialTerminationTimeFault",
+    ),
+)
+_BROKER_ACTIONS = {
+    offer.action: offer.operation
+    for offer in _BROKER
+    if offer.operation in (Operation.SUBSCRIBE, Operation.GET_CURRENT_MESSAGE)
+}
 _SCHEMAS = ("addressing-2005-08", "bf-2", "r-2", "t-1", "b-2")
 
 SPECIFICATION = Specification(
     Version.WSN_1_3,
     Family.WSN,
     "WS-BaseNotification 1.3 and ONVIF's event service",
-    requests=CombinedRequests(BaseRequests(), ResourceRequests(WSRF_1_2), onvif.EventRequests()),
+    requests=CombinedRequests(
+        BaseRequests(),
+        BrokeredRequests(BROKERED_1_3, also=_BROKER_ACTIONS),
+        ResourceRequests(WSRF_1_2),
+        onvif.EventRequests(),
+    ),
     faults=FAULTS,
     notifications=Notifications13(),
     client=Client13(),
@@ -520,13 +552,20 @@ SPECIFICATION = Specification(
             "WSNotification",
             (*_SCHEMAS, "rp-2", "rl-2"),
             (
-                Offer("NotificationConsumer", Operation.PUBLISH, NAMESPACE, NOTIFY_ACTION),
+                _CONSUMER,
                 *_PRODUCER,
                 *_MANAGER,
                 *_offers("CreatePullPoint", Operation.CREATE_PULL_POINT),
                 *_offers("PullPoint", Operation.GET_MESSAGES, Operation.DESTROY_PULL_POINT),
                 *resource_offers(WSRF_1_2),
             ),
+            _FAULT_ACTIONS,
+        ),
+        Service(
+            "wsnbr",
+            "WSNotificationBroker",
+            (*_SCHEMAS, "br-2", "rp-2", "rl-2"),
+            (*_BROKER, *resource_offers(WSRF_1_2)),
             _FAULT_ACTIONS,
         ),
         Service(

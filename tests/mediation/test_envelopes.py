@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from filters import EVERYTHING, PAYLOAD, Expression, Filter, FilterError, Reason, compile
+from filters import EVERYTHING, PAYLOAD, Expression, Filter, FilterError, compile
 from filters.dialects import (
     ACTION_DPWS_1_0,
     ACTION_DPWS_1_1,
@@ -26,6 +26,7 @@ from mediation import (
     GetStatus,
     Mode,
     Operation,
+    RegisterPublisher,
     Renew,
     SetTerminationTime,
     Soap,
@@ -39,7 +40,7 @@ from mediation import (
 )
 from mediation.filtering import envelope_view
 from mediation.model.expiry import Duration
-from tests.rigs.mediation import ENVELOPES, NOW, clark, events, incoming, refused, stored
+from tests.rigs.mediation import ENVELOPES, NOW, clark, events, incoming, stored
 
 S11, S12 = Soap.V1_1, Soap.V1_2
 WSE, WSN = Version.WSE_2004_08, Version.WSN_1_3
@@ -323,6 +324,10 @@ MANAGED = [
         id="CXF: a name for the queue",
     ),
     pytest.param(
+        "52n-ses-wsn-1.3-registerpublisher", RegisterPublisher(), (),
+        "http://gateway.example.org/soap", None, id="52 North's SES: no topic",
+    ),
+    pytest.param(
         "servicemix-wsn-1.3-getmessages", Take(10), (), "http://gateway.example.org/pullpoints/91ab",
         None,
         id="ServiceMix: wsa:To, white space around the number",
@@ -359,22 +364,6 @@ def test_requests_to_the_manager(
     read = incoming(stored(name))
     assert read.request == request_
     assert (read.named.identifiers, read.named.to, read.named.body) == (identifiers, to, body)
-
-
-REFUSED = [
-    pytest.param(
-        "52n-ses-wsn-1.3-registerpublisher", Reason.PUBLISHER_REGISTRATION, None, (), id="52N"
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "reason", "version", "names"), REFUSED)
-def test_refused(
-    name: str, reason: Reason, version: Version | None, names: tuple[str, ...]
-) -> None:
-    rejected = refused(stored(name))
-    assert (rejected.refused.reason, rejected.context.version) == (reason, version)
-    assert rejected.refused.names == names
 
 
 def test_openwsman_asks_for_batches_and_heartbeats() -> None:

@@ -23,6 +23,7 @@ from mediation import (
     GetStatus,
     Operation,
     Publish,
+    RegisterPublisher,
     Rejected,
     Renew,
     Subscribe,
@@ -42,6 +43,7 @@ _BLOCK = re.compile(r"^```xml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OFFERED = (
     "http://schemas.xmlsoap.org/ws/2004/08/eventing",
     "http://docs.oasis-open.org/wsn/b-2",
+    "http://docs.oasis-open.org/wsn/br-2",
     "http://www.onvif.org/ver10/events/wsdl",
 )
 WSRF = ("http://docs.oasis-open.org/wsrf/rp-2", "http://docs.oasis-open.org/wsrf/rl-2")
@@ -59,6 +61,7 @@ MEANT = {
     "CreatePullPointSubscription": SubscribePulling,
     "PullMessages": Take,
     "SubscriptionEnd": EndOfSubscription,
+    "RegisterPublisher": RegisterPublisher,
 }
 
 

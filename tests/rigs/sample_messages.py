@@ -215,7 +215,7 @@ NOTIFICATION: tuple[tuple[str, str, str], ...] = (
     (
         "http://docs.oasis-open.org/wsn/brw-2/RegisterPublisher",
         "br:RegisterPublisherRequest",
-        "<br:Demand>true</br:Demand>",
+        epr("br:PublisherReference", MANAGER) + "<br:Demand>true</br:Demand>",
     ),
     (
         "http://docs.oasis-open.org/wsrf/rpw-2/GetResourceProperty",

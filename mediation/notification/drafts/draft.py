@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from filters import Topic
 from mediation.model.facts import Fact
 from mediation.model.requests import Operation
+from mediation.notification.brokered import BrokerNames
 from mediation.resources.wsrf import WsrfNames
 
 
@@ -58,6 +59,13 @@ class Draft:
     def declared(self) -> str:
         """The declaration of the prefix ``wsnt``."""
         return f' xmlns:wsnt="{self.namespace}"'
+
+    @property
+    def broker(self) -> BrokerNames:
+        """The names of its WS-BrokeredNotification, which has no DestroyRegistration."""
+        beginning = self.actions.replace("BaseNotification", "BrokeredNotification")
+        register = f"{beginning}{Operation.REGISTER_PUBLISHER.value}"
+        return BrokerNames(self.brokered, (register,), request="", consumes=False)
 
     @property
     def notify_action(self) -> str:

@@ -6,7 +6,9 @@ from datetime import datetime
 from filters import Expression, Topic
 from mediation.filtering import CHANGED_ONLY
 from mediation.model.messages import Subscription
+from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
+from mediation.notification.brokered import registration_properties
 from mediation.notification.drafts.draft import Draft
 from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
@@ -46,7 +48,11 @@ class DraftProperties:
         return PropertyDocument(f"{{{wsnt}}}SubscriptionManagerRP", values)
 
     def of_producer(
-        self, topics: Collection[Topic], topic_dialects: Collection[str]
+        self,
+        topics: Collection[Topic],
+        topic_dialects: Collection[str],
+        *,
+        requires_registration: bool,
     ) -> PropertyDocument:
         wsnt, brokered, declared = self._draft.namespace, self._draft.brokered, self._draft.declared
         offered = dict.fromkeys(self._draft.spelled.get(uri, uri) for uri in topic_dialects)
@@ -60,12 +66,26 @@ class DraftProperties:
                 f"<{name}{declared}>{xml_text(uri)}</{name}>" for uri in offered
             ),
         }
-        registration = f'<br:RequiresRegistration xmlns:br="{brokered}">false'
+        required = str(requires_registration).lower()
+        registration = f'<br:RequiresRegistration xmlns:br="{brokered}">{required}'
         values = {f"{{{wsnt}}}{name}": text.encode() for name, text in own.items()}
         values[f"{{{brokered}}}RequiresRegistration"] = (
             f"{registration}</br:RequiresRegistration>".encode()
         )
         return PropertyDocument(f"{{{brokered}}}NotificationBrokerRP", values)
+
+    def of_registration(
+        self,
+        request: RegisterPublisher,
+        created: datetime,
+        expires: datetime | None,
+        now: datetime,
+    ) -> PropertyDocument:
+        values = {
+            **lifetime_properties(expires, now, self._draft.wsrf.lifetime),
+            **registration_properties(self._draft.broker, request, created),
+        }
+        return PropertyDocument(f"{{{self._draft.brokered}}}PublisherRegistrationRP", values)
 
     def of_mailbox(self, end: datetime | None, now: datetime) -> PropertyDocument:
         lifetime = self._draft.wsrf.lifetime

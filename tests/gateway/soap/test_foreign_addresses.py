@@ -188,23 +188,6 @@ async def test_ws_management(gateway: Running, consumer: Consumers) -> None:
     assert answer.fault.detail.text == names.WSMAN_FAULT_DETAIL + "Heartbeats"
 
 
-@pytest.mark.parametrize("soap", [S11, S12])
-async def test_a_publisher_that_wants_to_register_is_told_by_its_fault(
-    gateway: Running, soap: object
-) -> None:
-    speaker = Speaker(S11 if soap is S11 else S12)
-    answer = await gateway.ask(
-        speaker,
-        f'<b:RegisterPublisher xmlns:b="{names.WSN_BR_1_3}"><b:Demand>true</b:Demand>'
-        "</b:RegisterPublisher>",
-    )
-    assert answer.status == (500 if soap is S11 else 400)
-    fault = f"{{{names.WSN_BR_1_3}}}PublisherRegistrationFailedFault"
-    assert answer.fault.element == fault
-    assert answer.message.wsa("Action") == names.WSN_1_3_FAULT_ACTION
-    assert "WS-BrokeredNotification 1.3 is not offered" in answer.fault.text
-
-
 @pytest.mark.parametrize(
     ("element", "said"),
     [

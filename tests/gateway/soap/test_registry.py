@@ -15,12 +15,19 @@ from gateway.resources.operations import ResourceOperations
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.registry import Registry
 from gateway.sources.operations import SourceOperations
+from gateway.sources.registering import RegistrationOperations
 from gateway.subscriptions.operations import SubscriptionOperations
 from mediation import EndOfSubscription, GetStatus, Notification, Pause, Publish, Request
 from tests.rigs.envelopes import Speaker
 from tests.rigs.gateways import running
 
-ROOMS = (MailboxOperations, PublishingOperations, ResourceOperations, SubscriptionOperations)
+ROOMS = (
+    MailboxOperations,
+    PublishingOperations,
+    RegistrationOperations,
+    ResourceOperations,
+    SubscriptionOperations,
+)
 
 
 def rows(room: type) -> Handlers:

@@ -150,6 +150,7 @@ def test_its_schemas_compile(services: tuple[Service, ...], tmp_path: Path) -> N
 
 OFFICIAL = {
     "b-2": "786ca0177b0437aaef4f327c3f35ac59482d805e3026abd9758d6669310b71f3",
+    "br-2": "87ca532bd5b182d72ed433063e0bac8a10da88c836ae98d772401ab81cbcb622",
     "t-1": "7033512db58a586dedd7f8271007989bc7607feb44d63eb5b444a158b4b7c5d7",
     "bf-2": "ce5689821407c1c4eac563b1d273cd4bcc03fb725e64ae23e4d4167a513e166c",
     "r-2": "5f1d13be3f2b35d1c687906ba630cc04b3a65ffceaed1086835528f437311e36",
@@ -168,7 +169,7 @@ def test_the_schemas_are_what_was_compared(name: str) -> None:
     assert hashlib.sha256(canonical(packaged(name))).hexdigest() == OFFICIAL[name]
 
 
-@pytest.mark.parametrize("name", ["b-2", "t-1", "bf-2", "r-2", "rp-2", "rl-2"])
+@pytest.mark.parametrize("name", ["b-2", "br-2", "t-1", "bf-2", "r-2", "rp-2", "rl-2"])
 def test_the_schemas_are_the_official_ones(name: str, shared: Path) -> None:
     official = shared / f"specs/schemas/wsn/final/{name}.xsd"
     assert canonical(official) == canonical(packaged(name))
@@ -233,6 +234,7 @@ def test_every_operation_is_offered() -> None:
         Operation.GET_SERVICES,
         Operation.GET_CAPABILITIES,
         Operation.GET_DEVICE_INFORMATION,
+        Operation.SUBSCRIPTION_END,
     }
     assert {offer.operation for offer in ALL} == set(Operation) - elsewhere
 

@@ -1,0 +1,319 @@
+"""Registrations of publishers: who may publish what where that is asked for, and which publishers
+are to be subscribed at while somebody wants what they have.
+
+    RegisterPublisher ---> registered ---> DestroyRegistration, Destroy, its time is over ---> gone
+                               |
+                               +-- with Demand: a source for each of its topics, of which `demand`
+                                   says whether it is wanted
+
+The registration is in the store before its sources are, and gone before them: what a crash left in
+between is made good by `reconcile`.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+
+import structlog
+
+from filters import Expression, Reason, Refused, TopicPattern, parse_expression
+from gateway.delivery import WorkSharing
+from gateway.egress import AddressPolicy
+from gateway.model.registrations import Registration
+from gateway.model.sources import Wanted
+from gateway.resources import ResourceUnknown
+from gateway.security.keys import new_key, public_id
+from gateway.security.principals import Principal
+from gateway.security.quotas import PrincipalRate, QuotaExceeded
+from gateway.sources.exchanges import checked
+from gateway.sources.sources import NewSource, Sources, SourceUnknown
+from gateway.store import Store, StoreUnavailable
+from gateway.store import registrations as rows
+from gateway.subscriptions.leases import LeaseTerms, grant
+from mediation import LeaseRules, Notification, RegisterPublisher, Spec
+
+MOST = 10_000
+MOST_OF_OWNER = 100
+"""Registrations, in all and of one stranger."""
+REGISTERS, REGISTERS_AT_ONCE = 2.0, 20.0
+"""Registrations that a network address may ask for: a second, and at once."""
+ROUND = 1.0
+"""Seconds from one look at what has ended to the next."""
+RECONCILE = 30.0
+"""Seconds from one look at what crashes left to the next."""
+_RULES = LeaseRules()
+_log = structlog.get_logger("dragoman.registrations")
+
+
+class Registrations:
+    """All registrations, in memory and in the store.
+
+    Args:
+        required: Whether only what is registered may be published.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        sources: Sources,
+        policy: AddressPolicy,
+        sharing: WorkSharing,
+        *,
+        terms: LeaseTerms,
+        required: bool = False,
+    ) -> None:
+        self._store = store
+        self._sources = sources
+        self._policy = policy
+        self._sharing = sharing
+        self._terms = terms
+        self.required = required
+        self._by_key: dict[str, Registration] = {}
+        self._rate = PrincipalRate(REGISTERS, REGISTERS_AT_ONCE, "Too many registrations.")
+
+    async def start(self) -> None:
+        """Load the registrations.
+
+        Raises:
+            StoreUnavailable: The store cannot be read.
+        """
+        await self.learn()
+
+    @property
+    def all(self) -> Collection[Registration]:
+        return list(self._by_key.values())
+
+    async def register(
+        self, request: RegisterPublisher, spec: Spec, principal: Principal, *, now: datetime
+    ) -> Registration:
+        """Register a publisher; on return it is in the store, and so are its sources.
+
+        Raises:
+            Refused: as the specification says; nothing is registered.
+        """
+        self._rate.take(principal)
+        expires = self._end(request, principal, now)
+        if request.demand and request.publisher is not None:
+            checked(request.publisher.address, self._policy)
+            for new in _sources_of(request, spec):
+                self._sources.check(new, principal)
+        key = new_key()
+        registration = Registration(
+            key, public_id(key), principal.owner, spec, request, now, expires
+        )
+        of_owner = None if principal.trusted else MOST_OF_OWNER
+        insert = partial(rows.insert, registration=registration, of_owner=of_owner, in_all=MOST)
+        if not await self._store.submit(insert):
+            raise QuotaExceeded(Reason.QUOTA, "There are too many registrations.")
+        self._by_key[key] = registration
+        try:
+            await self._add_sources(registration, principal)
+        except BaseException:
+            with contextlib.suppress(Refused):
+                await self.destroy(registration)
+            raise
+        await self._replace(registration)
+        _log.info(
+            "publisher.registered",
+            registration=registration.id,
+            publisher=request.publisher.address if request.publisher else None,
+            topics=[topic.text for topic in request.topics],
+            demand=request.demand,
+        )
+        return registration
+
+    def _end(
+        self, request: RegisterPublisher, principal: Principal, now: datetime
+    ) -> datetime | None:
+        if principal.trusted and request.expires.unspecified:
+            return None  # Apache CXF's publishers never say, and never come back.
+        return grant(request.expires, _RULES, self._terms, trusted=principal.trusted, now=now)
+
+    async def _replace(self, registration: Registration) -> None:
+        """End earlier registrations of the same publisher on demand: it has restarted, and what it
+        has would come twice."""
+        request = registration.request
+        for other in self.all:
+            if (
+                request.demand
+                and other.id != registration.id
+                and (other.owner, other.request) == (registration.owner, request)
+            ):
+                with contextlib.suppress(ResourceUnknown):
+                    await self.destroy(other)
+
+    async def find(self, key: str | None) -> Registration:
+        """The registration with this key.
+
+        Raises:
+            ResourceUnknown: There is none.
+        """
+        if self._sharing.shared:
+            await self.learn()
+        registration = self._by_key.get(key or "")
+        if registration is None or _is_over(registration, datetime.now(UTC)):
+            raise ResourceUnknown
+        return registration
+
+    async def move(self, registration: Registration, expires: datetime | None) -> None:
+        """Move the end of a registration.
+
+        Raises:
+            ResourceUnknown: It is gone.
+        """
+        if not await self._store.submit(partial(rows.move, id_=registration.id, expires=expires)):
+            self._by_key.pop(registration.key, None)
+            raise ResourceUnknown
+        await self.learn()
+
+    def lease(
+        self, request: RegisterPublisher, principal: Principal, now: datetime
+    ) -> datetime | None:
+        """The end that a registration gets which asks for the time of *request*.
+
+        Raises:
+            LeaseRefused: It gets none.
+        """
+        return self._end(request, principal, now)
+
+    async def destroy(self, registration: Registration, *, why: str = "destroyed") -> None:
+        """End a registration; on return it is gone from the store, and nothing more is wanted of
+        its sources.
+
+        Raises:
+            ResourceUnknown: It was gone.
+        """
+        there = await self._store.submit(partial(rows.delete, id_=registration.id))
+        self._by_key.pop(registration.key, None)
+        if not there:
+            raise ResourceUnknown
+        await self._remove_sources({registration.id})
+        _log.info("publisher.gone", registration=registration.id, why=why)
+
+    async def check(self, notifications: Sequence[Notification]) -> None:
+        """See that somebody registered to publish *notifications*, where that is required.
+
+        Raises:
+            Refused: ``TOPIC_UNREGISTERED``.
+        """
+        if not self.required or all(map(self._is_registered, notifications)):
+            return
+        if self._sharing.shared:
+            await self.learn()
+        for notification in notifications:
+            if not self._is_registered(notification):
+                raise Refused(
+                    Reason.TOPIC_UNREGISTERED,
+                    "Nobody registered to publish on the topic: send RegisterPublisher first.",
+                    value=str(notification.topic),
+                )
+
+    def _is_registered(self, notification: Notification) -> bool:
+        topic = notification.topic
+        for registration in self._by_key.values():
+            topics = registration.request.topics
+            if not topics or (
+                topic is not None and any(pattern_of(one).matches(topic) for one in topics)
+            ):
+                return True
+        return False
+
+    # Rounds.
+
+    async def run(self) -> None:
+        """End what has expired, and make good what crashes left, for ever."""
+        loop, reconciled = asyncio.get_running_loop(), 0.0
+        while True:
+            with contextlib.suppress(StoreUnavailable):
+                if self._sharing.shared:
+                    await self.learn()
+                if self._sharing.keeps_house:
+                    await self._expire()
+                    if loop.time() - reconciled > RECONCILE:
+                        await self.reconcile()
+                        reconciled = loop.time()
+            await asyncio.sleep(ROUND)
+
+    async def learn(self) -> None:
+        """Learn the registrations of the store.
+
+        Raises:
+            StoreUnavailable: They are known as before.
+        """
+        self._by_key = {one.key: one for one in await self._store.submit(rows.load)}
+
+    async def _expire(self) -> None:
+        now = datetime.now(UTC)
+        for registration in self.all:
+            if _is_over(registration, now):
+                with contextlib.suppress(ResourceUnknown):
+                    await self.destroy(registration, why="expired")
+
+    async def reconcile(self) -> None:
+        """Add the sources that registrations lack, and remove those that have none.
+
+        Raises:
+            StoreUnavailable: It is done the next time.
+        """
+        owned = {entry.source.registration for entry in self._sources.entries}
+        await self.learn()  # After: a registration is there before its sources.
+        there = {registration.id for registration in self.all}
+        await self._remove_sources({one for one in owned if one is not None} - there)
+        for registration in self.all:
+            if registration.request.demand and registration.id not in owned:
+                with contextlib.suppress(Refused):
+                    await self._add_sources(registration, None)
+
+    async def _add_sources(self, registration: Registration, principal: Principal | None) -> None:
+        if not registration.request.demand:
+            return
+        # Its owner was allowed to when it registered.
+        owner = principal or Principal("", registration.owner, "", trusted=True)
+        for new in _sources_of(registration.request, registration.spec):
+            await self._sources.add(new, owner, registration=registration.id, on=Wanted.OFF)
+
+    async def _remove_sources(self, registrations: Collection[str]) -> None:
+        for entry in self._sources.entries:
+            if entry.source.registration in registrations and entry.row.wanted is not (
+                Wanted.REMOVED
+            ):
+                with contextlib.suppress(SourceUnknown):
+                    await self._sources.want(entry.id, Wanted.REMOVED)
+
+
+@lru_cache(maxsize=4096)
+def pattern_of(expression: Expression) -> TopicPattern:
+    """The topics that *expression* selects."""
+    return parse_expression(expression)
+
+
+def _is_over(registration: Registration, now: datetime) -> bool:
+    return registration.expires is not None and registration.expires <= now
+
+
+def _sources_of(request: RegisterPublisher, spec: Spec) -> list[NewSource]:
+    """The sources of a publisher on demand: one for each topic, so that each is wanted by itself;
+    one for all where it names none."""
+    if request.publisher is None:
+        return []
+    every: list[Expression | None] = [*request.topics] or [None]
+    return [
+        NewSource(
+            request.publisher.address,
+            spec.version,
+            None if topic is None else topic.text,
+            namespaces=() if topic is None else _used(topic),
+            lease=timedelta(hours=1).total_seconds(),
+            silence=0.0,  # Apache CXF's publishers cannot be asked.
+            spec=spec,
+            reference=request.publisher,
+        )
+        for topic in every
+    ]
+
+
+def _used(topic: Expression) -> tuple[tuple[str, str], ...]:
+    """The prefixes of *topic* that its text has."""
+    return tuple((prefix, uri) for prefix, uri in topic.namespaces if f"{prefix}:" in topic.text)

@@ -1,0 +1,53 @@
+"""Registrations of publishers as WS-Resources."""
+
+from dataclasses import replace
+from datetime import datetime
+
+from gateway.exchange import Inbound
+from gateway.model.registrations import Registration
+from gateway.security.principals import Principal
+from gateway.security.resource_addresses import ResourceKind, addressed
+from gateway.sources.registrations import Registrations
+from mediation import Expiry, Incoming, PropertyDocument, Version, properties_in
+
+
+class RegistrationResource:
+    """One registration, as its address names it."""
+
+    def __init__(self, registrations: Registrations, registration: Registration) -> None:
+        self._registrations = registrations
+        self._registration = registration
+
+    async def properties(self, version: Version, now: datetime) -> PropertyDocument:
+        one = self._registration
+        return properties_in(version).of_registration(one.request, one.created, one.expires, now)
+
+    async def set_termination_time(
+        self, expires: Expiry, principal: Principal, now: datetime
+    ) -> datetime | None:
+        """A requested time that is over means at once (WS-ResourceLifetime 1.2, section 4)."""
+        at = expires.at(now)
+        if at is not None and at <= now:
+            await self._registrations.destroy(self._registration)
+            return now
+        asked = replace(self._registration.request, expires=expires)
+        end = self._registrations.lease(asked, principal, now)
+        await self._registrations.move(self._registration, end)
+        return end
+
+    async def destroy(self) -> None:
+        await self._registrations.destroy(self._registration)
+
+
+class RegistrationResources:
+    """All registrations."""
+
+    def __init__(self, registrations: Registrations) -> None:
+        self._registrations = registrations
+
+    async def find(self, incoming: Incoming, inbound: Inbound) -> RegistrationResource | None:
+        address = addressed(inbound.path, incoming.context.headers.to)
+        if address is None or address.kind is not ResourceKind.PUBLISHER:
+            return None
+        registration = await self._registrations.find(address.key)
+        return RegistrationResource(self._registrations, registration)

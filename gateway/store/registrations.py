@@ -1,0 +1,93 @@
+"""Registrations of publishers as rows."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from filters import Expression, View
+from gateway.model.registrations import Registration
+from gateway.store.references import read_reference, write_reference
+from gateway.store.schema import registrations
+from mediation import RegisterPublisher, Soap, Spec, Version, Wsa
+
+
+def insert(
+    connection: Connection, registration: Registration, *, of_owner: int | None, in_all: int
+) -> bool:
+    """Insert a registration, unless its owner or all have too many. Returns whether it was
+    inserted."""
+    count = select(func.count()).select_from(registrations)
+    if of_owner is not None:
+        own = count.where(registrations.c.owner == registration.owner)
+        if connection.execute(own).scalar_one() >= of_owner:
+            return False
+    if connection.execute(count).scalar_one() >= in_all:
+        return False
+    connection.execute(
+        registrations.insert().values(
+            id=registration.id,
+            key=registration.key,
+            owner=registration.owner,
+            definition=_write(registration),
+            created=registration.created.timestamp(),
+            expires=registration.expires.timestamp() if registration.expires else None,
+        )
+    )
+    return True
+
+
+def load(connection: Connection) -> list[Registration]:
+    """All registrations."""
+    return [_read(row) for row in connection.execute(select(registrations))]
+
+
+def move(connection: Connection, id_: str, expires: datetime | None) -> bool:
+    """Move the end of a registration. Returns whether it is there."""
+    changed = (
+        registrations.update()
+        .where(registrations.c.id == id_)
+        .values(expires=expires.timestamp() if expires else None)
+    )
+    return bool(connection.execute(changed).rowcount)
+
+
+def delete(connection: Connection, id_: str) -> bool:
+    """Delete a registration. Returns whether there was one."""
+    return bool(
+        connection.execute(registrations.delete().where(registrations.c.id == id_)).rowcount
+    )
+
+
+def _write(registration: Registration) -> str:
+    request, spec = registration.request, registration.spec
+    return json.dumps(
+        {
+            "version": spec.version.value,
+            "soap": spec.soap.name,
+            "wsa": spec.wsa.name if spec.wsa else None,
+            "publisher": write_reference(request.publisher) if request.publisher else None,
+            "topics": [[one.text, one.dialect, one.namespaces, one.view] for one in request.topics],
+            "demand": request.demand,
+        }
+    )
+
+
+def _read(row: Row[Any]) -> Registration:
+    value = json.loads(row.definition)
+    wsa = Wsa[value["wsa"]] if value["wsa"] else None
+    topics = tuple(
+        Expression(text, dialect, tuple((prefix, uri) for prefix, uri in scope), View(view))
+        for text, dialect, scope, view in value["topics"]
+    )
+    publisher = read_reference(value["publisher"]) if value["publisher"] else None
+    return Registration(
+        row.key,
+        row.id,
+        row.owner,
+        Spec(Version(value["version"]), Soap[value["soap"]], wsa),
+        RegisterPublisher(publisher, topics, value["demand"]),
+        datetime.fromtimestamp(row.created, UTC),
+        None if row.expires is None else datetime.fromtimestamp(row.expires, UTC),
+    )
