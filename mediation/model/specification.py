@@ -348,7 +348,7 @@ class ResourceProperties(Protocol):
         topics: Collection[Topic],
         topic_dialects: Collection[str],
         *,
-        requires_registration: bool,
+        requires_registration: bool = False,
     ) -> PropertyDocument:
         """Those of the gateway as a producer and broker; *topics* are those seen so far."""
 

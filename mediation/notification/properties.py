@@ -125,7 +125,7 @@ class Properties13:
         topics: Collection[Topic],
         topic_dialects: Collection[str],
         *,
-        requires_registration: bool,
+        requires_registration: bool = False,
     ) -> PropertyDocument:
         values = producer_properties(
             topics, topic_dialects, requires_registration=requires_registration

@@ -52,7 +52,7 @@ class DraftProperties:
         topics: Collection[Topic],
         topic_dialects: Collection[str],
         *,
-        requires_registration: bool,
+        requires_registration: bool = False,
     ) -> PropertyDocument:
         wsnt, brokered, declared = self._draft.namespace, self._draft.brokered, self._draft.declared
         offered = dict.fromkeys(self._draft.spelled.get(uri, uri) for uri in topic_dialects)
