@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
 from lxml import etree
@@ -17,8 +18,10 @@ from filters import (
     topic_dialects,
     topic_text,
 )
+from filters.xpath import with_lexical_names
 from mediation import names
 from mediation.model.errors import MediationError
+from mediation.model.requests import EndpointRules
 from mediation.model.versions import Soap, Wsa
 from mediation.soap.envelopes import (
     elements,
@@ -144,6 +147,13 @@ def read_content(element: etree._Element) -> Expression:
     children = elements(element)
     text = b"".join(map(octets_of, children)).decode() if children else text_of(element)
     return Expression(text, dialect_of(element) or dialects.XPATH_1_0, namespaces_of(element))
+
+
+def by_rules(filter_: Filter, rules: EndpointRules) -> Filter:
+    """*filter_* as the endpoint that it came to means it."""
+    if not rules.lexical_names:
+        return filter_
+    return replace(filter_, contents=tuple(map(with_lexical_names, filter_.contents)))
 
 
 def read_wse_filter(element: etree._Element, soap: Soap, wsa: Wsa, *, payload: bool) -> Filter:

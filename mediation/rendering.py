@@ -211,6 +211,8 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     headers = notification.headers
     if wrapping.names_producer:
         named = notification.producer
+        if not wrapping.names_gateway:
+            producer = ""
         if wrapping.around_written is not None and notification.topic_header is not None:
             frame = _make_frame(shape, notification.topic_header, action, named or producer)
         else:

@@ -6,7 +6,6 @@ from datetime import datetime
 from lxml import etree
 
 from filters import EVERYTHING, Filter, Reason, Topic, dialects
-from filters.xpath import with_lexical_names
 from mediation import names
 from mediation.eventing.common import (
     EventingClient,
@@ -20,7 +19,7 @@ from mediation.eventing.common import (
     topic_header,
 )
 from mediation.eventing.management import enumeration_context, read_delivery_mode
-from mediation.filtering import read_wse_filter, topic_expression
+from mediation.filtering import by_rules, read_wse_filter, topic_expression
 from mediation.model.delivery_modes import Mode
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
@@ -153,9 +152,7 @@ def _read_subscribe(
     )
     rooted = counted or arrival.rules.event_is_root
     filter_ = _read_filter(element, context, context.wsa or wsa, rooted=rooted)
-    if arrival.rules.lexical_names:
-        contents = tuple(map(with_lexical_names, filter_.contents))
-        filter_ = Filter(filter_.topics, contents, filter_.others)
+    filter_ = by_rules(filter_, arrival.rules)
     if arrival.url_topic is not None and not filter_.topics:
         filter_ = Filter((topic_expression(arrival.url_topic),), filter_.contents, filter_.others)
     dialect = filter_.topics[0].dialect if filter_.topics else None
@@ -229,6 +226,7 @@ def _messenger(
 _BARE = Wrapping(topic_header, tells=BARE)
 _MESSENGER = Wrapping(
     _messenger,
+    default_action=f"{names.WSN_IBM}/Notify",
     keeps_topic_header=True,
     # Its clients read what follows the first colon: no namespace, no levels.
     tells=(BARE | {Fact.TOPIC_ELEMENT}) - {Fact.LEVELS, Fact.NAMESPACES},

@@ -117,7 +117,8 @@ def _of_producer(
 ) -> list[Loss]:
     said = notification.producer
     if said is None:
-        made = Fact.PRODUCER in tells and isinstance(shape, SoapShape)
+        made = isinstance(shape, SoapShape) and shape.wrapping.names_gateway
+        made = made and Fact.PRODUCER in tells
         return [Loss(Fact.PRODUCER, "", gateway)] if made else []
     epr = shape.epr if isinstance(shape, SoapShape) else said.wsa
     rest = " ".join(octets.decode() for octets in _rest_of(said, epr))

@@ -160,6 +160,9 @@ class Wrapping:
     """The action of an event without one; None: it is made from the payload."""
     names_producer: bool = False
     """Whether *around* writes the producer; then frames differ by producer."""
+    names_gateway: bool = True
+    """Whether the gateway stands for a producer that nobody named; else the address of the one that
+    *around* gets is empty."""
     keeps_topic_header: bool = False
     """Whether a publisher's own topic header goes to the consumer as it is."""
     tells: frozenset[Fact] = frozenset()

@@ -60,6 +60,8 @@ DRAFT = Draft(
     answers_notify=True,
     raw_as_notify=True,
     keeps_topic_element=True,
+    names_gateway=False,
+    repeats=True,
     # Its clients read what follows the first colon: no namespace, no levels.
     untold=frozenset({Fact.LEVELS, Fact.NAMESPACES}),
 )

@@ -37,7 +37,7 @@ PARTS = {
     Version.WSN_1_2: SUBSCRIBING | {"faults", "properties", "identifiers", "termination"},
     # Of 1.0 there are no official schemas to describe it with.
     Version.WSN_1_0: SUBSCRIBING - {"services"}
-    | {"faults", "properties", "identifiers", "termination"},
+    | {"faults", "properties", "identifiers", "repeats", "termination"},
     Version.MESSAGE_BOX_2011: set[str](),
     Version.MESSAGE_BOX_2004: set[str](),
     Version.MAKE_CONNECTION_1_1: {"faults"},

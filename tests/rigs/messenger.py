@@ -209,3 +209,90 @@ class WseClient(Client):
         name = etree.QName(etree.fromstring(event)).localname
         assert response.tag == f"{{{WSE}}}{name}Response" and not children(response)
         return str(response.attrib["trackId"])
+
+
+class WsntClient(Client):
+    """``WsntMsgBrokerClient``, and the low-level stubs below it."""
+
+    namespace = IBM
+    at = NOTIFICATION
+
+    @staticmethod
+    def subscribe_body(
+        consumer: str,
+        topic: str | None = None,
+        xpath: str | None = None,
+        use_notify: str | None = "true",
+        name: str = "SubscribeRequest",
+        more: str = "",
+    ) -> str:
+        """``SubscribeRequest``: the Dialect of its topic is qualified, that of its Selector not."""
+        topics = selector = notify = ""
+        if topic is not None:
+            topics = (
+                f'<wsnt:TopicExpression {_WIDGET} wsnt:Dialect="{IBM_SIMPLE}">widget:{topic}'
+                "</wsnt:TopicExpression>"
+            )
+        if xpath is not None:
+            selector = f'<wsnt:Selector Dialect="{XPATH}">{escape(xpath)}</wsnt:Selector>'
+        if use_notify is not None:
+            notify = f"<wsnt:UseNotify>{use_notify}</wsnt:UseNotify>"
+        return (
+            f'<wsnt:{name} xmlns:wsnt="{IBM}">{topics}{selector}{notify}<wsnt:ConsumerReference>'
+            f"<wsa:Address>{consumer}</wsa:Address></wsnt:ConsumerReference>{more}</wsnt:{name}>"
+        )
+
+    async def subscribe(
+        self,
+        consumer: str,
+        topic: str | None = None,
+        xpath: str | None = None,
+        use_notify: str | None = "true",
+    ) -> str:
+        """Subscribe; the identifier."""
+        body = self.subscribe_body(consumer, topic, xpath, use_notify)
+        answer = await self.ask(f"{IBM}/SubscribeRequest", body)
+        assert answer.message.wsa("Action") == f"{IBM}/SubscribeRequestResponse"
+        [response] = answer.message.body
+        assert response.tag == f"{{{IBM}}}SubscribeResponse"
+        return self.read_identifier(response.find(f"{{{IBM}}}SubscriptionReference"))
+
+    async def manage(self, name: str, identifier: str) -> Answer:
+        """Pause, resume or end a subscription, at the broker's address."""
+        return await self.call(
+            f"{IBM}/{name}",
+            f'<wsnt:{name} xmlns:wsnt="{IBM}"/>',
+            self.identifier_header(identifier),
+        )
+
+    async def unsubscribe(self, identifier: str) -> None:
+        answer = await self.manage("UnsubsribeRequest", identifier)
+        assert (answer.status, answer.message.body) == (200, []), answer.body
+        assert answer.message.wsa("Action") == f"{IBM}/UnsubscribeResponse"
+
+    @staticmethod
+    def message(topic: str | None, event: str, producer: str = "http://192.0.2.20") -> str:
+        """A NotificationMessage as its publisher writes it."""
+        named = "" if topic is None else (
+            f'<wsnt:Topic {_WIDGET} Dialect="{IBM_SIMPLE}">widget:{topic}</wsnt:Topic>'
+        )  # fmt: skip
+        reference = (
+            f"<wsnt:ProducerReference><wsa:Address>{producer}</wsa:Address>"
+            "</wsnt:ProducerReference>"
+        )
+        return (
+            f"<wsnt:NotificationMessage>{named}{reference if producer else ''}"
+            f"<wsnt:Message>{event}</wsnt:Message></wsnt:NotificationMessage>"
+        )
+
+    async def publish(
+        self, topic: str | None, *events: str, producer: str = "http://192.0.2.20", path: str = ""
+    ) -> str:
+        """Publish in one Notify; the track id."""
+        messages = "".join(self.message(topic, event, producer) for event in events)
+        body = f'<wsnt:Notify xmlns:wsnt="{IBM}">{messages}</wsnt:Notify>'
+        answer = await self.ask(f"{IBM}/Notify", body, path=path)
+        assert answer.message.wsa("Action") == f"{IBM}/NotifyResponse"
+        [response] = answer.message.body
+        assert response.tag == f"{{{IBM}}}NotifyResponse" and not children(response)
+        return str(response.attrib["trackId"])

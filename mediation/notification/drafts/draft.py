@@ -33,6 +33,8 @@ class Draft:
         answers_notify: Notify is answered with NotifyResponse: its publishers wait for it.
         raw_as_notify: Raw notifications have the action of Notify always; else that of the event,
             where it has one.
+        names_gateway: The gateway stands for a producer that nobody named; else there is none.
+        repeats: A Subscribe that is the same as that of a subscription renews it.
         untold: What its Notify does not say of an event, besides what Notify of 1.3 does not.
         keeps_topic_element: A topic that a publisher of this draft wrote goes to its consumers as
             it is.
@@ -53,6 +55,8 @@ class Draft:
     answers_notify: bool = False
     raw_as_notify: bool = False
     keeps_topic_element: bool = False
+    names_gateway: bool = True
+    repeats: bool = False
     untold: frozenset[Fact] = frozenset()
 
     @property

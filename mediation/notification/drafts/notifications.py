@@ -21,6 +21,7 @@ class DraftNotifications:
             self._around,
             action=draft.notify_action,
             names_producer=True,
+            names_gateway=draft.names_gateway,
             around_written=self._around_written if draft.keeps_topic_element else None,
             tells=(WRAPPED | ({Fact.TOPIC_ELEMENT} if draft.keeps_topic_element else set()))
             - {Fact.SUBSCRIPTION}
@@ -43,10 +44,14 @@ class DraftNotifications:
         return self._around_written(written, producer, wsa)
 
     def _around_written(self, topic: str, producer: EndpointReference, wsa: Wsa) -> EnvelopeParts:
+        reference = ""
+        if producer.address:
+            reference = (
+                f"<wsnt:ProducerReference>{write_epr(producer, wsa)}</wsnt:ProducerReference>"
+            )
         return EnvelopeParts(
             before_payload=f"<wsnt:Notify{self._draft.declared}><wsnt:NotificationMessage>{topic}"
-            f"<wsnt:ProducerReference>{write_epr(producer, wsa)}</wsnt:ProducerReference>"
-            "<wsnt:Message>",
+            f"{reference}<wsnt:Message>",
             after_payload=_END,
         )
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from lxml import etree
 
 from filters import Filter, Reason
-from mediation.filtering import read_content, read_topic_expression
+from mediation.filtering import by_rules, read_content, read_topic_expression
 from mediation.model.errors import MediationError
 from mediation.model.expiry import Expiry
 from mediation.model.messages import EndpointReference, Subscription
@@ -92,7 +92,7 @@ class DraftRequests:
                 Reason.PRODUCER_PROPERTIES,
                 "Preconditions over the producer's properties are not offered.",
             )
-        filter_ = self._read_filter(element)
+        filter_ = by_rules(self._read_filter(element), arrival.rules)
         time = self._child(element, "InitialTerminationTime")
         return Subscribe(
             read_epr(reference, forged="refuse"),

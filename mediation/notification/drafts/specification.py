@@ -60,6 +60,7 @@ def draft_specification(
         leases=LeaseRules(grace=True, absolute=True),
         services=services,
         identifiers=frozenset({draft.subscription_key}),
+        repeats=(lambda _: True) if draft.repeats else None,
     )
 
 
