@@ -31,7 +31,7 @@ class State(Enum):
     RESUMING = "resuming"
     LOST = "lost"
     """The subscription is gone; the next one is due."""
-    BACKING_OFF = "backing off"
+    BACKING_OFF = "backing-off"
     """Something failed, and is tried again later."""
     REMOVING = "removing"
     """The producer is told that the subscription is not wanted any more."""

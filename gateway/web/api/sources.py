@@ -59,7 +59,7 @@ class SourceView(BaseModel, extra="forbid"):
     created: datetime
     state: str = Field(
         description="idle, subscribing, live, renewing, checking, pausing, paused, resuming, lost, "
-        "backing off, removing, removed."
+        "backing-off, removing, removed."
     )
     since: datetime = Field(description="When it came into that state.")
     next: datetime | None = Field(description="When something is to be done next.")
