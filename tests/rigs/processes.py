@@ -94,7 +94,8 @@ class GatewayProcess:
     async def metrics(self) -> dict[str, float]:
         """The values without labels."""
         answer = await self.request("GET", "/metrics")
-        lines = [line.split() for line in answer.body.decode().splitlines() if line[0] != "#"]
+        text = answer.body.decode()
+        lines = [line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#"]
         return {name.removeprefix("dragoman_"): float(value) for name, value in lines}
 
     async def at_rest(

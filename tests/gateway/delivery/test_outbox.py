@@ -19,6 +19,7 @@ from gateway.delivery.schedule import DELIVERED, Outcome
 from gateway.egress import parse_target
 from gateway.security.keys import new_key, public_id
 from mediation import (
+    DeliveryMode,
     EndpointReference,
     Lease,
     Policy,
@@ -33,6 +34,7 @@ from tests.rigs.dispatching import notification
 
 URL = "http://127.0.0.1/"
 NOW = 100.0
+PUSH = DeliveryMode()
 
 
 class Nobody:
@@ -50,7 +52,7 @@ class Nobody:
         raise AssertionError
 
 
-def make_outbox(*, ordered: bool = True) -> Outbox:
+def make_outbox(*, ordered: bool = True, delivery: DeliveryMode = PUSH) -> Outbox:
     key = new_key()
     subscription = Subscription(
         key,
@@ -59,7 +61,7 @@ def make_outbox(*, ordered: bool = True) -> Outbox:
         Spec(Version.WSE_2004_08, Soap.V1_2, Wsa.V2004_08),
         EndpointReference(URL, Wsa.V2004_08),
         Lease(datetime.now(UTC), None),
-        policy=Policy(ordered=ordered),
+        policy=Policy(ordered=ordered, delivery=delivery),
     )
     entry = Entry(subscription, prepare(subscription), parse_target(URL))
     return Outbox(entry, OutboxDestination(entry.target.destination), Nobody())
