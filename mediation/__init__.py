@@ -45,7 +45,7 @@ from mediation.eventing.management import (
 )
 from mediation.faults import fault_of, write_fault
 from mediation.filtering import PAYLOAD_PATHS, spoken_topic
-from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize
+from mediation.model.delivery_modes import PUSH, DeliveryMode, Mode, Oversize
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
     NEVER,
@@ -166,6 +166,7 @@ __all__ = [
     "PAYLOAD_PATHS",
     "PRODUCER_DOCUMENT",
     "PULL_POINT_DOCUMENT",
+    "PUSH",
     "SPECIFICATIONS",
     "SPECS",
     "SUBSCRIPTION_DOCUMENT",

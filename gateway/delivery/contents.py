@@ -14,6 +14,7 @@ from gateway.egress.hops import HOPS_PROPERTY
 from gateway.egress.origins import Origins
 from mediation import (
     AROUND_EVENTS,
+    PUSH,
     Attachment,
     DeliveryMode,
     Notification,
@@ -33,7 +34,6 @@ from mediation import (
 )
 from mediation.names import WSMAN_DROPPED_EVENTS, WSMAN_EVENTS, WSMAN_HEARTBEAT
 
-USUAL = DeliveryMode()
 Headers = tuple[tuple[str, str], ...]
 
 
@@ -70,7 +70,7 @@ class Contents:
         """
         entry = pending.outbox.entry
         delivery = entry.delivery
-        if delivery == USUAL:
+        if delivery is PUSH:
             return self._one(pending)
         if pending.heartbeat:
             return _encoded(_own(entry, WSMAN_HEARTBEAT, pending.heartbeat), delivery)

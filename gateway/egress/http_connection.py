@@ -14,6 +14,7 @@ Octets that come while it is idle close it: they are no answer to anything.
 """
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import cast
 
@@ -30,6 +31,9 @@ KEPT_HEADERS = frozenset(
         b"webhook-allowed-rate",
     }
 )
+_SHORT_STATUS = re.compile(rb"\A(HTTP/1\.[01] )(0|20)(?=[ \r])")
+_KNOWN_SHORT = frozenset({0, 20})
+"""Statuses with too few digits, by which wseventsink acknowledges deliveries of WS-Management."""
 _KNOWN = 1024
 """Octets of an answer that is recognised when it comes again."""
 _JOINED = 64 * 1024
@@ -152,6 +156,8 @@ class Connection(asyncio.Protocol):
             # The parser stands where it stood before: it would say the same.
             self._finish(self._known[1])
             return
+        if not self._octets and not data[9:12].isdigit():
+            data = _SHORT_STATUS.sub(_padded, data, count=1)
         limit = self._limits.head + self._limits.body
         if self._octets + len(data) > limit:
             data = data[: limit + 1 - self._octets]
@@ -207,9 +213,9 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if status == 101 or not 100 <= status <= 599:
+        if status == 101 or not (100 <= status <= 599 or status in _KNOWN_SHORT):
             raise ValueError("not a status of an answer")
-        if status < 200:
+        if 100 <= status < 200:
             return
         self._status = status
         self._headed = True
@@ -283,3 +289,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
             self._transport = None
+
+
+def _padded(found: re.Match[bytes]) -> bytes:
+    return found[1] + found[2].rjust(3, b"0")

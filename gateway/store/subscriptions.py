@@ -15,6 +15,7 @@ from gateway.store.references import read_reference, write_reference
 from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation import (
+    PUSH,
     DataForm,
     DeliveryMode,
     EventForm,
@@ -191,7 +192,7 @@ def _read(row: Any) -> Subscription:
 
 def _write_delivery(delivery: DeliveryMode) -> dict[str, object]:
     """The delivery mode as a part of the policy; nothing for the usual one."""
-    if delivery == DeliveryMode():
+    if delivery == PUSH:
         return {}
     values = {field.name: getattr(delivery, field.name) for field in fields(delivery)}
     return {"delivery": values | {"mode": delivery.mode.value, "oversize": delivery.oversize.value}}
@@ -199,7 +200,7 @@ def _write_delivery(delivery: DeliveryMode) -> dict[str, object]:
 
 def _read_delivery(values: Any) -> DeliveryMode:
     if not values:
-        return DeliveryMode()
+        return PUSH
     mode, oversize = Mode(values["mode"]), Oversize(values["oversize"])
     return shared(DeliveryMode(**{**values, "mode": mode, "oversize": oversize}))
 

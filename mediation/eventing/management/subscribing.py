@@ -14,7 +14,7 @@ from mediation import names
 from mediation.eventing.management.faults import refused, unsupported
 from mediation.eventing.management.headers import LEAST_ENVELOPE
 from mediation.eventing.management.values import parse_number, read_number, read_seconds
-from mediation.model.delivery_modes import DeliveryMode, Mode, Oversize
+from mediation.model.delivery_modes import PUSH, DeliveryMode, Mode, Oversize
 from mediation.model.errors import MediationError
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
 
@@ -136,7 +136,7 @@ class _Found:
 
     def result(self) -> DeliveryMode:
         retry = self._times.get("ConnectionRetry")
-        return DeliveryMode(
+        found = DeliveryMode(
             self._mode,
             self._numbers.get("MaxElements"),
             self._times.get("MaxTime") or None,
@@ -148,6 +148,7 @@ class _Found:
             retry,
             None if retry is None else self._numbers.get("Total", 1),
         )
+        return PUSH if found == PUSH else found  # One object: every delivery looks at it.
 
 
 def _bookmark(child: etree._Element) -> MediationError:

@@ -67,6 +67,24 @@ async def test_push_with_ack(run: Engine, sinks: Consumers) -> None:
     assert message.header("AckRequested", WSMAN) is not None
 
 
+@pytest.mark.parametrize("code", ["20", "0", "500"])
+async def test_an_acknowledgement_counts_whatever_the_status(
+    code: str, run: Engine, sinks: Consumers
+) -> None:
+    """Wseventsink's are no status of HTTP."""
+
+    def answer(connection: Connection, receipt: Receipt) -> None:
+        body = ack(receipt.id, message_id=False)
+        head = f"HTTP/1.1 {code} OK\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        connection.transport.write(head + body)
+
+    sink = sinks.add(answer)
+    await run.subscribe(sink.url, delivery=WITH_ACK)
+    run.publish(1, 2)
+    await run.at_rest(delivered=2)
+    assert sink.count == 2
+
+
 @pytest.mark.parametrize(
     "unacknowledged",
     [

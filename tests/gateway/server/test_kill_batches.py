@@ -27,6 +27,7 @@ from tests.rigs.processes import GatewayProcess, Publisher, gateway_process, pub
 
 SPEAKER = Speaker(S12, Wsa.V2004_08)
 SINKS = 6
+AT_ONCE = {"DRAGOMAN_RETRY_DELAYS": ",".join(["0.05"] * 60)}
 
 
 def unreliable() -> Behaviour:
@@ -78,7 +79,7 @@ def judge(publishers: list[Publisher], sink: Consumer, most: int) -> None:
 
 async def crash_often(data: Path, cycles: int, seed: int) -> None:
     choose = random.Random(seed)
-    async with consumers() as sinks, gateway_process(data) as gateway:
+    async with consumers() as sinks, gateway_process(data, AT_ONCE) as gateway:
         those = [sinks.add(acknowledge if number % 2 else unreliable()) for number in range(SINKS)]
         for number, sink in enumerate(those):
             # Some wait for full batches, and so in the store; some do not wait.
