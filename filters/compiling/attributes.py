@@ -13,17 +13,18 @@ An attribute that an event does not have has no value. CloudEvents SQL is not of
 
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from filters.events import ATTRIBUTES, Event
 from filters.filter import Expression
 from filters.reasons import FilterError, Reason, quoted
 
-MOST = 100
-"""Filters of one expression."""
+MOST = 64
+"""Comparisons, and filters around them, of one expression: each event is tried with each."""
 DEEPEST = 16
-LONGEST = 4096
-"""Characters of a name or a value."""
+LONGEST = 8192
+"""Characters of an expression."""
 
 _Attributes: TypeAlias = Mapping[str, str]
 _Test: TypeAlias = Callable[[_Attributes], bool]
@@ -43,6 +44,8 @@ def attribute_condition(expression: Expression) -> Callable[[Event], bool]:
         FilterError: ``FILTER_INVALID``, ``FILTER_DIALECT`` with the kinds as names,
             ``FILTER_COSTLY``.
     """
+    if len(expression.text) > LONGEST:
+        raise FilterError(Reason.FILTER_COSTLY, f"the filter has more than {LONGEST} characters")
     try:
         value = json.loads(expression.text)
     except (ValueError, RecursionError):
@@ -52,30 +55,39 @@ def attribute_condition(expression: Expression) -> Callable[[Event], bool]:
     left = [MOST]
     tests: list[_Test] = []
     if value.get("source") is not None:
-        tests.append(_comparing("exact", {"source": value["source"]}))
+        tests.append(_comparing("exact", {"source": value["source"]}, left))
     if value.get("types") is not None:
         types = value["types"]
-        if not isinstance(types, list) or not types:
+        if not isinstance(types, list) or not types or not all(map(_is_text, types)):
             raise _invalid("types is no list of types")
-        tests.append(_any([_comparing("exact", {"type": one}) for one in types]))
-    tests += [_compile(one, left, DEEPEST) for one in _list(value.get("filters") or [])]
+        wanted = frozenset(types)
+        tests.append(lambda attributes: attributes.get("type") in wanted)
+    if value.get("filters") is not None:
+        tests += [_compile(one, left, DEEPEST) for one in _list(value["filters"])]
     holds = _all(tests)
 
     def condition(event: Event) -> bool:
-        return holds(json.loads(event.view(ATTRIBUTES)))
+        return holds(_read(event.view(ATTRIBUTES)))
 
     return condition
+
+
+@lru_cache(maxsize=16)
+def _read(view: bytes) -> _Attributes:
+    """The attributes of an event, read once for all expressions that it is tried with."""
+    attributes: _Attributes = json.loads(view)
+    return attributes
 
 
 def _compile(value: object, left: list[int], deep: int) -> _Test:
     left[0] -= 1
     if left[0] < 0 or deep < 0:
-        raise FilterError(Reason.FILTER_COSTLY, f"there are more than {MOST} filters, or too deep")
+        raise _costly()
     if not isinstance(value, dict) or len(value) != 1:
         raise _invalid("a filter is an object with one member, its kind")
     [(kind, inner)] = value.items()
     if kind in _COMPARISONS:
-        return _comparing(kind, inner)
+        return _comparing(kind, inner, left)
     if kind == "not":
         negated = _compile(inner, left, deep - 1)
         return lambda attributes: not negated(attributes)
@@ -89,18 +101,26 @@ def _compile(value: object, left: list[int], deep: int) -> _Test:
     )
 
 
-def _comparing(kind: str, wanted: Any) -> _Test:
+def _comparing(kind: str, wanted: Any, left: list[int]) -> _Test:
     if not isinstance(wanted, dict) or not wanted:
         raise _invalid(f"{quoted(kind)} names no attributes")
-    for name, value in wanted.items():
-        if not isinstance(value, str) or not name or not value:
-            raise _invalid(f"{quoted(kind)} has a name or a value that is empty, or no text")
-        if len(name) > LONGEST or len(value) > LONGEST:
-            raise FilterError(Reason.FILTER_COSTLY, "a name or a value in the filter is too long")
+    left[0] -= len(wanted)
+    if left[0] < 0:
+        raise _costly()
+    if not all(map(_is_text, (*wanted, *wanted.values()))):
+        raise _invalid(f"{quoted(kind)} has a name or a value that is empty, or no text")
     compare, pairs = _COMPARISONS[kind], tuple(wanted.items())
     return lambda attributes: all(
         name in attributes and compare(attributes[name], value) for name, value in pairs
     )
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _costly() -> FilterError:
+    return FilterError(Reason.FILTER_COSTLY, f"there are more than {MOST} filters, or too deep")
 
 
 def _list(value: object) -> list[object]:

@@ -249,6 +249,7 @@ async def test_a_subscription_in_soap_is_not_managed_here(
         ({"filters": [{"exact": {"type": ""}}]}, 400),
         ({"filters": [{"any": []}]}, 400),
         ({"filters": [{"exact": {"a": "b"}}] * 101}, 422),
+        ({"filters": [{"exact": {"a": "b"}}] * 40}, 400),
         ({"types": []}, 422),
         ({"types": [""]}, 422),
         ({"protocolsettings": {"mode": "xml"}}, 422),
