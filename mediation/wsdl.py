@@ -39,14 +39,21 @@ def schema_named(query: str) -> bytes | None:
     return _schema(_BESIDE).encode()
 
 
+def schemas(address: str) -> Mapping[str, bytes]:
+    """The schemas that the description of the endpoint at *address* holds, by their target
+    namespaces."""
+    return {
+        namespace: schema.replace('"?xsd=', f'"{xml_attribute(address)[1:-1]}?xsd=').encode()
+        for namespace, schema in _every_schema().items()
+    }
+
+
 @lru_cache(maxsize=1)
-def schemas() -> Mapping[str, bytes]:
-    """The schemas that the descriptions hold, by their target namespaces."""
-    every = dict.fromkeys(name for service in SERVICES for name in service.schemas)
+def _every_schema() -> Mapping[str, str]:
     found = {}
-    for name in every:
+    for name in dict.fromkeys(name for service in SERVICES for name in service.schemas):
         schema = parse_own(_schema(name).encode())
-        found[schema.get("targetNamespace") or ""] = octets_of(schema)
+        found[schema.get("targetNamespace") or ""] = octets_of(schema).decode()
     return found
 
 

@@ -58,12 +58,13 @@ class MetadataOperations:
         )
 
     def _sections(self, dialect: str, inbound: Inbound) -> Iterator[MetadataSection]:
+        address = f"{inbound.base}/soap"
         match dialect:
             case names.WSDL:
-                described = write_wsdl(f"{inbound.base}/soap")
+                described = write_wsdl(address)
                 yield MetadataSection(f"{{{dialect}}}definitions", NAMESPACE, described)
             case names.XSD:
-                for namespace, schema in schemas().items():
+                for namespace, schema in schemas(address).items():
                     yield MetadataSection(f"{{{dialect}}}schema", namespace, schema)
             case names.POLICY_1_5 | names.POLICY_2004_09:
                 policy = write_policy(dialect, longest_lease=self._longest(inbound.principal))

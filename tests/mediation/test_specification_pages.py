@@ -42,6 +42,7 @@ PAGES = ("ws-eventing.md", "ws-notification.md", "ws-messenger.md")
 _BLOCK = re.compile(r"^```xml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OFFERED = (
     "http://schemas.xmlsoap.org/ws/2004/08/eventing",
+    "http://www.w3.org/2011/03/ws-evt",
     "http://docs.oasis-open.org/wsn/b-2",
     "http://docs.oasis-open.org/wsn/br-2",
     "http://www.onvif.org/ver10/events/wsdl",

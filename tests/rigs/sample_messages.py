@@ -90,8 +90,8 @@ def fault(soap: str, wsa: str, action: str, subcode: str, detail: str = "") -> s
 
 
 def eventing() -> Iterator[str]:
-    """WS-Eventing 2004/08 in both versions of SOAP and of addressing, its later edition, which is
-    not offered, and WS-Management's use of it."""
+    """WS-Eventing 2004/08 in both versions of SOAP and of addressing, 2011/03 in both versions of
+    SOAP, and WS-Management's use of the former."""
     for soap, wsa in ((S12, WSA04), (S11, WSA05)):
 
         def said(body: str, name: str, header: str = "", soap: str = soap, wsa: str = wsa) -> str:
@@ -137,14 +137,45 @@ def eventing() -> Iterator[str]:
             "wse:FilteringRequestedUnavailable",
             f"<wse:D>{XPATH}</wse:D>",
         )
-    for name, inner in (
-        ("Subscribe", f"<evt:Delivery>{epr('evt:NotifyTo')}</evt:Delivery>"),
-        ("SubscribeResponse", epr("evt:SubscriptionManager", MANAGER)),
-        ("Renew", "<evt:Expires>PT1H</evt:Expires>"),
-        ("UnsubscribeResponse", ""),
-        ("SubscriptionEnd", f"<evt:Status>{WSE11}/SourceCanceling</evt:Status>"),
-    ):
-        yield envelope(f"<evt:{name}>{inner}</evt:{name}>", f"{WSE11}/{name}", soap=S11)
+    key = '<k:Identifier xmlns:k="urn:example:keys">urn:uuid:5</k:Identifier>'
+    both = f"<wsa:ReferenceParameters>{key}</wsa:ReferenceParameters>"
+    marked = key.replace(">", ' wsa:IsReferenceParameter="true">', 1)
+    granted = "<evt:GrantedExpires>PT1H</evt:GrantedExpires>"
+    for soap in (S11, S12):
+        for name, inner, header in (
+            ("Subscribe", f"<evt:Delivery>{epr('evt:NotifyTo')}</evt:Delivery>", ""),
+            (
+                "Subscribe",
+                f"{epr('evt:EndTo')}<evt:Delivery>\n {epr('evt:NotifyTo', inner=both)}\n"
+                f'</evt:Delivery><evt:Format Name="{WSE11}/DeliveryFormats/Wrap"/>'
+                '<evt:Expires BestEffort="1">P1D</evt:Expires>'
+                f'<evt:Filter Dialect="{WSE11}/Dialects/XPath10">tide:metres &gt; 3</evt:Filter>',
+                "",
+            ),
+            ("SubscribeResponse", epr("evt:SubscriptionManager", MANAGER, both) + granted, RELATES),
+            ("Renew", "<evt:Expires>PT1H</evt:Expires>", marked),
+            ("Renew", '<evt:Expires BestEffort="true">2040-05-06T07:08:09Z</evt:Expires>', key),
+            ("RenewResponse", granted, RELATES),
+            ("GetStatus", "", marked),
+            ("GetStatusResponse", granted, RELATES),
+            ("Unsubscribe", "", key),
+            ("UnsubscribeResponse", "", RELATES),
+            (
+                "SubscriptionEnd",
+                f"<evt:Status>{WSE11}/SourceCancelling</evt:Status>"
+                '<evt:Reason xml:lang="en">The gauge is being cleaned.</evt:Reason>',
+                "",
+            ),
+        ):
+            yield envelope(
+                f"<evt:{name}>{inner}</evt:{name}>", f"{WSE11}/{name}", soap=soap, header=header
+            )
+        yield envelope(
+            f'<evt:Notify actionURI="urn:example:tide/level">{LEVEL}</evt:Notify>',
+            f"{WSE11}/WrappedSinkPortType/NotifyEvent",
+            soap=soap,
+        )
+        yield fault(soap, WSA05, f"{WSE11}/fault", "evt:UnknownSubscription")
     for mode in ("Pull", "PushWithAck", "Events"):
         delivery = f"http://schemas.dmtf.org/wbem/wsman/1/wsman/{mode}"
         yield envelope(

@@ -71,6 +71,8 @@ async def test_schemas_by_their_namespace(gateway: Running) -> None:
     answer = await gateway.ask(speaker, get_metadata(XSD, WSE11))
     [(_, schema)] = sections(answer.message)
     assert schema.get("targetNamespace") == WSE11
+    places = [one.get("schemaLocation") for one in schema.iter(f"{{{XSD}}}import")]
+    assert places == [f"{gateway.url}/soap?xsd=xml", None]
 
 
 @pytest.mark.parametrize(("dialect", "identifier"), [("urn:none", ""), (WSDL, "urn:other")])

@@ -515,6 +515,33 @@ def test_our_subscribe(raw: bool, validator: Validator) -> None:
     )
 
 
+@given(
+    st.sampled_from(["/o:R", "o:v > 1 and o:v < '&'", 'not(//p:x[@a = "\'"])', "self::o:R"]),
+    st.dictionaries(
+        st.sampled_from(["o", "p", "wse", "wsa", "s"]), st.sampled_from(["urn:a", "urn:b&c"])
+    ),
+    st.sampled_from([None, "storms", "o:a/b", "{urn:n}a//."]),
+)
+def test_what_we_ask_for_is_what_is_read(
+    xpath: str, namespaces: dict[str, str], topic_: str | None
+) -> None:
+    """A filter is the same when it has been written and read, whatever its prefixes are."""
+    scope = {"o": "urn:o", "p": "urn:p", **namespaces}
+    consumer = EndpointReference("http://sink.example.com/", Wsa.V2005_08)
+    _, octets = write_subscribe(
+        SPECS[VERSION], to="urn:to", consumer=consumer, message_id="urn:m", topic=topic_,
+        xpath=xpath, namespaces=scope,
+    )  # fmt: skip
+    request = incoming(octets).request
+    assert isinstance(request, Subscribe)
+    [content] = request.filter.contents
+    assert (content.text, content.dialect) == (xpath, dialects.XPATH_1_0)
+    read = dict(content.namespaces)
+    assert {prefix: read[prefix] for prefix in scope} == scope
+    assert content.view is PAYLOAD
+    assert len(request.filter.topics) == (topic_ is not None)
+
+
 def test_a_wrapped_event_of_cxf_has_no_action_of_its_own() -> None:
     octets = notify("<a/>")
     assert read_received(octets) == (Received(None, b"<a/>", NOTIFY_ACTION, "urn:m"),)
