@@ -1,16 +1,21 @@
 """Apache CXF's WS-Eventing 2011/03: its subscriber and its sinks at a gateway, and its event source
 under ours."""
 
+import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 import pytest_asyncio
+from lxml import etree
 
 from gateway.client import Client, Consumer
 from mediation import Version
+from tests.rigs.consumers import Consumers
 from tests.rigs.cxf import CxfPeer, cxf_peer, needs_cxf
+from tests.rigs.envelopes import Speaker, topic_expression
 from tests.rigs.gateways import Running
+from tests.rigs.waiting import until
 
 needs_cxf()
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
@@ -88,3 +93,26 @@ async def test_its_source(peer: CxfPeer) -> None:
         ended = (await anext(aiter(consumer))).ended
         assert ended is not None
         assert (ended.status, ended.reason) == ("SourceShuttingDown", "Bye.")
+
+
+async def test_a_source_of_the_gateway(
+    gateway: Running, consumer: Consumers, peer: CxfPeer
+) -> None:
+    """The gateway subscribes there, and what comes is published on, in any specification."""
+    speaker, url = Speaker(), consumer.fresh()
+    await gateway.subscribe(speaker, speaker.wsn_subscribe(url, filter=topic_expression("storms")))
+    wanted = {"url": f"{peer.url}/soap", "spec": "wse-2011-03", "publish_on": "storms"}
+    added = await gateway.api("POST", "/sources", json.dumps(wanted).encode())
+    assert added.status == 201, added.body
+    path = f"/sources/{json.loads(added.body)['id']}"
+
+    async def is_(state: str) -> None:
+        async def holds() -> bool:
+            return bool(json.loads((await gateway.api("GET", path)).body)["state"] == state)
+
+        await until(holds)
+
+    await is_("live")
+    assert int(await peer.ask("emit", "77")) >= 1
+    assert b"77" in etree.tostring((await consumer.next(url)).payload)
+    assert (await gateway.api("DELETE", path)).status == 204
