@@ -45,6 +45,14 @@ from mediation.eventing.management import (
 )
 from mediation.faults import fault_of, write_fault
 from mediation.filtering import PAYLOAD_PATHS, spoken_topic
+from mediation.model.administration import (
+    DeleteSubscriptions,
+    ListSubscriptions,
+    SubscriptionEntry,
+    SubscriptionsDeleted,
+    SubscriptionSelection,
+    SubscriptionsListed,
+)
 from mediation.model.delivery_modes import PUSH, DeliveryMode, Mode, Oversize
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
@@ -180,6 +188,7 @@ __all__ = [
     "CreateMailbox",
     "CurrentMessage",
     "DataForm",
+    "DeleteSubscriptions",
     "DeliveryMode",
     "DescribeDevice",
     "DescribeEvents",
@@ -209,6 +218,7 @@ __all__ = [
     "Incoming",
     "Lease",
     "LeaseRules",
+    "ListSubscriptions",
     "MailboxMade",
     "MailboxService",
     "ManagementHeaders",
@@ -254,6 +264,10 @@ __all__ = [
     "SubscribePulling",
     "Subscribed",
     "Subscription",
+    "SubscriptionEntry",
+    "SubscriptionSelection",
+    "SubscriptionsDeleted",
+    "SubscriptionsListed",
     "Synchronize",
     "Take",
     "TakeFor",

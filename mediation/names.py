@@ -113,6 +113,9 @@ WSRF_BF_IBM = f"{_STDWIP}WS-BaseFaults"
 WSRF_RP_IBM = f"{_STDWIP}WS-ResourceProperties"
 WSRF_RL_IBM = f"{_STDWIP}WS-ResourceLifetime"
 
+DRAGOMAN_MANAGEMENT = "urn:dragoman:management:1"
+"""Dragoman's own requests to list and delete subscriptions."""
+
 WSMAN = "http://schemas.dmtf.org/wbem/wsman/1/wsman.xsd"
 WSMAN_ACTIONS = "http://schemas.dmtf.org/wbem/wsman/1/wsman/"
 WSMAN_FAULT_ACTION = WSMAN_ACTIONS + "fault"

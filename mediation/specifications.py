@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from mediation.administration import v1 as administration
 from mediation.cloudevents import v1_0 as cloudevents
 from mediation.eventing import management, messenger, v2004_08, v2011_03
 from mediation.mailboxes import make_connection, message_box
@@ -27,6 +28,7 @@ SPECIFICATIONS: Mapping[Version, Specification] = {
         exchange.SPECIFICATION_2011_03,
         onvif_device.SPECIFICATION,
         cloudevents.SPECIFICATION,
+        administration.SPECIFICATION,
     )
 }
 """One row a version; refusals list them in this order."""

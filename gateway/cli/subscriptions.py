@@ -1,6 +1,7 @@
 """``dragoman subscriptions``."""
 
 import asyncio
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -22,21 +23,47 @@ _COLUMNS = (
 
 def list_(
     context: typer.Context,
+    topic: Annotated[
+        str | None,
+        typer.Option(metavar="TOPIC", help="Those that cover it: storms/coast, {urn:w}storms."),
+    ] = None,
+    consumer: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Its address begins so; with * or ? it is like this."),
+    ] = None,
+    spec: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="That the subscriber spoke: wsn-1.3.")
+    ] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="active, paused, expired, failing ...")
+    ] = None,
+    owner: Annotated[
+        str | None, typer.Option(metavar="OWNER", help="As `list` shows it with --output json.")
+    ] = None,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""List the subscriptions of a gateway.
+    r"""List the subscriptions of a gateway: all, or those for which all options hold.
 
     \b
     Examples:
       dragoman subscriptions list
+      dragoman subscriptions list --topic storms/coast --state failing
+      dragoman subscriptions list --consumer 'http://10.0.*'
       dragoman subscriptions list --output json | jq -r '.[].consumer'
     """
     list_all(
         context,
         gateway,
         output,
-        Administration.subscriptions,
+        partial(
+            Administration.subscriptions,
+            topic=topic,
+            consumer=consumer,
+            spec=spec,
+            state=state,
+            owner=owner,
+        ),
         columns=_COLUMNS,
         row=_row,
         none="There are no subscriptions.",

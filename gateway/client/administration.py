@@ -104,13 +104,15 @@ class Administration:
     async def __aexit__(self, *error: object) -> None:
         await self._caller.__aexit__(*error)
 
-    async def subscriptions(self) -> AsyncIterator[Record]:
-        """All subscriptions in the order of their ids, page after page.
+    async def subscriptions(self, **selected: str | None) -> AsyncIterator[Record]:
+        """Subscriptions in the order of their ids, page after page: all, or those for which all
+        that is *selected* holds: ``topic``, ``consumer``, ``spec``, ``state``, ``owner``.
 
         Raises:
             GatewayError: here as in every other method.
         """
-        async for record in self._pages("subscriptions", "subscriptions", {}):
+        query = {name: value for name, value in selected.items() if value is not None}
+        async for record in self._pages("subscriptions", "subscriptions", query):
             yield record
 
     async def subscription(self, id_: str) -> Record:

@@ -102,10 +102,12 @@ from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.leases import LeaseTerms
 from gateway.subscriptions.lifecycle import SUBSCRIBES, SUBSCRIBES_AT_ONCE, Subscriptions
+from gateway.subscriptions.management import ManagementOperations, SubscriptionManagement
 from gateway.subscriptions.matching import Matching
 from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperations
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.resources import SubscriptionResources
+from gateway.subscriptions.selection import SubscriptionSelector
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.webhooks import Handshake, WebHooks
@@ -299,8 +301,12 @@ def keep_subscriptions(
         trusts=peers.identification.trusts_owner,
     )
     budgets = FilterBudgets(endings.cancel)
+    reports = SubscriptionReports(storage.store, messaging.table, sending.dispatchers)
+    selector = SubscriptionSelector(messaging.table, sending.dispatchers)
     return Subscribing(
         subscriptions=subscriptions,
+        reports=reports,
+        management=SubscriptionManagement(subscriptions, reports, selector),
         subscription_ends=ends,
         endings=endings,
         budgets=budgets,
@@ -434,7 +440,8 @@ def answer_requests(
             parsing=sending.parsing,
             longest_lease=subscribing.subscriptions.longest_lease,
         )
-        rooms = (reading, publishing, managing, resources, metadata, registering)
+        administering = ManagementOperations(subscribing.management, looks)
+        rooms = (reading, publishing, managing, resources, metadata, registering, administering)
         registry = Registry(
             *(room.handlers() for room in rooms), at={ResourceKind.SOURCE: taking_in.handlers()}
         )
@@ -523,7 +530,8 @@ def serve_endpoints(
         readiness=_readiness(settings, storage, messaging, state),
         metrics=_metrics(storage, messaging, sending, subscribing, answering, listeners),
         subscriptions=subscribing.subscriptions,
-        reports=SubscriptionReports(storage.store, messaging.table, sending.dispatchers),
+        reports=subscribing.reports,
+        management=subscribing.management,
         explainer=_explainer(settings, storage, messaging, sending, answering, peers),
         dead_letters=subscribing.dead_letters,
         mailboxes=sending.mailboxes,

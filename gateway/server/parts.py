@@ -43,7 +43,9 @@ from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.endings import Endings
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.lifecycle import Subscriptions
+from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.matching import Matching
+from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.webhooks import WebHooks
@@ -125,6 +127,8 @@ class Subscribing:
     """Subscriptions, what ends them, and what they are matched and delivered with."""
 
     subscriptions: Subscriptions
+    reports: SubscriptionReports
+    management: SubscriptionManagement
     subscription_ends: SubscriptionEnds
     endings: Endings
     budgets: FilterBudgets

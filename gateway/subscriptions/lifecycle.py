@@ -121,6 +121,10 @@ class Subscriptions:
     def entries(self) -> Collection[Entry]:
         return self._table.entries
 
+    def by_key(self, key: str) -> Entry | None:
+        """The subscription with this key."""
+        return self._table.get(key)
+
     def by_id(self, id_: str) -> Entry | None:
         """The subscription with this id."""
         return self._table.by_id(id_)

@@ -27,16 +27,6 @@ class SubscriptionReports:
         self._table = table
         self._dispatchers = dispatchers
 
-    async def page(self, after: str, limit: int) -> tuple[list[SubscriptionReport], str | None]:
-        """The *limit* first reports behind id *after*, and the id to go on from; None at the end.
-
-        Raises:
-            StoreUnavailable: The store cannot be read.
-        """
-        chosen = await self._table.listed(after, limit + 1)
-        more = len(chosen) > limit
-        return await self.of(chosen[:limit]), chosen[limit - 1] if more else None
-
     async def of(self, ids: Sequence[str]) -> list[SubscriptionReport]:
         """The reports of those of *ids* whose subscriptions still exist.
 

@@ -17,6 +17,7 @@ from gateway.sources.sources import Sources
 from gateway.subscriptions.dead_letters import DeadLetters
 from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.lifecycle import Subscriptions
+from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.metrics import Metrics
@@ -48,6 +49,7 @@ class Web:
     metrics: Metrics
     subscriptions: Subscriptions
     reports: SubscriptionReports
+    management: SubscriptionManagement
     explainer: Explainer
     dead_letters: DeadLetters
     mailboxes: Mailboxes

@@ -49,6 +49,7 @@ SPECIFICATION_NAMESPACES = frozenset(
         names.WSE_2004_08,
         names.WSE_2011_03,
         names.CXF_EVENTING,
+        names.DRAGOMAN_MANAGEMENT,
         names.WSRF_RP,
         names.WSRF_RL,
         names.WSRF_RP_2004_06,

@@ -6,6 +6,12 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from filters import EVERYTHING, Expression, Filter, Refused, Topic
+from mediation.model.administration import (
+    DeleteSubscriptions,
+    ListSubscriptions,
+    SubscriptionsDeleted,
+    SubscriptionsListed,
+)
 from mediation.model.delivery_modes import PUSH, DeliveryMode
 from mediation.model.expiry import UNSPECIFIED, Expiry
 from mediation.model.messages import (
@@ -63,6 +69,8 @@ class Operation(Enum):
     TAKE_MESSAGES = "takeMessages"
     DESTROY_MESSAGE_BOX = "destroyMsgBox"
     MAKE_CONNECTION = "MakeConnection"
+    LIST_SUBSCRIPTIONS = "ListSubscriptions"
+    DELETE_SUBSCRIPTIONS = "DeleteSubscriptions"
     PULL = "Pull"
     RELEASE = "Release"
     IDENTIFY = "Identify"
@@ -330,6 +338,8 @@ class DescribeDevice:
 Request = (
     Identify
     | GetMetadata
+    | ListSubscriptions
+    | DeleteSubscriptions
     | DescribeDevice
     | SubscribePulling
     | CreateMailbox
@@ -592,6 +602,8 @@ Response = (
     | CurrentMessage
     | Properties
     | QueryResult
+    | SubscriptionsListed
+    | SubscriptionsDeleted
     | TerminationTime
     | MailboxMade
     | Taken

@@ -17,6 +17,8 @@ class Family(Enum):
     CLOUDEVENTS = "cloudevents"
     METADATA = "metadata"
     """WS-MetadataExchange."""
+    ADMINISTRATION = "administration"
+    """Dragoman's own, of subscriptions."""
     DEVICE = "device"
     """ONVIF's device service."""
 
@@ -40,6 +42,8 @@ class Version(Enum):
     METADATA_2011_03 = "ws-mex-2011-03"
     ONVIF_DEVICE = "onvif-device"
     CLOUDEVENTS = "cloudevents"
+    ADMINISTRATION_1 = "dragoman-management-1"
+    """Subscriptions listed and deleted, whatever their subscribers speak."""
 
 
 class Soap(Enum):

@@ -32,7 +32,7 @@ def subscription_properties(subscription: Subscription, now: datetime) -> Mappin
     consumer = write_epr(subscription.consumer)
     values = {
         "ConsumerReference": f"<wsnt:ConsumerReference{wsnt}>{consumer}</wsnt:ConsumerReference>",
-        "Filter": _filter(subscription, wsnt),
+        "Filter": write_filter(subscription),
         "SubscriptionPolicy": _policy(subscription, wsnt),
         "CreationTime": write_time("wsnt:CreationTime", subscription.lease.created, wsnt),
     }
@@ -45,7 +45,10 @@ def pull_point_properties(end: datetime | None, now: datetime) -> Mapping[str, b
     return lifetime_properties(end, now)
 
 
-def _filter(subscription: Subscription, wsnt: str) -> str:
+def write_filter(subscription: Subscription) -> str:
+    """The filter of a subscription of any specification, as WS-BaseNotification writes it; empty
+    where it has none."""
+    wsnt = f' xmlns:wsnt="{WSNT}"'
     filter_ = subscription.filter
     inner = [_expression("TopicExpression", expression) for expression in filter_.topics]
     inner += [

@@ -100,6 +100,24 @@ async def test_ws_notification(
     assert b"ResourceUnknownFault" in etree.tostring(fault.value.detail)
 
 
+@SOAPS
+async def test_management(gateway: Running, consumer: Consumers, soap: str) -> None:
+    management = await Typed.of(gateway, "wsdl=management", "SubscriptionManagement", soap)
+    wsn = await Typed.of(gateway, "wsdl=wsn", "WSNotification", soap)
+    url, port = consumer.fresh(), "SubscriptionManagement"
+    await wsn.ask("NotificationProducer", "Subscribe", ConsumerReference={"Address": url})
+    listed = await management.ask(
+        port, "ListSubscriptions", Selection={"Consumer": url}, MaximumNumber=5
+    )
+    [one] = listed.Subscription
+    assert (one.Consumer, one.Specification, one.State) == (url, "wsn-1.3", "active")
+    deleted = await management.ask(port, "DeleteSubscriptions", Id=[one.Id], dryRun=True)
+    assert (deleted.Number, deleted.Id) == (1, [one.Id])
+    deleted = await management.ask(port, "DeleteSubscriptions", Selection={"Consumer": url})
+    assert deleted.Number == 1
+    assert (await management.ask(port, "DeleteSubscriptions", Id=[one.Id])).Number == 0
+
+
 class QueryText(Plugin):
     """Writes the text of a QueryExpression: zeep writes none into an element that may hold
     others."""

@@ -47,6 +47,7 @@ PARTS = {
     Version.METADATA_2011_03: set[str](),
     Version.ONVIF_DEVICE: {"faults"},
     Version.CLOUDEVENTS: {"bodies"},
+    Version.ADMINISTRATION_1: {"services"},
 }
 ALWAYS = {"version", "family", "title", "requests", "leases"}
 

@@ -44,6 +44,7 @@ _PACKAGED = {
     WSE: "eventing-2004-08.xsd",
     "http://www.w3.org/2011/03/ws-evt": "eventing-2011-03.xsd",
     ONVIF: "onvif-events.xsd",
+    "urn:dragoman:management:1": "management-1.xsd",
 }
 """To each namespace its file, those first that others import: libxml2 reads each once."""
 _ENVELOPES = {

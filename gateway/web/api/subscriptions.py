@@ -14,7 +14,8 @@ from gateway.security.resource_addresses import shown
 from gateway.store import Totals
 from gateway.subscriptions.explaining import Message
 from gateway.subscriptions.reports import SubscriptionReport
-from gateway.web.parts import PAGE, Parts
+from gateway.web.api.selecting import Chosen, Deleted, Listing
+from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from mediation import DeliveryMode, End, Form, Soap
 
@@ -135,12 +136,28 @@ Named = Annotated[Entry, Depends(_named)]
 
 
 @router.get("")
-async def list_subscriptions(
-    web: Parts, after: str = "", limit: Annotated[int, Query(ge=1, le=1000)] = PAGE
-) -> Page:
-    """Subscriptions in the order of their ids."""
-    reports, following = await web.reports.page(after, limit)
-    return Page(subscriptions=list(map(_view, reports)), next=following)
+async def list_subscriptions(web: Parts, listing: Annotated[Listing, Query()]) -> Page:
+    """Subscriptions in the order of their ids: all, or those of a selection. A page of a selection
+    may be short, or empty, and still have a `next`."""
+    found, following = await web.management.page(
+        listing.selection(), after=listing.after, limit=listing.limit
+    )
+    return Page(subscriptions=list(map(_view, found)), next=following)
+
+
+@router.delete("")
+async def delete_subscriptions(web: Parts, chosen: Annotated[Chosen, Query()]) -> Deleted:
+    """End some subscriptions, chosen in one of three ways: by `id`, as often as you like; by some
+    of `topic`, `consumer`, `spec`, `state` and `owner`, all of which must hold; or with `all=true`.
+    Nothing said never means all. Subscribers are told, where they asked for that."""
+    found = await web.management.delete(
+        chosen.chosen(),
+        after=chosen.after,
+        limit=chosen.limit,
+        dry_run=chosen.dry_run,
+        reason="The subscription was ended by an operator.",
+    )
+    return Deleted(number=len(found.ids), ids=list(found.ids), next=found.next)
 
 
 @router.get("/{id}")

@@ -16,6 +16,7 @@ from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.registry import Registry
 from gateway.sources.operations import SourceOperations
 from gateway.sources.registering import RegistrationOperations
+from gateway.subscriptions.management import ManagementOperations
 from gateway.subscriptions.operations import SubscriptionOperations
 from mediation import EndOfSubscription, GetStatus, Notification, Pause, Publish, Request
 from tests.rigs.envelopes import Speaker
@@ -27,6 +28,7 @@ ROOMS = (
     RegistrationOperations,
     ResourceOperations,
     SubscriptionOperations,
+    ManagementOperations,
 )
 
 

@@ -1,0 +1,122 @@
+"""Finds the subscriptions of a selection among a hundred thousand, slice by slice: other work of
+the event loop goes on in between."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import translate
+from re import compile as compile_pattern
+
+from filters import Event, Expression, Filter, FilterError, compile
+from gateway.delivery import Dispatchers, Entry
+from gateway.subscriptions.table import SubscriptionTable
+from mediation import SubscriptionSelection
+
+SLICE = 256
+"""Subscriptions that are looked at before others have their turn."""
+LOOKED_AT = 20_000
+"""Subscriptions that one request looks at, at most."""
+_NOTHING = SubscriptionSelection()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The ids of subscriptions, in their order; *next* is the id to go on behind, None at the end.
+    There may be none and still more behind."""
+
+    ids: tuple[str, ...]
+    next: str | None
+
+
+class SubscriptionSelector:
+    """Selects subscriptions."""
+
+    def __init__(self, table: SubscriptionTable, dispatchers: Dispatchers) -> None:
+        self._table = table
+        self._dispatchers = dispatchers
+
+    async def find(
+        self,
+        selection: SubscriptionSelection,
+        *,
+        after: str = "",
+        limit: int,
+        visible_to: str | None = None,
+        look_at: int = LOOKED_AT,
+    ) -> Found:
+        """The *limit* first ids behind *after* of subscriptions that *selection* means.
+
+        Args:
+            visible_to: The owner of those that are seen; None sees all.
+            look_at: How many are looked at.
+        """
+        if selection == _NOTHING and visible_to is None:
+            ids = await self._table.listed(after, limit + 1)
+            more = len(ids) > limit
+            return Found(tuple(ids[:limit]), ids[limit - 1] if more else None)
+        if selection.states:
+            await self._dispatchers.counted()
+        meant = self._test(selection)
+        ids = await self._table.listed(after, look_at + 1)
+        found: list[str] = []
+        for number, id_ in enumerate(ids[:look_at]):
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+            entry = self._table.by_id(id_)
+            if entry is None or visible_to not in (None, entry.subscription.owner):
+                continue
+            if meant(entry):
+                found.append(id_)
+                if len(found) > limit:
+                    return Found(tuple(found[:limit]), found[limit - 1])
+        return Found(tuple(found), ids[look_at - 1] if len(ids) > look_at else None)
+
+    def _test(self, selection: SubscriptionSelection) -> Callable[[Entry], bool]:
+        """The condition that *selection* is, what is quick to ask first."""
+        consumer = _like(selection.consumer) if selection.consumer is not None else None
+        covers = _Covering(selection)
+
+        def meant(entry: Entry) -> bool:
+            subscription = entry.subscription
+            return (
+                selection.owner in (None, subscription.owner)
+                and selection.specification in (None, subscription.spec.version.value)
+                and (consumer is None or consumer(subscription.consumer.address))
+                and covers(subscription.filter.topics)
+                and (
+                    not selection.states
+                    or self._dispatchers.status(entry).state.value in selection.states
+                )
+            )
+
+        return meant
+
+
+def _like(text: str) -> Callable[[str], bool]:
+    """Whether an address begins with *text*, or, with ``*`` or ``?`` in it, is like it."""
+    if not {"*", "?"} & set(text):
+        return lambda address: address.startswith(text)
+    escaped = text.replace("[", "[[]")
+    pattern = compile_pattern(translate(escaped))
+    return lambda address: pattern.match(address) is not None
+
+
+class _Covering:
+    """Whether topic expressions select the topic of a selection. Verdicts are remembered: many
+    subscriptions have the same expressions."""
+
+    def __init__(self, selection: SubscriptionSelection) -> None:
+        self._event = None if selection.topic is None else Event(b"<a/>", topic=selection.topic)
+        self._known: dict[tuple[Expression, ...], bool] = {}
+
+    def __call__(self, topics: tuple[Expression, ...]) -> bool:
+        if self._event is None:
+            return True
+        verdict = self._known.get(topics)
+        if verdict is None:
+            try:
+                verdict = compile(Filter(topics)).matches(self._event)
+            except FilterError:  # Its dialect is not offered any longer.
+                verdict = False
+            self._known[topics] = verdict
+        return verdict
