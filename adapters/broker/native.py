@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 
+from adapters.broker.events import notification_in, without_attributes
 from filters import Reason, Refused, Topic
 from filters.topics import is_namespace
 from mediation import MediationError, Notification
@@ -40,7 +41,12 @@ def notification_of(
     """
     if media_type is not None and media_type.lower().startswith("multipart/related"):
         properties = {**properties, CONTENT_TYPE: media_type}
+    event = notification_in(body, properties, media_type, time=time, topic=topic)
+    if event is not None:
+        properties = without_attributes(properties)
     try:
+        if event is not None:
+            return _with_event(event, properties), False
         notification = decode(body, properties, id=id, source=source, time=time, topic=topic)
         _check(notification, properties)
         forced = False
@@ -54,6 +60,23 @@ def notification_of(
     if payload is not notification.payload:
         notification = replace(notification, payload=payload)
     return notification, forced or wrapped
+
+
+def _with_event(event: Notification, properties: Mapping[str, str]) -> Notification:
+    """The notification of a CloudEvent with what else its message says in *properties*.
+
+    Raises:
+        MediationError: They cannot be read.
+    """
+    rest = decode(event.payload, properties, id=event.id, source=event.source, time=event.time)
+    notification = replace(
+        rest,
+        topic=rest.topic or event.topic,
+        action=rest.action or event.action,
+        properties={**rest.properties, **event.properties},
+    )
+    _check(notification, notification.properties)
+    return notification
 
 
 def _check(notification: Notification, properties: Mapping[str, str]) -> None:

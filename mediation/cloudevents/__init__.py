@@ -11,7 +11,7 @@ from mediation.cloudevents.http_binding import (
     read_message,
     write_headers,
 )
-from mediation.cloudevents.json_format import write_batch, write_event
+from mediation.cloudevents.json_format import read_event, write_batch, write_event
 from mediation.cloudevents.mapping import event_of, notification_of, topic_of
 from mediation.cloudevents.signing import Secret, read_secret, signature
 
@@ -28,6 +28,7 @@ __all__ = [
     "notification_of",
     "origin_of",
     "read_attributes",
+    "read_event",
     "read_message",
     "read_secret",
     "signature",

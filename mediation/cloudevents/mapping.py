@@ -63,16 +63,16 @@ _STEPS = 64
 def notification_of(
     event: CloudEvent,
     *,
-    publisher: str,
     time: datetime,
+    publisher: str | None = None,
     topic: Topic | None = None,
     learnt: set[str] | None = None,
 ) -> Notification:
     """Read a CloudEvent as a notification.
 
     Args:
-        publisher: The scope of the sources that its sender may name.
         time: When it was accepted.
+        publisher: The scope of the sources that its sender may name; None: it may name any.
         topic: That of the URL, for an event that names none.
         learnt: Collects the names in the data, as in `mediation.read`.
 
@@ -81,7 +81,7 @@ def notification_of(
     """
     attributes = event.attributes
     named = topic_of(event)
-    type_ = str(attributes["type"])
+    type_, source = str(attributes["type"]), str(attributes["source"])
     properties = {
         name: text_of(value)
         for name, value in attributes.items()
@@ -95,7 +95,7 @@ def notification_of(
     )
     return Notification(
         id=str(attributes["id"]),
-        source=f"{publisher}#{attributes['source']}",
+        source=source if publisher is None else f"{publisher}#{source}",
         payload=_payload(event, learnt),
         time=time,
         topic=topic if named is None else named,

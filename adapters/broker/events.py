@@ -1,0 +1,69 @@
+"""CloudEvents that programs send to a broker, in the ways of the AMQP and JMS bindings.
+
+    binary        headers ``cloudEvents:id`` or ``cloudEvents_id`` (AMQP Protocol Binding 1.0.2,
+                  section 3.1), with ``specversion`` among them; the body is the data
+    structured    the content type is ``application/cloudevents+json``
+
+What Dragoman writes has some of these headers too, but not ``specversion``.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from filters import Refused, Topic
+from mediation import Notification
+from mediation.cloudevents import (
+    STRUCTURED,
+    CloudEvent,
+    notification_of,
+    read_attributes,
+    read_event,
+)
+
+_PREFIXES = ("cloudEvents:", "cloudEvents_")
+
+
+def event_in(
+    body: bytes, properties: Mapping[str, str], media_type: str | None
+) -> CloudEvent | None:
+    """The CloudEvent that a message is; None where it is none, or breaks the rules."""
+    try:
+        if media_type is not None and media_type.lower().startswith(STRUCTURED):
+            return read_event(body)
+        if not any(f"{prefix}specversion" in properties for prefix in _PREFIXES):
+            return None
+        attributes: list[tuple[str, object]] = [
+            (name.removeprefix(prefix), value)
+            for prefix in _PREFIXES
+            for name, value in properties.items()
+            if name.startswith(prefix) and name.removeprefix(prefix) != "datacontenttype"
+        ]
+        if media_type is not None:
+            attributes.append(("datacontenttype", media_type))
+        return CloudEvent(read_attributes(attributes), body or None)
+    except Refused:
+        return None
+
+
+def notification_in(
+    body: bytes,
+    properties: Mapping[str, str],
+    media_type: str | None,
+    *,
+    time: datetime,
+    topic: Topic | None,
+) -> Notification | None:
+    """The notification that a CloudEvent stands for; None where a message is none, or one that
+    cannot be read. Its source is the event's own: whoever may write to the broker is believed."""
+    event = event_in(body, properties, media_type)
+    if event is None:
+        return None
+    try:
+        return notification_of(event, time=time, topic=topic)
+    except Refused:
+        return None
+
+
+def without_attributes(properties: Mapping[str, str]) -> dict[str, str]:
+    """*properties* without those that are attributes."""
+    return {name: value for name, value in properties.items() if not name.startswith(_PREFIXES)}
