@@ -39,10 +39,7 @@ _PACKAGED = ("addressing-2003-03", "bf-2004-06", "rp-2004-06", "rl-2004-06", "b-
 PAYLOAD = "urn:payload"
 """A namespace whose elements ``a`` and ``b`` may be payloads: the draft takes none that nobody
 declares in the answer to GetCurrentMessage."""
-_PAYLOADS = (
-    f'<xs:schema xmlns:xs="{XSD}" targetNamespace="{PAYLOAD}">'
-    '<xs:element name="a"/><xs:element name="b"/></xs:schema>'
-)
+_ELEMENTS = {PAYLOAD: ("a", "b"), "http://tutorial.globus.org/auction": ("highestBid",)}
 
 
 class DraftValidator:
@@ -106,13 +103,18 @@ def _packaged(wsa: Wsa, folder: Path, scratch: Path) -> etree.XMLSchema:
 def _schema(
     wsa: Wsa, xml: Path, paths: list[Path], envelopes: dict[str, Path], scratch: Path
 ) -> etree.XMLSchema:
-    payloads = scratch / "payloads.xsd"
-    payloads.write_text(_PAYLOADS)
+    payloads = []
+    for number, (uri, names) in enumerate(_ELEMENTS.items()):
+        declared = "".join(f'<xs:element name="{name}"/>' for name in names)
+        path = scratch / f"payloads{number}.xsd"
+        start = f'<xs:schema xmlns:xs="{XSD}" targetNamespace="{uri}">'
+        path.write_text(f"{start}{declared}</xs:schema>")
+        payloads.append((uri, path))
     files = [
         (XML, xml),
         *zip((wsa.value, _BF, _RP, _RL, _WSN), paths, strict=True),
         *envelopes.items(),
-        (PAYLOAD, payloads),
+        *payloads,
     ]
     imports = "".join(
         f'<xs:import namespace="{uri}" schemaLocation="{path.as_uri()}"/>' for uri, path in files
