@@ -53,7 +53,14 @@ from mediation.model.administration import (
     SubscriptionSelection,
     SubscriptionsListed,
 )
-from mediation.model.delivery_modes import PUSH, DeliveryMode, Mode, Oversize
+from mediation.model.delivery_modes import (
+    PUSH,
+    Bookmark,
+    DeliveryMode,
+    Mode,
+    Oversize,
+    bookmark_of,
+)
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
     NEVER,
@@ -184,6 +191,7 @@ __all__ = [
     "AnsweredFault",
     "Arrival",
     "Attachment",
+    "Bookmark",
     "Context",
     "CreateMailbox",
     "CurrentMessage",
@@ -279,6 +287,7 @@ __all__ = [
     "acknowledges",
     "batch_id",
     "bookmark_header",
+    "bookmark_of",
     "check_number",
     "delivery_id",
     "delivery_id_of",

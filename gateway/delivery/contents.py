@@ -23,6 +23,7 @@ from mediation import (
     SoapShape,
     batch_id,
     bookmark_header,
+    bookmark_of,
     delivery_id,
     http_headers,
     render,
@@ -168,7 +169,8 @@ def _headers(entry: Entry, position: int | None) -> bytes:
     headers = entry.recipient.headers
     if position is None or not entry.delivery.bookmarks:
         return headers
-    return headers + bookmark_header(entry.id, position)
+    mark = bookmark_of(entry.id, entry.subscription.key, position)
+    return headers + bookmark_header(mark)
 
 
 def _encoded(content: Content, delivery: DeliveryMode) -> Content:

@@ -440,6 +440,9 @@ class Dispatcher:
         )
 
     def _delivered(self, pending: PendingDelivery) -> None:
+        entry = pending.outbox.entry
+        if entry.delivery.bookmarks:
+            entry.acknowledged = max(entry.acknowledged, pending.position)
         if pending.left_out:  # The consumer was told that it does not get the event.
             outcome = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
             self._bury(pending, DeathReason.TOO_LARGE, outcome)

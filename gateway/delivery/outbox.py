@@ -103,8 +103,8 @@ class Entry:
     """A subscription as delivery sees it: what is prepared once, at Subscribe."""
 
     __slots__ = (
-        "allowed_at", "attempted", "dropped", "ended", "failing_attempts", "failing_since",
-        "halted", "recipient", "subscription", "target", "trouble",
+        "acknowledged", "allowed_at", "attempted", "dropped", "ended", "failing_attempts",
+        "failing_since", "halted", "recipient", "subscription", "target", "trouble",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
@@ -124,6 +124,9 @@ class Entry:
         """When the last attempt ended, as POSIX seconds; 0 before the first."""
         self.trouble: Trouble | None = None
         """What went wrong last."""
+        self.acknowledged = 0
+        """The position up to which its sink, which has bookmarks, has acknowledged deliveries; 0
+        where that is not known."""
         self.dropped = 0
         """Deliveries that became dead letters, as far as a sink that wants to know is told."""
 

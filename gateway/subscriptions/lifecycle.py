@@ -18,6 +18,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from hmac import compare_digest
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -46,6 +47,7 @@ from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.table import SubscriptionTable
 from mediation import (
     SPECIFICATIONS,
+    Bookmark,
     Context,
     DeliveryMode,
     End,
@@ -58,8 +60,10 @@ from mediation import (
     SubscribePulling,
     Subscription,
     Wsa,
+    bookmark_of,
     prepare,
 )
+from mediation.names import WSMAN_FAULT_DETAIL
 
 SUBSCRIBES, SUBSCRIBES_AT_ONCE = 2.0, 20.0
 """Subscribe requests that a network address may send: a second, and at once."""
@@ -197,6 +201,10 @@ class Subscriptions:
                 policy=shared(policy),
                 secret=request.secret,
             )
+            if request.bookmark is not None:
+                return await self._resume(
+                    subscription, request.bookmark, request.expires, principal, now
+                )
             repeated = await self._repeat(subscription, request.expires, principal, now)
             if repeated is not None:
                 return repeated
@@ -220,6 +228,38 @@ class Subscriptions:
             consumer=shown(target.url),
         )
         return subscription
+
+    async def _resume(
+        self,
+        subscription: Subscription,
+        bookmark: Bookmark,
+        asked: Expiry,
+        principal: Principal,
+        now: datetime,
+    ) -> Subscription:
+        """Renew the subscription that *bookmark* is of, and return it; *subscription* must be like
+        it. What its sink has not acknowledged still waits for it.
+
+        Raises:
+            Refused: ``BOOKMARK_INVALID``: it is none, or something behind the bookmark is not kept.
+        """
+        entry = self._table.by_id(bookmark.subscription)
+        if entry is None or not self._is_alive(entry, now):
+            raise _bookmark("Its subscription has ended, and nothing waits for it.", "Expired")
+        old = entry.subscription
+        proof = bookmark_of(old.id, old.key, bookmark.position).proof
+        if old.owner != principal.owner or not compare_digest(
+            proof.encode(), bookmark.proof.encode()
+        ):
+            raise _bookmark("It is of no subscription of yours.", "Invalid")
+        former = (old.filter, old.consumer, old.policy.delivery)
+        if former != (subscription.filter, subscription.consumer, subscription.policy.delivery):
+            raise _bookmark(
+                "Its subscription has another filter, consumer or delivery mode.", "Invalid"
+            )
+        if not entry.acknowledged or bookmark.position < entry.acknowledged:
+            raise _bookmark("What came behind it is not kept.", "Expired")
+        return await self.renew(entry, asked, principal, now=now)
 
     async def _repeat(
         self, subscription: Subscription, asked: Expiry, principal: Principal, now: datetime
@@ -509,6 +549,10 @@ class Subscriptions:
                 self._clock.watch_at(time.time() + 5.0, key)
             else:
                 _log.info("subscription.expired", subscription=entry.id)
+
+
+def _bookmark(text: str, detail: str) -> Refused:
+    return Refused(Reason.BOOKMARK_INVALID, text, names=(WSMAN_FAULT_DETAIL + detail,))
 
 
 def _check_answers(delivery: DeliveryMode, target: Target | None) -> None:

@@ -140,7 +140,7 @@ def _read_subscribe(
     delivery = child(element, NAMESPACE, "Delivery")
     if delivery is None:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no Delivery.")
-    mode = read_delivery_mode(element, delivery)
+    mode, bookmark = read_delivery_mode(element, delivery)
     consumer = end_to = None
     wsa = Wsa.V2004_08
     if mode.mode is not Mode.PULL:
@@ -171,6 +171,7 @@ def _read_subscribe(
         raw=True,
         dialect=dialect,
         delivery=mode,
+        bookmark=bookmark,
     )
 
 

@@ -3,6 +3,7 @@ section 10.2.9)."""
 
 from dataclasses import dataclass
 from enum import Enum
+from hashlib import sha256
 
 
 class Mode(Enum):
@@ -68,6 +69,23 @@ class DeliveryMode:
     def batched(self) -> bool:
         """Whether one message has several events."""
         return self.mode in (Mode.EVENTS, Mode.BATCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    """The place in a subscription up to which its sink has got.
+
+    ``proof`` shows that who names it has had deliveries of the subscription with this id.
+    """
+
+    subscription: str
+    proof: str
+    position: int
+
+
+def bookmark_of(id: str, key: str, position: int) -> Bookmark:
+    """The bookmark at *position* in the subscription with this id and key."""
+    return Bookmark(id, sha256(f"bookmark {key}".encode()).hexdigest()[:32], position)
 
 
 PUSH = DeliveryMode()

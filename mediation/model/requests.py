@@ -12,7 +12,7 @@ from mediation.model.administration import (
     SubscriptionsDeleted,
     SubscriptionsListed,
 )
-from mediation.model.delivery_modes import PUSH, DeliveryMode
+from mediation.model.delivery_modes import PUSH, Bookmark, DeliveryMode
 from mediation.model.expiry import UNSPECIFIED, Expiry
 from mediation.model.messages import (
     NO_HEADERS,
@@ -141,6 +141,8 @@ class Subscribe:
     secret: str = field(default="", repr=False)
     """What signs the messages; empty: nothing does."""
     delivery: DeliveryMode = PUSH
+    bookmark: Bookmark | None = None
+    """Go on with the subscription that this is of, from there."""
 
 
 @dataclass(frozen=True, slots=True)

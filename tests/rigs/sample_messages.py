@@ -487,7 +487,7 @@ def element(text: str) -> str:
 
 WSMAN_DETAILS = (
     "Ack", "AddressingMode", "AuthorizationMode", "Bookmarks", "CharacterSet", "DeliveryRetries",
-    "Expired", "FragmentLevelAccess", "Heartbeats", "Locale", "MaxElements", "MaxEnvelopePolicy",
+    "Expired", "FragmentLevelAccess", "Invalid", "Heartbeats", "Locale", "MaxElements", "MaxEnvelopePolicy",
     "MaxEnvelopeSize", "MaxEnvelopeSizeExceeded", "MaxTime", "OptionSet", "UnexpectedSelectors",
 )  # fmt: skip
 """What a fault's detail may name (WS-Management 1.2, section 14.6), of what Dragoman refuses."""

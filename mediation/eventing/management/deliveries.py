@@ -4,7 +4,7 @@ are nobody's events (DSP0226 1.2, sections 10.2.9 to 10.2.14)."""
 from collections.abc import Sequence
 
 from mediation import names
-from mediation.model.delivery_modes import DeliveryMode
+from mediation.model.delivery_modes import Bookmark, DeliveryMode
 from mediation.model.messages import Notification
 from mediation.model.versions import Soap, Wsa
 from mediation.soap.answers import PeerReply
@@ -50,10 +50,13 @@ def delivery_headers(delivery: DeliveryMode, wsa: Wsa) -> bytes:
     return f"<wsa:ReplyTo>{address}</wsa:ReplyTo>{_ACK_REQUESTED}".encode()
 
 
-def bookmark_header(subscription: str, position: int) -> bytes:
-    """The header block that says up to where the sink of *subscription* has got with a message."""
-    mark = f'<d:position xmlns:d="{names.DRAGOMAN_DATA}" of={xml_attribute(subscription)}>'
-    return f"<wsman:Bookmark {_WSMAN}>{mark}{position}</d:position></wsman:Bookmark>".encode()
+def bookmark_header(bookmark: Bookmark) -> bytes:
+    """The header block that says up to where a sink has got with a message."""
+    mark = (
+        f'<d:position xmlns:d="{names.DRAGOMAN_DATA}" of={xml_attribute(bookmark.subscription)} '
+        f"by={xml_attribute(bookmark.proof)}>{bookmark.position}</d:position>"
+    )
+    return f"<wsman:Bookmark {_WSMAN}>{mark}</wsman:Bookmark>".encode()
 
 
 def write_event(notification: Notification) -> bytes:

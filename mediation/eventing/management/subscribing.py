@@ -5,6 +5,7 @@ A peer that asks for heartbeats or bookmarks, is told yes and gets none gives th
 loses events. So what is not offered is always a fault (section 14.6, "wsman:UnsupportedFeature").
 """
 
+import re
 from collections.abc import Mapping
 
 from lxml import etree
@@ -14,7 +15,7 @@ from mediation import names
 from mediation.eventing.management.faults import refused, unsupported
 from mediation.eventing.management.headers import LEAST_ENVELOPE
 from mediation.eventing.management.values import parse_number, read_number, read_seconds
-from mediation.model.delivery_modes import PUSH, DeliveryMode, Mode, Oversize
+from mediation.model.delivery_modes import PUSH, Bookmark, DeliveryMode, Mode, Oversize
 from mediation.model.errors import MediationError
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
 
@@ -31,6 +32,8 @@ LEAST_HEARTBEAT = 5.0
 LEAST_RETRY = 1.0
 MOST_RETRIES = 1000
 
+_POSITION = f"{{{names.DRAGOMAN_DATA}}}position"
+_NUMBER = re.compile(r"[0-9]{1,19}", re.ASCII)
 _ENCODINGS = {"utf-8": "utf-8", "utf-16": "utf-16", "utf-16le": "utf-16"}
 _ANYWHERE = frozenset({"Filter", "Locale"})
 """Elements that are read elsewhere, or are a hint."""
@@ -53,8 +56,10 @@ def read_mode(delivery: etree._Element) -> Mode:
     return MODES[mode]
 
 
-def read_delivery_mode(subscribe: etree._Element, delivery: etree._Element) -> DeliveryMode:
-    """Read how a sink wants its deliveries.
+def read_delivery_mode(
+    subscribe: etree._Element, delivery: etree._Element
+) -> tuple[DeliveryMode, Bookmark | None]:
+    """Read how a sink wants its deliveries, and the bookmark from which it wants to go on.
 
     Raises:
         MediationError: ``DELIVERY_MODE``, ``FEATURE_UNSUPPORTED``, ``ENCODING_LIMIT``,
@@ -64,7 +69,7 @@ def read_delivery_mode(subscribe: etree._Element, delivery: etree._Element) -> D
     for child in (*elements(delivery), *elements(subscribe)):
         if namespace_of(child) == names.WSMAN:
             found.read(child)
-    return found.result()
+    return found.result(), found.bookmark
 
 
 class _Found:
@@ -77,6 +82,7 @@ class _Found:
         self._oversize = Oversize.NOTIFY
         self._bookmarks = False
         self._encoding = "utf-8"
+        self.bookmark: Bookmark | None = None
 
     def read(self, child: etree._Element) -> None:
         name = local_name(child)
@@ -96,7 +102,7 @@ class _Found:
             case "SendBookmarks":
                 self._bookmarks = True
             case "Bookmark":
-                raise _bookmark(child)
+                self.bookmark = _read_bookmark(child, self._mode)
             case _ if name not in _ANYWHERE:
                 raise unsupported(name)
 
@@ -151,10 +157,19 @@ class _Found:
         return PUSH if found == PUSH else found  # One object: every delivery looks at it.
 
 
-def _bookmark(child: etree._Element) -> MediationError:
-    """The refusal of a *Bookmark* to resume from."""
-    return refused(
-        Reason.BOOKMARK_INVALID,
-        "What came before a subscription is not kept for it: it begins now.",
-        "Expired",
-    )
+def _read_bookmark(child: etree._Element, mode: Mode) -> Bookmark:
+    """Read a bookmark of ours.
+
+    Raises:
+        MediationError: ``BOOKMARK_INVALID``: it is another's, or that of the earliest event.
+    """
+    if text_of(child) == names.WSMAN_EARLIEST:
+        text = "What came before a subscription is not kept for it: it begins now."
+        raise refused(Reason.BOOKMARK_INVALID, text, "Expired")
+    marks = elements(child)
+    if len(marks) == 1 and marks[0].tag == _POSITION and mode is not Mode.PULL:
+        position = text_of(marks[0])
+        if _NUMBER.fullmatch(position):
+            of, by = (str(marks[0].get(name) or "")[:100] for name in ("of", "by"))
+            return Bookmark(of, by, int(position))
+    raise refused(Reason.BOOKMARK_INVALID, "The bookmark is none of this gateway.", "Invalid")

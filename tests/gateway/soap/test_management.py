@@ -11,7 +11,7 @@ from lxml import etree
 from mediation import Wsa
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSEN, WSMAN, WSMAN_ACTIONS, WSMAN_FAULT_DETAIL
-from tests.rigs.consumers import Consumers, acknowledge, consumers
+from tests.rigs.consumers import Consumer, Consumers, acknowledge, consumers, status
 from tests.rigs.envelopes import S12, Answer, Speaker
 from tests.rigs.gateways import Running, running
 from tests.rigs.waiting import until
@@ -104,6 +104,37 @@ async def test_events_are_batched_and_acknowledged(run: Running, sinks: Consumer
     assert actions == {f"{WSMAN_ACTIONS}Event"}
     listed = await run.api("GET", "/subscriptions")
     assert b'"mode":"events"' in listed.body and b'"max_elements":3' in listed.body
+
+
+async def bookmark_of(sink: Consumer) -> str:
+    """The bookmark of the next message, as an element."""
+    block = (await sink.next()).message.header("Bookmark", WSMAN)
+    assert block is not None
+    return etree.tostring(block).decode()
+
+
+async def test_a_sink_goes_on_from_its_bookmark(run: Running, sinks: Consumers) -> None:
+    """What it has not acknowledged waits for it; its subscription is the one that it had."""
+    sink = sinks.add(acknowledge)
+    wanted = subscribe("PushWithAck", sink.url, more="<w:SendBookmarks/>")
+    first = await run.subscribe(SPEAKER, wanted, headers=HEADERS)
+    await publish(run, 1, 2)
+    old, new = await bookmark_of(sink), await bookmark_of(sink)
+    await run.quiet()
+    sink.behaviour = status(503)
+    await publish(run, 3)
+    await sink.have(3)
+    again = subscribe("PushWithAck", sink.url, more=f"<w:SendBookmarks/>{new}")
+    assert await run.subscribe(SPEAKER, again, headers=HEADERS) == first
+    answer = await ask(run, again.replace(new, old))
+    assert answer.fault.subcode == f"{{{WSMAN}}}InvalidBookmark"
+    assert answer.fault.detail is not None
+    assert answer.fault.detail.text == f"{WSMAN_FAULT_DETAIL}Expired"
+    for changed in (again.replace("PushWithAck", "Events"), again.replace('by="', 'by="0')):
+        answer = await ask(run, changed)
+        assert answer.fault.subcode == f"{{{WSMAN}}}InvalidBookmark"
+    assert len(run.gateway.subscriptions) == 1
+    sink.behaviour = acknowledge
 
 
 async def test_only_who_answers_acknowledges(run: Running) -> None:

@@ -14,9 +14,11 @@ from mediation import (
     Soap,
     Subscribe,
     Wsa,
+    bookmark_header,
+    bookmark_of,
     write_fault,
 )
-from mediation.names import WSMAN_EARLIEST, WSMAN_EVENTS, WSMAN_FAULT_DETAIL
+from mediation.names import DRAGOMAN_DATA, WSMAN_EARLIEST, WSMAN_EVENTS, WSMAN_FAULT_DETAIL
 from tests.rigs.mediation import (
     NOW,
     WSE,
@@ -230,8 +232,26 @@ def test_refused_wishes(in_delivery: str, reason: Reason, detail: str | None) ->
     assert rejected.refused.names == ((WSMAN_FAULT_DETAIL + detail,) if detail else ())
 
 
-@pytest.mark.parametrize("bookmark", ["<x xmlns='urn:x'/>", f"{WSMAN_EARLIEST}"])
-def test_what_came_before_is_not_kept(bookmark: str) -> None:
+def test_bookmark() -> None:
+    """As a message has it."""
+    mark = bookmark_of("5b1f", "a key", 2**62)
+    block = bookmark_header(mark).decode()
+    request = incoming(managed("", block)).request
+    assert isinstance(request, Subscribe)
+    assert request.bookmark == mark
+    assert "a key" not in block
+
+
+@pytest.mark.parametrize(
+    "bookmark",
+    [
+        "<x xmlns='urn:x'/>",
+        f"{WSMAN_EARLIEST}",
+        f'<d:position xmlns:d="{DRAGOMAN_DATA}" of="a" by="b">-1</d:position>',
+        f'<d:position xmlns:d="{DRAGOMAN_DATA}" of="a" by="b">{"9" * 20}</d:position>',
+    ],
+)
+def test_what_is_no_bookmark(bookmark: str) -> None:
     rejected = refused(managed("", f"<wsman:Bookmark>{bookmark}</wsman:Bookmark>"))
     assert rejected.refused.reason is Reason.BOOKMARK_INVALID
     status, octets = write_fault(rejected.refused, rejected.context, now=NOW, message_id="urn:m")
