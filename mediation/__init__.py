@@ -43,6 +43,7 @@ from mediation.eventing.management import (
     write_event,
     write_events,
 )
+from mediation.eventing.messenger import FAULT_TEXTS as MESSENGER_FAULT_TEXTS
 from mediation.faults import fault_of, write_fault
 from mediation.filtering import PAYLOAD_PATHS, spoken_topic
 from mediation.model.administration import (
@@ -176,6 +177,7 @@ from mediation.specifications import SPECIFICATIONS, properties_in
 __all__ = [
     "ANYWHERE",
     "AROUND_EVENTS",
+    "MESSENGER_FAULT_TEXTS",
     "NEVER",
     "NO_HEADERS",
     "PAYLOAD_PATHS",

@@ -265,7 +265,7 @@ def _detect(name: str, action: str | None) -> tuple[Specification | None, Operat
     if not name:
         if action in _BY_ACTION:
             return _BY_ACTION[action]
-        if action:
+        if action and action not in _BY_EVENT_ACTION:
             raise MediationError(
                 Reason.ACTION_UNSUPPORTED, "The body is empty, and the action is none of ours."
             )

@@ -4,6 +4,7 @@ The most specific row names the fault: the row of the specification's `faults` f
 its row for any operation, the row of `FAULTS`."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from filters import Reason, Refused
@@ -89,14 +90,17 @@ def write_fault(
     message_id: str,
     retry_after: float | None = None,
     to: EndpointReference | None = None,
+    begin: str = "",
 ) -> tuple[int, bytes]:
     """Write a fault in the versions that the peer spoke: the HTTP status and the envelope. *to* is
-    where the peer wants faults, if not in the answer.
+    where the peer wants faults, if not in the answer; *begin* is what its text begins with.
 
     SOAP 1.1 faults are 500 always; in SOAP 1.2 the sender's are 400 (WS-I Basic Profile;
     SOAP 1.2 Part 2, section 7.5.2).
     """
     fault = fault_of(refused.reason, context.operation, context.version)
+    if begin:
+        fault = replace(fault, text=" ".join(filter(None, (begin, fault.text))))
     soap, wsa = context.soap, context.wsa
     # A specification's own subcode goes before that of WS-Addressing.
     addressing = ADDRESSING.get(refused.reason) if wsa is not None and not fault.subcode else None

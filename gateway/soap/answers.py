@@ -121,10 +121,16 @@ class Answers:
         )
 
     def refuse(
-        self, refused: Refused, context: Context, principal: Principal, *, on_connection: bool
+        self,
+        refused: Refused,
+        context: Context,
+        principal: Principal,
+        *,
+        on_connection: bool,
+        begin: str = "",
     ) -> Reply:
-        """The reply that tells *principal* of *refused*; where it may be told elsewhere, unless
-        *on_connection*, the reply without a word."""
+        """The reply that tells *principal* of *refused*, in a text that begins with *begin*; where
+        it may be told elsewhere, unless *on_connection*, the reply without a word."""
         self.count_refusal(refused.reason.value)
         retry_after = refused.retry_after
         if retry_after is None and refused.reason is Reason.UNAVAILABLE:
@@ -151,6 +157,7 @@ class Answers:
             message_id=message_urn(),
             retry_after=retry_after,
             to=elsewhere,
+            begin=begin,
         )
         if elsewhere is not None:
             self._replies.send(elsewhere, context.soap, "", body)

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gateway.security.resource_addresses import EVENTING_SERVICE, NOTIFICATION_SERVICE
-from mediation import ANYWHERE, EndpointRules, Version
+from mediation import ANYWHERE, MESSENGER_FAULT_TEXTS, EndpointRules, Version
 
-_MESSENGER = EndpointRules(Version.MESSENGER, event_is_root=True, lexical_names=True)
+_MESSENGER = EndpointRules(
+    Version.MESSENGER, event_is_root=True, lexical_names=True, fault_texts=MESSENGER_FAULT_TEXTS
+)
 _ROWS: Mapping[str, EndpointRules] = {
     EVENTING_SERVICE: _MESSENGER,
-    NOTIFICATION_SERVICE: EndpointRules(
-        Version.MESSENGER, known_events=True, event_is_root=True, lexical_names=True
-    ),
+    NOTIFICATION_SERVICE: replace(_MESSENGER, known_events=True),
 }
 """WS-Messenger's clients (Apache Airavata 0.11) wait for an envelope in answer to every event."""
 

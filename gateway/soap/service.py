@@ -90,8 +90,13 @@ class SoapService:
         except Exception:
             _log.exception("soap.internal-error")
             refused = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
+        context = context or Context(inbound.hint)
         return self._answers.refuse(
-            refused, context or Context(inbound.hint), inbound.principal, on_connection=False
+            refused,
+            context,
+            inbound.principal,
+            on_connection=False,
+            begin=self._rules(inbound.path).fault_text(refused.reason, context.operation),
         )
 
     async def _proceed(self, inbound: Inbound, incoming: Incoming) -> Reply:

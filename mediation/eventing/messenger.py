@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from lxml import etree
 
+from filters import Reason
 from mediation import names
 from mediation.eventing import v2004_08
 from mediation.model.requests import Arrival, Context, Operation, Published, Request, Response
@@ -18,6 +19,22 @@ from mediation.soap.envelopes import xml_attribute
 _RESPONSES = frozenset({"Subscribe", "Renew", "GetStatus", "Unsubscribe"})
 """Requests of WS-Eventing: their responses have types, so no event may be answered by such a
 name."""
+
+
+FAULT_TEXTS: Mapping[tuple[Reason, Operation | None], str] = {
+    (Reason.SUBSCRIPTION_UNKNOWN, None): "unknown subscription:",
+    (Reason.SUBSCRIPTION_UNKNOWN, Operation.PAUSE): "no subscription found for id:",
+    (Reason.SUBSCRIPTION_UNKNOWN, Operation.RESUME): "no subscription found for id:",
+    (Reason.DELIVERY_MODE, None): "Only Push delivery Mode (NotifyTo) is supported in WSE.",
+    (Reason.FILTER_DIALECT, None): "Unkown dialect:",
+    (Reason.TOPIC_DIALECT, None): "Unkown dialect:",
+    (Reason.FILTER_INVALID, None): "Invalid XPath expression:",
+    (Reason.MESSAGE_INVALID, Operation.SUBSCRIBE): "invalid subscription message -",
+    (Reason.MESSAGE_INVALID, Operation.PUBLISH): "unable to process message:",
+    (Reason.MESSAGE_INVALID, None): "unable to process message:",
+}
+"""The beginnings of the original's own texts, misspellings included: people search logs for
+them."""
 
 
 class MessengerRequests:

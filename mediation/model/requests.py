@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from filters import EVERYTHING, Expression, Filter, Refused, Topic
+from filters import EVERYTHING, Expression, Filter, Reason, Refused, Topic
 from mediation.model.administration import (
     DeleteSubscriptions,
     ListSubscriptions,
@@ -93,12 +93,22 @@ class EndpointRules:
         known_events: Bare events are taken with a known action alone.
         event_is_root: The root of what XPath filters see is the event, not the envelope.
         lexical_names: XPath filters compare names as they are written, too.
+        fault_texts: What the texts of faults begin with, by reason and operation; a row without an
+            operation is for the others.
     """
 
     answers: Version | None = None
     known_events: bool = False
     event_is_root: bool = False
     lexical_names: bool = False
+    fault_texts: Mapping[tuple[Reason, Operation | None], str] = field(
+        default_factory=dict, hash=False
+    )
+
+    def fault_text(self, reason: Reason, operation: Operation | None) -> str:
+        """What the text of a fault begins with; empty where nothing is prescribed."""
+        texts = self.fault_texts
+        return texts.get((reason, operation)) or texts.get((reason, None), "")
 
 
 ANYWHERE = EndpointRules()
