@@ -95,6 +95,7 @@ def show(
             line()
         delivery = record.pop("delivery", None) or {}
         counts = record.pop("counts", None) or {}
+        record |= _mode(record.pop("mode", None) or {})
         for text in facts([*record.items(), *delivery.items(), *counts.items()]):
             line(text)
 
@@ -112,6 +113,18 @@ def delete(
       dragoman subscriptions delete 5b1f0c9a3e77 90cc41d2ab05
     """
     delete_each(context, gateway, ids, output, Administration.delete_subscription)
+
+
+def _mode(mode: Record) -> Record:
+    """What a sink of WS-Management asked for, without what it did not."""
+    usual = {"oversize": mode.get("oversize"), "encoding": "utf-8", "bookmarks": False}
+    if mode.get("max_envelope_size") is not None:
+        del usual["oversize"]
+    return {
+        name: value
+        for name, value in mode.items()
+        if value is not None and value != usual.get(name)
+    }
 
 
 def _row(record: Record) -> list[object]:
