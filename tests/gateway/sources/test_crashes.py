@@ -1,0 +1,207 @@
+"""Sources whose gateway is killed, whose producer restarts, and that several gateways share."""
+
+import asyncio
+import contextlib
+import json
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.sources.sources import FRESH
+from tests.gateway.replicas.test_replicas import shared_out
+from tests.rigs.brokers import needs_rabbitmq, rabbitmq
+from tests.rigs.consumers import consumers
+from tests.rigs.postgresql import fresh_database, needs_postgresql
+from tests.rigs.processes import GatewayProcess, gateway_process
+from tests.rigs.producers import Held, Producer, Told, producers
+from tests.rigs.rabbitmq_adapters import environment_of
+from tests.rigs.waiting import until
+
+pytestmark = pytest.mark.slow
+SECONDS = 120.0
+
+
+async def add(gateway: GatewayProcess, producer: Producer, **asked: Any) -> str:
+    spec = "wse-2004-08" if producer.wse else "wsn-1.3"
+    body = json.dumps({"url": producer.url, "spec": spec, **asked}).encode()
+    answer = await gateway.request("POST", "/api/v1/sources", body, content_type="application/json")
+    assert answer.status == 201, answer.body
+    return str(json.loads(answer.body)["id"])
+
+
+async def stands(gateway: GatewayProcess, id_: str, *states: str) -> dict[str, Any]:
+    """Wait until a source is in one of *states*; how it stands."""
+    seen: dict[str, Any] = {}
+
+    async def holds() -> bool:
+        answer = await gateway.request("GET", f"/api/v1/sources/{id_}")
+        seen.clear()
+        seen.update(json.loads(answer.body) if answer.status == 200 else {"state": "gone"})
+        return seen["state"] in states
+
+    await until(holds, SECONDS)
+    return seen
+
+
+async def test_a_gateway_that_is_killed_finds_its_subscription(tmp_path: Path) -> None:
+    async with producers() as some, consumers() as sinks:
+        producer, sink = some.add(), sinks.add()
+        async with gateway_process(tmp_path / "data") as gateway:
+            await gateway.subscribe(sink.url)
+            port = gateway.port
+            id_ = await add(gateway, producer, topic="storms")
+            await stands(gateway, id_, "live")
+            await gateway.kill()
+            held = producer.one
+            await gateway.start()
+            now = await stands(gateway, id_, "live")
+            assert now["manager"].endswith(held.id)
+            assert producer.count("Subscribe") == 1
+            # It listens on another port now, as no gateway would that producers know.
+            held.consumer = held.consumer.replace(f":{port}/", f":{gateway.port}/")
+            assert await producer.send("<e><n>1</n></e>", topic="storms") == 202
+            await sink.have(1)
+
+
+async def test_a_subscription_that_a_crash_left_behind_is_refused(tmp_path: Path) -> None:
+    """Killed between the producer's grant and the store's commit: the key of the orphan is not
+    known any more."""
+    async with producers() as some:
+        producer = some.add()
+        granted = asyncio.Event()
+
+        def grant_in_vain(_: Producer, told: Told) -> tuple[int, bytes] | None:
+            producer._do(told)
+            granted.set()
+            return None  # The gateway never hears of it.
+
+        producer.answers["Subscribe"] = grant_in_vain
+        async with gateway_process(tmp_path / "data") as gateway:
+            id_ = await add(gateway, producer)
+            await asyncio.wait_for(granted.wait(), SECONDS)
+            await gateway.kill()
+            orphan = producer.one
+            producer.answers.clear()
+            port = gateway.port
+            await gateway.start()
+            await stands(gateway, id_, "live")
+            assert len(producer.held) == 2
+            orphan.consumer = orphan.consumer.replace(f":{port}/", f":{gateway.port}/")
+            assert await producer.send("<late/>", held=orphan) == 410
+            [live] = [one for one in producer.held.values() if one is not orphan]
+            assert await producer.send("<there/>", held=live) == 202
+
+
+async def test_what_was_to_be_removed_is_removed_after_a_crash(tmp_path: Path) -> None:
+    async with producers() as some:
+        producer = some.add()
+        producer.answers["Unsubscribe"] = lambda *_: None
+        async with gateway_process(tmp_path / "data") as gateway:
+            id_ = await add(gateway, producer)
+            await stands(gateway, id_, "live")
+            answer = await gateway.request("DELETE", f"/api/v1/sources/{id_}")
+            assert answer.status == 204
+            await producer.asked("Unsubscribe")
+            await gateway.kill()
+            producer.answers.clear()
+            await gateway.start()
+            await stands(gateway, id_, "gone")
+            assert not producer.held
+
+
+async def test_an_orderly_stop_keeps_the_subscription(tmp_path: Path) -> None:
+    async with producers() as some:
+        producer = some.add(wse=True)
+        async with gateway_process(tmp_path / "data") as gateway:
+            id_ = await add(gateway, producer)
+            await stands(gateway, id_, "live")
+        assert producer.held and producer.count("Unsubscribe") == 0
+
+
+# Several gateways.
+
+
+@contextlib.asynccontextmanager
+async def two(folder: Path) -> AsyncIterator[list[GatewayProcess]]:
+    """Two gateways with one store and one broker."""
+    needs_rabbitmq()
+    needs_postgresql()
+    with fresh_database() as url:
+        environment = {
+            **environment_of(rabbitmq().url, f"sources-{uuid.uuid4().hex[:8]}"),
+            "DRAGOMAN_STORE": url,
+        }
+        async with (
+            gateway_process(folder / "a", environment) as a,
+            gateway_process(folder / "b", environment) as b,
+        ):
+            await shared_out([a, b])
+            yield [a, b]
+
+
+async def test_of_two_gateways_one_keeps_each_source(tmp_path: Path) -> None:
+    async with producers() as some, two(tmp_path) as (a, b), consumers() as sinks:
+        those = [some.add() for _ in range(6)]
+        sink = sinks.add()
+        await a.subscribe(sink.url)
+        ids = [await add((a, b)[number % 2], producer) for number, producer in enumerate(those)]
+        for id_ in ids:
+            for gateway in (a, b):
+                await stands(gateway, id_, "live")
+        assert [producer.count("Subscribe") for producer in those] == [1] * 6
+        # What comes to the other gateway is as good; so is what it hears of an end.
+        for number, producer in enumerate(those):
+            producer.one.consumer = _at((a, b)[(number + 1) % 2], producer.one)
+            assert await producer.send(f"<e><n>{number}</n></e>") == 202
+        await sink.have_all([str(number) for number in range(6)])
+        assert await those[0].end() == 202
+        await those[0].asked("Subscribe", 2)
+        # An old key is unknown to both, the other gateway learns it from the store.
+        old = those[1].one
+        kept = Held(old.id, old.consumer, None, old.parameters, None)
+        assert await those[1].end() == 202
+        await those[1].asked("Subscribe", 2)
+        await stands(a, ids[1], "live")
+
+        async def refused() -> bool:
+            statuses = []
+            for gateway in (a, b):
+                kept.consumer = _at(gateway, kept)
+                statuses.append(await those[1].send("<late/>", held=kept))
+            return statuses == [410, 410]
+
+        await until(refused, 10 * FRESH)
+        # Either may be asked to remove any.
+        for id_ in ids:
+            await a.request("DELETE", f"/api/v1/sources/{id_}")
+        for id_ in ids:
+            await stands(b, id_, "gone")
+        assert not any(producer.held for producer in those)
+
+
+async def test_another_gateway_goes_on_with_the_same_subscription(tmp_path: Path) -> None:
+    async with producers() as some, two(tmp_path) as (a, b):
+        those = [some.add() for _ in range(4)]
+        for producer in those:
+            producer.grants = "PT8S"
+        ids = [await add(b, producer) for producer in those]
+        for id_ in ids:
+            await stands(b, id_, "live")
+        renewed = [producer.count("Renew") for producer in those]
+        await a.kill()
+        try:
+            for producer, number in zip(those, renewed, strict=True):
+                await producer.asked("Renew", number + 2)
+            for id_ in ids:
+                await stands(b, id_, "live", "renewing")
+            # A lease of eight seconds outlives a gateway that is missed after six.
+            assert all(len(producer.held) == 1 for producer in those)
+        finally:
+            await a.start()
+
+
+def _at(gateway: GatewayProcess, held: Held) -> str:
+    return f"{gateway.url}/{held.consumer.split('/', 3)[3]}"
