@@ -23,6 +23,8 @@ ROUND = 1.0
 """Seconds after which it is looked again, whatever was told."""
 SETTLE = 0.05
 """Seconds that changes of subscriptions are gathered."""
+KEPT = 10_000
+"""Sources whose topics are remembered: they are read from the Subscribe that would be sent."""
 Topics = tuple[Expression, ...]
 
 
@@ -38,6 +40,8 @@ class Demand:
         self._base = base
         self._wanted: Counter[Topics] = Counter()
         """The topics of subscriptions, and how many subscribe to the same."""
+        self._topics: dict[str, Topics] = {}
+        """The topics of sources, by id."""
         self._changed = asyncio.Event()
         for entry in table.entries:
             self._count(entry, 1)
@@ -77,10 +81,15 @@ class Demand:
                     await self._sources.want(entry.id, wanted)
 
     def _is_wanted(self, entry: Entry) -> bool:
-        try:
-            own = filter_of(entry.source, self._base).topics
-        except Refused:
-            return False
+        own = self._topics.get(entry.id)
+        if own is None:
+            try:
+                own = filter_of(entry.source, self._base).topics
+            except Refused:
+                return False
+            if len(self._topics) >= KEPT:
+                self._topics.clear()
+            self._topics[entry.id] = own
         return any(overlap(own, topics) for topics in list(self._wanted))
 
 

@@ -1,16 +1,18 @@
 """Sources against producers on real sockets."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 
 from tests.rigs.consumers import Consumers
-from tests.rigs.envelopes import Speaker
+from tests.rigs.envelopes import S11, WSE, Speaker, fresh_id, topic_expression
 from tests.rigs.gateways import Running
-from tests.rigs.producers import Producer, Producers, producers
+from tests.rigs.producers import Producer, Producers, Script, fault, producers, status
 from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -123,6 +125,277 @@ async def test_who_is_removed_is_told(gateway: Running, some: Producers) -> None
     assert answer.status == 204
     await producer.asked("Unsubscribe")
     assert not producer.held
+
+    async def gone() -> bool:
+        return (await gateway.api("GET", f"/sources/{id_}")).status == 404
+
+    await until(gone)
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    ("said", "script"),
+    [
+        ("answered with a fault: Not you.", fault("Not you.")),
+        ("answered with a fault: Not you.", fault("Not you.", status=200)),
+        ("answered 404", status(404)),
+        ("answered 503", status(503)),
+        ("answered what cannot be read", status(200)),
+    ],
+)
+async def test_what_fails_is_tried_again_and_said(
+    gateway: Running, some: Producers, said: str, script: Script
+) -> None:
+    producer = some.add()
+    producer.answers["Subscribe"] = script
+    id_ = await add(gateway, producer)
+    await producer.asked("Subscribe", 2)
+    now = await shown(gateway, id_)
+    assert said in now["last_error"]
+    assert now["failures"] >= 1
+    failing = [
+        log for log in gateway.logs if log["event"] == "source.failing" and log["source"] == id_
+    ]
+    assert len(failing) == 1
+    producer.answers.clear()
+    assert (await state(gateway, id_, "live"))["failures"] == 0
+
+
+async def test_loss_and_recovery_are_logged_once_each(gateway: Running, some: Producers) -> None:
+    producer = some.add()
+    id_ = await add(gateway, producer)
+    await state(gateway, id_, "live")
+    producer.answers["Subscribe"] = fault("Later.")
+    await producer.end()
+    await producer.asked("Subscribe", 3)
+    producer.answers.clear()
+    await state(gateway, id_, "live")
+    logged = [
+        log["event"]
+        for log in gateway.logs
+        if log.get("source") == id_ and log["event"] != "source.added"
+    ]
+    assert logged == ["source.live", "source.lost", "source.recovered"]
+
+
+async def test_a_producer_that_is_away_is_asked_to_go_on(
+    gateway: Running, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """It comes back with its memory: the subscription is the same."""
+    async with producers() as those:
+        producer = those.add()
+        producer.grants = "PT6S"
+        id_ = await add(gateway, producer)
+        await state(gateway, id_, "live")
+        await those.leave()
+        now = await state(gateway, id_, "backing-off")
+        assert "no connection" in now["last_error"]
+        await those.listen()
+        await state(gateway, id_, "live")
+        assert producer.count("Subscribe") == 1
+        await remove(gateway, id_)
+
+
+async def test_a_producer_that_lost_its_memory_gets_one_subscription(gateway: Running) -> None:
+    async with producers() as those:
+        producer = those.add()
+        producer.grants = "PT6S"
+        id_ = await add(gateway, producer)
+        await state(gateway, id_, "live")
+        await those.leave()
+        producer.forget()
+        await state(gateway, id_, "backing-off")
+        await those.listen()
+        await producer.asked("Subscribe", 2)
+        await state(gateway, id_, "live")
+        assert len(producer.held) == 1
+        await remove(gateway, id_)
+
+
+async def test_a_producer_that_refuses_to_renew_has_its_old_subscription_ended(
+    gateway: Running, some: Producers
+) -> None:
+    """Apache CXF's publishers do not renew: the former subscription would send for ever."""
+    producer = some.add()
+    producer.grants = "PT2S"
+    producer.answers["Renew"] = fault("Not offered.")
+    id_ = await add(gateway, producer)
+    await producer.asked("Unsubscribe")
+    await state(gateway, id_, "live")
+    assert len(producer.held) == 1
+    assert producer.count("Subscribe") == 2
+    producer.answers.clear()
+
+
+async def test_silence_is_asked_about(gateway: Running, some: Producers) -> None:
+    producer = some.add()
+    id_ = await add(gateway, producer, silence=1.0)
+    asked = await producer.asked("GetResourceProperty")
+    assert asked.text("GetResourceProperty") == "p:TerminationTime"
+    await state(gateway, id_, "live")
+    producer.forget()
+    await producer.asked("Renew")
+    await producer.asked("Subscribe", 2)
+
+
+async def test_who_is_never_asked_is_never_asked(gateway: Running, some: Producers) -> None:
+    quiet, asked = some.add(wse=True), some.add(wse=True)
+    await add(gateway, quiet, silence=0)
+    await add(gateway, asked, silence=1.0)
+    await asked.asked("GetStatus", 2)
+    assert quiet.count("GetStatus") == 0
+
+
+WORDS = [
+    pytest.param("<e:Status>{ns}/DeliveryFailure</e:Status>", id="a URI"),
+    pytest.param("<e:Code>e:SourceShuttingDown</e:Code>", id="a QName in Code"),
+    pytest.param("<e:Status>SourceShuttingDown</e:Status>", id="sdc11073: a bare word"),
+    pytest.param("<e:Status>{ns}/SourceCanceling</e:Status>", id="the spelling of the prose"),
+]
+
+
+@pytest.mark.parametrize("words", WORDS)
+async def test_ends_as_producers_write_them(gateway: Running, some: Producers, words: str) -> None:
+    producer = some.add(wse=True)
+    id_ = await add(gateway, producer)
+    await state(gateway, id_, "live")
+    assert await producer.end(words.format(ns=WSE)) == 202
+    await producer.asked("Subscribe", 2)
+    await state(gateway, id_, "live")
+
+
+async def test_an_end_by_its_action_alone(gateway: Running, some: Producers) -> None:
+    """Apache CXF names the element after a Java interface."""
+    producer = some.add(wse=True)
+    id_ = await add(gateway, producer)
+    await state(gateway, id_, "live")
+    held = producer.one
+    body = '<x:subscriptionEnd xmlns:x="http://client.eventing.ws.cxf.apache.org/"/>'
+    action = f"{WSE}/SubscriptionEnd"
+    assert await producer._post(held.end_to or "", body, action) == 202
+    await producer.asked("Subscribe", 2)
+    assert (await shown(gateway, id_))["events"] == 0
+
+
+async def test_an_event_that_comes_by_two_subscriptions_is_one(
+    gateway: Running, consumer: Consumers, some: Producers
+) -> None:
+    producer, url = some.add(), consumer.fresh()
+    await gateway.subscribe(
+        Speaker(), Speaker().wsn_subscribe(url, filter=topic_expression("twice"))
+    )
+    id_ = await add(gateway, producer)
+    await state(gateway, id_, "live")
+    same = fresh_id()
+    assert await producer.send("<a/>", topic="twice", message_id=same) == 202
+    await producer.end()
+    await producer.asked("Subscribe", 2)
+    await state(gateway, id_, "live")
+    assert await producer.send("<a/>", topic="twice", message_id=same) == 202
+    assert await producer.send("<b/>", topic="twice") == 202
+    assert [(await consumer.next(url)).payload.tag for _ in range(2)] == ["a", "b"]
+
+
+# What is asked of a producer.
+
+
+async def test_topics_filters_and_leases_are_asked_for(gateway: Running, some: Producers) -> None:
+    producer = some.add()
+    scope = {"w": "urn:weather"}
+    await add(
+        gateway, producer, topic="w:storms//.", xpath="/w:e/w:speed > 64", namespaces=scope,
+        lease="PT10M",
+    )  # fmt: skip
+    told = await producer.asked("Subscribe")
+    assert told.text("TopicExpression") == "w:storms//."
+    assert told.text("MessageContent") == "/w:e/w:speed > 64"
+    assert told.text("InitialTerminationTime") == "PT10M"
+
+
+async def test_apache_cxf_is_spoken_to_as_it_speaks(gateway: Running, some: Producers) -> None:
+    producer = some.add()
+    id_ = await add(gateway, producer, profile="cxf", topic="myTopic")
+    told = await producer.asked("Subscribe")
+    assert (told.message.soap, told.message.headers) == (S11, [])
+    assert told.headers["soapaction"] == '""'
+    await state(gateway, id_, "live")
+
+
+async def test_reference_parameters_of_a_manager_come_back(
+    gateway: Running, some: Producers
+) -> None:
+    producer = some.add(wse=True)
+    producer.grants = "PT2S"
+    await add(gateway, producer)
+    told = await producer.asked("Renew")
+    assert told.text("Id") == producer.one.parameters
+
+
+REFUSED = [
+    pytest.param({"url": "http://10.1.2.3/"}, "The policy of this gateway", id="address"),
+    pytest.param({"url": "soap.tcp://127.0.0.1:9/"}, "The policy of this gateway", id="no answers"),
+    pytest.param({"url": "nonsense"}, "The policy of this gateway", id="no address"),
+    pytest.param({"spec": "x"}, "spec: 'x' is not offered", id="spec"),
+    pytest.param({"topic": "a b"}, "topic", id="topic"),
+    pytest.param({"topic": "p:a"}, "prefix", id="prefix"),
+    pytest.param({"xpath": "/a["}, "", id="XPath"),
+    pytest.param({"lease": "soon"}, "lease: must be seconds, or a duration", id="lease"),
+    pytest.param({"lease": 0.5}, "A lease is from 1 second", id="short lease"),
+    pytest.param({"publish_on": "a//."}, '"a//." does not name one topic', id="pattern"),
+    pytest.param({"profile": "x"}, "There is no such profile", id="profile"),
+    pytest.param({"silence": -1}, "silence", id="silence"),
+]
+
+
+@pytest.mark.parametrize(("asked", "said"), REFUSED)
+async def test_what_is_refused(
+    gateway: Running, some: Producers, asked: dict[str, Any], said: str
+) -> None:
+    body = {"url": some.add().url, **asked}
+    answer = await gateway.api("POST", "/sources", json.dumps(body).encode())
+    assert answer.status in (400, 422)
+    assert said in json.loads(answer.body)["detail"]
+
+
+async def test_sources_are_listed_page_by_page(gateway: Running, some: Producers) -> None:
+    added = {await add(gateway, some.add()) for _ in range(3)}
+    seen: set[str] = set()
+    after = ""
+    while True:
+        page = json.loads((await gateway.api("GET", f"/sources?limit=2&after={after}")).body)
+        seen |= {one["id"] for one in page["sources"]}
+        if page["next"] is None:
+            break
+        after = page["next"]
+    assert added <= seen
+
+
+async def test_the_metrics_say_how_many_stand_how(gateway: Running, some: Producers) -> None:
+    id_ = await add(gateway, some.add())
+    await state(gateway, id_, "live")
+    text = (await gateway.admin("GET", "/metrics")).body.decode()
+    found = re.search(r'^dragoman_sources\{state="live"\} (\S+)$', text, re.MULTILINE)
+    assert found is not None and float(found[1]) >= 1
+    assert "dragoman_source_events_total" in text
+
+
+async def test_what_is_not_for_a_source_is_refused_there(gateway: Running, some: Producers) -> None:
+    producer = some.add()
+    id_ = await add(gateway, producer)
+    await state(gateway, id_, "live")
+    path = urlsplit(producer.one.consumer).path
+    subscribe = Speaker().wse_subscribe("http://consumer.example.org/")
+    answer = await gateway.ask(Speaker(), subscribe, path)
+    assert answer.status == 400
+    end = f'<e:SubscriptionEnd xmlns:e="{WSE}"/>'
+    assert (await gateway.ask(Speaker(), end, "/soap")).status == 400
+
+
+async def remove(gateway: Running, id_: str) -> None:
+    """Remove a source, and wait until it is gone."""
+    await gateway.api("DELETE", f"/sources/{id_}")
 
     async def gone() -> bool:
         return (await gateway.api("GET", f"/sources/{id_}")).status == 404
