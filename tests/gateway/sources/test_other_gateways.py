@@ -82,7 +82,7 @@ async def test_an_operator_of_the_producer_ends_it_and_it_comes_back(
 
     async def again() -> bool:
         now = await shown(gateway, id_)
-        return now["state"] == "live" and now["manager"] != before["manager"]
+        return bool(now["state"] == "live" and now["manager"] != before["manager"])
 
     await until(again)
     assert "ended" in (await shown(gateway, id_))["last_error"]
