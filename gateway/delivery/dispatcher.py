@@ -229,7 +229,7 @@ class Dispatcher:
             or len(outbox.live) + len(outbox.in_flight) >= self._window
             or outbox.breaker.open
             or outbox.destination.congested
-            or outbox.entry.allowed_at > self._loop.time()
+            or (outbox.entry.allowed_at and outbox.entry.allowed_at > self._loop.time())
             or self._stopped
         )
 

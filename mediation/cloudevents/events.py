@@ -81,6 +81,11 @@ def text_of(value: Value) -> str:
     return str(value)
 
 
+def is_media_type(text: str) -> bool:
+    """Whether *text* is a media type (RFC 2046), and may stand in a header."""
+    return text.isascii() and text.isprintable() and _MEDIA_TYPE.match(text) is not None
+
+
 def is_json(media_type: str) -> bool:
     """Whether data of *media_type* is JSON (JSON Event Format, section 3.1.1)."""
     return re.fullmatch(r"json|.*\+json", _subtype(media_type)) is not None
@@ -142,7 +147,7 @@ def _check_core(name: str, value: str) -> None:
         raise _invalid('The attribute "dataschema" is no absolute URI.')
     if name == "time":
         _check_time(value)
-    if name == "datacontenttype" and not _MEDIA_TYPE.match(value):
+    if name == "datacontenttype" and not is_media_type(value):
         raise _invalid('The attribute "datacontenttype" is no media type.')
 
 

@@ -1,6 +1,7 @@
 """Events and batches of them in JSON (JSON Event Format for CloudEvents 1.0.2)."""
 
 import json
+import math
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from typing import Any
@@ -69,7 +70,7 @@ def read_json(octets: bytes) -> Any:
         ) from None
     except (ValueError, RecursionError):
         raise MediationError(
-            Reason.MESSAGE_INVALID, "The body is JSON that is too deep, or has too long a number."
+            Reason.MESSAGE_INVALID, "The body is JSON that is too deep, or has too large a number."
         ) from None
     return value
 
@@ -87,6 +88,8 @@ def _constant(name: str) -> Any:
 
 def _check_depth(value: Any) -> None:
     level = [value]
+    if value in (math.inf, -math.inf):
+        raise ValueError
     for _ in range(_DEEPEST):
         level = [
             inner
@@ -94,6 +97,8 @@ def _check_depth(value: Any) -> None:
             if isinstance(one, dict | list)
             for inner in (one.values() if isinstance(one, dict) else one)
         ]
+        if math.inf in level or -math.inf in level:  # 1e999
+            raise ValueError
         if not level:
             return
     raise RecursionError

@@ -39,13 +39,22 @@ from urllib.parse import quote
 
 from filters import Reason, Topic, parse_clark, quoted
 from filters.topics import is_namespace
-from mediation.cloudevents.events import CORE, SPECVERSION, CloudEvent, Value, is_xml, text_of
+from mediation.cloudevents.events import (
+    CORE,
+    SPECVERSION,
+    CloudEvent,
+    Value,
+    is_media_type,
+    is_xml,
+    read_attributes,
+    text_of,
+)
 from mediation.cloudevents.projection import write_projection
 from mediation.model.errors import MediationError
 from mediation.model.messages import Notification
 from mediation.model.versions import DataForm
 from mediation.names import PUBLISHER
-from mediation.packaging.data import NO_DATA, unwrap, wrap, xml_payload
+from mediation.packaging.data import NO_DATA, UNTYPED, unwrap, wrap, xml_payload
 from mediation.packaging.records import TYPE
 from mediation.soap.actions import payload_action
 
@@ -120,7 +129,8 @@ def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED)
     content = unwrap(notification.payload)
     if content is not None:
         if content.media_type is not None and content.content is not None:
-            attributes.setdefault("datacontenttype", content.media_type)
+            known = content.media_type if is_media_type(content.media_type) else UNTYPED
+            attributes.setdefault("datacontenttype", known)
         return CloudEvent(attributes, content.content)
     if data is DataForm.JSON:
         attributes["datacontenttype"] = "application/json"
@@ -172,11 +182,10 @@ def came_as(properties: Mapping[str, str]) -> dict[str, Value] | None:
         found = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not {"id", "source", "type"} <= found.keys():
+    try:
+        return read_attributes(found.items()) if isinstance(found, dict) else None
+    except MediationError:
         return None
-    if not all(isinstance(value, str | int) for value in found.values()):
-        return None
-    return {"specversion": SPECVERSION, **found}
 
 
 def _payload(event: CloudEvent, learnt: set[str] | None) -> bytes:

@@ -42,6 +42,7 @@ def test_what_is_required(name: str) -> None:
         ("time", "2026-03-01T00:00:00"),
         ("time", "2026-03-01 00:00:00Z"),
         ("datacontenttype", "json"),
+        ("datacontenttype", "text/plain; x=\u20ac"),
         ("Ext", "x"),
         ("my_ext", "x"),
         ("my-ext", "x"),

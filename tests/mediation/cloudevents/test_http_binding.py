@@ -1,5 +1,6 @@
 """Events in messages of HTTP: modes, and attributes in headers."""
 
+import contextlib
 import json
 
 import pytest
@@ -20,6 +21,18 @@ CONTENT = st.text(
     st.characters(
         codec="utf-8", exclude_characters="\ufffe\uffff", exclude_categories=("Cc", "Cs", "Cn")
     )
+)
+
+
+ANY = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["1.0", "a/b"])
+)  # fmt: skip
+JSON = st.recursive(
+    ANY,
+    lambda inner: (
+        st.lists(inner)
+        | st.dictionaries(st.sampled_from([*ATTRIBUTES, "data", "data_base64", "time", "x"]), inner)
+    ),
 )
 
 
@@ -120,6 +133,19 @@ def test_no_event() -> None:
     assert reason_of([*headers, (b"ce-datacontenttype", b"a/b")]) is Reason.MESSAGE_INVALID
     assert reason_of([*headers, (b"ce-my_ext", b"2")]) is Reason.MESSAGE_INVALID
     assert reason_of([*headers, *[(b"content-type", b"a/b")] * 2]) is Reason.MEDIA_TYPE
+
+
+@given(
+    st.sampled_from(["application/cloudevents+json", "application/cloudevents-batch+json", "a/b"]),
+    st.lists(st.tuples(st.sampled_from([b"ce-id", b"ce-type", b"ce-x", b"ce-"]), st.binary())),
+    st.binary() | st.builds(json.dumps, JSON).map(str.encode),
+)
+def test_whatever_comes_is_read_or_refused(
+    content_type: str, headers: list[tuple[bytes, bytes]], body: bytes
+) -> None:
+    known = raw(write_headers(CloudEvent(ATTRIBUTES)), ("Content-Type", content_type))
+    with contextlib.suppress(Refused):
+        read_message([*known, *headers], body)
 
 
 def test_what_says_that_it_is_an_event() -> None:

@@ -97,7 +97,7 @@ def test_half_a_character_in_json_stays_escaped() -> None:
     "octets",
     [
         b"", b"{", b"[]", b"null", b"5", b'"x"', b"\xff\xfe", b'{"id":"1","id":"2"}',
-        b'{"a":NaN}', b"[" * 100_000, b"1" * 5000,
+        b'{"a":NaN}', b'{"a":[1e999]}', b"-1e999", b"[" * 100_000, b"1" * 5000,
         json.dumps({**ATTRIBUTES, "data": 1, "data_base64": "AA=="}).encode(),
         json.dumps({**ATTRIBUTES, "data_base64": "*"}).encode(),
         json.dumps({**ATTRIBUTES, "data_base64": 5}).encode(),

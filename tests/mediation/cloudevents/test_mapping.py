@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from filters import Reason, Refused, parse_clark
-from mediation import DataForm, EndpointReference, Notification, Wsa
-from mediation.cloudevents import CloudEvent, event_of, notification_of
+from mediation import DataForm, EndpointReference, EventForm, Notification, Wsa
+from mediation.cloudevents import CloudEvent, event_of, notification_of, read_message
 from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY
+from mediation.cloudevents.v1_0 import EventShape
 from mediation.names import PUBLISHER
 from mediation.packaging.data import NO_DATA, unwrap, wrap
 from mediation.packaging.records import decode, encode
@@ -162,6 +163,33 @@ class TestFromOthers:
     def test_what_somebody_wrote_to_the_broker(self, text: str) -> None:
         forged = replace(STORM, properties={ATTRIBUTES: text})
         assert event_of(forged).attributes["id"] == "urn:uuid:1"
+
+
+@pytest.mark.parametrize("form", EventForm)
+@pytest.mark.parametrize(
+    "notification",
+    [
+        replace(STORM, payload=wrap(b"x", "text/plain; \u20ac")),
+        replace(STORM, payload=wrap(b"x", "a\r\nX: y")),
+        replace(STORM, properties={ATTRIBUTES: json.dumps({**SENT, "a\r\nX": "y"})}),
+        replace(STORM, properties={ATTRIBUTES: json.dumps({**SENT, "subject": "a\nb"})}),
+        replace(STORM, id="\u20ac\n", source="\u20ac\n", action="\u20ac\n"),
+        replace(STORM, topic=parse_clark("{urn:w}\u20ac")),
+    ],
+)
+def test_whatever_came_from_a_broker_can_be_sent(
+    notification: Notification, form: EventForm
+) -> None:
+    """What cannot be written would be tried for a day, in front of all else."""
+    body = EventShape(form, DataForm.JSON).render(notification, "http://gateway.example.org/soap")
+    for name, value in (*body.http_headers, *body.own_headers):
+        assert (name + value).isascii()
+        assert (name + value).isprintable()
+    headers = [
+        (name.lower().encode(), value.encode())
+        for name, value in (*body.http_headers, *body.own_headers)
+    ]
+    assert len(read_message(headers, body.octets)) == 1
 
 
 @given(st.binary(), st.text(st.characters(codec="utf-8"), max_size=20))

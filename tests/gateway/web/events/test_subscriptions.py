@@ -322,6 +322,19 @@ class TestHandshake:
         sink = consumer.add(agreeing(WebHook_Allowed_Origin="127.0.0.1"))
         assert (await subscribe(gateway, sink, address=STRANGER)).status == 201
 
+    async def test_a_host_is_asked_seldom(self, tmp_path: Path) -> None:
+        """On behalf of strangers, before it has taken anything: a handshake is an attempt."""
+        settings = {"trusted": "127.0.0.1", "probation_per_minute": 2}
+        async with (
+            running(tmp_path, egress_allow="127.0.0.0/8", **settings) as run,
+            Consumers() as consumer,
+        ):
+            url = consumer.fresh()
+            answers = [await subscribe(run, url, address=STRANGER) for _ in range(3)]
+            assert [answer.status for answer in answers] == [400, 400, 429]
+            assert consumer.waiting(url) == 2
+            assert (await subscribe(run, url)).status == 201
+
     async def test_nobody_there(self, gateway: Running) -> None:
         answer = await subscribe(gateway, "http://127.0.0.1:8099/", address=STRANGER)
         assert "connect" in read(answer, 400)["detail"]
