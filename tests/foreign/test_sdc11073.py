@@ -11,7 +11,7 @@ import pytest
 from lxml import etree
 
 from tests.rigs.consumers import Consumers
-from tests.rigs.envelopes import WSE, notification_message, notify
+from tests.rigs.envelopes import WSE, Speaker, notification_message, notify
 from tests.rigs.gateways import Running
 
 pytest.importorskip("sdc11073", reason="needs sdc11073 (pip install -e '.[dev]')")
@@ -25,7 +25,7 @@ with warnings.catch_warnings():
     from sdc11073.pysoap.soapclient import SoapClient
     from sdc11073.xml_types.addressing_types import EndpointReferenceType
     from sdc11073.xml_types.eventing_types import FilterType
-    from sdc11073.xml_types.mex_types import HostedServiceType
+    from sdc11073.xml_types.mex_types import GetMetadata, HostedServiceType
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
@@ -35,6 +35,7 @@ pytestmark = [
 
 LOGGER: Any = logging.getLogger("sdc")
 ACTION = "http://example.org/device/Alarm"
+WXF = "http://schemas.xmlsoap.org/ws/2004/09/transfer"
 OTHER = "http://example.org/device/Metric"
 EVENT = '<d:Alarm xmlns:d="http://example.org/device">on</d:Alarm>'
 
@@ -152,3 +153,22 @@ async def test_events_of_a_publisher_in_ws_notification(
     assert consumer.waiting(url) == 0
     await asyncio.to_thread(one.unsubscribe)
     assert consumer.waiting(end) == 0
+
+
+@pytest.mark.parametrize("asked", ["Get", "GetMetadata"])
+async def test_it_reads_what_the_gateway_tells_of_itself(gateway: Running, asked: str) -> None:
+    """It validates the answers with its schemas of WS-MetadataExchange, WSDL and WS-Eventing."""
+    await gateway.publish(EVENT, action=ACTION)
+    body = GetMetadata().as_etree_node(GetMetadata.NODETYPE, {}) if asked == "GetMetadata" else None
+    written = "" if body is None else etree.tostring(body).decode()
+    action = GetMetadata.action if body is not None else f"{WXF}/Get"
+    answer = await gateway.ask(Speaker(), written, action=action)
+    assert answer.status == 200, answer.body
+    reader = MessageReader(SdcV1Definitions, None, LOGGER)
+    read = reader.read_received_message(answer.body)
+    assert read.p_msg.msg_name.localname == "Metadata"
+    assert [section.get("Dialect") for section in read.p_msg.msg_node] == [
+        "http://schemas.xmlsoap.org/wsdl/",
+        "http://www.w3.org/ns/ws-policy",
+        "http://www.w3.org/2011/03/ws-evd",
+    ]
