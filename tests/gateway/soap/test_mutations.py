@@ -15,6 +15,7 @@ from tests.rigs.envelopes import (
     S11,
     S12,
     WSE,
+    WSE11,
     WSNT,
     Answer,
     Speaker,
@@ -23,6 +24,7 @@ from tests.rigs.envelopes import (
     notify,
     pairs,
     topic_expression,
+    wse11_filter,
     wse_filter,
 )
 from tests.rigs.gateways import Running, read_http
@@ -44,6 +46,21 @@ def bodies(speaker: Speaker) -> list[str]:
     wse = wse_filter("s:Body/*[1]", scope=f'xmlns:s="{speaker.soap.value}"')
     return [
         speaker.wse_subscribe(SINK, filter=wse, expires="500", end_to=SINK, inner=box),
+        speaker.wse11_subscribe(
+            SINK,
+            format="Wrap",
+            filter=wse11_filter("self::a[b]"),
+            expires="PT0.5S",
+            best_effort="1",
+            end_to=SINK,
+            inner=box,
+        ),
+        f'<e:Renew xmlns:e="{WSE11}"><e:Expires BestEffort="true">PT1H</e:Expires></e:Renew>',
+        f'<e:Notify xmlns:e="{WSE11}" actionURI="urn:a"><o:b xmlns:o="urn:o"/>text</e:Notify>',
+        '<m:GetMetadata xmlns:m="http://www.w3.org/2011/03/ws-mex"><m:Dialect Identifier="urn:i" '
+        'Type="{http://schemas.xmlsoap.org/wsdl/}definitions"/></m:GetMetadata>',
+        '<m:GetMetadata xmlns:m="http://schemas.xmlsoap.org/ws/2004/09/mex"><m:Dialect>urn:none'
+        "</m:Dialect></m:GetMetadata>",
         speaker.wsn_subscribe(SINK, filter=filter_, expires="PT0.5S", raw=True, inner=box),
         f'<e:Renew xmlns:e="{WSE}"><e:Expires>PT1H</e:Expires></e:Renew>',
         f'<e:GetStatus xmlns:e="{WSE}"/>',
