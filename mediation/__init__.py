@@ -153,6 +153,7 @@ from mediation.notification.properties import (
     pull_point_properties,
     subscription_properties,
 )
+from mediation.notification.topic_namespaces import TopicNamespaces, read_topic_namespaces
 from mediation.rendering import (
     Recipient,
     Rendering,
@@ -283,6 +284,7 @@ __all__ = [
     "TakeFor",
     "Taken",
     "TerminationTime",
+    "TopicNamespaces",
     "Unsubscribe",
     "Version",
     "Wsa",
@@ -316,6 +318,7 @@ __all__ = [
     "read_granted",
     "read_received",
     "read_reply",
+    "read_topic_namespaces",
     "reference_headers",
     "refuses_delivery",
     "render",

@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib.metadata import version
 from uuid import NAMESPACE_URL, uuid5
 
-from filters import Reason, Refused, topic_dialects
+from filters import DEFAULT_TOPIC, Reason, Refused, topic_dialects
 from gateway.egress.hops import HOPS_PROPERTY, ORIGIN_PROPERTY, read_hops, read_origin
 from gateway.egress.origins import Origins
 from gateway.exchange import Handlers, Inbound
@@ -108,6 +108,7 @@ class PublishingOperations:
         """Publish notifications; they are durable on return. Only some specifications answer it."""
         if self._check is not None:
             await self._check(request.notifications)
+        self._topics.namespaces.check(each.topic or DEFAULT_TOPIC for each in request.notifications)
         return await self.take_in(request, incoming, inbound)
 
     async def take_in(
@@ -170,6 +171,7 @@ class PublishingOperations:
         self, request: GetCurrentMessage, _incoming: Incoming, inbound: Inbound
     ) -> CurrentMessage:
         self._looks.take(inbound.principal)
+        self._topics.namespaces.check((request.topic,))
         notification = self._topics.current(request.topic)
         if notification is None:
             raise Refused(Reason.NO_CURRENT_MESSAGE, "There is no current message on the topic.")
@@ -177,10 +179,11 @@ class PublishingOperations:
 
     def _events(self) -> Events:
         return Events(
-            tuple(self._topics.topics()),
+            tuple(self._topics.known()),
             tuple(topic_dialects()),
             self._mailboxes_each,
             self._longest_lease,
+            self._topics.namespaces.fixed,
         )
 
 

@@ -29,11 +29,14 @@ class Producer:
         self._parsing = parsing
 
     async def properties(self, version: Version, now: datetime) -> PropertyDocument:
-        topics = self._topics.topics()
+        topics, fixed = self._topics.known(), self._topics.namespaces.fixed
         return await self._parsing.run_off_loop(
             OCTETS_OF_TOPIC * len(topics),
             lambda: properties_in(version).of_producer(
-                topics, topic_dialects(), requires_registration=self._requires_registration
+                topics,
+                topic_dialects(),
+                requires_registration=self._requires_registration,
+                fixed=fixed,
             ),
         )
 

@@ -5,16 +5,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from filters import DEFAULT_TOPIC, Topic
-from mediation import Notification
+from mediation import Notification, TopicNamespaces
 
 TOPICS = 10_000
 OCTETS = 64 * 2**20
 
 
 class TopicsSeen:
-    """Bounded; the topic unused the longest goes first."""
+    """Bounded; the topic unused the longest goes first.
 
-    def __init__(self, *, topics: int = TOPICS, octets: int = OCTETS) -> None:
+    Args:
+        namespaces: The topics that there are besides, and that may be added.
+    """
+
+    def __init__(
+        self,
+        namespaces: TopicNamespaces | None = None,
+        *,
+        topics: int = TOPICS,
+        octets: int = OCTETS,
+    ) -> None:
+        self.namespaces = namespaces or TopicNamespaces()
         self._most_topics = topics
         self._most_octets = octets
         self._octets = 0
@@ -45,3 +56,7 @@ class TopicsSeen:
 
     def topics(self) -> Sequence[Topic]:
         return tuple(self._current)
+
+    def known(self) -> Sequence[Topic]:
+        """The topics of the topic namespaces, and those that were published on."""
+        return tuple(dict.fromkeys((*self.namespaces.topics, *self._current)))

@@ -51,6 +51,7 @@ from gateway.publishing.operations import PublishingOperations, look_rate
 from gateway.publishing.resources import Producer
 from gateway.publishing.spool import Spool
 from gateway.publishing.synchronization import Synchronizing
+from gateway.publishing.topic_files import read_namespaces
 from gateway.publishing.topics import TopicsSeen
 from gateway.replicas.join import join
 from gateway.replicas.membership import StoreInUse
@@ -385,7 +386,8 @@ def answer_requests(
     peers: Peers,
 ) -> Answering:
     """Make the operations of all rooms, and the service that dispatches requests to them."""
-    topics, looks, intake = TopicsSeen(), look_rate(), Intake(storage.reserve.take)
+    topics = TopicsSeen(read_namespaces(settings.topic_namespaces, fixed=settings.fixed_topic_set))
+    looks, intake = look_rate(), Intake(storage.reserve.take)
     deposits = Deposits(sending.mailboxes, sending.parsing, intake)
     sources, keeper = _sources(storage, messaging, sending, peers)
     registrations = Registrations(

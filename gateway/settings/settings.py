@@ -232,6 +232,10 @@ class Settings(BaseSettings):
     """Whether what the broker cannot take is accepted into the store, up to these bounds."""
     spool_messages: int = Field(100_000, ge=1)
     spool_octets: int = Field(256 * 2**20, ge=1)
+    topic_namespaces: Annotated[tuple[Path, ...], NoDecode, BeforeValidator(_split)] = ()
+    """Documents of topics: TopicNamespace of WS-Topics."""
+    fixed_topic_set: bool = False
+    """Whether there are no other topics than theirs."""
     mailboxes_only: bool = False
     requires_registration: bool = False
     """Whether nothing is offered but mailboxes, for other brokers to deliver to."""

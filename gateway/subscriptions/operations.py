@@ -82,6 +82,7 @@ class SubscriptionOperations:
         self, request: Subscribe | SubscribePulling, incoming: Incoming, inbound: Inbound
     ) -> Subscribed:
         now = datetime.now(UTC)
+        self._topics.namespaces.check_filter(request.filter)
         subscription = await self._subscriptions.subscribe(
             request, incoming.context, inbound.principal, base=inbound.base, now=now
         )

@@ -534,12 +534,14 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """The answer to DescribeEvents: the topics seen, the dialects spoken, and bounds."""
+    """The answer to DescribeEvents: the topics known, the dialects spoken, and bounds; *fixed*:
+    there are no other topics."""
 
     topics: tuple[Topic, ...]
     dialects: tuple[str, ...]
     most_mailboxes: int
     lease: timedelta
+    fixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -352,6 +352,7 @@ class ResourceProperties(Protocol):
         topic_dialects: Collection[str],
         *,
         requires_registration: bool = False,
+        fixed: bool = False,
     ) -> PropertyDocument:
         """Those of the gateway as a producer and broker; *topics* are those seen so far."""
 

@@ -168,7 +168,7 @@ def _write_taken(response: Taken) -> str:
 
 
 def _write_properties(response: Events) -> str:
-    properties = producer_properties(response.topics, response.dialects)
+    properties = producer_properties(response.topics, response.dialects, fixed=response.fixed)
     said = (
         properties[f"{{{WSNT}}}FixedTopicSet"],
         properties[f"{{{names.WSTOP_1_3}}}TopicSet"],

@@ -90,22 +90,24 @@ def producer_properties(
     topic_dialects: Collection[str],
     *,
     requires_registration: bool = False,
+    fixed: bool = False,
 ) -> Mapping[str, bytes]:
     """The resource properties of the gateway as a producer and broker
-    (WS-BrokeredNotification 1.3, NotificationBrokerRP); *topics* are those seen so far."""
+    (WS-BrokeredNotification 1.3, NotificationBrokerRP); *topics* are those known so far, and all
+    that there can be where *fixed*."""
     wsnt = f' xmlns:wsnt="{WSNT}"'
     expressions = "".join(_topic_element("wsnt:TopicExpression", topic, wsnt) for topic in topics)
     offered = "".join(
         f"<wsnt:TopicExpressionDialect{wsnt}>{xml_text(uri)}</wsnt:TopicExpressionDialect>"
         for uri in topic_dialects
     )
-    fixed = f"<wsnt:FixedTopicSet{wsnt}>false</wsnt:FixedTopicSet>"
+    fixed_set = f"<wsnt:FixedTopicSet{wsnt}>{str(fixed).lower()}</wsnt:FixedTopicSet>"
     br = f' xmlns:br="{names.WSN_BR_1_3}"'
     required = str(requires_registration).lower()
     registration = f"<br:RequiresRegistration{br}>{required}</br:RequiresRegistration>"
     return {
         f"{{{WSNT}}}TopicExpression": expressions.encode(),
-        f"{{{WSNT}}}FixedTopicSet": fixed.encode(),
+        f"{{{WSNT}}}FixedTopicSet": fixed_set.encode(),
         f"{{{WSNT}}}TopicExpressionDialect": offered.encode(),
         f"{{{names.WSTOP_1_3}}}TopicSet": topic_set(topics),
         f"{{{names.WSN_BR_1_3}}}RequiresRegistration": registration.encode(),
@@ -129,9 +131,10 @@ class Properties13:
         topic_dialects: Collection[str],
         *,
         requires_registration: bool = False,
+        fixed: bool = False,
     ) -> PropertyDocument:
         values = producer_properties(
-            topics, topic_dialects, requires_registration=requires_registration
+            topics, topic_dialects, requires_registration=requires_registration, fixed=fixed
         )
         return PropertyDocument(PRODUCER_DOCUMENT, values)
 

@@ -53,15 +53,17 @@ class DraftProperties:
         topic_dialects: Collection[str],
         *,
         requires_registration: bool = False,
+        fixed: bool = False,
     ) -> PropertyDocument:
         wsnt, brokered, declared = self._draft.namespace, self._draft.brokered, self._draft.declared
         offered = dict.fromkeys(self._draft.spelled.get(uri, uri) for uri in topic_dialects)
         name = "wsnt:TopicExpressionDialects"
+        fixed_set = str(fixed).lower()
         own = {
             "Topic": "".join(
                 self._draft.write_topic("wsnt:Topic", topic, None, declared) for topic in topics
             ),
-            "FixedTopicSet": f"<wsnt:FixedTopicSet{declared}>false</wsnt:FixedTopicSet>",
+            "FixedTopicSet": f"<wsnt:FixedTopicSet{declared}>{fixed_set}</wsnt:FixedTopicSet>",
             "TopicExpressionDialects": "".join(
                 f"<{name}{declared}>{xml_text(uri)}</{name}>" for uri in offered
             ),
