@@ -25,7 +25,9 @@ from gateway.checks.peers import (
 )
 from gateway.checks.settings import check_settings
 from gateway.checks.soap_tcp import check_soap_tcp
+from gateway.checks.transports import check_copies, check_mail, check_transports
 from gateway.egress import Proxy
+from gateway.settings.settings import Settings
 
 __all__ = ["Finding", "Verdict", "examine", "examine_settings"]
 
@@ -60,6 +62,9 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
         if settings.egress_proxy is not None:
             proxy = Proxy.parse(settings.egress_proxy.get_secret_value())
             checks.append(("proxy", partial(check_proxy, proxy)))
+        checks += _of_sending(settings)
+        if settings.mail is not None:
+            checks.append(("mail", partial(check_mail, settings.mail)))
         if settings.archive is not None:
             checks.append(("archive", partial(check_archive, settings.archive)))
     checks += [
@@ -81,8 +86,17 @@ def examine_settings(given: Mapping[str, Any], others: Collection[str]) -> Itera
             ("adapter", partial(check_adapter_settings, settings)),
             ("TLS", partial(check_tls, settings)),
             ("egress", partial(check_egress, settings)),
+            *_of_sending(settings),
         ]
         yield from run(checks)
+
+
+def _of_sending(settings: Settings) -> Iterator[tuple[str, Check]]:
+    """The checks of settings with which messages are sent in further ways."""
+    if settings.transports:
+        yield "transports", partial(check_transports, settings.transports)
+    if settings.amqp_copies is not None:
+        yield "copies", partial(check_copies, settings.amqp_copies)
 
 
 def run(checks: list[tuple[str, Check]]) -> Iterator[Finding]:

@@ -77,6 +77,7 @@ class AddressPolicy:
             its public address. Listening everywhere (``0.0.0.0``, ``::``) covers every
             address of this machine.
         deliver_to_self: Whether it may send to these.
+        schemes: The only schemes that addresses may have; None for all.
     """
 
     def __init__(
@@ -86,7 +87,9 @@ class AddressPolicy:
         loopback: bool = False,
         own: Collection[tuple[str, int]] = (),
         deliver_to_self: bool = False,
+        schemes: Collection[str] | None = None,
     ) -> None:
+        self._schemes = None if schemes is None else frozenset(schemes)
         self._loopback = loopback
         self._own = frozenset() if deliver_to_self else frozenset(_spelled(*one) for one in own)
         self._allowed = HostList(allow)
@@ -97,6 +100,8 @@ class AddressPolicy:
         Raises:
             AddressRefused: It is ourselves, or an address or name that leads inside.
         """
+        if self._schemes is not None and target.scheme not in self._schemes:
+            raise AddressRefused(target.url, allowed_by="egress_schemes")
         if (target.host, target.port) in self._own:
             raise AddressRefused(target.url, allowed_by="deliver_to_self")
         address = target.literal

@@ -163,6 +163,7 @@ def _peers(settings: Settings, listening: Listening) -> Peers:
         loopback=settings.on_loopback,
         own=own_addresses(settings, own, admin=listening.admin, tcp_ports=tcp_ports),
         deliver_to_self=settings.deliver_to_self,
+        schemes=settings.egress_schemes,
     )
     base = settings.public_url or f"{settings.web_scheme}://{host_and_port(*own)}"
     known = networks(trusted)

@@ -35,6 +35,7 @@ from pydantic_settings import (
 
 from filters import Reason, Refused
 from gateway.egress import AddressPolicy, Consumer, Proxy
+from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.egress.mail import MailSettings
 from gateway.egress.plugins import PluggedScheme
 from gateway.mailboxes.mailboxes import MailboxQuotas
@@ -116,6 +117,13 @@ def _may_be_listed(value: tuple[str, ...]) -> tuple[str, ...]:
 
 def _is_proxy(value: SecretStr) -> SecretStr:
     Proxy.parse(value.get_secret_value())
+    return value
+
+
+def _are_schemes(value: tuple[str, ...]) -> tuple[str, ...]:
+    for word in value:
+        if word not in DEFAULT_PORTS:
+            raise ValueError(f"{word!r} is none of {', '.join(DEFAULT_PORTS)}")
     return value
 
 
@@ -278,6 +286,8 @@ class Settings(BaseSettings):
     trusted_proxies: NetworkWords = ()
     egress_allow: Annotated[Words, AfterValidator(_may_be_allowed)] = ()
     """Networks, addresses and names inside that consumers may have."""
+    egress_schemes: Annotated[Words, AfterValidator(_are_schemes)] = tuple(DEFAULT_PORTS)
+    """The schemes of our own that consumers may have."""
     egress_agreed: Annotated[Words, AfterValidator(_may_be_listed)] = ()
     """Hosts that are known to want what strangers have sent to them: they need not accept a message
     before they get many."""

@@ -96,28 +96,10 @@ class MailTransport:
         Raises:
             SendFailed: One of these is not possible now.
         """
-        settings = self._settings
-        host, port = settings.smart_host
-        name, seconds = settings.sender.partition("@")[2], settings.timeout
         try:
-            if settings.security == "tls":
-                made: smtplib.SMTP = smtplib.SMTP_SSL(
-                    host, port, name, timeout=seconds, context=self._tls
-                )
-            else:
-                made = smtplib.SMTP(host, port, name, timeout=seconds)
+            return log_in(self._settings, self._tls, self._settings.timeout)
         except (OSError, smtplib.SMTPException) as failure:
             raise self._failed(failure) from failure
-        try:
-            if settings.security == "starttls":
-                made.starttls(context=self._tls)
-            if settings.user is not None and settings.password is not None:
-                made.login(settings.user, settings.password.get_secret_value())
-            made.ehlo_or_helo_if_needed()
-        except (OSError, smtplib.SMTPException) as failure:
-            made.close()
-            raise self._failed(failure) from failure
-        return made
 
     def _failed(self, failure: Exception) -> SendFailed:
         """The failure of a connection, which is that of no mailbox."""
@@ -136,6 +118,32 @@ class MailTransport:
     async def close(self) -> None:
         """Take no more; threads end with their connections."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def log_in(settings: MailSettings, tls: ssl.SSLContext, seconds: float) -> smtplib.SMTP:
+    """Connect to the smart host, secure the connection, and log in, each as *settings* say; each
+    reply may take so many *seconds*.
+
+    Raises:
+        OSError, smtplib.SMTPException: One of these is not possible.
+    """
+    host, port = settings.smart_host
+    name = settings.sender.partition("@")[2]
+    made: smtplib.SMTP
+    if settings.security == "tls":
+        made = smtplib.SMTP_SSL(host, port, name, timeout=seconds, context=tls)
+    else:
+        made = smtplib.SMTP(host, port, name, timeout=seconds)
+    try:
+        if settings.security == "starttls":
+            made.starttls(context=tls)
+        if settings.user is not None and settings.password is not None:
+            made.login(settings.user, settings.password.get_secret_value())
+        made.ehlo_or_helo_if_needed()
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def _refused(code: int, text: bytes | str) -> Answer:

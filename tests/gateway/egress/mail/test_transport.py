@@ -245,3 +245,15 @@ async def test_subscriptions_by_mail_outlive_the_gateway(tmp_path: Path) -> None
             await run.publish(EVENT)
             await run.quiet()
         assert host.received.empty()
+
+
+async def test_schemes_that_the_operator_leaves_out_are_refused(tmp_path: Path) -> None:
+    """Those of transports with settings of their own are not meant."""
+    async with (
+        smart_host() as host,
+        running(tmp_path, egress_schemes=("https",), mail=mail_settings(host)) as run,
+    ):
+        assert await refused(run, "http://127.0.0.1:9999/")
+        assert await refused(run, "soap.tcp://127.0.0.1:9999/")
+        await subscribe(run, ANN)
+        await subscribe(run, "https://127.0.0.1:9999/")
