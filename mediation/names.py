@@ -187,8 +187,6 @@ KNOWN_ELSEWHERE: Mapping[str, str] = {
     WSE_2004_01: "WS-Eventing 2004/01",
     "http://www.w3.org/2009/09/ws-evt": "WS-Eventing 2009/09",
     "http://www.w3.org/2010/08/ws-evt": "WS-Eventing 2010/08",
-    WSN_BR_2004_06: "WS-BrokeredNotification 1.2",
-    WSN_BR_IBM: "WS-BrokeredNotification 1.0",
     WSMAN: "WS-Management",
     "http://schemas.xmlsoap.org/ws/2005/06/management": "WS-Management, draft of 2005/06",
     TRANSFER_2004_09: "WS-Transfer",

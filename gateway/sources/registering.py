@@ -31,7 +31,8 @@ class RegistrationOperations:
             request, incoming.context.spec, inbound.principal, now=datetime.now(UTC)
         )
         address = ResourceKind.PUBLISHER.address(inbound.base, registration.key)
-        return PublisherRegistered(address, f"{inbound.base}/soap")
+        wsa = request.publisher.wsa if request.publisher is not None else None
+        return PublisherRegistered(address, f"{inbound.base}/soap", wsa)
 
     async def destroy(
         self, _request: DestroyRegistration, incoming: Incoming, inbound: Inbound

@@ -547,10 +547,11 @@ class Events:
 @dataclass(frozen=True, slots=True)
 class PublisherRegistered:
     """The answer to RegisterPublisher: the addresses of the registration, and of where to send
-    notifications."""
+    notifications. ``wsa`` is the version of the publisher's own reference, where it had one."""
 
     registration: str
     consumer: str
+    wsa: Wsa | None = None
 
 
 @dataclass(frozen=True, slots=True)

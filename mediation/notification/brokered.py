@@ -5,12 +5,12 @@ a registration: all of that is data of `BrokerNames`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lxml import etree
 
-from filters import Expression, Reason, parse_expression
+from filters import Expression, Reason, dialects, parse_expression
 from mediation import names
 from mediation.filtering import dialect_of, read_topic_expression
 from mediation.model.errors import MediationError
@@ -52,6 +52,8 @@ class BrokerNames:
         request: The end of the action of a request.
         consumes: Whether the answer says where to send notifications.
         destroy: The beginning of the action of DestroyRegistration; empty where there is none.
+        simple: The dialect of a topic that says none.
+        spellings: Local names of RegisterPublisher.
     """
 
     namespace: str
@@ -59,6 +61,8 @@ class BrokerNames:
     request: str = "Request"
     consumes: bool = True
     destroy: str = ""
+    simple: str = dialects.TOPIC_SIMPLE
+    spellings: tuple[str, ...] = (Operation.REGISTER_PUBLISHER.value,)
 
 
 BROKERED_1_3 = BrokerNames(
@@ -83,15 +87,15 @@ class BrokeredRequests:
     ) -> None:
         self._version = version
         self.namespaces = frozenset({version.namespace})
-        operations = [Operation.REGISTER_PUBLISHER]
+        elements = dict.fromkeys(version.spellings, Operation.REGISTER_PUBLISHER)
         actions = {
             f"{each}{version.request}": Operation.REGISTER_PUBLISHER for each in version.register
         }
         if version.destroy:
-            operations.append(Operation.DESTROY_REGISTRATION)
+            elements[Operation.DESTROY_REGISTRATION.value] = Operation.DESTROY_REGISTRATION
             actions[f"{version.destroy}{version.request}"] = Operation.DESTROY_REGISTRATION
         self.elements: Mapping[str, Operation] = {
-            f"{{{version.namespace}}}{operation.value}": operation for operation in operations
+            f"{{{version.namespace}}}{name}": operation for name, operation in elements.items()
         }
         self.actions: Mapping[str, Operation] = {**actions, **(also or {})}
 
@@ -100,7 +104,7 @@ class BrokeredRequests:
     ) -> Request:
         if operation is Operation.DESTROY_REGISTRATION:
             return DestroyRegistration()
-        return _read_register(element)
+        return _read_register(element, self._version)
 
     def write(self, response: Response, context: Context) -> Answer:
         version, operation = self._version, context.operation or Operation.REGISTER_PUBLISHER
@@ -108,7 +112,7 @@ class BrokeredRequests:
         if operation is Operation.REGISTER_PUBLISHER:
             action = _register_response(version, context.headers.action)
         if isinstance(response, PublisherRegistered):
-            wsa = context.wsa or Wsa.V2005_08
+            wsa = context.wsa or response.wsa or Wsa.V2005_08
             epr = write_epr(EndpointReference(response.registration, wsa))
             reference = "br:PublisherRegistrationReference"
             inner = f"<{reference}>{epr}</{reference}>"
@@ -127,7 +131,7 @@ def _register_response(version: BrokerNames, request: str | None) -> str:
     return f"{version.register[0]}Response"
 
 
-def _read_register(element: etree._Element) -> RegisterPublisher:
+def _read_register(element: etree._Element, version: BrokerNames) -> RegisterPublisher:
     """Read RegisterPublisher; children in any order, and those of others are not looked at.
 
     Raises:
@@ -141,7 +145,7 @@ def _read_register(element: etree._Element) -> RegisterPublisher:
             case "PublisherReference":
                 publisher = read_epr(child, forged="refuse")
             case "Topic":
-                expression = _read_topic(child)
+                expression = _read_topic(child, version)
                 if expression is not None:
                     topics.append(expression)
             case "Demand":
@@ -157,11 +161,14 @@ def _read_register(element: etree._Element) -> RegisterPublisher:
     return RegisterPublisher(publisher, tuple(topics), demand, expires)
 
 
-def _read_topic(element: etree._Element) -> Expression | None:
+def _read_topic(element: etree._Element, version: BrokerNames) -> Expression | None:
     """Read a topic; None where it is empty, which names none."""
-    if not text_of(element) and dialect_of(element) is None:
+    dialect = dialect_of(element)
+    if not text_of(element) and dialect is None:
         return None
     expression = read_topic_expression(element)
+    if dialect is None:
+        expression = replace(expression, dialect=version.simple)
     parse_expression(expression)
     return expression
 

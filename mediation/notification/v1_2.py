@@ -52,10 +52,22 @@ SPECIFICATION = draft_specification(
         Service(
             "wsn12",
             "WSNotification12",
-            ("addressing-2003-03", "bf-2004-06", "rp-2004-06", "rl-2004-06", "b-2004-06"),
+            (
+                "addressing-2003-03",
+                "bf-2004-06",
+                "rp-2004-06",
+                "rl-2004-06",
+                "b-2004-06",
+                "br-2004-06",
+            ),
             draft_offers(DRAFT, "12"),
             dict.fromkeys(
-                (names.WSN_2004_06, names.WSRF_RP_2004_06, names.WSRF_RL_2004_06),
+                (
+                    names.WSN_2004_06,
+                    names.WSN_BR_2004_06,
+                    names.WSRF_RP_2004_06,
+                    names.WSRF_RL_2004_06,
+                ),
                 Wsa.V2003_03.fault_action,
             ),
         ),

@@ -15,6 +15,7 @@ from tests.rigs.schemas import OWN, XML, XSD
 S11 = "http://schemas.xmlsoap.org/soap/envelope/"
 S12 = "http://www.w3.org/2003/05/soap-envelope"
 _WSN = "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BaseNotification-1.2-draft-01.xsd"
+_WSBN = "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BrokeredNotification-1.2-draft-01.xsd"
 _WSRF = "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-{}-1.2-draft-01.xsd"
 _BF, _RP, _RL = (
     _WSRF.format(name) for name in ("BaseFaults", "ResourceProperties", "ResourceLifetime")
@@ -35,7 +36,14 @@ _SHARED = {
         "globus/wsrf/notification/WS-BaseN.wsdl",
     ),
 }
-_PACKAGED = ("addressing-2003-03", "bf-2004-06", "rp-2004-06", "rl-2004-06", "b-2004-06")
+_PACKAGED = (
+    "addressing-2003-03",
+    "bf-2004-06",
+    "rp-2004-06",
+    "rl-2004-06",
+    "b-2004-06",
+    "br-2004-06",
+)
 PAYLOAD = "urn:payload"
 """A namespace whose elements ``a`` and ``b`` may be payloads: the draft takes none that nobody
 declares in the answer to GetCurrentMessage."""
@@ -112,7 +120,8 @@ def _schema(
         payloads.append((uri, path))
     files = [
         (XML, xml),
-        *zip((wsa.value, _BF, _RP, _RL, _WSN), paths, strict=True),
+        # The reference material of Globus has nothing of brokers.
+        *zip((wsa.value, _BF, _RP, _RL, _WSN, _WSBN), paths, strict=False),
         *envelopes.items(),
         *payloads,
     ]

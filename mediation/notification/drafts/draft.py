@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from filters import Topic
+from filters import Topic, dialects
 from mediation.model.facts import Fact
 from mediation.model.requests import Operation
 from mediation.notification.brokered import BrokerNames
@@ -69,7 +69,15 @@ class Draft:
         """The names of its WS-BrokeredNotification, which has no DestroyRegistration."""
         beginning = self.actions.replace("BaseNotification", "BrokeredNotification")
         register = f"{beginning}{Operation.REGISTER_PUBLISHER.value}"
-        return BrokerNames(self.brokered, (register,), request="", consumes=False)
+        name, simple = Operation.REGISTER_PUBLISHER.value, dialects.TOPIC_SIMPLE
+        return BrokerNames(
+            self.brokered,
+            (register,),
+            request="",
+            consumes=False,
+            simple=self.spelled[simple] if self.simple_is_blind else simple,
+            spellings=(name, f"{name}Request"),  # WS-Messenger's requests are named so.
+        )
 
     @property
     def notify_action(self) -> str:

@@ -33,6 +33,24 @@ _NAMED = {
     Reason.TOPIC_UNSUPPORTED: "TopicNotSupportedFault",
     Reason.NO_CURRENT_MESSAGE: "NoCurrentMessageOnTopicFault",
 }
+_REGISTERING = {
+    **dict.fromkeys(
+        (
+            Reason.MESSAGE_INVALID,
+            Reason.EPR_INVALID,
+            Reason.CONSUMER_ADDRESS,
+            Reason.QUOTA,
+            Reason.EXPIRY_INVALID,
+            Reason.EXPIRY_IN_THE_PAST,
+            Reason.EXPIRY_TOO_LONG,
+        ),
+        "PublisherRegistrationFailedFault",
+    ),
+    Reason.TOPIC_INVALID: "InvalidTopicExpressionFault",
+    Reason.TOPIC_DIALECT: "InvalidTopicExpressionFault",
+    Reason.TOPIC_UNSUPPORTED: "TopicNotSupportedFault",
+}
+"""Faults of RegisterPublisher, in the namespace of WS-BrokeredNotification."""
 
 
 def draft_faults(draft: Draft) -> Faults:
@@ -41,8 +59,13 @@ def draft_faults(draft: Draft) -> Faults:
     def fault(name: str) -> Fault:
         return base_fault(draft.namespace, name, action="", base=draft.wsrf.base)
 
+    def broker_fault(name: str) -> Fault:
+        return base_fault(draft.brokered, name, action="", base=draft.wsrf.base)
+
     creation_failed = fault("SubscribeCreationFailedFault")
+    registering = Operation.REGISTER_PUBLISHER
     return {
+        **{(reason, registering): broker_fault(name) for reason, name in _REGISTERING.items()},
         **{(reason, None): fault(name) for reason, name in _NAMED.items()},
         **{(reason, Operation.SUBSCRIBE): creation_failed for reason in _CREATION_FAILED},
         **resource_faults(draft.wsrf),

@@ -9,6 +9,7 @@ from mediation.model.specification import (
     Specification,
 )
 from mediation.model.versions import Family, Version, Wsa
+from mediation.notification.brokered import BrokeredRequests
 from mediation.notification.drafts.client import DraftClient
 from mediation.notification.drafts.draft import Draft
 from mediation.notification.drafts.faults import draft_faults
@@ -41,6 +42,13 @@ _OFFERED = (
     ),
 )
 """Port types, operations and faults as the WSDL of the 1.2 draft declares them."""
+_REGISTERING = (
+    "ResourceUnknownFault",
+    "InvalidTopicExpressionFault",
+    "TopicNotSupportedFault",
+    "PublisherRegistrationFailedFault",
+)
+"""The faults of RegisterPublisher there."""
 
 
 def draft_specification(
@@ -51,7 +59,9 @@ def draft_specification(
         version,
         Family.WSN,
         title,
-        requests=CombinedRequests(DraftRequests(draft), ResourceRequests(draft.wsrf)),
+        requests=CombinedRequests(
+            DraftRequests(draft), BrokeredRequests(draft.broker), ResourceRequests(draft.wsrf)
+        ),
         faults=draft_faults(draft),
         notifications=DraftNotifications(draft),
         client=DraftClient(draft, wsa),
@@ -83,6 +93,14 @@ def draft_offers(draft: Draft, suffix: str) -> tuple[Offer, ...]:
                 faults=tuple(f"{{{draft.namespace}}}{fault}" for fault in faults),
             )
             for port_type, operation, faults in _OFFERED
+        ),
+        Offer(
+            f"NotificationBroker{suffix}",
+            Operation.REGISTER_PUBLISHER,
+            draft.brokered,
+            draft.broker.register[0],
+            f"{draft.broker.register[0]}Response",
+            faults=tuple(f"{{{draft.brokered}}}{fault}" for fault in _REGISTERING),
         ),
         *resource_offers(draft.wsrf, suffix),
     )

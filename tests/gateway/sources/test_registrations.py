@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from mediation import format_seconds
+from mediation import Wsa, format_seconds, names
 from mediation.names import WSN_1_3, WSN_BR_1_3, WSRF_R
 from tests.gateway.sources.test_sources import shown, state
 from tests.rigs.consumers import Consumers
@@ -307,3 +307,31 @@ async def test_demand_survives_a_restart_of_the_gateway(
         await unsubscribe(run, manager)
         await producer.asked("PauseSubscription")
     assert producer.count("Subscribe") == 1
+
+
+# The drafts.
+
+
+@pytest.mark.parametrize(
+    ("namespace", "lifetime", "wsa"),
+    [
+        pytest.param(names.WSN_BR_2004_06, names.WSRF_RL_2004_06, Wsa.V2003_03, id="1.2"),
+        pytest.param(names.WSN_BR_IBM, names.WSRF_RL_IBM, Wsa.V2005_08, id="1.0"),
+    ],
+)
+async def test_a_publisher_of_a_draft_registers_and_destroys(
+    gateway: Running, namespace: str, lifetime: str, wsa: Wsa
+) -> None:
+    speaker = Speaker(S11, wsa)
+    body = f'<b:RegisterPublisher xmlns:b="{namespace}"><b:Topic>orders</b:Topic>'
+    answer = await gateway.ask(speaker, f"{body}</b:RegisterPublisher>")
+    assert answer.status == 200, answer.body
+    address = answer.message.text(
+        f"{{{namespace}}}RegisterPublisherResponse/"
+        f"{{{namespace}}}PublisherRegistrationReference/{{{wsa.value}}}Address"
+    )
+    path = address[address.index("/", 8) :]
+    destroy = f'<l:Destroy xmlns:l="{lifetime}"/>'
+    assert (await gateway.ask(speaker, destroy, path)).status == 200
+    gone = await gateway.ask(speaker, destroy, path)
+    assert gone.fault.element.endswith("}ResourceUnknownFault")

@@ -22,7 +22,14 @@ from mediation import (
     read,
     write_response,
 )
-from mediation.names import WSN_1_3, WSN_1_3_FAULT_ACTION, WSN_BR_1_3, WSRF_RL
+from mediation.names import (
+    WSN_1_3,
+    WSN_1_3_FAULT_ACTION,
+    WSN_BR_1_3,
+    WSN_BR_2004_06,
+    WSN_BR_IBM,
+    WSRF_RL,
+)
 from tests.rigs.envelopes import S11, S12, Speaker, children
 from tests.rigs.mediation import ARRIVAL, refused
 
@@ -191,3 +198,60 @@ def test_the_properties_of_a_registration() -> None:
     named = elements[f"{{{WSN_BR_1_3}}}Topic"]
     assert (named.text, named.nsmap["w"]) == ("w:storms", "urn:weather")
     assert elements[f"{{{WSN_BR_1_3}}}Demand"].text == "true"
+
+
+# The drafts.
+
+DRAFTS = [
+    pytest.param(Version.WSN_1_2, WSN_BR_2004_06, Wsa.V2003_03, dialects.TOPIC_SIMPLE, id="1.2"),
+    pytest.param(Version.WSN_1_0, WSN_BR_IBM, Wsa.V2005_08, dialects.TOPIC_IBM_SIMPLE, id="1.0"),
+]
+
+
+@pytest.mark.parametrize(("version", "namespace", "wsa", "dialect"), DRAFTS)
+@pytest.mark.parametrize("name", ["RegisterPublisher", "RegisterPublisherRequest"])
+def test_drafts_register_in_their_own_names(
+    version: Version, namespace: str, wsa: Wsa, dialect: str, name: str
+) -> None:
+    speaker = Speaker(S11, wsa)
+    inner = (
+        f"<b:PublisherReference>{speaker.epr(PUBLISHER)}</b:PublisherReference>"
+        "<b:Topic>orders</b:Topic><b:Demand>true</b:Demand>"
+        "<b:InitialTerminationTime>2026-02-01T00:00:00Z</b:InitialTerminationTime>"
+    )
+    octets = speaker.envelope(f'<b:{name} xmlns:b="{namespace}">{inner}</b:{name}>')
+    incoming = read(octets, ARRIVAL)
+    request = incoming.request
+    assert isinstance(request, RegisterPublisher)
+    assert incoming.context.version is version
+    assert request.publisher == EndpointReference(PUBLISHER, wsa)
+    assert topic(request) == ("orders", dialect)
+    assert request.demand
+    answer = PublisherRegistered(
+        "http://g.example.org/publishers/k", "http://g.example.org/soap", wsa
+    )
+    action, envelope = write_response(answer, incoming.context, message_id="urn:a")
+    assert "BrokeredNotification/RegisterPublisherResponse" in action
+    [response] = children(etree.fromstring(envelope).findall("{*}Body")[0])
+    [reference] = children(response)
+    assert reference.tag == f"{{{namespace}}}PublisherRegistrationReference"
+    assert reference[0].tag == f"{{{wsa.value}}}Address"
+    assert reference[0].text == answer.registration
+
+
+@pytest.mark.parametrize(("version", "namespace", "wsa", "dialect"), DRAFTS)
+def test_drafts_have_properties_of_registrations(
+    version: Version, namespace: str, wsa: Wsa, dialect: str
+) -> None:
+    request = RegisterPublisher(topics=(Expression("orders", dialect),))
+    root, values = properties_in(version).of_registration(request, NOW, None, NOW)
+    assert root == f"{{{namespace}}}PublisherRegistrationRP"
+    names = [name.rpartition("}")[2] for name in values]
+    assert names == [
+        "CurrentTime", "TerminationTime", "PublisherReference", "Topic", "Demand", "CreationTime",
+    ]  # fmt: skip
+
+
+def test_a_draft_has_no_destroy_registration() -> None:
+    body_ = f'<b:DestroyRegistration xmlns:b="{WSN_BR_2004_06}"/>'
+    assert refused(Speaker().envelope(body_)).refused.reason is Reason.ACTION_UNSUPPORTED

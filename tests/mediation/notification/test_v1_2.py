@@ -76,6 +76,7 @@ from tests.rigs.mediation import (
 
 VERSION = Version.WSN_1_2
 WSNT, RP, RL = names.WSN_2004_06, names.WSRF_RP_2004_06, names.WSRF_RL_2004_06
+WSBN = names.WSN_BR_2004_06
 CORE = names.GLOBUS_CORE
 ACTIONS = "http://docs.oasis-open.org/wsn/2004/06/wsn-WS-BaseNotification/"
 RL_ACTIONS = "http://docs.oasis-open.org/wsrf/2004/06/wsrf-WS-ResourceLifetime/"
@@ -490,6 +491,11 @@ FAULTS = [
     (Reason.TOPIC_UNSUPPORTED, Operation.SUBSCRIBE, f"{{{WSNT}}}TopicNotSupportedFault"),
     (Reason.NO_CURRENT_MESSAGE, Operation.GET_CURRENT_MESSAGE,
      f"{{{WSNT}}}NoCurrentMessageOnTopicFault"),
+    (Reason.TOPIC_INVALID, Operation.REGISTER_PUBLISHER,
+     f"{{{WSBN}}}InvalidTopicExpressionFault"),
+    (Reason.TOPIC_UNSUPPORTED, Operation.REGISTER_PUBLISHER, f"{{{WSBN}}}TopicNotSupportedFault"),
+    (Reason.MESSAGE_INVALID, Operation.REGISTER_PUBLISHER,
+     f"{{{WSBN}}}PublisherRegistrationFailedFault"),
     *(
         (reason, Operation.SUBSCRIBE, CREATION)
         for reason in (
