@@ -25,6 +25,7 @@ from gateway.checks.peers import (
 )
 from gateway.checks.settings import check_settings
 from gateway.checks.soap_tcp import check_soap_tcp
+from gateway.checks.topics import check_topics
 from gateway.checks.transports import check_copies, check_mail, check_transports
 from gateway.egress import Proxy
 from gateway.settings.settings import Settings
@@ -58,6 +59,7 @@ def examine(given: Mapping[str, Any], others: Collection[str]) -> Iterator[Findi
             ("TLS", partial(check_tls, settings)),
             ("egress", partial(check_egress, settings)),
             ("mailboxes", partial(check_mailboxes, settings)),
+            ("topics", partial(check_topics, settings)),
         ]
         if settings.egress_proxy is not None:
             proxy = Proxy.parse(settings.egress_proxy.get_secret_value())
@@ -87,6 +89,7 @@ def examine_settings(given: Mapping[str, Any], others: Collection[str]) -> Itera
             ("TLS", partial(check_tls, settings)),
             ("egress", partial(check_egress, settings)),
             *_of_sending(settings),
+            ("topics", partial(check_topics, settings)),
         ]
         yield from run(checks)
 

@@ -1,15 +1,25 @@
 """Queries of ebRIM as filters: their meaning, against an evaluator of its own, and refusals."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lxml import etree
 
 from filters import Event, Expression, Filter, FilterError, FilterSet, Reason, compile
-from filters.compiling.ebrim import ADHOC_QUERY, STORED_QUERIES, translate_query
+from filters.compiling.ebrim import (
+    ADHOC_QUERY,
+    FEW_SLOTS,
+    FEW_VALUES,
+    STORED_QUERIES,
+    translate_query,
+)
 from filters.dialects import EBRIM_QUERY
 from filters.explaining import explain
+from filters.xpath import check
+from tests.rigs.corpus import messages
 from tests.rigs.document_metadata import (
     ANY_DOCUMENTS,
     ANY_SETS,
@@ -17,6 +27,8 @@ from tests.rigs.document_metadata import (
     FOLDERS,
     PATIENT_DOCUMENTS,
     PATIENT_SETS,
+    RIM,
+    SCHEMES,
     XDS,
     Code,
     RegistryObject,
@@ -237,6 +249,27 @@ def test_a_query_matches_what_a_registry_would_answer(
     assert matches(query, *documents) is meant
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(
+                sorted(STORED_QUERIES["aa2332d0-f8fe-11e0-be50-0800200c9a66"].parameters)
+            ),
+            st.lists(st.sampled_from(["a^^s", "b^^t", "c^^u", "d^^v", "%x%", "it''s^^w", "e"])),
+        ),
+        max_size=FEW_SLOTS - 1,
+    )
+)
+def test_what_is_small_is_within_the_limits(slots: list[tuple[str, list[str]]]) -> None:
+    chosen, left = [PATIENT], FEW_VALUES - 1
+    for name, values in slots:
+        if some := [f"'{value}'" for value in values[:left]]:
+            chosen.append((name.removeprefix("$XDS"), some))
+            left -= len(some)
+    xpath = translate_query(Expression(adhoc_query(PATIENT_DOCUMENTS, *chosen), EBRIM_QUERY))
+    check(xpath.text, xpath.namespaces)
+
+
 def quoted(codes: list[Code]) -> list[Code]:
     return [(code.replace("'", "''"), scheme) for code, scheme in codes]
 
@@ -327,3 +360,22 @@ def test_every_query_takes_what_it_requires() -> None:
         for name in query.required:
             one = adhoc_query(f"URN:UUID:{id_.upper()}", (name.removeprefix("$XDS"), ["'a'"]))
             assert translate_query(Expression(one, EBRIM_QUERY)).text.startswith("//rim:")
+
+
+def test_real_submissions_are_found_by_their_patients(shared: Path) -> None:
+    """What registries were given: with codes of many schemes, in a SubmitObjectsRequest or deeper."""
+    found = 0
+    for octets in messages(shared, "ihe"):
+        if b"ExtrinsicObject" not in octets or b"SubmitObjectsRequest" not in octets:
+            continue
+        root = etree.fromstring(octets)
+        for one in root.iter(f"{{{RIM}}}ExtrinsicObject"):
+            for identifier in one.findall(f"{{{RIM}}}ExternalIdentifier"):
+                if identifier.get("identificationScheme") != f"urn:uuid:{SCHEMES['patientId']}":
+                    continue
+                patient = identifier.get("value", "")
+                query = adhoc_query(PATIENT_DOCUMENTS, ("DocumentEntryPatientId", [f"'{patient}'"]))
+                assert matches(query, payload=octets.decode())
+                assert not matches(query.replace(patient[:3], "nobody"), payload=octets.decode())
+                found += 1
+    assert found
