@@ -218,9 +218,12 @@ def _write_granted(subscription: Subscription, now: datetime, *, exactly: bool) 
     if lease.expires is None:
         text = "PT0S"
     elif lease.as_duration:
-        # A lease that is nearly over must not be told as one without end.
-        left = max(lease.expires - now, _SHORTEST)
-        text = write_length(left) if exactly else format_duration(left)
+        # A lease that is nearly over must not be told as one without end, PT0S.
+        left = lease.expires - now
+        if exactly:
+            text = write_length(max(left, timedelta.resolution))
+        else:
+            text = format_duration(max(left, _SHORTEST))
     else:
         text = write_instant(lease.expires)
     return f"<wse:GrantedExpires>{text}</wse:GrantedExpires>"
