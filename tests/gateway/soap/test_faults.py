@@ -278,7 +278,6 @@ async def test_what_is_not_offered(gateway: Running, speaker: Speaker) -> None:
     unknown = [
         '<e:Subscribe xmlns:e="http://www.w3.org/2010/08/ws-evt"/>',
         '<e:Subscribe xmlns:e="http://schemas.xmlsoap.org/ws/2004/01/eventing"/>',
-        '<b:DestroyRegistration xmlns:b="http://docs.oasis-open.org/wsn/br-2"/>',
         '<t:Create xmlns:t="http://schemas.xmlsoap.org/ws/2004/09/transfer"/>',
         '<m:PutMetadata xmlns:m="http://www.w3.org/2011/03/ws-mex"/>',
         '<d:Probe xmlns:d="http://docs.oasis-open.org/ws-dd/ns/discovery/2009/01"/>',

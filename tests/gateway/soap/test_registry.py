@@ -10,6 +10,7 @@ import pytest
 from filters import Reason, Refused
 from gateway.exchange import Handlers
 from gateway.mailboxes.operations import MailboxOperations
+from gateway.publishing.metadata import MetadataOperations
 from gateway.publishing.operations import PublishingOperations
 from gateway.resources.operations import ResourceOperations
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
@@ -25,6 +26,7 @@ from tests.rigs.gateways import running
 ROOMS = (
     MailboxOperations,
     PublishingOperations,
+    MetadataOperations,
     RegistrationOperations,
     ResourceOperations,
     SubscriptionOperations,
