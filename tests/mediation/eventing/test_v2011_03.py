@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from filters import PAYLOAD, Expression, Filter, Reason, Refused, dialects
+from filters import DEFAULT_TOPIC, PAYLOAD, Expression, Filter, Reason, Refused, dialects
 from mediation import (
     SPECIFICATIONS,
     SPECS,
@@ -576,3 +576,57 @@ def test_the_end_as_cxf_sends_it() -> None:
     )
     assert read_received(octets) == Ended("SourceShuttingDown", "bye")
     assert incoming(octets).context.operation is Operation.SUBSCRIPTION_END
+
+
+# The cases that peers stumble over first.
+
+
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.parametrize("pretty", [False, True])
+def test_the_minimal_subscribe_and_its_exact_answer(soap: Soap, pretty: bool) -> None:
+    inner = (
+        f"<wsa:Action>{WSE11}/Subscribe</wsa:Action><wsa:MessageID>urn:uuid:1</wsa:MessageID>"
+        f"<wsa:To>http://gateway.example.org/soap</wsa:To>"
+    )
+    octets = envelope(
+        f"<wse11:Subscribe>{DELIVERY}</wse11:Subscribe>", inner, soap=soap, wsa=Wsa.V2005_08
+    )
+    if pretty:
+        octets = octets.replace(b"><", b">\n    <")
+        octets = octets.replace(b">urn:sink<", b">\n      urn:sink\n    <")
+    read = incoming(octets)
+    assert read.request == Subscribe(EndpointReference("urn:sink", Wsa.V2005_08), raw=True)
+    granted = subscription(VERSION, soap=soap, lease=Lease(NOW, None))
+    _, answer = write_response(Subscribed(granted, NOW), read.context, message_id="urn:uuid:2")
+    wsa = Wsa.V2005_08.value
+    address = f"http://gateway.example.org/subscriptions/{KEY}"
+    assert answer.decode() == (
+        f'<s:Envelope xmlns:s="{soap.value}" xmlns:wsa="{wsa}"><s:Header>'
+        f"<wsa:Action>{WSE11}/SubscribeResponse</wsa:Action>"
+        f"<wsa:MessageID>urn:uuid:2</wsa:MessageID><wsa:To>{wsa}/anonymous</wsa:To>"
+        "<wsa:RelatesTo>urn:uuid:1</wsa:RelatesTo></s:Header><s:Body>"
+        f'<wse:SubscribeResponse xmlns:wse="{WSE11}"><wse:SubscriptionManager>'
+        f'<wsa:Address xmlns:wsa="{wsa}">{address}</wsa:Address>'
+        f'<wsa:ReferenceParameters xmlns:wsa="{wsa}">'
+        f'<k:Identifier xmlns:k="urn:dragoman:reference:1">urn:uuid:{KEY}</k:Identifier>'
+        "</wsa:ReferenceParameters></wse:SubscriptionManager>"
+        "<wse:GrantedExpires>PT0S</wse:GrantedExpires></wse:SubscribeResponse>"
+        "</s:Body></s:Envelope>"
+    )
+
+
+@pytest.mark.parametrize("soap", Soap)
+def test_the_exact_wrapped_notification(soap: Soap) -> None:
+    event = Notification("urn:1", "p", b'<o:R xmlns:o="urn:o">1</o:R>', NOW, action="urn:act")
+    octets = delivered(event, False, soap)
+    wsa = Wsa.V2005_08.value
+    assert octets.decode() == (
+        f'<s:Envelope xmlns:s="{soap.value}" xmlns:wsa="{wsa}"><s:Header>'
+        f"<wsa:Action>{NOTIFY_ACTION}</wsa:Action>"
+        f"<wsa:MessageID>{delivery_id(event, 'public')}</wsa:MessageID>"
+        "<wsa:To>http://sink.example.com/x</wsa:To>"
+        '<wsnt:Topic xmlns:wsnt="http://docs.oasis-open.org/wsn/b-2" '
+        f'Dialect="{dialects.TOPIC_SIMPLE}">{DEFAULT_TOPIC}</wsnt:Topic></s:Header><s:Body>'
+        f'<wse:Notify xmlns:wse="{WSE11}" actionURI="urn:act">'
+        '<o:R xmlns:o="urn:o">1</o:R></wse:Notify></s:Body></s:Envelope>'
+    )
