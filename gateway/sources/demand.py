@@ -10,6 +10,8 @@ import contextlib
 from collections import Counter
 from functools import lru_cache
 
+import structlog
+
 from filters import Expression, Refused
 from gateway.delivery import Entry as SubscriptionEntry
 from gateway.model.sources import Wanted
@@ -19,6 +21,7 @@ from gateway.sources.topics import filter_of
 from gateway.store import StoreUnavailable
 from gateway.subscriptions.table import SubscriptionTable
 
+_log = structlog.get_logger("dragoman.sources")
 ROUND = 1.0
 """Seconds after which it is looked again, whatever was told."""
 SETTLE = 0.05
@@ -57,8 +60,12 @@ class Demand:
     async def run(self) -> None:
         """Follow the subscriptions, for ever."""
         while True:
-            with contextlib.suppress(StoreUnavailable):
+            try:
                 await self.follow()
+            except StoreUnavailable:
+                pass  # It is said the next time.
+            except Exception:
+                _log.exception("demand.error")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), ROUND)
                 await asyncio.sleep(SETTLE)

@@ -11,6 +11,7 @@ be, else by its lease.
 
 import asyncio
 import contextlib
+import math
 import random
 import time
 from collections.abc import Callable, Coroutine
@@ -46,6 +47,8 @@ from mediation import EndpointReference
 
 ROUND = 1.0
 """Seconds from one round to the next, at most."""
+LEARN = 0.5
+"""Seconds from one look at what other gateways changed to the next, at least."""
 STORE_RETRY = 0.5
 STORE_TRIES = 20
 """Seconds between attempts to write what a producer granted, and how many there are."""
@@ -85,14 +88,21 @@ class Keeper:
     async def run(self) -> None:
         """Keep the sources, for ever. What is under way is given up when this ends: the store says
         where to go on."""
+        clock, learnt = asyncio.get_running_loop().time, -math.inf
         try:
             while True:
                 self._sources.changed.clear()
                 wait = ROUND
-                with contextlib.suppress(StoreUnavailable):
-                    await self._sources.learn()
+                try:
+                    if clock() - learnt >= LEARN:
+                        await self._sources.learn()
+                        learnt = clock()
                     await self._take_over()
                     wait = self._round()
+                except StoreUnavailable:
+                    pass  # What is known goes on; the rest is learnt later.
+                except Exception:
+                    _log.exception("sources.error")
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._sources.changed.wait(), wait)
         finally:

@@ -71,6 +71,8 @@ class Registrations:
         self._terms = terms
         self.required = required
         self._by_key: dict[str, Registration] = {}
+        self._state: tuple[int, float, float] | None = None
+        """What the store said of those that are known."""
         self._rate = PrincipalRate(REGISTERS, REGISTERS_AT_ONCE, "Too many registrations.")
 
     async def start(self) -> None:
@@ -150,9 +152,9 @@ class Registrations:
         Raises:
             ResourceUnknown: There is none.
         """
-        if self._sharing.shared:
-            await self.learn()
         registration = self._by_key.get(key or "")
+        if self._sharing.shared and key is not None:
+            registration = await self._store.submit(partial(rows.find, key=key))
         if registration is None or _is_over(registration, datetime.now(UTC)):
             raise ResourceUnknown
         return registration
@@ -226,7 +228,7 @@ class Registrations:
         """End what has expired, and make good what crashes left, for ever."""
         loop, reconciled = asyncio.get_running_loop(), 0.0
         while True:
-            with contextlib.suppress(StoreUnavailable):
+            try:
                 if self._sharing.shared:
                     await self.learn()
                 if self._sharing.keeps_house:
@@ -234,15 +236,23 @@ class Registrations:
                     if loop.time() - reconciled > RECONCILE:
                         await self.reconcile()
                         reconciled = loop.time()
+            except StoreUnavailable:
+                pass  # It is done the next time.
+            except Exception:
+                _log.exception("registrations.error")
             await asyncio.sleep(ROUND)
 
     async def learn(self) -> None:
-        """Learn the registrations of the store.
+        """Learn the registrations of the store, where they are others than those known.
 
         Raises:
             StoreUnavailable: They are known as before.
         """
+        state = await self._store.submit(rows.state)
+        if state == self._state:
+            return
         self._by_key = {one.key: one for one in await self._store.submit(rows.load)}
+        self._state = state
 
     async def _expire(self) -> None:
         now = datetime.now(UTC)

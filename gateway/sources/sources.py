@@ -31,6 +31,8 @@ from mediation import SPECS, EndpointReference, Spec, Version
 
 MOST = 1000
 """Sources, of operators and of registrations together."""
+RESERVED = 200
+"""Of these, those that strangers' registrations leave to others."""
 LONGEST_LEASE = 30 * 86400.0
 SHORTEST_LEASE = 1.0
 UNKNOWN_FOR = 1.0
@@ -186,8 +188,10 @@ class Sources:
         """
         source = self._made(wanted, principal, registration)
         row = SourceRow(source, on, Standing(since=source.created, due=source.created), revision=1)
-        of_owner = None if principal.trusted else self._most_of_owner
-        insert = partial(rows.insert, row=row, of_owner=of_owner, in_all=self._most)
+        of_owner, in_all = None, self._most
+        if not principal.trusted:
+            of_owner, in_all = self._most_of_owner, self._most - RESERVED
+        insert = partial(rows.insert, row=row, of_owner=of_owner, in_all=in_all)
         if not await self._store.submit(insert):
             raise QuotaExceeded(Reason.QUOTA, "There are too many sources.")
         entry = self._enter(row)
@@ -231,7 +235,7 @@ class Sources:
             tuple(wanted.namespaces),
             wanted.lease,
             wanted.publish_on,
-            wanted.silence,
+            wanted.silence if profile.checks else 0.0,
             wanted.profile,
             registration,
             self._clock(),

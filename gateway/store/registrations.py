@@ -43,6 +43,24 @@ def load(connection: Connection) -> list[Registration]:
     return [_read(row) for row in connection.execute(select(registrations))]
 
 
+def find(connection: Connection, key: str) -> Registration | None:
+    """The registration with this key."""
+    row = connection.execute(select(registrations).where(registrations.c.key == key)).first()
+    return None if row is None else _read(row)
+
+
+def state(connection: Connection) -> tuple[int, float, float]:
+    """Numbers that are others when registrations are."""
+    table = registrations.c
+    query = select(
+        func.count(),
+        func.coalesce(func.max(table.created), 0.0),
+        func.coalesce(func.sum(table.expires), 0.0),
+    )
+    count, newest, ends = connection.execute(query.select_from(registrations)).one()
+    return int(count), float(newest), float(ends)
+
+
 def move(connection: Connection, id_: str, expires: datetime | None) -> bool:
     """Move the end of a registration. Returns whether it is there."""
     changed = (

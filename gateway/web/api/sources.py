@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from filters import Refused
 from gateway.model.sources import Wanted
+from gateway.security.resource_addresses import shown
 from gateway.sources.profiles import PROFILES
 from gateway.sources.sources import OPERATOR, Entry, NewSource
 from gateway.web.parts import PAGE, Parts
@@ -169,7 +170,7 @@ def _view(web: Parts, entry: Entry) -> SourceView:
         since=datetime.fromtimestamp(standing.since, UTC),
         next=_at(standing.due),
         expires=_at(standing.expires),
-        manager=None if standing.manager is None else standing.manager.address,
+        manager=None if standing.manager is None else shown(standing.manager.address),
         failures=standing.failures,
         last_error=standing.error or None,
         last_error_at=_at(standing.error_at),

@@ -40,7 +40,7 @@ async def test_the_smart_host(password: str) -> None:
         )
         verdict, text = only(await asyncio.to_thread(lambda: iter(list(check_mail(settings)))))
         assert (verdict is Verdict.OK) is (password == "right"), text
-        assert host.received.empty() and "who are you" in text or verdict is Verdict.OK
+        assert (host.received.empty() and "who are you" in text) or verdict is Verdict.OK
 
 
 def test_a_smart_host_that_is_not_there() -> None:

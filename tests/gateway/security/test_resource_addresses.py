@@ -21,6 +21,8 @@ ADDRESSES = [
     (f"/subscriptions/{KEY}", ResourceAddress(ResourceKind.SUBSCRIPTION, KEY)),
     (f"/pullpoints/{KEY}", ResourceAddress(ResourceKind.PULL_POINT, KEY)),
     (f"/mailboxes/{KEY}", ResourceAddress(ResourceKind.MAILBOX, KEY)),
+    (f"/sources/{KEY}", ResourceAddress(ResourceKind.SOURCE, KEY)),
+    (f"/publishers/{KEY.upper()}/", ResourceAddress(ResourceKind.PUBLISHER, KEY)),
     ("/axis2/services/MsgBoxService", ResourceAddress(BOX_2011)),
     ("/axis2/services/MsgBoxService/", ResourceAddress(BOX_2011)),
     ("/axis2/services/MsgBoxService/clientid/", ResourceAddress(BOX_2011)),
@@ -67,6 +69,8 @@ ANONYMOUS = names.MAKE_CONNECTION_ANONYMOUS
         (f"http://h/pullpoints/{KEY}", f"http://h/pullpoints/{public_id(KEY)}"),
         (f"http://h/a/MsgBox/{KEY.upper()}?x", f"http://h/a/MsgBox/{public_id(KEY)}?x"),
         (f"http://h/subscriptions/{KEY}", f"http://h/subscriptions/{public_id(KEY)}"),
+        (f"http://h/sources/{KEY}", f"http://h/sources/{public_id(KEY)}"),
+        (f"http://h/publishers/{KEY}", f"http://h/publishers/{public_id(KEY)}"),
         ("http://h/msgbox/clientid/nobody", "http://h/msgbox/clientid/nobody"),
         (f"{ANONYMOUS}{KEY}", ANONYMOUS + public_id(ANONYMOUS + KEY)),
     ],
@@ -143,3 +147,10 @@ def test_the_mailbox_of_an_endpoint_reference(
     address: str, references: tuple[bytes, ...], key: str | None
 ) -> None:
     assert mailbox_key(address, references) == key
+
+
+@pytest.mark.parametrize("kind", [ResourceKind.SOURCE, ResourceKind.PUBLISHER])
+def test_what_is_no_mailbox_names_none(kind: ResourceKind) -> None:
+    address = kind.address("http://h", KEY)
+    assert mailbox_key(address) is None
+    assert key_named(address) is None
