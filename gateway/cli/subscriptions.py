@@ -7,14 +7,32 @@ from typing import Annotated
 import typer
 
 from gateway.cli.commands import add, group, help_alone
+from gateway.cli.errors import CommandFailed
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
-from gateway.cli.output import facts, json_line, line, moment
+from gateway.cli.output import facts, json_line, line, moment, note
 from gateway.cli.resources import delete_each, list_all
 from gateway.client import Administration, Record
 
 subscriptions = group("subscriptions", "List, show and end subscriptions.")
 subscriptions.callback()(help_alone)
 
+TopicOption = Annotated[
+    str | None,
+    typer.Option(metavar="TOPIC", help="Those that cover it: storms/coast, {urn:w}storms."),
+]
+ConsumerOption = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Its address begins so; with * or ? it is like this."),
+]
+SpecOption = Annotated[
+    str | None, typer.Option(metavar="VERSION", help="That the subscriber spoke: wsn-1.3.")
+]
+StateOption = Annotated[
+    str | None, typer.Option(metavar="STATE", help="active, paused, expired, failing ...")
+]
+OwnerOption = Annotated[
+    str | None, typer.Option(metavar="OWNER", help="As `list` shows it with --output json.")
+]
 _COLUMNS = (
     *("id", "spec", "consumer", "topics", "contents", "expires", "state", "waiting", "dead"),
     "last error",
@@ -23,23 +41,11 @@ _COLUMNS = (
 
 def list_(
     context: typer.Context,
-    topic: Annotated[
-        str | None,
-        typer.Option(metavar="TOPIC", help="Those that cover it: storms/coast, {urn:w}storms."),
-    ] = None,
-    consumer: Annotated[
-        str | None,
-        typer.Option(metavar="URL", help="Its address begins so; with * or ? it is like this."),
-    ] = None,
-    spec: Annotated[
-        str | None, typer.Option(metavar="VERSION", help="That the subscriber spoke: wsn-1.3.")
-    ] = None,
-    state: Annotated[
-        str | None, typer.Option(metavar="STATE", help="active, paused, expired, failing ...")
-    ] = None,
-    owner: Annotated[
-        str | None, typer.Option(metavar="OWNER", help="As `list` shows it with --output json.")
-    ] = None,
+    topic: TopicOption = None,
+    consumer: ConsumerOption = None,
+    spec: SpecOption = None,
+    state: StateOption = None,
+    owner: OwnerOption = None,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
@@ -102,17 +108,54 @@ def show(
 
 def delete(
     context: typer.Context,
-    ids: Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")],
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="As `list` shows it.")
+    ] = None,
+    topic: TopicOption = None,
+    consumer: ConsumerOption = None,
+    spec: SpecOption = None,
+    state: StateOption = None,
+    owner: OwnerOption = None,
+    every: Annotated[bool, typer.Option("--all", help="All subscriptions.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say which would end; change nothing.")
+    ] = False,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""End subscriptions. A subscriber that asked to be told is told.
+    r"""End subscriptions: by id, by options that must all hold, or all of them.
+
+    A subscriber that asked to be told is told.
 
     \b
-    Example:
+    Examples:
       dragoman subscriptions delete 5b1f0c9a3e77 90cc41d2ab05
+      dragoman subscriptions delete --consumer 'http://10.0.7.*' --dry-run
+      dragoman subscriptions delete --state failing --spec wse-2004-08
     """
-    delete_each(context, gateway, ids, output, Administration.delete_subscription)
+    selected = {"topic": topic, "consumer": consumer, "spec": spec, "state": state, "owner": owner}
+    chosen = any(value is not None for value in selected.values())
+    if bool(ids) + chosen + every != 1:
+        raise CommandFailed("say which subscriptions in one way: IDs, a selection, or --all", 2)
+    if ids:
+        if dry_run:
+            raise CommandFailed("--dry-run is for a selection, or --all", 2)
+        delete_each(context, gateway, ids, output, Administration.delete_subscription)
+        return
+
+    async def run() -> list[str]:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            ending = administration.delete_subscriptions(all=every, dry_run=dry_run, **selected)
+            return [id_ async for id_ in ending]
+
+    ended = asyncio.run(run())
+    if output is Form.JSON:
+        json_line({"dry_run": True, "ids": ended} if dry_run else {"deleted": ended})
+        return
+    for id_ in ended:
+        line(f"would delete {id_}" if dry_run else f"deleted {id_}")
+    if not ended:
+        note("There are no such subscriptions.")
 
 
 def _mode(mode: Record) -> Record:

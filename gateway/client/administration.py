@@ -115,6 +115,22 @@ class Administration:
         async for record in self._pages("subscriptions", "subscriptions", query):
             yield record
 
+    async def delete_subscriptions(
+        self, *, all: bool = False, dry_run: bool = False, **selected: str | None
+    ) -> AsyncIterator[str]:
+        """End the subscriptions for which all that is *selected* holds, as `subscriptions` says, or
+        *all*; the ids of those that ended, or with *dry_run* would."""
+        query = {name: value for name, value in selected.items() if value is not None}
+        query |= {"all": "true"} if all else {}
+        query |= {"dry_run": "true"} if dry_run else {}
+        while True:
+            page = await self._ask("DELETE", f"subscriptions?{urlencode(query)}")
+            for id_ in page.get("ids") or ():
+                yield str(id_)
+            if not page.get("next") or page["next"] == query.get("after"):
+                return
+            query["after"] = page["next"]
+
     async def subscription(self, id_: str) -> Record:
         """One subscription, with what became of its deliveries."""
         return await self._ask("GET", f"subscriptions/{_checked(id_, 'subscription')}", of=id_)

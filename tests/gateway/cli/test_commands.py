@@ -299,6 +299,28 @@ def test_subscriptions_are_listed_shown_and_deleted(gateway: RunningGateway, fol
         assert untold.stop() == 0  # WS-Notification tells nobody; the next Renew would.
 
 
+def test_a_selection_of_subscriptions(gateway: RunningGateway, folder: Path) -> None:
+    at = ("--gateway", gateway.url)
+    with (
+        listen(gateway, "--topic", "one", "--spec", "wse-2004-08", cwd=folder) as told,
+        listen(gateway, "--topic", "two", "--spec", "wsn-1.3", cwd=folder) as other,
+    ):
+        chosen = ("--topic", "one", "--state", "active")
+        found = run("subscriptions", "list", *at, *chosen, "--output", "json", cwd=folder)
+        [record] = json.loads(found.stdout)
+        assert record["topics"] == ["one"]
+        would = run("subscriptions", "delete", *at, *chosen, "--dry-run", cwd=folder)
+        assert would.stdout == f"would delete {record['id']}\n"
+        done = run("subscriptions", "delete", *at, *chosen, cwd=folder)
+        assert done.stdout == f"deleted {record['id']}\n"
+        assert told.end() == 1
+        none = run("subscriptions", "delete", *at, "--spec", "wse-2004-08", cwd=folder)
+        assert only_line(none.stderr) == "There are no such subscriptions."
+        for wrong in ((), ("--all", "--spec", "wsn-1.3"), ("x", "--dry-run")):
+            assert run("subscriptions", "delete", *at, *wrong, cwd=folder).returncode == 2
+        assert other.stop() == 0
+
+
 class _Consumer(BaseHTTPRequestHandler):
     """Refuses what comes, until it is told to take it."""
 
