@@ -52,6 +52,8 @@ LEARN = 0.5
 STORE_RETRY = 0.5
 STORE_TRIES = 20
 """Seconds between attempts to write what a producer granted, and how many there are."""
+ERROR_RETRY = 5.0
+"""Seconds for which a source is left alone after an error of ours."""
 DISMISSALS = 64
 """Unsubscribes under way that nobody waits for."""
 _log = structlog.get_logger("dragoman.sources")
@@ -168,8 +170,8 @@ class Keeper:
             await self._stand(entry, share, after)
         except (Fenced, SourceUnknown):
             entry.share = None
-        except StoreUnavailable:
-            pass  # It is still in the store.
+        except StoreUnavailable:  # It is still in the store.
+            await asyncio.sleep(STORE_RETRY)
         finally:
             entry.exchanging = False
             self._sources.changed.set()
@@ -181,12 +183,11 @@ class Keeper:
                 taken = await self._carry_out(entry, share, taken)
         except (Fenced, SourceUnknown):
             entry.share = None
-        except StoreUnavailable:
-            self._sources.stand(entry, recovered(entry.standing, self._clock() + STORE_RETRY))
+        except StoreUnavailable:  # What was under way is begun anew.
+            await asyncio.sleep(STORE_RETRY)
         except Exception:
             _log.exception("source.error", source=entry.id)
-            standing = recovered(entry.standing, self._clock() + self._timing.longest)
-            self._sources.stand(entry, replace(standing, due=self._clock() + self._timing.longest))
+            await asyncio.sleep(ERROR_RETRY)
         finally:
             entry.exchanging = False
             self._sources.changed.set()

@@ -1,8 +1,11 @@
 """Sources against producers on real sockets."""
 
+import contextlib
 import json
 import re
+import sqlite3
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,8 +14,8 @@ import pytest_asyncio
 
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import S11, WSE, Speaker, fresh_id, topic_expression
-from tests.rigs.gateways import Running
-from tests.rigs.producers import Producer, Producers, Script, fault, producers, status
+from tests.rigs.gateways import Running, running
+from tests.rigs.producers import Producer, Producers, Script, Told, fault, producers, status
 from tests.rigs.waiting import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -401,3 +404,27 @@ async def remove(gateway: Running, id_: str) -> None:
         return (await gateway.api("GET", f"/sources/{id_}")).status == 404
 
     await until(gone)
+
+
+async def test_a_store_that_fails_loses_no_subscription(tmp_path: Path, some: Producers) -> None:
+    """What a producer grants while another program has the store is kept once it has gone."""
+    producer = some.add()
+    async with running(tmp_path) as run:
+        store = run.gateway.store
+        assert store.folder is not None
+        with contextlib.closing(
+            sqlite3.connect(store.folder / "store.db", isolation_level=None)
+        ) as another:
+
+            def grant(_: Producer, told: Told) -> tuple[int, bytes]:
+                another.execute("BEGIN IMMEDIATE")
+                return producer._do(told)
+
+            producer.answers["Subscribe"] = grant
+            id_ = await add(run, producer)
+            await run.until(lambda: not store.writable)
+            another.execute("ROLLBACK")
+            del producer.answers["Subscribe"]
+            now = await state(run, id_, "live")
+            assert now["manager"].endswith(producer.one.id)
+            assert producer.count("Subscribe") == 1

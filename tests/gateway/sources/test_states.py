@@ -142,6 +142,18 @@ def test_a_producer_that_is_away_is_left_after_some_partings() -> None:
     assert (taken.standing.state, taken.command) == (State.REMOVED, Command.FORGET)
 
 
+@pytest.mark.parametrize(("chance", "share"), [(0.0, 0.5), (1.0, 1.0)])
+def test_waits_double_and_are_bounded(chance: float, share: float) -> None:
+    waits, standing, now = [], Standing(), 0.0
+    for _ in range(9):
+        asking = step(standing, Tick(), moment(now, chance=chance)).standing
+        standing = step(asking, Failed("No.", refused=False), moment(now, chance=chance)).standing
+        assert standing.due is not None
+        waits.append(standing.due - now)
+        now = standing.due
+    assert waits == [share * wait for wait in (1, 2, 4, 8, 16, 32, 64, 64, 64)]
+
+
 def test_after_a_crash_what_was_being_subscribed_is_an_orphan() -> None:
     asked = replace(step(Standing(), Tick(), moment()).standing, pending="key")
     again = recovered(asked, 5.0)
