@@ -111,10 +111,17 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
+class EndTold:
+    """A producer said that the subscription with *key* has ended, and why."""
+
+    key: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class SourceRow:
     """A source as the store has it; ``revision`` grows with each change of what is wanted and of
-    how it stands. ``ended`` is the key of a subscription of which the producer said that it has
-    ended."""
+    how it stands. ``ended`` is what its producer said last of an end."""
 
     source: Source
     wanted: Wanted = Wanted.ON
@@ -122,4 +129,4 @@ class SourceRow:
     events: int = 0
     last_event: float | None = None
     revision: int = 0
-    ended: str | None = None
+    ended: EndTold | None = None

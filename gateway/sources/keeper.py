@@ -145,9 +145,10 @@ class Keeper:
             share = entry.share
             if share is None or entry.exchanging:
                 continue
-            if entry.standing.manager is not None and entry.row.ended == entry.standing.key:
+            told = entry.row.ended
+            if told is not None and entry.standing.manager and told.key == entry.standing.key:
                 entry.exchanging = True
-                self._spawn(self._end_here(entry, share))
+                self._spawn(self._end_here(entry, share, told.why))
                 continue
             if entry.standing.state in BUSY:  # An exchange was given up.
                 self._sources.stand(entry, recovered(entry.standing, now))
@@ -162,10 +163,10 @@ class Keeper:
                 soon = min(soon, max(0.0, due - now))
         return soon
 
-    async def _end_here(self, entry: Entry, share: PartitionShare) -> None:
+    async def _end_here(self, entry: Entry, share: PartitionShare, why: str) -> None:
         """Carry out that a producer ended the subscription of *entry*."""
         try:
-            ended = Ended("The producer ended the subscription.")
+            ended = Ended(f"The producer ended the subscription: {why}")
             after = step(entry.standing, ended, self._moment(entry)).standing
             await self._stand(entry, share, after)
         except (Fenced, SourceUnknown):

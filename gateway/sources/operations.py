@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from gateway.exchange import Handlers, Inbound
+from gateway.model.sources import EndTold
 from gateway.security.resource_addresses import addressed
 from gateway.sources.sources import Entry, Sources, SourceUnknown
+from gateway.sources.states import LONGEST_ERROR
 from gateway.sources.topics import default_topic
 from mediation import Acknowledged, EndOfSubscription, Incoming, Publish, Published, ending_in
 
@@ -36,10 +38,11 @@ class SourceOperations:
         entry, key = await self._named(incoming, inbound)
         events = []
         for notification in request.notifications:
-            if ending_in(notification):
-                await self._sources.end(entry, key)
-            else:
+            why = ending_in(notification)
+            if why is None:
                 events.append(notification)
+            else:
+                await self._sources.end(entry, EndTold(key, why))
         if not events:
             return Acknowledged() if request.acknowledged else None
         source, topic = entry.source, default_topic(entry.source)
@@ -64,7 +67,8 @@ class SourceOperations:
     async def end(self, request: EndOfSubscription, incoming: Incoming, inbound: Inbound) -> None:
         """SubscriptionEnd."""
         entry, key = await self._named(incoming, inbound)
-        await self._sources.end(entry, key)
+        words = " ".join(filter(None, ("SubscriptionEnd", request.status, request.reason)))
+        await self._sources.end(entry, EndTold(key, words[:LONGEST_ERROR]))
 
     async def _named(self, incoming: Incoming, inbound: Inbound) -> tuple[Entry, str]:
         resource = addressed(inbound.path, incoming.context.headers.to)

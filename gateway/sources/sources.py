@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from filters import Reason, Refused
 from gateway.delivery import PartitionShare
 from gateway.egress import AddressPolicy
-from gateway.model.sources import Source, SourceRow, Standing, State, Wanted
+from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, Wanted
 from gateway.observing.samples import Sample, counter, gauges
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
@@ -278,14 +278,14 @@ class Sources:
             raise SourceUnknown
         return self._enter(row)
 
-    async def end(self, entry: Entry, key: str) -> None:
-        """Note that a producer said that the subscription with *key* has ended; the gateway that
-        keeps the source does the rest.
+    async def end(self, entry: Entry, told: EndTold) -> None:
+        """Note that a producer said that its subscription has ended; the gateway that keeps the
+        source does the rest.
 
         Raises:
             StoreUnavailable: It is not noted.
         """
-        await self._store.submit(partial(rows.end, id_=entry.id, key=key))
+        await self._store.submit(partial(rows.end, id_=entry.id, told=told))
         await self.read([entry.id])
         self.changed.set()
 

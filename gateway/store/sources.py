@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 
-from gateway.model.sources import Source, SourceRow, Standing, State, Wanted
+from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, Wanted
 from gateway.store.references import read_reference, write_reference
 from gateway.store.schema import sources
 from mediation import Soap, Spec, Version, Wsa
@@ -84,12 +84,13 @@ def want(connection: Connection, id_: str, wanted: Wanted) -> int | None:
     return None if found is None else int(found)
 
 
-def end(connection: Connection, id_: str, key: str) -> None:
-    """Note that a producer said that the subscription with *key* has ended."""
+def end(connection: Connection, id_: str, told: EndTold) -> None:
+    """Note that a producer said that its subscription has ended; one that has another key now has
+    not."""
     connection.execute(
         sources.update()
-        .where(sources.c.id == id_, sources.c.key == key)
-        .values(ended=key, revision=sources.c.revision + 1)
+        .where(sources.c.id == id_, sources.c.key == told.key)
+        .values(ended=json.dumps([told.key, told.why]), revision=sources.c.revision + 1)
     )
 
 
@@ -130,7 +131,7 @@ def _row(row: Row[Any]) -> SourceRow:
         int(row.events),
         row.last_event,
         int(row.revision),
-        row.ended,
+        EndTold(*json.loads(row.ended)) if row.ended else None,
     )
 
 

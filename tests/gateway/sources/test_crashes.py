@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 
 from gateway.sources.sources import FRESH
+from mediation.names import WSN_1_3, WSN_BR_1_3
 from tests.gateway.replicas.test_replicas import shared_out
 from tests.rigs.brokers import needs_rabbitmq, rabbitmq
 from tests.rigs.consumers import consumers
+from tests.rigs.envelopes import Speaker, topic_expression
+from tests.rigs.gateways import manager_path
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.processes import GatewayProcess, gateway_process
 from tests.rigs.producers import Held, Producer, Told, producers
@@ -201,6 +204,32 @@ async def test_another_gateway_goes_on_with_the_same_subscription(tmp_path: Path
             assert all(len(producer.held) == 1 for producer in those)
         finally:
             await a.start()
+
+
+async def test_demand_is_followed_once(tmp_path: Path) -> None:
+    """A publisher registers at one gateway, and who wants what it has subscribes at the other."""
+    async with producers() as some, two(tmp_path) as (a, b), consumers() as sinks:
+        those = [some.add() for _ in range(3)]
+        for number, producer in enumerate(those):
+            answer = await (a, b)[number % 2].ask(
+                f'<b:RegisterPublisher xmlns:b="{WSN_BR_1_3}"><b:PublisherReference>'
+                f"{Speaker().epr(producer.url)}</b:PublisherReference><b:Topic>t{number}</b:Topic>"
+                "<b:Demand>true</b:Demand></b:RegisterPublisher>"
+            )
+            assert answer.status == 200, answer.body
+        managers = []
+        for number in range(3):
+            body = Speaker().wsn_subscribe(sinks.add().url, filter=topic_expression(f"t{number}"))
+            answer = await (b, a)[number % 2].ask(body)
+            managers.append(manager_path(answer.message))
+        for producer in those:
+            await producer.asked("Subscribe")
+        unsubscribe = f'<n:Unsubscribe xmlns:n="{WSN_1_3}"/>'
+        for manager in managers:
+            assert (await a.ask(unsubscribe, manager)).status == 200
+        for producer in those:
+            await producer.asked("PauseSubscription")
+            assert [one.operation for one in producer.told] == ["Subscribe", "PauseSubscription"]
 
 
 def _at(gateway: GatewayProcess, held: Held) -> str:

@@ -116,8 +116,10 @@ async def test_an_end_is_followed_by_another_subscription(
     await state(gateway, id_, "live")
     assert await producer.end() == 202
     await producer.asked("Subscribe", 2)
-    await state(gateway, id_, "live")
+    now = await state(gateway, id_, "live")
     assert producer.count("Unsubscribe") == 0
+    said = "SubscriptionEnd SourceShuttingDown Good night." if wse else "TerminationNotification"
+    assert now["last_error"] == f"The producer ended the subscription: {said}"
 
 
 async def test_who_is_removed_is_told(gateway: Running, some: Producers) -> None:

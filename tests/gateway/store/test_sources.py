@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from filters import Expression, dialects
 from gateway.model.registrations import Registration
-from gateway.model.sources import Source, SourceRow, Standing, State, Wanted
+from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, Wanted
 from gateway.store import Store, registrations, sources
 from mediation import EndpointReference, RegisterPublisher, Soap, Spec, Version, Wsa
 from tests.rigs.stores import on_each_store
@@ -69,11 +69,11 @@ async def test_each_change_has_a_revision_of_its_own(store: Store) -> None:
     await store.submit(partial(sources.count, came={"one": (3, 8.5), "gone": (1, 9.5)}))
     await store.submit(partial(sources.count, came={"one": (2, 9.5)}))
     assert await store.submit(sources.glance) == {"one": (4, 5, 9.5)}
-    await store.submit(partial(sources.end, id_="one", key="another"))
+    await store.submit(partial(sources.end, id_="one", told=EndTold("another", "bye")))
     assert (await store.submit(sources.glance))["one"][0] == 4
-    await store.submit(partial(sources.end, id_="one", key="key"))
+    await store.submit(partial(sources.end, id_="one", told=EndTold("key", 'bye "now"')))
     [row] = await store.submit(sources.load)
-    assert (row.ended, row.revision) == ("key", 5)
+    assert (row.ended, row.revision) == (EndTold("key", 'bye "now"'), 5)
     await store.submit(partial(sources.forget, id_="one"))
     assert await store.submit(partial(want, wanted=Wanted.ON)) is None
     assert await store.submit(partial(sources.keep, id_="one", standing=STANDING)) is None
