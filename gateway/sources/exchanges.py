@@ -114,7 +114,9 @@ class Exchanges:
     async def renew(self, source: Source, manager: EndpointReference) -> Granted:
         """Renew for as long as was asked for at first."""
         at = time.time()
-        written = write_renew(source.spec, manager, _lease(source, at), message_id=message_urn())
+        written = write_renew(
+            _spec(source, manager), manager, _lease(source, at), message_id=message_urn()
+        )
         answered = await self._ask(source, manager.address, written, read_granted)
         return Granted(at, _length(answered, at, source.lease))
 
@@ -122,7 +124,7 @@ class Exchanges:
         """Ask whether the subscription is still there."""
         if not PROFILES[source.profile].checks:
             raise ProducerRefused("It cannot be asked.")
-        written = write_get_status(source.spec, manager, message_id=message_urn())
+        written = write_get_status(_spec(source, manager), manager, message_id=message_urn())
         await self._ask(source, manager.address, written, read_answer)
 
     async def pause(self, source: Source, manager: EndpointReference) -> None:
@@ -130,19 +132,19 @@ class Exchanges:
         if not PROFILES[source.profile].pauses:
             raise ProducerRefused("It cannot pause.")
         try:
-            written = write_pause(source.spec, manager, message_id=message_urn())
+            written = write_pause(_spec(source, manager), manager, message_id=message_urn())
         except Refused as refused:  # WS-Eventing has no such request.
             raise ProducerRefused(refused.text) from refused
         await self._ask(source, manager.address, written, read_answer)
 
     async def resume(self, source: Source, manager: EndpointReference) -> None:
         """Have the producer send again."""
-        written = write_resume(source.spec, manager, message_id=message_urn())
+        written = write_resume(_spec(source, manager), manager, message_id=message_urn())
         await self._ask(source, manager.address, written, read_answer)
 
     async def unsubscribe(self, source: Source, manager: EndpointReference) -> None:
         """End the subscription."""
-        written = write_unsubscribe(source.spec, manager, message_id=message_urn())
+        written = write_unsubscribe(_spec(source, manager), manager, message_id=message_urn())
         await self._ask(source, manager.address, written, read_answer)
 
     async def _ask(
@@ -239,7 +241,7 @@ def subscribe_request(source: Source, base: str, key: str, at: float) -> Written
     address = ResourceKind.SOURCE.address(base, key)
     consumer = EndpointReference(address, source.spec.wsa or Wsa.V2005_08)
     return write_subscribe(
-        source.spec,
+        _spec(source, source.reference),
         to=source.reference or source.url,
         consumer=consumer,
         end_to=consumer,
@@ -249,6 +251,15 @@ def subscribe_request(source: Source, base: str, key: str, at: float) -> Written
         namespaces=dict(source.namespaces),
         expires=_lease(source, at),
     )
+
+
+def _spec(source: Source, to: EndpointReference | None) -> Spec:
+    """The versions to speak to *to*. Reference parameters are headers of WS-Addressing, also for
+    who sends none itself."""
+    spec = source.spec
+    if spec.wsa is None and to is not None and (to.parameters or to.properties):
+        return replace(spec, wsa=to.wsa)
+    return spec
 
 
 def _lease(source: Source, at: float) -> str:

@@ -229,6 +229,10 @@ async def test_demand_is_followed_once(tmp_path: Path) -> None:
             assert (await a.ask(unsubscribe, manager)).status == 200
         for producer in those:
             await producer.asked("PauseSubscription")
+        listed = json.loads((await b.request("GET", "/api/v1/sources")).body)["sources"]
+        for source in listed:
+            await stands(b, source["id"], "paused")
+        for producer in those:
             assert [one.operation for one in producer.told] == ["Subscribe", "PauseSubscription"]
 
 

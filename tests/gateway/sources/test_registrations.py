@@ -239,6 +239,20 @@ async def test_a_publisher_that_cannot_pause_is_unsubscribed(
     assert producer.count("PauseSubscription") == 1
 
 
+async def test_reference_parameters_come_back_to_who_sends_no_addressing(
+    gateway: Running, consumer: Consumers, some: Producers
+) -> None:
+    producer = some.add()
+    await registered(gateway, register(producer.url, "bare", demand=True), BARE)
+    manager = await subscribe(gateway, consumer.fresh(), "bare")
+    assert (await producer.asked("Subscribe")).message.headers == []
+    await state(gateway, (await source_of(gateway, producer))["id"], "live")
+    await unsubscribe(gateway, manager)
+    told = await producer.asked("PauseSubscription")
+    assert told.text("Id") == producer.one.parameters
+    await state(gateway, (await source_of(gateway, producer))["id"], "paused")
+
+
 async def test_every_topic_is_wanted_by_itself(
     gateway: Running, consumer: Consumers, some: Producers
 ) -> None:
