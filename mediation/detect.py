@@ -163,11 +163,12 @@ def read(
             managed = read_management(envelope)
         if specification is None:
             specification = _answering(headers.action or arrival.http_action, arrival.rules)
-            if specification is None and managed is not None and managed.ack:
+            acknowledged = specification is None and managed is not None and managed.ack
+            if acknowledged:
                 specification = SPECIFICATIONS[Version.MANAGEMENT]
             version = _version(specification)
             context = Context(soap, headers, version, operation, name, namespaces, managed)
-            event = _read_event(envelope, layout, context, arrival)
+            event = _read_event(envelope, layout, context, arrival, acknowledged=acknowledged)
             return Incoming(context, event, Named(_identifiers(envelope, layout), headers.to))
         version = specification.version
         context = Context(soap, headers, version, operation, name, namespaces, managed)
@@ -301,7 +302,9 @@ def _shown(name: str) -> str:
     return quoted(name.rpartition("}")[2])
 
 
-def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: Arrival) -> Publish:
+def _read_event(
+    envelope: Envelope, layout: Layout, context: Context, arrival: Arrival, *, acknowledged: bool
+) -> Publish:
     """Read bare events: each child of the body is one (WS-Eventing, Notifications; raw
     notifications of WS-BaseNotification 1.3, section 3.2)."""
     action = context.headers.action or (arrival.http_action or "")[:MAX_URI] or None
@@ -321,7 +324,6 @@ def _read_event(envelope: Envelope, layout: Layout, context: Context, arrival: A
     written = written_topic_header(element, topics)
     notifications = numbered(events, action, context, arrival, kept)
     notifications = with_topic_headers(notifications, [written] * len(events))
-    acknowledged = context.version is Version.MANAGEMENT
     answered = context.version is not None and not acknowledged
     notifications = attach(notifications, arrival.attachments)
     return Publish(notifications, answered=answered, acknowledged=acknowledged)

@@ -32,7 +32,9 @@ MESSENGER_SERVICES = ("EventingService", "NotificationService", "MsgBoxService")
 EVENTING_SERVICE, NOTIFICATION_SERVICE = _MESSENGER_PATHS = tuple(
     f"{MESSENGER_PREFIX}/{name}" for name in MESSENGER_SERVICES[:2]
 )
-ENDPOINTS = ("/soap", *_MESSENGER_PATHS, "/wsman", "/onvif/device_service")
+WINDOWS_COLLECTOR = "/wsman/SubscriptionManager/WEC"
+"""The path that sources of Windows events are told in a group policy."""
+ENDPOINTS = ("/soap", *_MESSENGER_PATHS, "/wsman", WINDOWS_COLLECTOR, "/onvif/device_service")
 """Paths of the SOAP endpoint, each with a slash at its end, too: ours, WS-Messenger's, that of
 WS-Management, and of ONVIF's device service."""
 MESSENGER_TOPIC_PATHS = tuple(f"{path}/topic/" for path in _MESSENGER_PATHS)

@@ -94,6 +94,7 @@ from gateway.sources.registering import RegistrationOperations
 from gateway.sources.registrations import Registrations
 from gateway.sources.resources import RegistrationResources
 from gateway.sources.sources import Sources
+from gateway.sources.windows import WantedEvents, WindowsOperations
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.consumers import Consumers
@@ -444,7 +445,12 @@ def answer_requests(
             longest_lease=subscribing.subscriptions.longest_lease,
         )
         administering = ManagementOperations(subscribing.management, looks)
-        rooms = (reading, publishing, managing, resources, metadata, registering, administering)
+        windows = WindowsOperations(
+            [WantedEvents(**row.model_dump()) for row in settings.windows_events]
+        )
+        rooms = (
+            reading, publishing, managing, resources, metadata, registering, administering, windows,
+        )  # fmt: skip
         registry = Registry(
             *(room.handlers() for room in rooms), at={ResourceKind.SOURCE: taking_in.handlers()}
         )

@@ -33,7 +33,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from filters import Reason, Refused
+from filters import Reason, Refused, parse_document
 from gateway.egress import AddressPolicy, Consumer, Proxy
 from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.egress.mail import MailSettings
@@ -184,6 +184,31 @@ class NamedCertificate(BaseModel):
     key: Path | None = None
 
 
+def _is_query_list(text: str) -> str:
+    """Refuse what is no QueryList; the sources evaluate it."""
+    try:
+        root = parse_document(text.strip().encode())
+    except Refused as error:
+        raise ValueError(f"is no XML: {error.text}") from error
+    if root.tag != "QueryList":
+        raise ValueError("is no QueryList")
+    return text.strip()
+
+
+class WindowsEvents(BaseModel):
+    """A row of ``windows_events``: what sources of Windows Event Forwarding are asked for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9 ._-]{1,100}$")
+    query: Annotated[str, AfterValidator(_is_query_list)]
+    topic: str | None = Field(None, pattern=r"^[\w.-]+(/[\w.-]+)*$")
+    heartbeats: float = Field(3600.0, ge=60, le=86400)
+    max_time: float = Field(30.0, gt=0, le=3600)
+    issuer: str | None = Field(None, pattern=r"^[0-9A-Fa-f]{40}$")
+    existing: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A problem with one setting."""
@@ -308,6 +333,8 @@ class Settings(BaseSettings):
     """Options of consumers that their addresses do not say."""
     transports: tuple[PluggedScheme, ...] = ()
     """The transports of other packages that are enabled, by the schemes of their addresses."""
+    windows_events: tuple[WindowsEvents, ...] = ()
+    """Events that sources of Windows Event Forwarding are asked for."""
     mail: MailSettings | None = None
     """The smart host for consumers with addresses of mail; without it there is no mail."""
 

@@ -18,6 +18,7 @@ from mediation import (
     EndpointReference,
     Events,
     Incoming,
+    NoContent,
     Operation,
     Published,
     Response,
@@ -68,6 +69,8 @@ class Answers:
         if elsewhere is not None and isinstance(response, Published):
             # Who publishes learns nothing elsewhere: that would be an event sent to anybody.
             return ACCEPTED[context.soap]
+        if isinstance(response, NoContent):
+            return Reply(status=204, soap=context.soap)
         try:
             extra = ""
             # An acknowledgement has the parameters of the anonymous address, too.

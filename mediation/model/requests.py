@@ -73,6 +73,8 @@ class Operation(Enum):
     DELETE_SUBSCRIPTIONS = "DeleteSubscriptions"
     PULL = "Pull"
     RELEASE = "Release"
+    ENUMERATE = "Enumerate"
+    END = "End"
     IDENTIFY = "Identify"
     GET_METADATA = "GetMetadata"
     GET_WSDL = "GetWSDL"
@@ -229,6 +231,16 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True)
+class AskForSubscriptions:
+    """Tell a source of Windows events what it is wanted to send (MS-WSMV)."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfExchange:
+    """A source of Windows events says nothing more on this connection (MS-WSMV, End)."""
+
+
+@dataclass(frozen=True, slots=True)
 class EndOfSubscription:
     """SubscriptionEnd as a producer sends it to a subscriber: the last word of its status, and the
     reason."""
@@ -375,6 +387,8 @@ Request = (
     | Destroy
     | Publish
     | EndOfSubscription
+    | AskForSubscriptions
+    | EndOfExchange
     | RegisterPublisher
     | DestroyRegistration
 )
@@ -568,6 +582,38 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceSubscription:
+    """A subscription that a source of Windows events is to make for itself.
+
+    ``address`` is where it sends to; ``query`` a ``QueryList``; ``version`` a UUID that changes
+    with anything else; times are seconds. ``issuer``: the thumbprint of the authority of its
+    certificate. ``existing``: what it has logged already is wanted, too.
+    """
+
+    name: str
+    address: str
+    query: str
+    version: str
+    message_id: str
+    heartbeats: float
+    max_time: float
+    issuer: str | None = None
+    existing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSubscriptions:
+    """The answer to AskForSubscriptions."""
+
+    wanted: tuple[SourceSubscription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NoContent:
+    """The answer to EndOfExchange, without a message."""
+
+
+@dataclass(frozen=True, slots=True)
 class Identified:
     """The answer to Identify: the release of Dragoman that runs."""
 
@@ -626,6 +672,8 @@ Response = (
     | Published
     | PublisherRegistered
     | Acknowledged
+    | SourceSubscriptions
+    | NoContent
     | Identified
     | Metadata
     | Device

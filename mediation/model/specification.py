@@ -114,7 +114,8 @@ class CombinedRequests:
         for each in reversed(every):
             self.elements = {**self.elements, **each.elements}
             self.actions = {**self.actions, **each.actions}
-            self._owners |= dict.fromkeys(each.elements.values(), each)
+            known = (*each.elements.values(), *each.actions.values())
+            self._owners |= dict.fromkeys(known, each)
 
     def read(
         self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival

@@ -3,6 +3,7 @@
 from mediation.eventing.management.identify import IdentifyRequests
 from mediation.eventing.management.publications import DeliveryRequests
 from mediation.eventing.management.pulling import CONTEXT, PULL_FAULTS, PullRequests
+from mediation.eventing.management.source_subscriptions import SourceRequests
 from mediation.model.specification import CombinedRequests, Specification
 from mediation.model.versions import Family, Version
 
@@ -10,7 +11,9 @@ SPECIFICATION = Specification(
     Version.MANAGEMENT,
     Family.MANAGEMENT,
     "WS-Management (deliveries, Pull, Release, Identify)",
-    requests=CombinedRequests(DeliveryRequests(), PullRequests(), IdentifyRequests()),
+    requests=CombinedRequests(
+        DeliveryRequests(), PullRequests(), SourceRequests(), IdentifyRequests()
+    ),
     faults=PULL_FAULTS,
     identifiers=frozenset({CONTEXT}),
 )

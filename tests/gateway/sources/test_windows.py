@@ -1,0 +1,166 @@
+"""Sources of Windows events that subscribe themselves, as MS-WSMV says."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from lxml import etree
+
+from filters import Expression, Filter, compile
+from filters.dialects import EVENT_QUERY
+from gateway.settings.settings import WindowsEvents
+from gateway.sources.windows import WantedEvents
+from mediation import Mode, Subscribe, Wsa, names, read
+from mediation.names import WSEN, WSMAN
+from tests.rigs.consumers import accept, consumers
+from tests.rigs.envelopes import S12, Answer, Speaker
+from tests.rigs.gateways import Running, running
+from tests.rigs.mediation import ARRIVAL
+
+SPEAKER = Speaker(S12, Wsa.V2004_08)
+PATH = "/wsman/SubscriptionManager/WEC"
+RESOURCE = "http://schemas.microsoft.com/wbem/wsman/1/SubscriptionManager/Subscription"
+SUBSCRIPTION = "http://schemas.microsoft.com/wbem/wsman/1/subscription"
+QUERY = (
+    '<QueryList><Query Path="Security"><Select>*[System[EventID=4624]]</Select></Query></QueryList>'
+)
+ISSUER = "0123456789abcdef0123456789ABCDEF01234567"
+WANTED = WindowsEvents(name="Logons", query=QUERY, topic="windows/logons", issuer=ISSUER)
+ENUMERATE = (
+    f'<n:Enumerate xmlns:n="{WSEN}"><w:OptimizeEnumeration xmlns:w="{WSMAN}"/></n:Enumerate>'
+)
+
+
+@pytest_asyncio.fixture
+async def run(tmp_path: Path) -> AsyncIterator[Running]:
+    async with running(tmp_path, windows_events=(WANTED,)) as one:
+        yield one
+
+
+async def enumerate_(run: Running, resource: str = RESOURCE) -> Answer:
+    """As Windows asks: in UTF-16, with headers of its own."""
+    octets = SPEAKER.envelope(
+        ENUMERATE,
+        action=f"{WSEN}/Enumerate",
+        message_id="uuid:E9802257-6A7D-4C0D-BFA4-E81C7B1C447E",
+        headers=f'<w:ResourceURI xmlns:w="{WSMAN}" s:mustUnderstand="true">{resource}'
+        "</w:ResourceURI>"
+        f'<m:MachineID xmlns:m="{names.WSMAN_MACHINE_ID}" s:mustUnderstand="false">win10'
+        "</m:MachineID>",
+    )
+    octets = octets.decode().encode("utf-16")
+    return await run.post(octets, PATH, type="application/soap+xml;charset=UTF-16")
+
+
+def inner(answer: Answer) -> bytes:
+    """The Subscribe that a source gets."""
+    items = answer.message.find(f"{{{WSEN}}}EnumerateResponse/{{{WSMAN}}}Items")
+    assert items is not None, answer.body
+    [subscription] = items
+    assert subscription.tag == f"{{{SUBSCRIPTION}}}Subscription"
+    version, envelope = subscription
+    assert (version.text or "").startswith("uuid:")
+    return etree.tostring(envelope)
+
+
+async def test_what_a_source_is_told(run: Running) -> None:
+    """A whole Subscribe, which this gateway could read itself."""
+    answer = await enumerate_(run)
+    assert answer.status == 200
+    assert answer.message.wsa("RelatesTo", Wsa.V2004_08) == (
+        "uuid:E9802257-6A7D-4C0D-BFA4-E81C7B1C447E"
+    )
+    octets = inner(answer)
+    request = read(octets, ARRIVAL).request
+    assert isinstance(request, Subscribe)
+    assert request.consumer.address == f"{run.url}/soap/topic/windows/logons"
+    assert request.end_to is not None and request.end_to.properties == request.consumer.properties
+    assert (request.delivery.mode, request.delivery.heartbeats) == (Mode.EVENTS, 3600.0)
+    assert (request.delivery.encoding, request.delivery.max_time) == ("utf-16", 30.0)
+    assert "4624" in request.filter.contents[0].text
+    compile(Filter(contents=(Expression(request.filter.contents[0].text, EVENT_QUERY),)))
+    assert ISSUER.encode() in octets
+    other = etree.fromstring(inner(await enumerate_(run)))
+    first = etree.fromstring(octets)
+    ids = {one.findtext(f".//{{{Wsa.V2004_08.value}}}MessageID") for one in (other, first)}
+    assert len(ids) == 2
+
+
+async def test_what_a_source_then_sends(run: Running) -> None:
+    """To the address that it was told, with the header that it was given."""
+    request = read(inner(await enumerate_(run)), ARRIVAL).request
+    assert isinstance(request, Subscribe)
+    identifier = b"".join(request.consumer.properties).decode()
+    event = (
+        f'<Event xmlns="{names.WINDOWS_EVENTS}"><System><Channel>Security</Channel></System>'
+        "<n xmlns=''>1</n></Event>"
+    )
+    async with consumers() as sinks:
+        sink = sinks.add(accept)
+        await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(sink.url))
+        answer = await run.post(
+            SPEAKER.envelope(
+                f'<w:Events xmlns:w="{WSMAN}"><w:Event Action="{names.WSMAN_EVENT}">'
+                f"<![CDATA[{event}]]></w:Event></w:Events>",
+                action=names.WSMAN_EVENTS,
+                message_id="uuid:A",
+                headers=f'{identifier}<w:AckRequested xmlns:w="{WSMAN}"/>',
+            ),
+            request.consumer.address.removeprefix(run.url),
+        )
+        assert answer.message.wsa("Action", Wsa.V2004_08) == names.WSMAN_ACK
+        receipt = await sink.next()
+        topic = receipt.topic
+        assert topic is not None and topic.text == "windows/logons"
+
+
+async def test_the_end_of_an_exchange(run: Running) -> None:
+    octets = SPEAKER.envelope(
+        "",
+        action="http://schemas.microsoft.com/wbem/wsman/1/wsman/End",
+        message_id="uuid:B",
+        headers=f'<w:ResourceURI xmlns:w="{WSMAN}" s:mustUnderstand="true">'
+        "http://schemas.microsoft.com/wbem/wsman/1/wsman/FullDuplex</w:ResourceURI>",
+    )
+    answer = await run.post(octets, PATH)
+    assert (answer.status, answer.body) == (204, b"")
+
+
+async def test_nothing_else_is_enumerated(run: Running) -> None:
+    answer = await enumerate_(run, "urn:another")
+    assert answer.fault.subcode == f"{{{Wsa.V2004_08.value}}}ActionNotSupported"
+
+
+async def test_nothing_may_be_wanted(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        answer = await enumerate_(run)
+        assert answer.status == 200
+        items = answer.message.find(f"{{{WSEN}}}EnumerateResponse/{{{WSMAN}}}Items")
+        assert items is not None and len(items) == 0
+
+
+def test_the_version_changes_with_what_is_wanted() -> None:
+    versions = [
+        WantedEvents("a", QUERY).version,
+        WantedEvents("b", QUERY).version,
+        WantedEvents("a", QUERY, heartbeats=60.0).version,
+    ]
+    assert len(set(versions)) == 3
+    assert WantedEvents("a", QUERY).version == versions[0]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"name": "a", "query": "<QueryList>"},
+        {"name": "a", "query": "<Query/>"},
+        {"name": "a<b", "query": QUERY},
+        {"name": "a", "query": QUERY, "topic": "a b"},
+        {"name": "a", "query": QUERY, "issuer": "CN=x"},
+        {"name": "a", "query": QUERY, "heartbeats": 1},
+    ],
+)
+def test_what_cannot_be_wanted(row: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=r"name|query|topic|issuer|heartbeats"):
+        WindowsEvents(**row)
