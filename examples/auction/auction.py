@@ -66,9 +66,8 @@ async def dragoman(*arguments: str) -> str:
 
 async def until_subscribed(auctioneer: Auctioneer, number: int) -> None:
     """Wait until the auctioneer has so many subscriptions."""
-    async with asyncio.timeout(SECONDS):
-        while auctioneer.subscribers != number:
-            await asyncio.sleep(0.05)
+    if not await asyncio.to_thread(auctioneer.wait_for_subscribers, number, SECONDS):
+        raise SystemExit(f"the auctioneer has {auctioneer.subscribers} subscribers, not {number}")
 
 
 async def hear(who: str, consumer: Consumer) -> None:

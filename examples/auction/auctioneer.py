@@ -73,7 +73,7 @@ class Auctioneer(Service):
     def __init__(self, item: str) -> None:
         super().__init__()
         self.item, self.highest_bid = item, 0
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._subscriptions: dict[str, Subscription] = {}
         self._operations = {
             f"{{{WSNT}}}Subscribe": (self._subscribe, f"{WSNT_ACTIONS}SubscribeResponse"),
@@ -100,6 +100,11 @@ class Auctioneer(Service):
     def subscribers(self) -> int:
         with self._lock:
             return len(self._subscriptions)
+
+    def wait_for_subscribers(self, number: int, seconds: float) -> bool:
+        """Wait until there are so many subscribers; False where there are not in time."""
+        with self._lock:
+            return self._lock.wait_for(lambda: len(self._subscriptions) == number, seconds)
 
     def bid(self, bidder: str, amount: int) -> bool:
         """Bid; True where it is the highest, of which every subscriber is told then."""
@@ -164,6 +169,7 @@ class Auctioneer(Service):
                 Reference.read(found["ConsumerReference"]),
                 _time(found.get("InitialTerminationTime")),
             )
+            self._lock.notify_all()
         named_by = f'<k:SubscriptionKey xmlns:k="{CORE}">{key}</k:SubscriptionKey>'
         reference = Reference(self.url + MANAGER_SERVICE, (named_by,)).written()
         return (
@@ -197,6 +203,7 @@ class Auctioneer(Service):
     def _destroy(self, message: Message, body: ElementTree.Element) -> str:
         with self._lock:
             del self._subscriptions[self._named(message, WSRL)]
+            self._lock.notify_all()
         return f'<l:DestroyResponse xmlns:l="{WSRL}"/>'
 
     def _property(self, message: Message, body: ElementTree.Element) -> str:

@@ -15,6 +15,7 @@ from zeep.exceptions import Fault
 
 from filters import dialects
 from mediation import Soap
+from mediation.names import WSN_2004_06
 from tests.conftest import ROOT
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import CONCRETE, RP, WSE, WSE11, WSNT
@@ -97,6 +98,42 @@ async def test_ws_notification(
     await wsn.ask("PausableSubscriptionManager", "Unsubscribe", manager)
     with pytest.raises(Fault) as fault:
         await wsn.ask("PausableSubscriptionManager", "Unsubscribe", manager)
+    assert b"ResourceUnknownFault" in etree.tostring(fault.value.detail)
+
+
+@SOAPS
+async def test_the_draft_of_ws_notification(
+    gateway: Running, consumer: Consumers, soap: str
+) -> None:
+    """1.2, whose references are of WS-Addressing 2003/03; of its topic zeep writes no text."""
+    wsn = await Typed.of(gateway, "wsdl=wsn12", "WSNotification12", soap)
+    url, until = consumer.fresh(), datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    subscribed = await wsn.ask(
+        "NotificationProducer12",
+        "Subscribe",
+        ConsumerReference={"Address": url},
+        TopicExpression={"_value_1": None},
+        InitialTerminationTime=until,
+    )
+    # The response has one element, which zeep returns itself.
+    manager = subscribed.Address._value_1
+    assert manager.startswith(f"{gateway.url}/subscriptions/")
+    await gateway.publish(EVENT)
+    received = (await consumer.next(url)).message
+    assert received.body[0].tag == f"{{{WSN_2004_06}}}Notify"
+    assert b"<w:speed>120</w:speed>" in received.octets
+    moved = await wsn.ask(
+        "ResourceLifetime12",
+        "SetTerminationTime",
+        manager,
+        RequestedTerminationTime=until + timedelta(hours=1),
+    )
+    assert moved.NewTerminationTime == until + timedelta(hours=1)
+    for operation in ("PauseSubscription", "ResumeSubscription"):
+        await wsn.ask("SubscriptionManager12", operation, manager)
+    await wsn.ask("ResourceLifetime12", "Destroy", manager)
+    with pytest.raises(Fault) as fault:
+        await wsn.ask("ResourceLifetime12", "Destroy", manager)
     assert b"ResourceUnknownFault" in etree.tostring(fault.value.detail)
 
 

@@ -532,9 +532,45 @@ def test_faults_are_those_of_the_draft(
     drafts.check(octets, wsa)
 
 
-def test_every_row_is_in_the_table() -> None:
-    rows = {fault.element for fault in SPECIFICATIONS[VERSION].faults.values()}
-    assert rows == {element for _, _, element in FAULTS}
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.parametrize(("reason", "operation", "element"), FAULTS)
+def test_those_of_1_0_are_the_same_in_its_own_names(
+    reason: Reason, operation: Operation, element: str, soap: Soap
+) -> None:
+    ours = {
+        WSNT: names.WSN_IBM,
+        RP: names.WSRF_RP_IBM,
+        RL: names.WSRF_RL_IBM,
+        names.WSN_BR_2004_06: names.WSN_BR_IBM,
+    }
+    namespace, _, local = element[1:].partition("}")
+    for wsa, action in (
+        (Wsa.V2005_08, names.WSA_SOAP_FAULT),
+        (Wsa.V2003_03, Wsa.V2003_03.fault_action),
+    ):
+        spoken = context(operation, Version.WSN_1_0, soap=soap, wsa=wsa)
+        error = MediationError(reason, "Because.", names=("{urn:x}y",))
+        _, octets = write_fault(error, spoken, now=NOW, message_id="urn:f")
+        [found] = etree.fromstring(octets).iter(f"{{{ours[namespace]}}}{local}")
+        assert found[0].tag == f"{{{names.WSRF_BF_IBM}}}Timestamp"
+        assert text(octets, "//wsa:Action") == action
+
+
+@pytest.mark.parametrize("version", [VERSION, Version.WSN_1_0])
+def test_every_row_is_in_the_table(version: Version) -> None:
+    rows = {fault.element for fault in SPECIFICATIONS[version].faults.values()}
+    named = {element.partition("}")[2] for _, _, element in FAULTS}
+    assert {element.partition("}")[2] for element in rows} == named
+
+
+@pytest.mark.parametrize(
+    "name", ["subscribe-topic", "setterminationtime", "destroy", "getresourceproperty"]
+)
+def test_what_must_be_understood_is(name: str) -> None:
+    """All header blocks of Globus's, the key of a subscription too."""
+    demanding = stored(f"gt4-wsn-1.2-{name}").replace(b'mustUnderstand="0"', b'mustUnderstand="1"')
+    assert b'mustUnderstand="1"' in demanding
+    assert incoming(demanding).context.version is VERSION
 
 
 # A to B to A.
