@@ -360,8 +360,8 @@ def same_meaning(published: etree._Element, received: etree._Element) -> None:
     text = etree.tostring(received, encoding="unicode", with_tail=False)
     for before, after in zip(scopes(published), scopes(received), strict=True):
         for prefix, uri in before.items():
-            # In the middle of urn:s:a, s is no prefix.
-            if prefix and re.search(rf"(?<![^:]:)\b{prefix}:\w", text):
+            # In the middle of urn:s:a, s is no prefix, nor behind what is no ASCII.
+            if prefix and re.search(rf"(?<![^:]:)(?<![\w\x80-\U0010ffff]){prefix}:\w", text):
                 assert (after.get(prefix) or "") == (uri or "")
         if not before.get(None):
             assert not after.get(None)

@@ -226,6 +226,8 @@ def test_every_operation_is_offered() -> None:
         Operation.IDENTIFY,
         Operation.PULL,
         Operation.RELEASE,
+        Operation.ENUMERATE,
+        Operation.END,
         Operation.SUBSCRIPTION_END,
         Operation.GET_METADATA,
         Operation.GET_WSDL,
