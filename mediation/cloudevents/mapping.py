@@ -67,6 +67,8 @@ TOPIC = "topic"
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s<>\"{}|\\^`]+\Z")
 _NOT_IN_URI = "-._~:/?#[]@!$&'()*+,;=%"
 _STEPS = 64
+_HIDDEN = re.compile(rf"{PUBLISHER}|(?:amqp|mqtt|nats|stomp)[a-z+]*://")
+"""Sources that nobody named: the network addresses of publishers, and those of brokers."""
 
 
 def notification_of(
@@ -217,7 +219,7 @@ def _read_topic(text: str) -> Topic:
 def _source(notification: Notification) -> str:
     if notification.producer is not None and notification.producer.address:
         named = notification.producer.address
-    elif notification.source and not notification.source.startswith(PUBLISHER):
+    elif notification.source and not _HIDDEN.match(notification.source):
         named = notification.source
     else:
         named = GATEWAY

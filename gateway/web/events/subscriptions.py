@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from adapters import AdapterUnavailable
 from filters import Expression, Filter
+from filters import compile as compile_filter
 from filters.dialects import ATTRIBUTE_FILTERS, XPATH_1_0
 from gateway.delivery.batching import MOST_ELEMENTS
 from gateway.exchange import Inbound
@@ -170,13 +171,15 @@ async def create(wanted: Create, request: Request, response: Response, web: Part
     said = wanted.protocolsettings
     secret = read_secret(said.secret.get_secret_value()) if said.secret is not None else ""
     consumer = EndpointReference(wanted.sink, Wsa.V2005_08)
+    filter_, expires, mode = _filter(wanted), _expiry(wanted.config.expires), _delivery(said)
+    compile_filter(filter_)  # Nobody is asked on behalf of a request that is refused anyway.
     subscribe = Subscribe(
         consumer,
-        filter=_filter(wanted),
-        expires=_expiry(wanted.config.expires),
+        filter=filter_,
+        expires=expires,
         data=DataForm(said.data),
         secret=secret,
-        delivery=_delivery(said),
+        delivery=mode,
         rate=await web.web_hooks.ask(consumer, _principal(web, request)),
     )
     form = EventForm(said.mode)

@@ -19,6 +19,7 @@ from adapters.testing import Inbox
 from filters import Expression, Refused, Step, Topic
 from filters.dialects import TOPIC_FULL
 from mediation import Attachment, Notification
+from mediation.cloudevents import event_of
 from tests.rigs.adapters import SECONDS, storm
 from tests.rigs.broker_trials import NativeTrials
 from tests.rigs.brokers import RabbitMQ, needs_rabbitmq, rabbitmq
@@ -62,6 +63,31 @@ def listen(channel: Any, exchange: str, pattern: str) -> str:
     queue: str = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(queue, exchange, pattern)
     return queue
+
+
+@pytest.mark.parametrize("prefix", ["cloudEvents:", "cloudEvents_"])
+async def test_a_native_program_publishes_a_cloudevent(
+    broker: RabbitMQ, name: str, channel: Any, prefix: str
+) -> None:
+    attributes = {
+        "specversion": "1.0",
+        "id": "e-1",
+        "source": "/sensors/4",
+        "type": "com.example.tide",
+    }
+    headers: dict[str, Any] = {f"{prefix}{key}": value for key, value in attributes.items()}
+    async with running(broker.url, name) as adapter:
+        channel.basic_publish(
+            name,
+            "dragoman.adhoc.storm",
+            b'{"level":1}',
+            pika.BasicProperties(content_type="application/json", headers=headers),
+        )
+        (delivery,) = await Inbox(adapter, SECONDS).take(1)
+    event = event_of(delivery.notification)
+    assert event.data == b'{"level":1}'
+    assert {key: event.attributes[key] for key in attributes} == attributes
+    assert (event.media_type, event.attributes["topic"]) == ("application/json", "storm")
 
 
 async def test_a_native_program_publishes(broker: RabbitMQ, name: str, channel: Any) -> None:

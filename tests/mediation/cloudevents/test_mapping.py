@@ -131,8 +131,11 @@ class TestFromOthers:
             "datacontenttype": "application/xml",
         }
 
-    def test_the_address_of_a_publisher_is_told_to_nobody(self) -> None:
-        assert "192.0.2.1" not in str(event_of(STORM))
+    @pytest.mark.parametrize(
+        "source", [STORM.source, "amqp://192.0.2.1:5672/", "stomp+tls://192.0.2.1:61613"]
+    )
+    def test_an_address_inside_is_told_to_nobody(self, source: str) -> None:
+        assert "192.0.2.1" not in str(event_of(replace(STORM, source=source)))
 
     def test_sources(self) -> None:
         producer = EndpointReference("http://example.org/station 4", Wsa.V2005_08)

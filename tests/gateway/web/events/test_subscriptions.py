@@ -270,13 +270,15 @@ async def test_a_subscription_in_soap_is_not_managed_here(
 async def test_what_is_refused(
     gateway: Running, consumer: Consumers, more: dict[str, Any], status: int
 ) -> None:
-    wanted = {"sink": consumer.fresh(), "protocol": "HTTP", **more}
+    url = consumer.fresh()
+    wanted = {"sink": url, "protocol": "HTTP", **more}
     body = json.dumps(wanted).encode()
     answer = await gateway.request(
         "POST", "/events/subscriptions", body, content_type="application/json"
     )
     assert answer.status == status, answer.body
     assert b"AAAA" not in answer.body
+    assert consumer.waiting(url) == 0, "nobody is asked on behalf of it"
 
 
 async def test_a_mailbox_is_no_sink(gateway: Running) -> None:
