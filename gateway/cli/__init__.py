@@ -56,7 +56,7 @@ COMMANDS = {
     ),
     "plugins": Deferred(
         "gateway.cli.plugins:plugins",
-        "List the adapters and filter dialects that are installed beside Dragoman.",
+        "List the adapters, transports and filter dialects that are installed beside Dragoman.",
     ),
     "demo": Deferred(
         "gateway.cli.demo:demo",

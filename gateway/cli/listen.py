@@ -48,7 +48,7 @@ from gateway.client import (
     subscribed,
 )
 from gateway.client.soap_tcp import SCHEMES, SOAP_TCP, SoapTcpConsumer
-from mediation import Version
+from mediation import SPECIFICATIONS, Version
 from mediation.client import Ended, Received
 
 Receiving = Consumer | SoapTcpConsumer | PulledMailbox
@@ -142,7 +142,7 @@ def listen(
     printing = _Printing(whole, output, count)
     if pull and (host or port):
         raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")
-    if pull and version is Version.CLOUDEVENTS:
+    if pull and SPECIFICATIONS[version].bodies is not None:
         raise typer.BadParameter("--pull fetches SOAP: choose another --spec", param_hint="--spec")
     if pull and _on_soap_tcp(gateway):
         raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")

@@ -10,7 +10,14 @@ from filters import Topic, parse_clark
 from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
 from gateway.client.errors import GatewayError
 from gateway.client.messaging import LEASE, Client, Subscription, fresh_id
-from mediation import EndpointReference, Notification, Version, Wsa, format_duration
+from mediation import (
+    SPECIFICATIONS,
+    EndpointReference,
+    Notification,
+    Version,
+    Wsa,
+    format_duration,
+)
 from mediation.cloudevents import STRUCTURED, event_of, write_event
 from mediation.packaging.data import xml_payload
 
@@ -126,7 +133,7 @@ def speaking(
     url: str, version: Version, *, tls: ssl.SSLContext | None = None
 ) -> Client | EventClient:
     """The client that speaks *version* to the gateway at *url*."""
-    if version is Version.CLOUDEVENTS:
+    if SPECIFICATIONS[version].bodies is not None:
         return EventClient(url, tls=tls)
     return Client(url, version, tls=tls)
 

@@ -33,13 +33,17 @@ _ASKED_OF_BOXES = frozenset(
 """Operations of mailboxes, in any specification."""
 
 
+_TOLD = frozenset({None, Operation.PUBLISH, Operation.SUBSCRIPTION_END})
+"""What asks for nothing: an event, a Notify, the end of a subscription; None is unread."""
+
+
 def is_deposit(resource: ResourceAddress, operation: Operation | None) -> bool:
     """Whether a message that was sent to *resource* is one to keep: it asks for nothing there."""
     if resource.kind not in MAILBOXES:
         return False
     if resource.kind in MESSAGE_BOXES:  # They keep all but what is asked of themselves.
         return operation not in _ASKED_OF_BOXES
-    return operation in (None, Operation.PUBLISH)
+    return operation in _TOLD
 
 
 def keeps_unread(resource: ResourceAddress | None, rejected: Rejected) -> bool:

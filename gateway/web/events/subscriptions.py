@@ -22,6 +22,7 @@ from gateway.security.principals import Principal
 from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
 from mediation import (
+    SPECIFICATIONS,
     UNSPECIFIED,
     Context,
     DataForm,
@@ -214,7 +215,7 @@ async def delete(key: str, request: Request, web: Parts) -> None:
 def _check(web: Web, key: str) -> None:
     """Refuse a key that is, as far as is known here, that of a subscription in SOAP."""
     entry = web.subscriptions.by_id(public_id(key.lower()))
-    if entry is not None and entry.subscription.spec.version is not Version.CLOUDEVENTS:
+    if entry is not None and SPECIFICATIONS[entry.subscription.spec.version].bodies is None:
         raise HTTPException(404, "There is no such subscription.")
 
 

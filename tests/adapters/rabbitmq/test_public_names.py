@@ -15,7 +15,7 @@ SOURCES = sorted(
 )
 NOT_PUBLIC = ("pika.adapters.utils", "pika.adapters.base_connection", "pika.data", "pika.frame")
 """Modules that pika itself calls not public, or that know how frames are written."""
-OUR_OWN = {"self", "cls"}
+OUR_OWN = {"self", "cls", "etree"}
 
 
 def is_private(name: str) -> bool:

@@ -35,7 +35,9 @@ class TestGateway(GatewayTrials):
         return environment_of(url)
 
     def programs(self, broker: RabbitMQ) -> tuple[str, str]:
-        publish, hear = (example.replace(URL_OF_THE_EXAMPLES, broker.url) for example in EXAMPLES)
+        publish, hear = (
+            example.replace(URL_OF_THE_EXAMPLES, broker.url) for example in EXAMPLES[:2]
+        )
         assert broker.url in publish and broker.url in hear
         return publish, hear
 

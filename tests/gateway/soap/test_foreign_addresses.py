@@ -179,13 +179,13 @@ async def test_ws_management(gateway: Running, consumer: Consumers) -> None:
         )
         assert answer.status == 200, answer.body
     refused = body.replace(
-        "</e:Delivery>", f'<m:Heartbeats xmlns:m="{names.WSMAN}">PT60S</m:Heartbeats></e:Delivery>'
+        "</e:Delivery>", f'<m:Auth xmlns:m="{names.WSMAN}" Profile="urn:x"/></e:Delivery>'
     )
     answer = await gateway.ask(managed, refused, "/wsman", headers=header)
     assert answer.status == 400
     assert answer.fault.subcode == f"{{{names.WSMAN}}}UnsupportedFeature"
     assert answer.fault.detail is not None
-    assert answer.fault.detail.text == names.WSMAN_FAULT_DETAIL + "Heartbeats"
+    assert answer.fault.detail.text == names.WSMAN_FAULT_DETAIL + "AuthorizationMode"
 
 
 @pytest.mark.parametrize(

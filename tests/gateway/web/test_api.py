@@ -38,7 +38,9 @@ async def test_subscriptions(tmp_path: Path) -> None:
             SPEAKER, SPEAKER.wsn_subscribe(SOMEWHERE, filter=filter_, raw=True, expires="nil")
         )
         wse = wse_filter("widget:storms", IBM_SIMPLE)
-        await run.subscribe(old, old.wse_subscribe(SOMEWHERE, filter=wse, end_to=SOMEWHERE))
+        await run.subscribe(
+            old, old.wse_subscribe(SOMEWHERE, filter=wse, end_to=SOMEWHERE, expires="3600000")
+        )
         listed = read(await run.api("GET", "/subscriptions"))
         assert listed["next"] is None
         views = {view["spec"]: view for view in listed["subscriptions"]}
