@@ -217,8 +217,8 @@ def _translated(text: str) -> Expression:
 
 FEW_SLOTS, FEW_VALUES = 5, 8
 """Slots and values of which an expression is made that is within the limits of XPath, if it is not
-too long. Nearly every query has no more, and checking it besides would be half of what it costs to add
-one to a set, which counts when a gateway starts again with many."""
+too long. Nearly every query has no more, and checking it besides would be half of what it costs to
+add one to a set, which counts when a gateway starts again with many."""
 
 
 def _is_small(xpath: str, slots: list[tuple[str, tuple[str, ...]]]) -> bool:

@@ -16,8 +16,8 @@ from gateway.resources.operations import ResourceOperations
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.registry import Registry
 from gateway.sources.operations import SourceOperations
-from gateway.sources.windows import WindowsOperations
 from gateway.sources.registering import RegistrationOperations
+from gateway.sources.windows import WindowsOperations
 from gateway.subscriptions.management import ManagementOperations
 from gateway.subscriptions.operations import SubscriptionOperations
 from mediation import EndOfSubscription, GetStatus, Notification, Pause, Publish, Request
