@@ -159,6 +159,7 @@ from mediation.notification.properties import (
     subscription_properties,
 )
 from mediation.notification.topic_namespaces import TopicNamespaces, read_topic_namespaces
+from mediation.profiles import PROFILES, SENDING, Sending, profiles_of
 from mediation.rendering import (
     Recipient,
     Rendering,
@@ -188,8 +189,10 @@ __all__ = [
     "NO_HEADERS",
     "PAYLOAD_PATHS",
     "PRODUCER_DOCUMENT",
+    "PROFILES",
     "PULL_POINT_DOCUMENT",
     "PUSH",
+    "SENDING",
     "SPECIFICATIONS",
     "SPECS",
     "SUBSCRIPTION_DOCUMENT",
@@ -272,6 +275,7 @@ __all__ = [
     "Request",
     "Response",
     "Resume",
+    "Sending",
     "SetTerminationTime",
     "Shape",
     "Soap",
@@ -319,6 +323,7 @@ __all__ = [
     "parse_expiry",
     "prepare",
     "producer_properties",
+    "profiles_of",
     "properties_in",
     "property_document",
     "pull_point_properties",

@@ -13,7 +13,7 @@ from lxml import etree
 
 from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quoted
 from filters.documents import DEFAULT_LIMITS
-from mediation import names
+from mediation import names, profiles
 from mediation.eventing.management import channel_topic, read_management
 from mediation.mailboxes.message_box import BOX_NAMES, box_named_in
 from mediation.model.errors import MediationError
@@ -99,7 +99,7 @@ _PROTOCOLS = frozenset(
         *(soap.value for soap in Soap),
         *_BY_NAMESPACE,
         *names.KNOWN_ELSEWHERE,
-        *names.TOPIC_HEADERS,
+        *profiles.TOPIC_HEADERS,
         names.WSSE,
         names.WSU,
         names.WSMAN,

@@ -19,7 +19,7 @@ from filters import (
     topic_text,
 )
 from filters.xpath import with_lexical_names
-from mediation import names
+from mediation import names, profiles
 from mediation.model.errors import MediationError
 from mediation.model.requests import EndpointRules
 from mediation.model.versions import Soap, Wsa
@@ -119,7 +119,7 @@ def read_wsn_filter(element: etree._Element) -> Filter:
     topics, contents = [], []
     unknown = []
     for child in elements(element):
-        kind = local_name(child) if namespace_of(child) in names.WSN_1_3_SPELLINGS else ""
+        kind = local_name(child) if namespace_of(child) in profiles.WSN_1_3_SPELLINGS else ""
         if kind == "TopicExpression":
             topics.append(read_topic_expression(child))
         elif kind == "MessageContent":
@@ -184,7 +184,7 @@ def _combined(element: etree._Element) -> Filter:
     """Read WS-Messenger's topic and content filter in one; both see the payload."""
     topics, contents = [], []
     for child in elements(element):
-        if namespace_of(child) not in names.TOPIC_HEADERS:
+        if namespace_of(child) not in profiles.TOPIC_HEADERS:
             continue
         if local_name(child) == "TopicExpression":
             topics.append(read_topic_expression(child))

@@ -66,9 +66,6 @@ GLOBUS_CORE = "http://www.globus.org/namespaces/2004/06/core"
 MESSENGER_TEXT = "http://org.apache.airavata/ws-messenger/wsmg/2011"
 """The namespace of the element in which WS-Messenger wraps plain text."""
 SYNAPSE_TOPIC = "http://apache.org/aip"
-WSN_1_3_SPELLINGS = frozenset({WSN_1_3, WSN_1_3_SLASH})
-TOPIC_HEADERS = frozenset({*WSN_1_3_SPELLINGS, WSN_IBM, WSN_2004_06, SYNAPSE_TOPIC})
-"""Namespaces of the header block ``Topic``, by which peers name the topic of a bare event."""
 ONVIF_EVENTS = "http://www.onvif.org/ver10/events/wsdl"
 ONVIF_DEVICE = "http://www.onvif.org/ver10/device/wsdl"
 ONVIF_TOPICS = "http://www.onvif.org/ver10/topics"

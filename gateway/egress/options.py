@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from gateway.egress.addresses import AddressRefused, Target, parse_target
 from gateway.security.tls import Names, client_context
-from mediation import Packaging
+from mediation import SENDING, Packaging, Sending
 
 _PATTERN = re.compile(
     r"""(?:(?P<scheme>https?|soap\.tcps?)://)?
@@ -44,10 +44,18 @@ def _is_via(value: str) -> str:
     return value
 
 
+def _is_profile(value: str) -> str:
+    if value not in SENDING:
+        raise ValueError(f"{value!r} is no profile of consumers; there are {', '.join(SENDING)}")
+    return value
+
+
 class Consumer(BaseModel):
     """A row of ``consumers`` in the settings.
 
     Attributes:
+        profile: The name of one of `mediation.SENDING`: a known peculiarity, with what is done for
+            it, unless the row itself says otherwise.
         address: ``[scheme://]host[:port][/path]``: what is left out fits any; the host is a name,
             an address, ``*.`` and a name, or ``*``; the path is a prefix by whole segments.
         http: The version spoken.
@@ -61,7 +69,8 @@ class Consumer(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     address: Annotated[str, AfterValidator(_is_pattern)]
-    http: Literal["1.0", "1.1"] = "1.1"
+    profile: Annotated[str, AfterValidator(_is_profile)] | None = None
+    http: Literal["1.0", "1.1"] | None = None
     attachments: Packaging | None = None
     via: Annotated[str, AfterValidator(_is_via)] | None = None
     max_message: int | None = Field(None, ge=1)
@@ -171,4 +180,7 @@ def _options(row: Consumer, ca: Path | None) -> Options:
             names=Names(f"{begin} client_certificate", f"{begin} client_key", f"{begin} ca"),
         )
     via = parse_target(row.via) if row.via else None
-    return Options(row.http, row.attachments, via, row.max_message, tls, row.server_name)
+    known = SENDING.get(row.profile or "", Sending())
+    http = row.http or known.http or "1.1"
+    attachments = row.attachments if row.attachments is not None else known.attachments
+    return Options(http, attachments, via, row.max_message, tls, row.server_name)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from filters import Reason, Topic, parse_document
-from mediation import names
+from mediation import names, profiles
 from mediation.cloudevents import read_message, topic_of
 from mediation.eventing.common import read_subscription_end
 from mediation.model.errors import MediationError
@@ -155,7 +155,7 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
     ours = is_ours(octets)
     topic = None
     for block in envelope.headers:
-        if local_name(block) == "Topic" and namespace_of(block) in names.TOPIC_HEADERS:
+        if local_name(block) == "Topic" and namespace_of(block) in profiles.TOPIC_HEADERS:
             topic = received_topic(block)
     client = _WRAPPING.get(first.tag)
     if client is not None:

@@ -59,6 +59,7 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Family, Soap, Version, Wsa
 from mediation.notification.topics import messenger_topic_element
+from mediation.profiles import is_messenger, spellings_of
 from mediation.soap.addressing import key_parameter, write_epr
 from mediation.soap.envelopes import (
     elements,
@@ -81,7 +82,7 @@ class Requests200408:
     }
     actions: Mapping[str, Operation] = {
         **actions_of(NAMESPACE),
-        f"{NAMESPACE}/GetStaus": Operation.GET_STATUS,  # openwsman's constant
+        **dict.fromkeys(spellings_of(f"{NAMESPACE}/GetStatus"), Operation.GET_STATUS),
     }
 
     def read(
@@ -115,12 +116,6 @@ class Requests200408:
                 expires += enumeration_context(response.subscription.key)
         name = f"wse:{operation.value}Response"
         return Answer(action, f'<{name} xmlns:wse="{NAMESPACE}">{manager}{expires}</{name}>')
-
-
-def is_messenger(soap: Soap, dialect: str | None) -> bool:
-    """Whether a subscriber is one of WS-Messenger's clients, by its Subscribe: in SOAP 1.1 with
-    topics in their dialect. For that `_read_subscribe` also takes an expiration in milliseconds."""
-    return soap is Soap.V1_1 and dialect == dialects.TOPIC_IBM_SIMPLE
 
 
 def manager_reference(subscription: Subscription) -> EndpointReference:

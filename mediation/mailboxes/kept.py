@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from lxml import etree
 
 from filters import DEFAULT_TOPIC, DocumentLimits, Reason, dialects, parse_document
-from mediation import names
+from mediation import names, profiles
 from mediation.filtering import dialect_of
 from mediation.model.errors import MediationError
 from mediation.model.versions import Soap, Wsa
@@ -40,7 +40,7 @@ SMALL = 16 * 1024
 """The octets that a smaller envelope counts as where its growth is bounded."""
 
 WSNT = names.WSN_1_3
-_NOTIFY_NAMESPACES = names.WSN_1_3_SPELLINGS | {names.WSN_2004_06, names.WSN_IBM}
+_NOTIFY_NAMESPACES = profiles.WSN_1_3_SPELLINGS | {names.WSN_2004_06, names.WSN_IBM}
 SPECIFICATION_NAMESPACES = frozenset(
     {
         *(soap.value for soap in Soap),
@@ -274,7 +274,7 @@ def _header_topic(parts: Envelope) -> str:
     """The topic that a header block names, as it stands there; without one, the default topic."""
     text, dialect, scope = str(DEFAULT_TOPIC), dialects.TOPIC_SIMPLE, {}
     for block in parts.headers:
-        if local_name(block) == "Topic" and namespace_of(block) in names.TOPIC_HEADERS:
+        if local_name(block) == "Topic" and namespace_of(block) in profiles.TOPIC_HEADERS:
             if text_of(block):
                 text, scope = text_of(block), block.nsmap
                 dialect = dialect_of(block) or dialects.TOPIC_SIMPLE

@@ -1,5 +1,8 @@
-"""``python -m mediation.matrix`` prints the tables of ``docs/mediation.md``."""
+"""``python -m mediation.matrix`` prints the tables of ``docs/mediation.md``, and with ``profiles``
+that of ``docs/profiles.md``."""
 
-from mediation.matrix.tables import tables
+import sys
 
-print(tables(), end="")
+from mediation.matrix.tables import profiles, tables
+
+print(profiles() if "profiles" in sys.argv[1:] else tables(), end="")

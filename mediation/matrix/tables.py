@@ -3,6 +3,7 @@
 from mediation.matrix.dialects import NOTIFIED, PUBLISHING
 from mediation.matrix.report import lost_between
 from mediation.model.facts import Fact
+from mediation.profiles import PROFILES
 
 LETTERS = {
     Fact.TOPIC: "T",
@@ -28,6 +29,19 @@ LETTERS = {
 def tables() -> str:
     """All tables, as they stand in ``docs/mediation.md``."""
     return "\n".join(("\n".join(part) + "\n") for part in (_dialects(), _said(), _matrix()))
+
+
+def profiles() -> str:
+    """The table of ``docs/profiles.md``."""
+    rows = [
+        _row("profile", "peers", "which", "so", "found", "to be seen in"),
+        _row(*["---"] * 6),
+        *(
+            _row(f"`{one.name}`", one.peers, one.does, one.done, one.how, one.case)
+            for one in PROFILES.values()
+        ),
+    ]
+    return "\n".join(rows) + "\n"
 
 
 def _row(*cells: str) -> str:

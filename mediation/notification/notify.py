@@ -6,7 +6,7 @@ from dataclasses import replace
 from lxml import etree
 
 from filters import Reason, Refused, Topic
-from mediation import names
+from mediation import names, profiles
 from mediation.model.errors import MediationError
 from mediation.model.messages import NO_PROPERTIES, EndpointReference, Notification
 from mediation.model.requests import Arrival, Context
@@ -32,7 +32,7 @@ TRANSIENT_ATTRIBUTES = frozenset(
 MAX_MESSAGES = 256
 """The most notifications in one message."""
 _DRAFTS = frozenset({names.WSN_2004_06, names.WSN_IBM})
-_NOTIFYING = names.WSN_1_3_SPELLINGS | _DRAFTS
+_NOTIFYING = profiles.WSN_1_3_SPELLINGS | _DRAFTS
 _MESSAGES = frozenset(f"{{{namespace}}}NotificationMessage" for namespace in _NOTIFYING)
 _PARTS = {
     f"{{{namespace}}}{name}": name

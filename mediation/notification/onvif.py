@@ -7,7 +7,7 @@ from datetime import datetime
 from lxml import etree
 
 from filters import EVERYTHING, Filter, Reason, dialects
-from mediation import names
+from mediation import names, profiles
 from mediation.filtering import CHANGED_ONLY, dialect_of, read_wsn_filter
 from mediation.mailboxes.kept import notification_messages, read_most
 from mediation.model.errors import MediationError
@@ -45,7 +45,7 @@ _PORT_TYPES = {
     Operation.SEEK: "PullPointSubscription",
     Operation.SET_SYNCHRONIZATION_POINT: "PullPointSubscription",
 }
-_CHILDREN = names.WSN_1_3_SPELLINGS | {TEV}
+_CHILDREN = profiles.WSN_1_3_SPELLINGS | {TEV}
 _NEVER = "9999-12-31T23:59:59Z"
 """The time for "never": the element must have one, for it is not nillable."""
 _TOPICS_AT = "http://www.onvif.org/onvif/ver10/topics/topicns.xml"

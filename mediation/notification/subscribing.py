@@ -6,7 +6,7 @@ from collections.abc import Container
 from lxml import etree
 
 from filters import Reason
-from mediation import names
+from mediation import names, profiles
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, parse_expiry
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
@@ -15,7 +15,7 @@ USE_RAW = f"{{{names.WSN_1_3}}}UseRaw"
 
 
 def child_of(
-    element: etree._Element, name: str, namespaces: Container[str] = names.WSN_1_3_SPELLINGS
+    element: etree._Element, name: str, namespaces: Container[str] = profiles.WSN_1_3_SPELLINGS
 ) -> etree._Element | None:
     """The first child of *element* with that local name, in one of *namespaces*."""
     for child in elements(element):
@@ -43,7 +43,7 @@ def read_policy(element: etree._Element | None) -> tuple[bool, bool]:
         MediationError: ``POLICY_UNRECOGNIZED``, its names the policies'.
     """
     asked = [] if element is None else elements(element)
-    known = {f"{{{namespace}}}UseRaw" for namespace in names.WSN_1_3_SPELLINGS}
+    known = {f"{{{namespace}}}UseRaw" for namespace in profiles.WSN_1_3_SPELLINGS}
     changed_only = f"{{{names.ONVIF_EVENTS}}}ChangedOnly"
     unknown = tuple(
         str(policy.tag)

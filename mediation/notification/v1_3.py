@@ -16,7 +16,7 @@ from filters import (
     Topic,
     dialects,
 )
-from mediation import names
+from mediation import names, profiles
 from mediation.filtering import (
     CHANGED_ONLY,
     read_wsn_filter,
@@ -118,10 +118,10 @@ def _action(port_type: str, operation: Operation, message: str = "Request") -> s
 class BaseRequests:
     """The requests of WS-BaseNotification, and their answers."""
 
-    namespaces = names.WSN_1_3_SPELLINGS
+    namespaces = profiles.WSN_1_3_SPELLINGS
     elements: Mapping[str, Operation] = {
         f"{{{namespace}}}{operation.value}": operation
-        for namespace in names.WSN_1_3_SPELLINGS
+        for namespace in profiles.WSN_1_3_SPELLINGS
         for operation in (*_PORT_TYPES, Operation.PUBLISH)
     }
     # A pausable manager has the operations of a plain one, with actions of its own.
@@ -286,7 +286,7 @@ class Client13:
 
     soap: Final = Soap.V1_2
     wsa: Final = Wsa.V2005_08
-    notify: Final = frozenset(f"{{{namespace}}}Notify" for namespace in names.WSN_1_3_SPELLINGS)
+    notify: Final = frozenset(f"{{{namespace}}}Notify" for namespace in profiles.WSN_1_3_SPELLINGS)
     _resources = ResourceClient(WSRF_1_2)
 
     def subscribe(self, wanted: SubscribeOptions) -> RequestParts:

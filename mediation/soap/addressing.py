@@ -8,7 +8,7 @@ from typing import Literal
 from lxml import etree
 
 from filters import Reason
-from mediation import names
+from mediation import names, profiles
 from mediation.model.errors import MediationError
 from mediation.model.messages import NO_HEADERS, EndpointReference, MessageHeaders
 from mediation.model.versions import Soap, Wsa
@@ -37,20 +37,15 @@ LONGEST_CHARACTER = 4
 
 _ADDRESSES = {
     **{f"{{{wsa.value}}}Address": wsa for wsa in Wsa},
-    # openHAB writes the address in WS-Notification's namespace.
-    **{
-        f"{{{namespace}}}Address": Wsa.V2005_08
-        for namespace in (names.WSN_1_3, names.WSN_1_3_SLASH, names.WSRF_BF)
-    },
+    **{f"{{{namespace}}}Address": Wsa.V2005_08 for namespace in profiles.ADDRESS_NAMESPACES},
 }
 """Expanded names of the address in an endpoint reference, and the version that it is then in."""
 _FORGERIES = frozenset({*(soap.value for soap in Soap), *WSA_BY_NAMESPACE, names.WSSE, names.WSU})
-_ANONYMOUS = frozenset({*(wsa.anonymous for wsa in Wsa), names.WSA_ANONYMOUS_MISSPELT})
 
 
 def is_anonymous(address: str) -> bool:
     """The anonymous address of any version, also as Apache Muse misspells it."""
-    return address in _ANONYMOUS
+    return address in profiles.ANONYMOUS
 
 
 def first_message_id(envelope: Envelope, wsa: Wsa | None) -> MessageHeaders:

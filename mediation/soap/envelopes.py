@@ -33,19 +33,6 @@ UNDERSTOOD: frozenset[str] = frozenset(
 """Namespaces of header blocks that count as understood. Security is ignored until it is asked for;
 `management.headers` looks at the blocks of WS-Management one by one."""
 
-IDENTIFIERS = frozenset(
-    {
-        "Identifier",
-        "SubscriptionId",
-        "SubscriptionID",
-        "subscriptionId",
-        "SubscriptionKey",
-        "MsgBoxId",
-    }
-)
-"""Local names of the header blocks by which peers name a subscription, or a message box;
-understood, too."""
-
 _OURS = {
     Soap.V1_1: frozenset({"", names.SOAP_NEXT_1_1}),
     Soap.V1_2: frozenset({"", names.SOAP_NEXT_1_2, names.SOAP_RECEIVER_1_2}),

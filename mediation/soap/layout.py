@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from mediation import names
+from mediation import names, profiles
 from mediation.model.versions import Wsa
-from mediation.soap.envelopes import IDENTIFIERS, UNDERSTOOD
+from mediation.soap.envelopes import UNDERSTOOD
 
 KEPT = 256
 KEPT_BLOCKS, KEPT_CHARACTERS = 32, 4096
@@ -62,9 +62,11 @@ def _layout_of(blocks: tuple[str, ...]) -> Layout:
     topics = (
         place
         for place, (namespace, name) in enumerate(split)
-        if name == "Topic" and namespace in names.TOPIC_HEADERS
+        if name == "Topic" and namespace in profiles.TOPIC_HEADERS
     )
-    identifiers = tuple(place for place, (_, name) in enumerate(split) if name in IDENTIFIERS)
+    identifiers = tuple(
+        place for place, (_, name) in enumerate(split) if name in profiles.IDENTIFIERS
+    )
     strange = tuple(
         place
         for place, (namespace, _) in enumerate(split)

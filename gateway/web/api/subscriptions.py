@@ -17,7 +17,7 @@ from gateway.subscriptions.reports import SubscriptionReport
 from gateway.web.api.selecting import Chosen, Deleted, Listing
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
-from mediation import DeliveryMode, End, Form, Soap
+from mediation import DeliveryMode, End, Form, Soap, profiles_of
 
 EXPLAIN_BODY = 2 * HttpLimits().envelope + 2**16
 """Bytes of a request with a message that a gateway takes, whose quotes JSON escapes."""
@@ -85,6 +85,10 @@ class SubscriptionView(BaseModel, extra="forbid"):
     raw: bool
     mode: ModeView
     paused: bool
+    profiles: list[str] = Field(
+        description="The peculiarities of its peers by which it is served, as docs/profiles.md "
+        "names them."
+    )
     created: datetime
     expires: datetime | None
     state: str = Field(
@@ -243,6 +247,7 @@ def _view(report: SubscriptionReport) -> SubscriptionView:
         raw=subscription.policy.raw,
         mode=_mode(subscription.policy.delivery),
         paused=subscription.policy.paused,
+        profiles=list(profiles_of(subscription)),
         created=subscription.lease.created,
         expires=subscription.lease.expires,
         state=status.state.value,

@@ -7,6 +7,7 @@ from mediation import names
 from mediation.model.delivery_modes import Bookmark, DeliveryMode
 from mediation.model.messages import Notification
 from mediation.model.versions import Soap, Wsa
+from mediation.profiles import spellings_of
 from mediation.soap.answers import PeerReply
 from mediation.soap.envelopes import (
     ENVELOPE_END,
@@ -16,7 +17,7 @@ from mediation.soap.envelopes import (
     xml_text,
 )
 
-ACK_ACTIONS = frozenset({names.WSMAN_ACK, f"{names.WSMAN_MISSPELT_ACTIONS}Ack"})
+ACK_ACTIONS = spellings_of(names.WSMAN_ACK)
 """The actions of an acknowledgement: the specification's, and openwsman's constant."""
 REFUSED = "DeliveryRefused"
 """The subcode by which a sink ends its subscription (section 14.6)."""

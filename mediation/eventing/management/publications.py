@@ -18,6 +18,7 @@ from mediation.model.messages import EndpointReference
 from mediation.model.requests import Arrival, Context, Operation, Publish, Request, Response
 from mediation.model.specification import Answer
 from mediation.notification.notify import numbered, read_payload
+from mediation.profiles import spellings_of
 from mediation.soap.addressing import MAX_URI
 from mediation.soap.envelopes import elements, octets_of, whole_text
 from mediation.soap.payloads import payload_of
@@ -43,8 +44,7 @@ class DeliveryRequests:
         _DROPPED: Operation.PUBLISH,
     }
     actions: Mapping[str, Operation] = {
-        names.WSMAN_HEARTBEAT: Operation.PUBLISH,
-        f"{names.WSMAN_MISSPELT_ACTIONS}Heartbeat": Operation.PUBLISH,
+        **dict.fromkeys(spellings_of(names.WSMAN_HEARTBEAT), Operation.PUBLISH),
     }
 
     def read(

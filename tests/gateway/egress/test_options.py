@@ -377,3 +377,18 @@ class TestTls:
         row = Consumer(address="*.example", ca=tmp_path / "none.pem")
         with pytest.raises(TlsError, match=r"^consumers: \*\.example: ca: .*none\.pem cannot be"):
             ConsumerOptions([row])
+
+
+def test_a_profile_sets_what_the_row_does_not_say() -> None:
+    where = "http://c.example.org/"
+    rows = (
+        Consumer(address="a.example.org", profile="http-1.0"),
+        Consumer(address="b.example.org", profile="no-attachments", http="1.0"),
+        Consumer(address="c.example.org", profile="http-1.0", http="1.1"),
+    )
+    options = ConsumerOptions(rows)
+    found = [options.of(parse_target(where.replace("//c", f"//{name}"))) for name in "abcd"]
+    assert [one.http for one in found] == ["1.0", "1.0", "1.1", "1.1"]
+    assert [one.attachments for one in found] == [None, Packaging.NONE, None, None]
+    with pytest.raises(ValidationError, match="no profile of consumers; there are http"):
+        Consumer(address="a.example.org", profile="http-2.0")

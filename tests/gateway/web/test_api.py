@@ -48,6 +48,7 @@ async def test_subscriptions(tmp_path: Path) -> None:
         assert (one["topics"], one["contents"]) == (["a/b"], ["/a"])
         assert (one["soap"], other["soap"]) == ("1.2", "1.1")
         assert (one["raw"], one["paused"], one["expires"]) == (True, False, None)
+        assert one["profiles"] == []
         assert (one["owner"], one["consumer"]) == ("anonymous:127.0.0.1", SOMEWHERE)
         assert (other["topics"], other["end_to"]) == (["widget:storms"], SOMEWHERE)
         assert other["expires"] > other["created"]

@@ -3,30 +3,36 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
-from mediation.matrix.tables import LETTERS, tables
+import pytest
+
+from mediation.matrix.tables import LETTERS, profiles, tables
 from mediation.model.facts import Fact
 from tests.conftest import ROOT
 
-BEGIN, END = "<!-- python -m mediation.matrix -->\n", "<!-- end -->\n"
+PAGES = [("mediation", "", tables), ("profiles", " profiles", profiles)]
+END = "<!-- end -->\n"
 
 
-def test_the_document_has_the_tables() -> None:
+@pytest.mark.parametrize(("name", "argument", "made"), PAGES)
+def test_the_documents_have_the_tables(name: str, argument: str, made: Callable[[], str]) -> None:
     """``REGENERATE=1`` writes them."""
-    page = ROOT / "docs" / "mediation.md"
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    page = ROOT / "docs" / f"{name}.md"
+    begin = f"<!-- python -m mediation.matrix{argument} -->\n"
+    before, _, rest = page.read_text("utf-8").partition(begin)
     _, _, after = rest.partition(END)
-    text = f"{before}{BEGIN}\n{tables()}\n{END}{after}"
+    text = f"{before}{begin}\n{made()}\n{END}{after}"
     if os.environ.get("REGENERATE"):
         page.write_text(text, "utf-8")
     assert page.read_text("utf-8") == text
 
 
-def test_the_command_prints_them() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "mediation.matrix"], capture_output=True, check=True, cwd=ROOT
-    )
-    assert done.stdout.decode() == tables()
+@pytest.mark.parametrize(("_", "argument", "made"), PAGES)
+def test_the_command_prints_them(_: str, argument: str, made: Callable[[], str]) -> None:
+    command = [sys.executable, "-m", "mediation.matrix", *argument.split()]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=ROOT)
+    assert done.stdout.decode() == made()
 
 
 def test_letters_are_told_apart() -> None:
