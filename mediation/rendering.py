@@ -41,6 +41,8 @@ from mediation.specifications import SPECIFICATIONS
 
 _DELIVERIES = uuid.UUID("6f3b1f0e-6a2c-5b0e-9d0b-6a1c5f1f7d11").bytes
 """The namespace of the message ids of deliveries."""
+_REMEMBERED = 1024
+"""The most octets of a topic's element whose frame is remembered."""
 _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
@@ -214,10 +216,11 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
         if not wrapping.names_gateway:
             producer = ""
         if wrapping.around_written is not None and notification.topic_header is not None:
-            frame = _make_frame(shape, notification.topic_header, action, named or producer)
+            short = len(notification.topic_header) <= _REMEMBERED
+            make = _frame if short and _is_short(named) else _make_frame
+            frame = make(shape, notification.topic_header, action, named or producer)
         else:
-            short = named is None or not (named.properties or named.parameters or named.metadata)
-            make = _frame if short else _make_frame
+            make = _frame if _is_short(named) else _make_frame
             frame = make(shape, topic, action, named or producer)
     elif wrapping.keeps_topic_header and notification.topic_header is not None:
         frame = _frame(shape, None, action, "")
@@ -225,6 +228,11 @@ def render(notification: Notification, shape: Shape, producer: str) -> Rendering
     else:
         frame = _frame(shape, topic, action, "")
     return SoapRendering(frame, b"".join(headers) if headers else b"", notification.payload)
+
+
+def _is_short(producer: EndpointReference | None) -> bool:
+    """Whether a producer has no more than an address."""
+    return producer is None or not (producer.properties or producer.parameters or producer.metadata)
 
 
 def action_of(notification: Notification, wrapping: Wrapping | None = None) -> str:

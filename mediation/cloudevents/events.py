@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import TypeAlias
 
 from filters import Reason, quoted
@@ -26,6 +27,7 @@ _URI_REFERENCE = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+/[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*(?:;.*)?\Z")
+_USUAL = frozenset({"application/json", "application/xml"})
 _INTEGERS = range(-(2**31), 2**31)
 
 
@@ -83,6 +85,8 @@ def text_of(value: Value) -> str:
 
 def is_media_type(text: str) -> bool:
     """Whether *text* is a media type (RFC 2046), and may stand in a header."""
+    if text in _USUAL:
+        return True
     return text.isascii() and text.isprintable() and _MEDIA_TYPE.match(text) is not None
 
 
@@ -110,6 +114,7 @@ def _subtype(media_type: str) -> str:
     return _essence(media_type).partition("/")[2]
 
 
+@lru_cache(maxsize=1024)  # The same names come with every event; none that is kept is long.
 def _check_name(name: str) -> None:
     if not _NAME.match(name) or len(name) > MAX_NAME or name == "data":
         raise _invalid(

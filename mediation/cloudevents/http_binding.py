@@ -20,6 +20,7 @@ ORIGIN_HEADER = "WebHook-Request-Origin"
 _PREFIX = "ce-"
 _PLAIN = "".join(map(chr, range(0x21, 0x7F))).replace('"', "").replace("%", "")
 """The characters that a header's value has as they are (section 3.1.3.2)."""
+_AS_IT_IS = re.compile(f"[{re.escape(_PLAIN)}]*")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
@@ -73,7 +74,7 @@ def write_headers(event: CloudEvent) -> tuple[tuple[str, str], ...]:
 
 def encode_value(text: str) -> str:
     """Percent-encode an attribute for a header (section 3.1.3.2)."""
-    return quote(text, safe=_PLAIN)
+    return text if _AS_IT_IS.fullmatch(text) else quote(text, safe=_PLAIN)
 
 
 def decode_value(value: bytes) -> str:
@@ -84,6 +85,8 @@ def decode_value(value: bytes) -> str:
     """
     try:
         text = value.decode().strip()
+        if '"' not in text and "%" not in text:
+            return text
         if '"' in text:
             text = _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1]), text)
             if '"' in _QUOTED.sub("", value.decode()):

@@ -1,0 +1,197 @@
+"""Measures what the mediation of one notification costs, in every pair of dialects.
+
+Question: how long does it take to read a publication of 1.2 KiB, translate it and write it for a
+consumer, beside lxml that parses the same octets and writes them again? Both in turn, in one run.
+
+    .venv/bin/python -m benchmarks.mediation [--rounds 15] [--from NAME] [--to NAME]
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from statistics import median
+
+from lxml import etree
+
+from benchmarks.machine import describe, pin
+from filters import parse_clark
+from mediation import (
+    Arrival,
+    Notification,
+    Publish,
+    delivery_id,
+    prepare,
+    read,
+    render,
+)
+from mediation.cloudevents import notification_of, read_message
+from mediation.matrix import NOTIFIED, PUBLISHING, Dialect, Publication, write_publication
+
+OCTETS = 1229
+"""The length of the whole message: 1.2 KiB."""
+SAME, ANY, RATIO = 60.0, 90.0, 4.0
+"""What is asked at most: microseconds in one dialect, and between any two; times bare lxml."""
+CALLS = 200
+"""Messages of one round."""
+_GATEWAY = "http://gateway.example.org/soap"
+_TIME = datetime(2026, 1, 31, 10, tzinfo=UTC)
+_ARRIVAL = Arrival("publisher", _TIME, "urn:uuid:fresh", url_topic=parse_clark("storms"))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Microseconds a message of the mediation, and of bare lxml, the median of the rounds."""
+
+    origin: Dialect
+    target: Dialect
+    cost: float
+    bare: float
+    smallest: float
+    largest: float
+
+    @property
+    def ratio(self) -> float:
+        return self.cost / self.bare
+
+
+def event(filling: int) -> Notification:
+    """An event, with so many characters in its last element."""
+    readings = "".join(
+        f'<o:reading at="{number}"><o:speed unit="knots">{60 + number}</o:speed></o:reading>'
+        for number in range(4)
+    )
+    payload = (
+        f'<o:readings xmlns:o="http://ocean.example.org/ns">{readings}'
+        f"<o:text>{'x' * filling}</o:text></o:readings>"
+    )
+    return Notification(
+        "urn:uuid:6e2d0f0b-5d0a-41c1-a912-36674836804f",
+        "publisher",
+        payload.encode(),
+        _TIME,
+        parse_clark("storms"),
+        "http://ocean.example.org/ns/readings",
+    )
+
+
+def publication(origin: Dialect) -> Publication:
+    """A publication of `OCTETS`, or a little more where there is more around the payload."""
+    empty = write_publication(origin, event(0), _GATEWAY)
+    return write_publication(origin, event(max(0, OCTETS - len(empty.octets))), _GATEWAY)
+
+
+def reading(origin: Dialect, message: Publication) -> Callable[[], Notification]:
+    """What reads *message* as the gateway does."""
+    octets = message.octets
+    if not origin.in_soap:
+        headers = [(name.lower().encode(), value.encode()) for name, value in message.headers]
+
+        def read_event() -> Notification:
+            (one,) = read_message(headers, octets)
+            return notification_of(one, publisher="publisher", time=_TIME)
+
+        return read_event
+
+    def read_envelope() -> Notification:
+        request = read(octets, _ARRIVAL).request
+        assert isinstance(request, Publish)
+        return request.notifications[0]
+
+    return read_envelope
+
+
+def mediating(origin: Dialect, target: Dialect, message: Publication) -> Callable[[], bytes]:
+    """What turns *message* into what a consumer is sent."""
+    read_one = reading(origin, message)
+    subscription = replace(target.subscription("http://consumer.example.org/events"), id="one")
+    recipient = prepare(subscription)
+
+    def mediate() -> bytes:
+        notification = read_one()
+        rendering = render(notification, recipient.shape, _GATEWAY)
+        return rendering.fill(recipient, delivery_id(notification, subscription.id))
+
+    return mediate
+
+
+def bare(octets: bytes) -> Callable[[], bytes]:
+    """Lxml alone; of a message that is no XML, a document of its length."""
+    document = octets if octets.startswith(b"<") else _document(len(octets))
+
+    def parse_and_write() -> bytes:
+        return etree.tostring(etree.fromstring(document))
+
+    return parse_and_write
+
+
+def _document(octets: int) -> bytes:
+    return event(max(0, octets - len(event(0).payload))).payload
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Microseconds of one call, over a round of them."""
+    begin = time.perf_counter()
+    for _ in range(CALLS):
+        call()
+    return (time.perf_counter() - begin) / CALLS * 1e6
+
+
+def measure(origin: Dialect, target: Dialect, rounds: int) -> Measured:
+    """Both in turn, so that what else the machine does meets both."""
+    message = publication(origin)
+    mediate, alone = mediating(origin, target, message), bare(message.octets)
+    timed(mediate), timed(alone)
+    costs, bares = [], []
+    for _ in range(rounds):
+        costs.append(timed(mediate))
+        bares.append(timed(alone))
+    return Measured(origin, target, median(costs), median(bares), min(costs), max(costs))
+
+
+def pairs(origin: str | None, target: str | None) -> Iterator[tuple[Dialect, Dialect]]:
+    """The pairs to measure. What is fetched is rendered as what is sent, so it is left out."""
+    for one in PUBLISHING:
+        for other in NOTIFIED:
+            wanted = origin in (None, one.name) and target in (None, other.name)
+            if wanted and other.fetching is None:
+                yield one, other
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--from", dest="origin")
+    parser.add_argument("--to", dest="target")
+    options = parser.parse_args()
+    pin(0)
+    print(describe())
+    found = [measure(*pair, options.rounds) for pair in pairs(options.origin, options.target)]
+    print("| from | to | us a message | bare lxml | ratio |")
+    print("|---|---|---|---|---|")
+    for one in found:
+        spread = f"{one.cost:.1f} ({one.smallest:.1f} to {one.largest:.1f})"
+        print(
+            f"| `{one.origin.name}` | `{one.target.name}` | {spread} | {one.bare:.1f} "
+            f"| {one.ratio:.1f} |"
+        )
+    same = [one for one in found if one.origin is one.target]
+    for name, chosen, asked in (("one dialect", same, SAME), ("any pair", found, ANY)):
+        if chosen:
+            worst = max(chosen, key=lambda one: one.cost)
+            print(
+                f"{name}: median {median(one.cost for one in chosen):.1f} us, worst "
+                f"{worst.cost:.1f} us ({worst.origin.name} to {worst.target.name}), "
+                f"asked {asked:.0f}"
+            )
+    if found:
+        worst = max(found, key=lambda one: one.ratio)
+        print(
+            f"ratio: median {median(one.ratio for one in found):.2f}, worst {worst.ratio:.2f} "
+            f"({worst.origin.name} to {worst.target.name}), asked {RATIO:.0f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
