@@ -45,13 +45,13 @@ class EventShape:
         return _TELLS
 
     def render(self, notification: Notification, producer: str) -> Body:
+        if self.form is EventForm.BATCHED:
+            return self.batch([notification], producer)
         event = event_of(notification, self.data)
         if self.form is EventForm.BINARY:
             own = write_headers(event)
             headers = _headers(str(event.attributes.get("datacontenttype", "")), producer)
             return Body(headers, event.data or b"", own)
-        if self.form is EventForm.BATCHED:
-            return self.batch([notification], producer)
         return Body(_headers(STRUCTURED, producer), write_event(event))
 
     def batch(self, notifications: Sequence[Notification], producer: str) -> Body:
