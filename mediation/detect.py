@@ -37,7 +37,6 @@ from mediation.notification.notify import (
     TRANSIENT_ATTRIBUTES,
     check_number,
     numbered,
-    with_topic_headers,
     written_topic_header,
 )
 from mediation.notification.topics import read_topics
@@ -322,8 +321,8 @@ def _read_event(
     ]
     element = None if layout.topic is None else envelope.headers[layout.topic]
     written = written_topic_header(element, topics)
-    notifications = numbered(events, action, context, arrival, kept)
-    notifications = with_topic_headers(notifications, [written] * len(events))
+    headers = None if written is None else [written] * len(events)
+    notifications = numbered(events, action, context, arrival, kept, headers)
     answered = context.version is not None and not acknowledged
     notifications = attach(notifications, arrival.attachments)
     return Publish(notifications, answered=answered, acknowledged=acknowledged)

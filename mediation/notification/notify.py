@@ -1,14 +1,13 @@
 """Notify as publishers write it, in every version of WS-BaseNotification, as notifications."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from lxml import etree
 
 from filters import Reason, Refused, Topic
 from mediation import names, profiles
 from mediation.model.errors import MediationError
-from mediation.model.messages import NO_PROPERTIES, EndpointReference, Notification
+from mediation.model.messages import EndpointReference, Notification
 from mediation.model.requests import Arrival, Context
 from mediation.model.specification import UnwrappedEvent
 from mediation.model.versions import Soap, Wsa
@@ -70,7 +69,7 @@ def read_notify(
             events.append((topic or arrival.url_topic, payload, producer))
             written.append(written_topic_header(parts.get("Topic"), topics))
     check_number(len(events))
-    return with_topic_headers(numbered(events, None, context, arrival), written)
+    return numbered(events, None, context, arrival, written=written)
 
 
 def written_topic_header(
@@ -86,18 +85,6 @@ def written_topic_header(
     for attribute in TRANSIENT_ATTRIBUTES.intersection(element.keys()):
         del element.attrib[attribute]
     return payload_of(element)
-
-
-def with_topic_headers(
-    notifications: tuple[Notification, ...], written: Sequence[bytes | None]
-) -> tuple[Notification, ...]:
-    """Give each of *notifications* its own of the topics' elements *written*."""
-    if not any(written):
-        return notifications
-    return tuple(
-        replace(notification, topic_header=header)
-        for notification, header in zip(notifications, written, strict=True)
-    )
 
 
 def check_number(events: int) -> None:
@@ -116,19 +103,28 @@ def numbered(
     context: Context,
     arrival: Arrival,
     headers: tuple[bytes, ...] = (),
+    written: Sequence[bytes | None] | None = None,
 ) -> tuple[Notification, ...]:
     """Make notifications whose id is the message's, with ``#n`` behind it where it holds
-    several."""
+    several. *written* are their topics' elements, of `written_topic_header`."""
     base = id_to_keep((context.headers.message_id or "").strip()) or arrival.fresh_id
     source, time = arrival.source, arrival.time
     ids = [base]
     if len(events) != 1:
         ids = [f"{base}#{number}" for number in range(1, len(events) + 1)]
     numbered = []
-    for id, (topic, payload, producer) in zip(ids, events, strict=True):
+    for place, (id, (topic, payload, producer)) in enumerate(zip(ids, events, strict=True)):
         numbered.append(
             Notification(
-                id, source, payload, time, topic, action, producer, None, NO_PROPERTIES, headers
+                id,
+                source,
+                payload,
+                time,
+                topic,
+                action,
+                producer,
+                headers=headers,
+                topic_header=None if written is None else written[place],
             )
         )
     return tuple(numbered)
