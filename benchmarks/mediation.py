@@ -22,13 +22,21 @@ from mediation import (
     Arrival,
     Notification,
     Publish,
+    SoapShape,
     delivery_id,
     prepare,
     read,
     render,
 )
 from mediation.cloudevents import notification_of, read_message
-from mediation.matrix import NOTIFIED, PUBLISHING, Dialect, Publication, write_publication
+from mediation.matrix import (
+    NOTIFIED,
+    PUBLISHING,
+    Dialect,
+    Publication,
+    write_batch,
+    write_publication,
+)
 
 OCTETS = 1229
 """The length of the whole message: 1.2 KiB."""
@@ -108,6 +116,16 @@ def mediating(origin: Dialect, target: Dialect, message: Publication) -> Callabl
     read_one = reading(origin, message)
     subscription = replace(target.subscription("http://consumer.example.org/events"), id="one")
     recipient = prepare(subscription)
+    shape = target.shape()
+    if target.delivery.batched and isinstance(shape, SoapShape):
+        batched = shape
+
+        def mediate_batch() -> bytes:
+            notification = read_one()
+            message_id = delivery_id(notification, subscription.id)
+            return write_batch(batched, recipient, notification, message_id)
+
+        return mediate_batch
 
     def mediate() -> bytes:
         notification = read_one()

@@ -16,6 +16,7 @@ from gateway.cli.output import line, pretty, styled, table
 from gateway.client import Answer, Client, Exchange
 from mediation import (
     Arrival,
+    Done,
     EndpointReference,
     Notification,
     Operation,
@@ -25,7 +26,9 @@ from mediation import (
     Wsa,
     format_seconds,
     http_headers,
+    names,
     read,
+    write_response,
 )
 from mediation.client import read_made, write_fetching, write_subscribe
 from mediation.cloudevents import notification_of, read_message
@@ -87,8 +90,13 @@ class Sink:
         if request.method == "OPTIONS":  # A sender of events asks whether it may.
             return web.Response(headers={"WebHook-Allowed-Origin": "*"})
         headers = tuple((str(name), value) for name, value in request.headers.items())
-        self._arrived.put_nowait(Message(self.address, headers, await request.read()))
-        return web.Response(status=202)
+        body = await request.read()
+        self._arrived.put_nowait(Message(self.address, headers, body))
+        if b"AckRequested" not in body:
+            return web.Response(status=202)
+        context = read(body, Arrival("", datetime.now(UTC), _fresh_id())).context
+        _, answer = write_response(Done(), context, message_id=_fresh_id())
+        return web.Response(body=answer, content_type=context.soap.media_type)
 
 
 def print_message(url: str, headers: Iterable[tuple[str, str]], body: bytes) -> None:
@@ -189,6 +197,7 @@ async def _subscribe_at(
         expires=_end(),
         raw=target.raw,
         topic_dialect=target.topics,
+        mode=names.WSMAN_EVENTS if target.delivery.batched else None,
     )
     await client.post("Subscribe", "/soap", http_headers(form, action), body)
 

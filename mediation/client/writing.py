@@ -69,6 +69,7 @@ def write_subscribe(
     end_to: EndpointReference | None = None,
     raw: bool = False,
     topic_dialect: str | None = None,
+    mode: str | None = None,
 ) -> tuple[str, bytes]:
     """Write Subscribe: the action and the envelope.
 
@@ -80,9 +81,12 @@ def write_subscribe(
         expires: An xsd:duration or xsd:dateTime.
         topic_dialect: The dialect to write the topic in; by default the narrowest that has its
             form.
+        mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
     """
     scope = namespaces or {}
-    wanted = SubscribeOptions(consumer, topic, xpath, scope, expires, end_to, raw, topic_dialect)
+    wanted = SubscribeOptions(
+        consumer, topic, xpath, scope, expires, end_to, raw, topic_dialect, mode
+    )
     return write_request(spec, to, _client(spec).subscribe(wanted), message_id)
 
 

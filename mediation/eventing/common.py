@@ -26,7 +26,7 @@ from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import topic_element
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr, write_epr
-from mediation.soap.envelopes import elements, local_name, text_of, xml_text
+from mediation.soap.envelopes import elements, local_name, text_of, xml_attribute, xml_text
 
 OPERATIONS = (
     Operation.SUBSCRIBE,
@@ -164,7 +164,9 @@ class EventingClient:
         if wanted.end_to is not None:
             parts.append(f"<wse:EndTo>{write_epr(wanted.end_to)}</wse:EndTo>")
         consumer = write_epr(wanted.consumer)
-        parts.append(f"<wse:Delivery><wse:NotifyTo>{consumer}</wse:NotifyTo></wse:Delivery>")
+        mode = f" Mode={xml_attribute(wanted.mode)}" if wanted.mode else ""
+        notify_to = f"<wse:NotifyTo>{consumer}</wse:NotifyTo>"
+        parts.append(f"<wse:Delivery{mode}>{notify_to}</wse:Delivery>")
         parts.append(self._format(wanted))
         parts.append(self._expires(wanted.expires))
         parts.append(self._filter(wanted))

@@ -1,7 +1,7 @@
 """Every way to publish, every way to be notified, and what is lost between them."""
 
 from mediation.matrix.dialects import DIALECTS, NOTIFIED, PUBLISHING, Dialect, Fetching
-from mediation.matrix.publications import Publication, write_publication
+from mediation.matrix.publications import Publication, write_batch, write_publication
 from mediation.matrix.report import Loss, losses, lost_between
 from mediation.model.facts import Fact
 
@@ -16,5 +16,6 @@ __all__ = [
     "Publication",
     "losses",
     "lost_between",
+    "write_batch",
     "write_publication",
 ]

@@ -2,15 +2,18 @@
 WS-Addressing that goes with it, raw or wrapped, the dialect of topics."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from filters import dialects
+from mediation import names
+from mediation.model.delivery_modes import PUSH, DeliveryMode, Mode
 from mediation.model.facts import BARE, TOPICS, WRAPPED, Fact
 from mediation.model.messages import EndpointReference, Lease, Policy, Subscription
 from mediation.model.requests import Operation
+from mediation.model.specification import EnvelopeParts, Wrapping
 from mediation.model.versions import EventForm, Form, Soap, Spec, Version, Wsa
-from mediation.rendering import Shape, shape_of
+from mediation.rendering import Shape, SoapShape, shape_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Dialect:
         wsa: The WS-Addressing of headers and references.
         forms: Those in which it is spoken, the usual one last.
         raw: A subscriber asks for the bare payload.
+        delivery: The delivery mode that a subscriber asks for.
         topics: The dialect of a subscriber's topics, which its notifications have; None leaves
             it to the gateway.
         says: What is read of its publications; empty where nobody publishes in it.
@@ -49,6 +53,7 @@ class Dialect:
     wsa: Wsa
     forms: tuple[Form, ...] = tuple(Soap)
     raw: bool = False
+    delivery: DeliveryMode = PUSH
     topics: str | None = None
     says: frozenset[Fact] = frozenset()
     notified: bool = True
@@ -63,12 +68,15 @@ class Dialect:
             spec=Spec(self.version, form or self.forms[-1], self.wsa),
             consumer=EndpointReference(consumer, self.wsa),
             lease=Lease(_SOME_TIME, None),
-            policy=Policy(raw=self.raw, dialect=self.topics),
+            policy=Policy(raw=self.raw, dialect=self.topics, delivery=self.delivery),
         )
 
     def shape(self, form: Form | None = None) -> Shape:
         """The shape of its notifications, in the usual form where none is said."""
-        return shape_of(self.subscription("", form))
+        shape = shape_of(self.subscription("", form))
+        if self.delivery.batched and isinstance(shape, SoapShape):
+            return replace(shape, wrapping=_BATCH)
+        return shape
 
     @property
     def in_soap(self) -> bool:
@@ -84,6 +92,12 @@ class Dialect:
         return tells if self.fetching is None else tells & self.fetching.keeps
 
 
+_BATCH = Wrapping(
+    lambda topic, producer, dialect, wsa: EnvelopeParts(),
+    default_action=names.WSMAN_EVENT,
+    tells=frozenset({Fact.ACTION}),
+)
+"""What a batch of WS-Management says of each of its events."""
 _SOME_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 _EVENT = BARE | {Fact.ID, Fact.SEVERAL}
 _NOTIFY = (WRAPPED | {Fact.ID, Fact.SEVERAL}) - {Fact.SUBSCRIPTION}
@@ -107,6 +121,16 @@ _ROWS = (
         (Soap.V1_2,),
         raw=True,
         says=_EVENT,
+    ),
+    Dialect(
+        "wsman-events",
+        "WS-Management, in batches (mode Events)",
+        Version.WSE_2004_08,
+        Wsa.V2004_08,
+        (Soap.V1_2,),
+        raw=True,
+        delivery=DeliveryMode(Mode.EVENTS, max_elements=10),
+        says=_EVENT - TOPICS,
     ),
     Dialect(
         "wse-2011-03",

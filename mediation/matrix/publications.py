@@ -3,10 +3,13 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+from mediation import names
+from mediation.eventing.management import write_delivery, write_event, write_events
 from mediation.matrix.dialects import Dialect
 from mediation.model.facts import Fact
 from mediation.model.messages import Notification
-from mediation.rendering import Recipient, SoapRendering, prepare, render
+from mediation.rendering import Recipient, SoapRendering, SoapShape, prepare, render
+from mediation.soap.envelopes import http_headers
 
 
 class Publication(NamedTuple):
@@ -20,10 +23,31 @@ class Publication(NamedTuple):
     names_topic: bool
 
 
+def write_batch(
+    shape: SoapShape, recipient: Recipient, event: Notification, message_id: str
+) -> bytes:
+    """Write *event* as a batch of WS-Management, for a recipient."""
+    return write_delivery(
+        shape.soap,
+        shape.wsa,
+        names.WSMAN_EVENTS,
+        message_id,
+        recipient.headers,
+        write_events([write_event(event)]),
+    )
+
+
 def write_publication(dialect: Dialect, event: Notification, to: str) -> Publication:
     """Write *event* as a publication in *dialect*, sent to the address *to*."""
     recipient: Recipient = prepare(dialect.subscription(to))
-    rendering = render(event, recipient.shape, to)
+    shape = dialect.shape()
+    if dialect.delivery.batched and isinstance(shape, SoapShape):
+        return Publication(
+            http_headers(shape.soap, names.WSMAN_EVENTS),
+            write_batch(shape, recipient, event, event.id),
+            Fact.TOPIC in dialect.says,
+        )
+    rendering = render(event, shape, to)
     if isinstance(rendering, SoapRendering):
         # No subscription is behind it.
         recipient = replace(recipient, reference=b"")

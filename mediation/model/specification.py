@@ -268,6 +268,7 @@ class SubscribeOptions:
     end_to: EndpointReference | None = None
     raw: bool = False
     topic_dialect: str | None = None
+    mode: str | None = None
 
 
 class UnwrappedEvent(NamedTuple):

@@ -182,8 +182,10 @@ def test_attachments_are_lost_where_none_are_read() -> None:
         for packaging in Packaging:
             report = losses(event, shape, packaging=packaging, tells=target.tells)
             lost = Fact.ATTACHMENTS in {loss.fact for loss in report}
-            kept = packaging is not Packaging.NONE and target.fetching is None and target.in_soap
+            kept = packaging is not Packaging.NONE and Fact.ATTACHMENTS in target.tells
             assert lost is not kept
+        sent = target.in_soap and target.fetching is None and not target.delivery.batched
+        assert (Fact.ATTACHMENTS in target.tells) is sent
 
 
 def test_a_report_says_what_was_said_and_what_stands_instead() -> None:
