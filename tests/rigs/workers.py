@@ -39,11 +39,25 @@ LONG = (
     "tests/gateway/cli/test_match.py",
     "tests/foreign/",
     "tests/helm/",
+    "tests/gateway/sources/",
+    "tests/gateway/subscriptions/test_management.py",
+    "tests/gateway/soap/test_management.py",
+    "tests/gateway/egress/mail/",
+    "tests/gateway/egress/test_lanes.py",
+    "tests/gateway/delivery/test_probation.py",
+    "tests/gateway/http/test_hardening.py",
+    "tests/gateway/tcp/test_listener.py",
+    "tests/gateway/web/test_json.py",
+    "tests/gateway/http/test_upgrade.py",
+    "tests/gateway/publishing/test_spool.py",
+    "tests/adapters/filtering/test_slow_filters.py",
+    "tests/mediation/matrix/test_round_trips.py",
+    "tests/mediation/matrix/test_corpus.py",
     "tests/test_build.py",
     "tests/test_distribution.py",
     "tests/test_documentation.py",
 )
-"""Files and folders that take half a minute by themselves."""
+"""Files and folders of many tests that take five seconds or more together."""
 
 
 def count() -> int:
