@@ -1,7 +1,7 @@
 """Handlers of what producers send to the address of a source: events, and the end of its
 subscription."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from gateway.exchange import Handlers, Inbound
@@ -10,7 +10,15 @@ from gateway.security.resource_addresses import addressed
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import LONGEST_ERROR
 from gateway.sources.topics import default_topic
-from mediation import Acknowledged, EndOfSubscription, Incoming, Publish, Published, ending_in
+from mediation import (
+    Acknowledged,
+    EndOfSubscription,
+    Incoming,
+    Notification,
+    Publish,
+    Published,
+    ending_in,
+)
 
 Publishing = Callable[[Publish, Incoming, Inbound], Awaitable[Published | Acknowledged | None]]
 
@@ -36,15 +44,30 @@ class SourceOperations:
         """Publish what came. Ids are scoped by the source, so that an event that comes by two
         subscriptions of it, one after the other, is one."""
         entry, key = await self._named(incoming, inbound)
-        events = []
+        events, endings = [], []
         for notification in request.notifications:
             why = ending_in(notification)
             if why is None:
                 events.append(notification)
             else:
-                await self._sources.end(entry, EndTold(key, why))
-        if not events:
-            return Acknowledged() if request.acknowledged else None
+                endings.append(EndTold(key, why))
+        answer: Published | Acknowledged | None = Acknowledged() if request.acknowledged else None
+        if events:
+            answer = await self._publish_from(entry, request, events, incoming, inbound)
+        # Behind the events: a key that has ended may be unknown when they come again.
+        for told in endings:
+            await self._sources.end(entry, told)
+        return answer
+
+    async def _publish_from(
+        self,
+        entry: Entry,
+        request: Publish,
+        events: Sequence[Notification],
+        incoming: Incoming,
+        inbound: Inbound,
+    ) -> Published | Acknowledged | None:
+        """Publish *events* as those of the source; they are durable on return."""
         source, topic = entry.source, default_topic(entry.source)
         scope = f"urn:dragoman:source:{source.id}"
         notifications = tuple(
