@@ -8,11 +8,10 @@ what else filters is judged event by event.
 import asyncio
 import contextlib
 from collections import Counter
-from functools import lru_cache
 
 import structlog
 
-from filters import Expression, Refused
+from filters import Expression, Refused, TopicPattern
 from gateway.delivery import Entry as SubscriptionEntry
 from gateway.model.sources import Wanted
 from gateway.sources.registrations import pattern_of
@@ -26,25 +25,39 @@ ROUND = 1.0
 """Seconds after which it is looked again, whatever was told."""
 SETTLE = 0.05
 """Seconds that changes of subscriptions are gathered."""
-KEPT = 10_000
-"""Sources whose topics are remembered: they are read from the Subscribe that would be sent."""
+SLICE = 64
+"""Pairs of topics that are compared before others have their turn: half a millisecond."""
 Topics = tuple[Expression, ...]
+Patterns = tuple[TopicPattern, ...]
 
 
 class Demand:
     """Says what is wanted of the sources of registrations.
 
+    Each pair of a source and the topics of subscriptions is compared once, when the later of the
+    two comes, and once when the topics go: a hundred thousand subscriptions to topics of their own
+    are too many to look at again and again.
+
     Args:
         base: The gateway's URL.
+
+    Attributes:
+        compared: How many pairs were compared.
     """
 
     def __init__(self, sources: Sources, table: SubscriptionTable, *, base: str) -> None:
         self._sources = sources
         self._base = base
-        self._wanted: Counter[Topics] = Counter()
-        """The topics of subscriptions, and how many subscribe to the same."""
-        self._topics: dict[str, Topics] = {}
-        """The topics of sources, by id."""
+        self._subscribed: Counter[Topics] = Counter()
+        """How many subscriptions have these topics."""
+        self._news: dict[Topics, None] = {}
+        """Topics that were subscribed to, or no more, since they were compared."""
+        self._known: set[Topics] = set()
+        """The topics that were compared with all sources; their patterns would be a kibibyte
+        each."""
+        self._sought: dict[str, tuple[Patterns, int]] = {}
+        """The topics of each source, by id, and with how many of those known they overlap."""
+        self.compared = 0
         self._changed = asyncio.Event()
         for entry in table.entries:
             self._count(entry, 1)
@@ -52,10 +65,13 @@ class Demand:
 
     def _count(self, entry: SubscriptionEntry, number: int) -> None:
         topics = entry.subscription.filter.topics
-        self._wanted[topics] += number
-        if not self._wanted[topics]:
-            del self._wanted[topics]
-        self._changed.set()
+        before = self._subscribed[topics]
+        self._subscribed[topics] = before + number
+        if not self._subscribed[topics]:
+            del self._subscribed[topics]
+        if not before or not before + number:
+            self._news[topics] = None
+            self._changed.set()
 
     async def run(self) -> None:
         """Follow the subscriptions, for ever."""
@@ -77,30 +93,70 @@ class Demand:
         Raises:
             StoreUnavailable: It is said the next time.
         """
-        for entry in self._sources.entries:
-            if entry.source.registration is None or entry.share is None:
+        entries = [one for one in self._sources.entries if one.source.registration is not None]
+        await self._meet(entries)
+        await self._compare_news()
+        for entry in entries:
+            if entry.share is None or entry.row.wanted is Wanted.REMOVED:
                 continue
-            if entry.row.wanted is Wanted.REMOVED:
-                continue
-            wanted = Wanted.ON if self._is_wanted(entry) else Wanted.OFF
+            _, number = self._sought.get(entry.id, ((), 0))
+            wanted = Wanted.ON if number else Wanted.OFF
             if wanted is not entry.row.wanted:
                 with contextlib.suppress(SourceUnknown):
                     await self._sources.want(entry.id, wanted)
 
-    def _is_wanted(self, entry: Entry) -> bool:
-        own = self._topics.get(entry.id)
-        if own is None:
+    async def _meet(self, entries: list[Entry]) -> None:
+        """Compare sources that have come with all topics that are known; forget those that went."""
+        there = {entry.id for entry in entries}
+        for id_ in self._sought.keys() - there:
+            del self._sought[id_]
+        for entry in entries:
+            if entry.id in self._sought:
+                continue
             try:
-                own = filter_of(entry.source, self._base).topics
+                own = _patterns(filter_of(entry.source, self._base).topics)
             except Refused:
-                return False
-            if len(self._topics) >= KEPT:
-                self._topics.clear()
-            self._topics[entry.id] = own
-        return any(overlap(own, topics) for topics in list(self._wanted))
+                continue  # Nothing could be subscribed to.
+            number = 0
+            for topics in self._known:
+                number += self._overlaps(own, topics)
+                await self._breathe()
+            self._sought[entry.id] = own, number
+
+    async def _compare_news(self) -> None:
+        """Compare the topics that came or went with all sources."""
+        while self._news:
+            topics = next(iter(self._news))
+            del self._news[topics]
+            change = (topics in self._subscribed) - (topics in self._known)
+            if not change:
+                continue
+            if change > 0:
+                self._known.add(topics)
+            else:
+                self._known.remove(topics)
+            for id_, (own, number) in self._sought.items():
+                if self._overlaps(own, topics):
+                    self._sought[id_] = own, number + change
+                await self._breathe()
+
+    @staticmethod
+    def _overlaps(own: Patterns, topics: Topics) -> bool:
+        """Whether some topic may pass both; without expressions every topic does."""
+        if not own or not topics:
+            return True
+        try:
+            theirs = _patterns(topics)
+        except Refused:
+            return False  # Its dialect is not offered any longer: it matches nothing.
+        return all(one.overlaps(other) for one in own for other in theirs)
+
+    async def _breathe(self) -> None:
+        """Count a comparison, and let others have their turn after each `SLICE` of comparisons."""
+        self.compared += 1
+        if self.compared % SLICE == 0:
+            await asyncio.sleep(0)
 
 
-@lru_cache(maxsize=65536)
-def overlap(ours: Topics, theirs: Topics) -> bool:
-    """Whether some topic may pass both; without expressions every topic does."""
-    return all(pattern_of(one).overlaps(pattern_of(other)) for one in ours for other in theirs)
+def _patterns(topics: Topics) -> Patterns:
+    return tuple(map(pattern_of, topics))

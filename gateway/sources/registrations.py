@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 import structlog
 
 from filters import Expression, Reason, Refused, TopicPattern, parse_expression
+from filters.topics import TopicIndex
 from gateway.delivery import WorkSharing
 from gateway.egress import AddressPolicy
 from gateway.model.registrations import Registration
@@ -71,6 +72,10 @@ class Registrations:
         self._terms = terms
         self.required = required
         self._by_key: dict[str, Registration] = {}
+        self._open: set[str] = set()
+        """The keys of those that name no topics: they may publish on all, and on none."""
+        self._topics = TopicIndex[tuple[str, Expression]]()
+        """The keys of the others with each of their topics, where registrations are required."""
         self._state: tuple[int, float, float] | None = None
         """What the store said of those that are known."""
         self._rate = PrincipalRate(REGISTERS, REGISTERS_AT_ONCE, "Too many registrations.")
@@ -96,7 +101,7 @@ class Registrations:
             Refused: as the specification says; nothing is registered.
         """
         self._rate.take(principal)
-        expires = self._end(request, principal, now)
+        expires = self.lease(request, principal, now)
         if request.demand and request.publisher is not None:
             checked(request.publisher.address, self._policy)
             for new in _sources_of(request, spec):
@@ -109,7 +114,7 @@ class Registrations:
         insert = partial(rows.insert, registration=registration, of_owner=of_owner, in_all=MOST)
         if not await self._store.submit(insert):
             raise QuotaExceeded(Reason.QUOTA, "There are too many registrations.")
-        self._by_key[key] = registration
+        self._enter(registration)
         try:
             await self._add_sources(registration, principal)
         except BaseException:
@@ -126,9 +131,14 @@ class Registrations:
         )
         return registration
 
-    def _end(
+    def lease(
         self, request: RegisterPublisher, principal: Principal, now: datetime
     ) -> datetime | None:
+        """The end that a registration gets which asks for the time of *request*.
+
+        Raises:
+            LeaseRefused: It gets none.
+        """
         if principal.trusted and request.expires.unspecified:
             return None  # Apache CXF's publishers never say, and never come back.
         return grant(request.expires, _RULES, self._terms, trusted=principal.trusted, now=now)
@@ -166,19 +176,9 @@ class Registrations:
             ResourceUnknown: It is gone.
         """
         if not await self._store.submit(partial(rows.move, id_=registration.id, expires=expires)):
-            self._by_key.pop(registration.key, None)
+            self._leave(registration)
             raise ResourceUnknown
         await self.learn()
-
-    def lease(
-        self, request: RegisterPublisher, principal: Principal, now: datetime
-    ) -> datetime | None:
-        """The end that a registration gets which asks for the time of *request*.
-
-        Raises:
-            LeaseRefused: It gets none.
-        """
-        return self._end(request, principal, now)
 
     async def destroy(self, registration: Registration, *, why: str = "destroyed") -> None:
         """End a registration; on return it is gone from the store, and nothing more is wanted of
@@ -188,7 +188,7 @@ class Registrations:
             ResourceUnknown: It was gone.
         """
         there = await self._store.submit(partial(rows.delete, id_=registration.id))
-        self._by_key.pop(registration.key, None)
+        self._leave(registration)
         if not there:
             raise ResourceUnknown
         await self._remove_sources({registration.id})
@@ -214,13 +214,27 @@ class Registrations:
 
     def _is_registered(self, notification: Notification) -> bool:
         topic = notification.topic
-        for registration in self._by_key.values():
-            topics = registration.request.topics
-            if not topics or (
-                topic is not None and any(pattern_of(one).matches(topic) for one in topics)
-            ):
-                return True
-        return False
+        return bool(self._open) or (topic is not None and bool(self._topics.find(topic)))
+
+    def _enter(self, registration: Registration) -> None:
+        """Know *registration*."""
+        key, topics = registration.key, registration.request.topics
+        self._by_key[key] = registration
+        if not topics:
+            self._open.add(key)
+        elif self.required:
+            for topic in dict.fromkeys(topics):
+                self._topics.add((key, topic), (pattern_of(topic),))
+
+    def _leave(self, registration: Registration) -> None:
+        """Know *registration* no more."""
+        key = registration.key
+        if self._by_key.pop(key, None) is None:
+            return
+        self._open.discard(key)
+        if self.required:
+            for topic in dict.fromkeys(registration.request.topics):
+                self._topics.remove((key, topic))
 
     # Rounds.
 
@@ -251,7 +265,15 @@ class Registrations:
         state = await self._store.submit(rows.state)
         if state == self._state:
             return
-        self._by_key = {one.key: one for one in await self._store.submit(rows.load)}
+        there = {one.key: one for one in await self._store.submit(rows.load)}
+        for registration in self.all:
+            if registration.key not in there:
+                self._leave(registration)
+        for key, registration in there.items():
+            if key in self._by_key:
+                self._by_key[key] = registration  # Its end may have moved.
+            else:
+                self._enter(registration)
         self._state = state
 
     async def _expire(self) -> None:
