@@ -193,6 +193,24 @@ def _combined(element: etree._Element) -> Filter:
     return Filter(tuple(topics), tuple(contents))
 
 
+def write_kept_expression(
+    namespace: str, name: str, expression: Expression, *, dialect: str | None = None
+) -> str:
+    """Write *expression* as it was read, with the namespaces of its prefixes, as the element *name*
+    of *namespace*; *dialect* where it is called otherwise there. The element's own prefix is
+    ``n-``, for an expression may bind any usual one to something else."""
+    scope = "".join(
+        f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
+        for prefix, uri in expression.namespaces
+        if prefix not in ("xml", "n-")
+    )
+    said = xml_attribute(dialect or expression.dialect)
+    return (
+        f'<n-:{name} xmlns:n-="{namespace}"{scope} Dialect={said}>'
+        f"{xml_text(expression.text)}</n-:{name}>"
+    )
+
+
 def write_expression(
     uri: str,
     name: str,

@@ -1,8 +1,12 @@
-"""Endpoint references as text of a column."""
+"""Endpoint references and specifications in the texts of columns."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
 
-from mediation import EndpointReference, Wsa
+from mediation import EndpointReference, EventForm, Form, Soap, Spec, Version, Wsa
+
+_FORMS: Mapping[str, Form] = {form.name: form for form in (*Soap, *EventForm)}
 
 
 def write_reference(epr: EndpointReference) -> str:
@@ -29,3 +33,18 @@ def read_reference(text: str) -> EndpointReference:
             for name in ("properties", "parameters", "metadata")
         ),
     )
+
+
+def spec_values(spec: Spec) -> dict[str, str | None]:
+    """What a row, or a member of JSON, has of *spec*."""
+    return {
+        "version": spec.version.value,
+        "soap": spec.form.name,
+        "wsa": spec.wsa.name if spec.wsa else None,
+    }
+
+
+def read_spec(values: Mapping[str, Any]) -> Spec:
+    """Read what `spec_values` made; other members are not looked at."""
+    wsa = values["wsa"]
+    return Spec(Version(values["version"]), _FORMS[values["soap"]], Wsa[wsa] if wsa else None)

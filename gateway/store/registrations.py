@@ -8,9 +8,14 @@ from sqlalchemy import Connection, Row, func, select
 
 from filters import Expression, View
 from gateway.model.registrations import Registration
-from gateway.store.references import read_reference, write_reference
+from gateway.store.references import (
+    read_reference,
+    read_spec,
+    spec_values,
+    write_reference,
+)
 from gateway.store.schema import registrations
-from mediation import RegisterPublisher, Soap, Spec, Version, Wsa
+from mediation import RegisterPublisher
 
 
 def insert(
@@ -79,12 +84,10 @@ def delete(connection: Connection, id_: str) -> bool:
 
 
 def _write(registration: Registration) -> str:
-    request, spec = registration.request, registration.spec
+    request = registration.request
     return json.dumps(
         {
-            "version": spec.version.value,
-            "soap": spec.soap.name,
-            "wsa": spec.wsa.name if spec.wsa else None,
+            **spec_values(registration.spec),
             "publisher": write_reference(request.publisher) if request.publisher else None,
             "topics": [[one.text, one.dialect, one.namespaces, one.view] for one in request.topics],
             "demand": request.demand,
@@ -94,7 +97,6 @@ def _write(registration: Registration) -> str:
 
 def _read(row: Row[Any]) -> Registration:
     value = json.loads(row.definition)
-    wsa = Wsa[value["wsa"]] if value["wsa"] else None
     topics = tuple(
         Expression(text, dialect, tuple((prefix, uri) for prefix, uri in scope), View(view))
         for text, dialect, scope, view in value["topics"]
@@ -104,7 +106,7 @@ def _read(row: Row[Any]) -> Registration:
         row.key,
         row.id,
         row.owner,
-        Spec(Version(value["version"]), Soap[value["soap"]], wsa),
+        read_spec(value),
         RegisterPublisher(publisher, topics, value["demand"]),
         datetime.fromtimestamp(row.created, UTC),
         None if row.expires is None else datetime.fromtimestamp(row.expires, UTC),

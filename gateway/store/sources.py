@@ -8,9 +8,13 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, Wanted
-from gateway.store.references import read_reference, write_reference
+from gateway.store.references import (
+    read_reference,
+    read_spec,
+    spec_values,
+    write_reference,
+)
 from gateway.store.schema import sources
-from mediation import Soap, Spec, Version, Wsa
 
 
 def insert(connection: Connection, row: SourceRow, *, of_owner: int | None, in_all: int) -> bool:
@@ -136,14 +140,11 @@ def _row(row: Row[Any]) -> SourceRow:
 
 
 def _write_source(source: Source) -> str:
-    spec = source.spec
     return json.dumps(
         {
             "owner": source.owner,
             "url": source.url,
-            "version": spec.version.value,
-            "soap": spec.soap.name,
-            "wsa": spec.wsa.name if spec.wsa else None,
+            **spec_values(source.spec),
             "topic": source.topic,
             "xpath": source.xpath,
             "namespaces": source.namespaces,
@@ -159,8 +160,9 @@ def _write_source(source: Source) -> str:
 
 def _read_source(text: str, id_: str, registration: str | None) -> Source:
     value = json.loads(text)
-    wsa = Wsa[value.pop("wsa")] if value["wsa"] else value.pop("wsa")
-    spec = Spec(Version(value.pop("version")), Soap[value.pop("soap")], wsa)
+    spec = read_spec(value)
+    for name in spec_values(spec):
+        del value[name]
     namespaces = tuple((prefix, uri) for prefix, uri in value.pop("namespaces"))
     reference = value.pop("reference")
     value["reference"] = read_reference(reference) if reference else None

@@ -11,25 +11,24 @@ from sqlalchemy import Connection, select
 from filters import Expression, Filter, View
 from gateway.interning import shared
 from gateway.store import held, replicas
-from gateway.store.references import read_reference, write_reference
+from gateway.store.references import (
+    read_reference,
+    read_spec,
+    spec_values,
+    write_reference,
+)
 from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation import (
     PUSH,
     DataForm,
     DeliveryMode,
-    EventForm,
-    Form,
     Lease,
     Mode,
     Oversize,
     Packaging,
     Policy,
-    Soap,
-    Spec,
     Subscription,
-    Version,
-    Wsa,
 )
 
 
@@ -117,14 +116,12 @@ def load(connection: Connection, keys: Collection[str] | None = None) -> list[Su
 
 
 def _values(subscription: Subscription) -> dict[str, object]:
-    spec, lease, policy = subscription.spec, subscription.lease, subscription.policy
+    lease, policy = subscription.lease, subscription.policy
     return {
         "key": subscription.key,
         "id": subscription.id,
         "owner": subscription.owner,
-        "version": spec.version.value,
-        "soap": spec.form.name,
-        "wsa": spec.wsa.name if spec.wsa else None,
+        **spec_values(subscription.spec),
         "consumer": write_reference(subscription.consumer),
         "end_to": write_reference(subscription.end_to) if subscription.end_to else None,
         "filter": _write_filter(subscription.filter),
@@ -148,9 +145,6 @@ def _values(subscription: Subscription) -> dict[str, object]:
     }
 
 
-_FORMS: dict[str, Form] = {form.name: form for form in (*Soap, *EventForm)}
-
-
 def _read(row: Any) -> Subscription:
     policy = json.loads(row["policy"])
     expires = row["expires"]
@@ -158,13 +152,7 @@ def _read(row: Any) -> Subscription:
         key=row["key"],
         id=row["id"],
         owner=shared(row["owner"]),
-        spec=shared(
-            Spec(
-                Version(row["version"]),
-                _FORMS[row["soap"]],
-                Wsa[row["wsa"]] if row["wsa"] else None,
-            )
-        ),
+        spec=shared(read_spec(row)),
         consumer=read_reference(row["consumer"]),
         lease=Lease(
             datetime.fromtimestamp(row["created"], UTC),

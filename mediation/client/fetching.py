@@ -1,7 +1,5 @@
 """Requests of consumers that fetch: pull points, those of ONVIF, message boxes."""
 
-from xml.sax.saxutils import quoteattr
-
 from filters import dialects, parse_document
 from mediation import names
 from mediation.client.writing import write_request
@@ -9,7 +7,7 @@ from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import RequestParts
 from mediation.model.versions import Spec
-from mediation.soap.envelopes import read_envelope, text_of, xml_text
+from mediation.soap.envelopes import read_envelope, text_of, xml_attribute, xml_text
 from mediation.specifications import SPECIFICATIONS
 
 
@@ -45,7 +43,7 @@ def write_fetching(
             if topic:
                 inner = (
                     f'<r:Filter><n:TopicExpression xmlns:n="{names.WSN_1_3}" '
-                    f"Dialect={quoteattr(dialects.TOPIC_CONCRETE_SET)}>{xml_text(topic)}"
+                    f"Dialect={xml_attribute(dialects.TOPIC_CONCRETE_SET)}>{xml_text(topic)}"
                     "</n:TopicExpression></r:Filter>"
                 )
             if expires:

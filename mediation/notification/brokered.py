@@ -12,7 +12,7 @@ from lxml import etree
 
 from filters import Expression, Reason, dialects, parse_expression
 from mediation import names
-from mediation.filtering import dialect_of, read_topic_expression
+from mediation.filtering import dialect_of, read_topic_expression, write_kept_expression
 from mediation.model.errors import MediationError
 from mediation.model.expiry import UNSPECIFIED, Expiry, parse_expiry
 from mediation.model.messages import EndpointReference
@@ -31,7 +31,7 @@ from mediation.model.versions import Wsa
 from mediation.resources.base_faults import base_fault
 from mediation.resources.wsrf import write_time
 from mediation.soap.addressing import read_epr, write_epr
-from mediation.soap.envelopes import elements, local_name, text_of, xml_attribute, xml_text
+from mediation.soap.envelopes import elements, local_name, text_of
 
 BROKER_ACTIONS = names.WSN_BR_1_3_ACTIONS + "NotificationBroker/"
 """The beginning of the actions of a broker, which has the operations of other port types, too."""
@@ -190,25 +190,13 @@ def registration_properties(
         publisher = f"<br:PublisherReference{br}>{epr}</br:PublisherReference>"
     values = {
         "PublisherReference": publisher,
-        "Topic": "".join(_write_topic(version, topic) for topic in request.topics),
+        "Topic": "".join(
+            write_kept_expression(namespace, "Topic", topic) for topic in request.topics
+        ),
         "Demand": f"<br:Demand{br}>{str(request.demand).lower()}</br:Demand>",
         "CreationTime": write_time("br:CreationTime", created, br),
     }
     return {f"{{{namespace}}}{name}": text.encode() for name, text in values.items()}
-
-
-def _write_topic(version: BrokerNames, expression: Expression) -> str:
-    """Write a topic with the namespaces of its prefixes; its own prefix is one that they cannot
-    have."""
-    scope = "".join(
-        f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
-        for prefix, uri in expression.namespaces
-        if prefix not in ("xml", "n-")
-    )
-    return (
-        f'<n-:Topic xmlns:n-="{version.namespace}"{scope} '
-        f"Dialect={xml_attribute(expression.dialect)}>{xml_text(expression.text)}</n-:Topic>"
-    )
 
 
 def _fault(name: str) -> Fault:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from filters import Expression, Topic, dialects
 from mediation import names
-from mediation.filtering import CHANGED_ONLY, FILTER_ELEMENTS
+from mediation.filtering import CHANGED_ONLY, FILTER_ELEMENTS, write_kept_expression
 from mediation.model.messages import Subscription
 from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
@@ -14,7 +14,7 @@ from mediation.notification.brokered import BROKERED_1_3, registration_propertie
 from mediation.notification.topics import topic_set, written_topic
 from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
-from mediation.soap.envelopes import xml_attribute, xml_text
+from mediation.soap.envelopes import xml_text
 
 RL, WSNT = names.WSRF_RL, names.WSN_1_3
 
@@ -63,19 +63,10 @@ _ELEMENT_DIALECTS = frozenset(FILTER_ELEMENTS.values())
 
 
 def _expression(name: str, expression: Expression) -> str:
-    """Write an expression with the namespaces of its prefixes, or the element that it is. Its own
-    prefix is ``n-``, for an expression may bind ``wsnt`` to something else."""
+    """Write an expression, or the element that it is."""
     if expression.dialect in _ELEMENT_DIALECTS:
         return expression.text
-    scope = "".join(
-        f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
-        for prefix, uri in expression.namespaces
-        if prefix not in ("xml", "n-")
-    )
-    return (
-        f'<n-:{name} xmlns:n-="{WSNT}"{scope} Dialect={xml_attribute(expression.dialect)}>'
-        f"{xml_text(expression.text)}</n-:{name}>"
-    )
+    return write_kept_expression(WSNT, name, expression)
 
 
 def _policy(subscription: Subscription, wsnt: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from filters import Expression, Topic
-from mediation.filtering import CHANGED_ONLY
+from mediation.filtering import CHANGED_ONLY, write_kept_expression
 from mediation.model.messages import Subscription
 from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
@@ -12,7 +12,7 @@ from mediation.notification.brokered import registration_properties
 from mediation.notification.drafts.draft import Draft
 from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
-from mediation.soap.envelopes import xml_attribute, xml_text
+from mediation.soap.envelopes import xml_text
 
 
 class DraftProperties:
@@ -95,15 +95,5 @@ class DraftProperties:
         return PropertyDocument(f"{{{lifetime}}}ScheduledResourceTerminationRP", values)
 
     def _expression(self, name: str, expression: Expression) -> str:
-        """Write an expression with the namespaces of its prefixes. Its own prefix is ``n-``, for an
-        expression may bind ``wsnt`` to something else."""
-        scope = "".join(
-            f" xmlns{':' + prefix if prefix else ''}={xml_attribute(uri)}"
-            for prefix, uri in expression.namespaces
-            if prefix not in ("xml", "n-")
-        )
-        said = xml_attribute(self._draft.spelled.get(expression.dialect, expression.dialect))
-        return (
-            f'<n-:{name} xmlns:n-="{self._draft.namespace}"{scope} Dialect={said}>'
-            f"{xml_text(expression.text)}</n-:{name}>"
-        )
+        dialect = self._draft.spelled.get(expression.dialect)
+        return write_kept_expression(self._draft.namespace, name, expression, dialect=dialect)
