@@ -1,14 +1,13 @@
 """``dragoman mailboxes``."""
 
-import asyncio
 from typing import Annotated
 
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
-from gateway.cli.output import facts, json_line, line, moment
-from gateway.cli.resources import delete_each, list_all
+from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
+from gateway.cli.output import moment
+from gateway.cli.resources import delete_each, list_all, show_each
 from gateway.client import Administration, Record
 
 mailboxes = group("mailboxes", "List, show and delete mailboxes.")
@@ -56,19 +55,7 @@ def show(
     Example:
       dragoman mailboxes show 5b1f0c9a3e77
     """
-
-    async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return [await administration.mailbox(id_) for id_ in ids]
-
-    for number, record in enumerate(asyncio.run(run())):
-        if output is Form.JSON:
-            json_line(record)
-            continue
-        if number:
-            line()
-        for text in facts(record.items()):
-            line(text)
+    show_each(context, gateway, ids, output, Administration.mailbox)
 
 
 def delete(

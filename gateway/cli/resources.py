@@ -1,13 +1,13 @@
 """Shared by the commands that list and delete resources with an id."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
 import typer
 
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import Form, tls
-from gateway.cli.output import json_line, line, note, table
+from gateway.cli.output import facts, json_line, line, note, table
 from gateway.client import Administration, GatewayError, Record
 
 
@@ -36,6 +36,31 @@ def list_all(
         return
     for text in table(columns, map(row, records)):
         line(text)
+
+
+def show_each(
+    context: typer.Context,
+    gateway: str,
+    ids: list[str],
+    output: Form,
+    find: Callable[[Administration, str], Awaitable[Record]],
+    *,
+    shown: Callable[[Record], Iterable[tuple[str, object]]] = lambda record: record.items(),
+) -> None:
+    """Print each of *ids*: for people what *shown* makes of a record, a line each."""
+
+    async def run() -> list[Record]:
+        async with Administration(gateway, tls=tls(context)) as administration:
+            return [await find(administration, id_) for id_ in ids]
+
+    for number, record in enumerate(asyncio.run(run())):
+        if output is Form.JSON:
+            json_line(record)
+            continue
+        if number:
+            line()
+        for text in facts(shown(record)):
+            line(text)
 
 
 def delete_each(

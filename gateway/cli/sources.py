@@ -17,8 +17,8 @@ from gateway.cli.options import (
     read_spec,
     tls,
 )
-from gateway.cli.output import facts, json_line, line, moment
-from gateway.cli.resources import delete_each, list_all
+from gateway.cli.output import json_line, line, moment
+from gateway.cli.resources import delete_each, list_all, show_each
 from gateway.client import Administration, Record
 from mediation import Version
 
@@ -136,19 +136,7 @@ def show(
     Example:
       dragoman sources show 5b1f0c9a3e77
     """
-
-    async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return [await administration.source(id_) for id_ in ids]
-
-    for number, record in enumerate(asyncio.run(run())):
-        if output is Form.JSON:
-            json_line(record)
-            continue
-        if number:
-            line()
-        for text in facts(record.items()):
-            line(text)
+    show_each(context, gateway, ids, output, Administration.source)
 
 
 def remove(

@@ -9,8 +9,8 @@ import typer
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
 from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
-from gateway.cli.output import facts, json_line, line, moment, note
-from gateway.cli.resources import delete_each, list_all
+from gateway.cli.output import json_line, line, moment, note
+from gateway.cli.resources import delete_each, list_all, show_each
 from gateway.client import Administration, Record
 
 subscriptions = group("subscriptions", "List, show and end subscriptions.")
@@ -88,22 +88,15 @@ def show(
     Example:
       dragoman subscriptions show 5b1f0c9a3e77
     """
+    show_each(context, gateway, ids, output, Administration.subscription, shown=_shown)
 
-    async def run() -> list[Record]:
-        async with Administration(gateway, tls=tls(context)) as administration:
-            return [await administration.subscription(id_) for id_ in ids]
 
-    for number, record in enumerate(asyncio.run(run())):
-        if output is Form.JSON:
-            json_line(record)
-            continue
-        if number:
-            line()
-        delivery = record.pop("delivery", None) or {}
-        counts = record.pop("counts", None) or {}
-        record |= _mode(record.pop("mode", None) or {})
-        for text in facts([*record.items(), *delivery.items(), *counts.items()]):
-            line(text)
+def _shown(record: Record) -> list[tuple[str, object]]:
+    """The facts of a subscription, with those of its delivery behind them."""
+    delivery = record.pop("delivery", None) or {}
+    counts = record.pop("counts", None) or {}
+    record |= _mode(record.pop("mode", None) or {})
+    return [*record.items(), *delivery.items(), *counts.items()]
 
 
 def delete(

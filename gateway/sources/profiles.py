@@ -1,20 +1,9 @@
-"""Profiles: peculiarities of producers, as rows of data.
-
-How events come is a row, too: all of these have them sent to an address of ours.
-"""
+"""Profiles: peculiarities of producers, as rows of data."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from mediation import Soap
-
-
-class Delivery(Enum):
-    """The way in which events come from a producer."""
-
-    PUSH = "push"
-    """It sends them to the address that it was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +18,6 @@ class Profile:
     """
 
     text: str
-    delivery: Delivery = Delivery.PUSH
     soap: Soap | None = None
     addressing: bool = True
     pauses: bool = True
