@@ -23,11 +23,8 @@ from filters.filter import Expression
 from filters.reasons import FilterError, Reason
 from filters.xpath import check, parse
 from filters.xpath.syntax import (
-    Call,
-    Filtered,
     Literal,
     NameTest,
-    Negative,
     Node,
     Operation,
     Path,
@@ -153,24 +150,9 @@ def _place_of_name(step: Step, text: str) -> int:
 
 def _beginnings(tree: Node) -> Iterator[int]:
     """The places of paths that begin at the context node of the whole expression."""
-    waiting: list[Node] = [tree]
-    while waiting:
-        node = waiting.pop()
-        match node:
-            case Path(absolute=False, start=None):
-                yield node.span[0]
-            case Path(start=start) if start is not None:
-                waiting.append(start)
-            case Filtered(primary=primary):
-                waiting.append(primary)
-            case Call(arguments=arguments):
-                waiting.extend(arguments)
-            case Operation(left=left, right=right):
-                waiting += (left, right)
-            case Negative(operand=operand):
-                waiting.append(operand)
-            case _:
-                pass
+    for node in walk(tree, predicates=False):
+        if isinstance(node, Path) and not node.absolute and node.start is None:
+            yield node.span[0]
 
 
 def _children(element: etree._Element, name: str) -> list[etree._Element]:

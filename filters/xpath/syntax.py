@@ -119,21 +119,21 @@ ANY_NODE = KindTest("node")
 ANY_NAME = NameTest(None, None)
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """*node* and all nodes below it, those in predicates too, in no particular order."""
+def walk(node: Node, *, predicates: bool = True) -> Iterator[Node]:
+    """*node* and all nodes below it, those in *predicates* too, in no particular order."""
     waiting: list[Node] = [node]
     while waiting:
         node = waiting.pop()
         yield node
         match node:
             case Path(steps=steps, start=start):
-                for step in steps:
+                for step in steps if predicates else ():
                     waiting.extend(step.predicates)
                 if start is not None:
                     waiting.append(start)
-            case Filtered(primary=primary, predicates=predicates):
+            case Filtered(primary=primary, predicates=own):
                 waiting.append(primary)
-                waiting.extend(predicates)
+                waiting.extend(own if predicates else ())
             case Call(arguments=arguments):
                 waiting.extend(arguments)
             case Operation(left=left, right=right):

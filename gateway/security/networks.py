@@ -1,10 +1,12 @@
 """Sets of networks: whose peers are trusted, and whose proxies are believed."""
 
+import re
 from collections.abc import Iterable
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
 
 Network: TypeAlias = IPv4Network | IPv6Network
+_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _REMEMBERED = 4096
 """Addresses that a set of networks has judged, and need not read again."""
 
@@ -46,3 +48,17 @@ def networks(texts: Iterable[str]) -> Networks:
         ValueError: One of them is neither.
     """
     return Networks(ip_network(text, strict=False) for text in texts)
+
+
+def one_host(value: str) -> str:
+    """*value*, if it is the name or the address of one host, and no more.
+
+    Raises:
+        ValueError: It is not.
+    """
+    if not _NAME.fullmatch(value):
+        try:
+            ip_address(value)
+        except ValueError:
+            raise ValueError(f"{value!r} must be a name or an address, and no more") from None
+    return value

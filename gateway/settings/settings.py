@@ -40,7 +40,7 @@ from gateway.egress.mail import MailSettings
 from gateway.egress.plugins import PluggedScheme
 from gateway.mailboxes.mailboxes import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
-from gateway.security.networks import networks
+from gateway.security.networks import networks, one_host
 from gateway.settings.amqp_copies import AmqpCopies
 from gateway.settings.messenger_properties import STRATEGIES
 from gateway.settings.validation_texts import wanted
@@ -58,7 +58,6 @@ _IN_ENVIRONMENT = re.compile(r'field "(\w+)"')
 """The error of pydantic-settings for a setting whose JSON it cannot read."""
 _HOST = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*|[0-9A-Fa-f:.]+")
 _PREFIX = re.compile(r"(/[A-Za-z0-9._~-]+)*")
-_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 
 
 def _split(value: object) -> object:
@@ -142,15 +141,6 @@ def _is_base(value: str) -> str:
         raise ValueError("must have no query, fragment or user")
     if not value.isascii() or not value.isprintable() or set(value) & set(" <>&\"'"):
         raise ValueError("must be a URI: a host outside ASCII is written as xn--...")
-    return value
-
-
-def _is_host(value: str) -> str:
-    if not _NAME.fullmatch(value):
-        try:
-            ip_address(value)
-        except ValueError:
-            raise ValueError(f"{value!r} must be a name or an address, and no more") from None
     return value
 
 
@@ -247,13 +237,13 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(8080, ge=0, le=65535)
-    admin_host: Annotated[str, AfterValidator(_is_host)] | None = None
+    admin_host: Annotated[str, AfterValidator(one_host)] | None = None
     """The address of the administration; see `admin`."""
     admin_port: int | None = Field(None, ge=0, le=65535)
     soap_tcp_port: int | None = Field(None, ge=0, le=65535)
     """The ports of SOAP.TCP, in the clear and over TLS; without one it is not offered."""
     soap_tcps_port: int | None = Field(None, ge=0, le=65535)
-    soap_tcp_host: Annotated[str, AfterValidator(_is_host)] | None = None
+    soap_tcp_host: Annotated[str, AfterValidator(one_host)] | None = None
     """The name under which peers reach SOAP.TCP, where it is not that of ``public_url``."""
     adapter: SecretStr = SecretStr("embedded:")
     adapter_settings: dict[str, str] = {}

@@ -1,16 +1,26 @@
 """Parts that the versions of WS-Eventing have in common, with the namespace as a parameter."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from lxml import etree
 
-from filters import Reason, Topic, dialects
+from filters import Filter, Reason, Topic, dialects
 from mediation import names
-from mediation.filtering import write_expression, write_topic_expression
+from mediation.filtering import topic_expression, write_expression, write_topic_expression
 from mediation.model.errors import MediationError
-from mediation.model.messages import EndpointReference
-from mediation.model.requests import Operation
+from mediation.model.expiry import Expiry
+from mediation.model.messages import End, EndpointReference
+from mediation.model.requests import (
+    Arrival,
+    EndOfSubscription,
+    GetStatus,
+    Operation,
+    Renew,
+    Request,
+    Unsubscribe,
+)
 from mediation.model.specification import (
     Code,
     Detail,
@@ -70,6 +80,46 @@ def read_delivery(
         raise MediationError(Reason.MESSAGE_INVALID, "Delivery has not exactly one NotifyTo.")
     consumer = read_epr(notify_to[0], forged="drop")
     return consumer, None if end_to is None else read_epr(end_to, forged="drop")
+
+
+def at_topic(filter_: Filter, arrival: Arrival) -> Filter:
+    """*filter_*, with the topic of the URL to which a Subscribe came where it names none."""
+    if arrival.url_topic is None or filter_.topics:
+        return filter_
+    return replace(filter_, topics=(topic_expression(arrival.url_topic),))
+
+
+def read_managing(
+    operation: Operation,
+    element: etree._Element,
+    namespace: str,
+    read_expires: Callable[[etree._Element | None], Expiry],
+) -> Request:
+    """Read what is asked of a subscription's manager, or a SubscriptionEnd."""
+    match operation:
+        case Operation.RENEW:
+            return Renew(read_expires(child(element, namespace, "Expires")))
+        case Operation.GET_STATUS:
+            return GetStatus()
+        case Operation.UNSUBSCRIBE:
+            return Unsubscribe()
+        case Operation.SUBSCRIPTION_END:
+            return EndOfSubscription(*read_subscription_end(element))
+        case _:  # pragma: no cover - the tables of the versions name no other
+            raise AssertionError(operation)
+
+
+def write_subscription_end(
+    namespace: str, end: End, reason: str, manager: str = ""
+) -> tuple[str, str]:
+    """The action and the body of a SubscriptionEnd; *manager* is what names it, in 2004/08."""
+    body = (
+        f'<wse:SubscriptionEnd xmlns:wse="{namespace}">{manager}'
+        f"<wse:Status>{namespace}/{end.value}</wse:Status>"
+        f'<wse:Reason xml:lang="en">{xml_text(reason)}</wse:Reason>'
+        "</wse:SubscriptionEnd>"
+    )
+    return f"{namespace}/SubscriptionEnd", body
 
 
 def topic_header(

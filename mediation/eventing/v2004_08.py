@@ -10,16 +10,18 @@ from mediation import names
 from mediation.eventing.common import (
     EventingClient,
     actions_of,
+    at_topic,
     child,
     eventing_fault,
     eventing_offers,
     operations_of,
     read_delivery,
-    read_subscription_end,
+    read_managing,
     topic_header,
+    write_subscription_end,
 )
 from mediation.eventing.management import enumeration_context, read_delivery_mode
-from mediation.filtering import by_rules, read_wse_filter, topic_expression
+from mediation.filtering import by_rules, read_wse_filter
 from mediation.model.delivery_modes import Mode
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
@@ -36,16 +38,12 @@ from mediation.model.messages import End, EndpointReference, Subscription
 from mediation.model.requests import (
     Arrival,
     Context,
-    EndOfSubscription,
-    GetStatus,
     Operation,
-    Renew,
     Request,
     Response,
     Subscribe,
     Subscribed,
     SubscribePulling,
-    Unsubscribe,
 )
 from mediation.model.specification import (
     Answer,
@@ -66,7 +64,6 @@ from mediation.soap.envelopes import (
     local_name,
     namespace_of,
     text_of,
-    xml_text,
 )
 
 NAMESPACE = names.WSE_2004_08
@@ -91,16 +88,8 @@ class Requests200408:
         match operation:
             case Operation.SUBSCRIBE:
                 return _read_subscribe(element, context, arrival)
-            case Operation.RENEW:
-                return Renew(_read_expires(child(element, NAMESPACE, "Expires")))
-            case Operation.GET_STATUS:
-                return GetStatus()
-            case Operation.UNSUBSCRIBE:
-                return Unsubscribe()
-            case Operation.SUBSCRIPTION_END:
-                return EndOfSubscription(*read_subscription_end(element))
-            case _:  # pragma: no cover - `elements` names no other
-                raise AssertionError(operation)
+            case _:
+                return read_managing(operation, element, NAMESPACE, _read_expires)
 
     def write(self, response: Response, context: Context) -> Answer:
         operation = context.operation or Operation.UNSUBSCRIBE
@@ -147,9 +136,7 @@ def _read_subscribe(
     )
     rooted = counted or arrival.rules.event_is_root
     filter_ = _read_filter(element, context, context.wsa or wsa, rooted=rooted)
-    filter_ = by_rules(filter_, arrival.rules)
-    if arrival.url_topic is not None and not filter_.topics:
-        filter_ = Filter((topic_expression(arrival.url_topic),), filter_.contents, filter_.others)
+    filter_ = at_topic(by_rules(filter_, arrival.rules), arrival)
     dialect = filter_.topics[0].dialect if filter_.topics else None
     if counted:
         dialect = dialects.TOPIC_IBM_SIMPLE
@@ -235,15 +222,9 @@ class SubscriptionEnd200408:
     element = f"{{{NAMESPACE}}}SubscriptionEnd"
 
     def write(self, subscription: Subscription, end: End, reason: str) -> tuple[str, str]:
-        epr = manager_reference(subscription)
-        body = (
-            f'<wse:SubscriptionEnd xmlns:wse="{NAMESPACE}">'
-            f"<wse:SubscriptionManager>{write_epr(epr)}</wse:SubscriptionManager>"
-            f"<wse:Status>{NAMESPACE}/{end.value}</wse:Status>"
-            f'<wse:Reason xml:lang="en">{xml_text(reason)}</wse:Reason>'
-            "</wse:SubscriptionEnd>"
-        )
-        return f"{NAMESPACE}/SubscriptionEnd", body
+        epr = write_epr(manager_reference(subscription))
+        manager = f"<wse:SubscriptionManager>{epr}</wse:SubscriptionManager>"
+        return write_subscription_end(NAMESPACE, end, reason, manager)
 
 
 _FILTERING = eventing_fault(NAMESPACE, "FilteringRequestedUnavailable", inner="SupportedDialect")

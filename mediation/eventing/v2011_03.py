@@ -15,16 +15,18 @@ from mediation import names
 from mediation.eventing.common import (
     EventingClient,
     actions_of,
+    at_topic,
     child,
     children,
     eventing_fault,
     eventing_offers,
     operations_of,
     read_delivery,
-    read_subscription_end,
+    read_managing,
     topic_header,
+    write_subscription_end,
 )
-from mediation.filtering import read_wse_filter, topic_expression
+from mediation.filtering import read_wse_filter
 from mediation.model.errors import MediationError
 from mediation.model.expiry import (
     NO_TIME,
@@ -40,16 +42,12 @@ from mediation.model.messages import End, EndpointReference, Subscription
 from mediation.model.requests import (
     Arrival,
     Context,
-    EndOfSubscription,
-    GetStatus,
     Operation,
     Publish,
-    Renew,
     Request,
     Response,
     Subscribe,
     Subscribed,
-    Unsubscribe,
 )
 from mediation.model.specification import (
     Answer,
@@ -101,18 +99,10 @@ class Requests201103:
         match operation:
             case Operation.SUBSCRIBE:
                 return _read_subscribe(element, context, arrival)
-            case Operation.RENEW:
-                return Renew(_read_expires(child(element, NAMESPACE, "Expires")))
-            case Operation.GET_STATUS:
-                return GetStatus()
-            case Operation.UNSUBSCRIBE:
-                return Unsubscribe()
             case Operation.PUBLISH:
                 return _read_notify(element, context, arrival)
-            case Operation.SUBSCRIPTION_END:
-                return EndOfSubscription(*read_subscription_end(element))
-            case _:  # pragma: no cover - `elements` names no other
-                raise AssertionError(operation)
+            case _:
+                return read_managing(operation, element, NAMESPACE, _read_expires)
 
     def write(self, response: Response, context: Context) -> Answer:
         operation = context.operation or Operation.UNSUBSCRIBE
@@ -145,9 +135,7 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
         raise MediationError(Reason.DELIVERY_MISSING, "Delivery has no NotifyTo.")
     consumer, end_to = read_delivery(delivery, child(element, NAMESPACE, "EndTo"), NAMESPACE)
     raw = _read_format(child(element, NAMESPACE, "Format")) == names.WSE_2011_03_UNWRAP
-    filter_ = _read_filter(element, context)
-    if arrival.url_topic is not None and not filter_.topics:
-        filter_ = Filter((topic_expression(arrival.url_topic),), filter_.contents, filter_.others)
+    filter_ = at_topic(_read_filter(element, context), arrival)
     return Subscribe(
         consumer,
         filter_,
@@ -278,13 +266,7 @@ class SubscriptionEnd201103:
     element = f"{{{NAMESPACE}}}SubscriptionEnd"
 
     def write(self, subscription: Subscription, end: End, reason: str) -> tuple[str, str]:
-        body = (
-            f'<wse:SubscriptionEnd xmlns:wse="{NAMESPACE}">'
-            f"<wse:Status>{NAMESPACE}/{end.value}</wse:Status>"
-            f'<wse:Reason xml:lang="en">{xml_text(reason)}</wse:Reason>'
-            "</wse:SubscriptionEnd>"
-        )
-        return f"{NAMESPACE}/SubscriptionEnd", body
+        return write_subscription_end(NAMESPACE, end, reason)
 
 
 class EventingClient201103(EventingClient):

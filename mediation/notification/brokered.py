@@ -5,7 +5,7 @@ a registration: all of that is data of `BrokerNames`.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lxml import etree
@@ -53,6 +53,7 @@ class BrokerNames:
         consumes: Whether the answer says where to send notifications.
         destroy: The beginning of the action of DestroyRegistration; empty where there is none.
         simple: The dialect of a topic that says none.
+        spelled: The names of dialects in this version, where they are others.
         spellings: Local names of RegisterPublisher.
     """
 
@@ -62,6 +63,7 @@ class BrokerNames:
     consumes: bool = True
     destroy: str = ""
     simple: str = dialects.TOPIC_SIMPLE
+    spelled: Mapping[str, str] = field(default_factory=dict, hash=False)
     spellings: tuple[str, ...] = (Operation.REGISTER_PUBLISHER.value,)
 
 
@@ -191,7 +193,10 @@ def registration_properties(
     values = {
         "PublisherReference": publisher,
         "Topic": "".join(
-            write_kept_expression(namespace, "Topic", topic) for topic in request.topics
+            write_kept_expression(
+                namespace, "Topic", topic, dialect=version.spelled.get(topic.dialect)
+            )
+            for topic in request.topics
         ),
         "Demand": f"<br:Demand{br}>{str(request.demand).lower()}</br:Demand>",
         "CreationTime": write_time("br:CreationTime", created, br),

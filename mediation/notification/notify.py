@@ -12,7 +12,7 @@ from mediation.model.requests import Arrival, Context
 from mediation.model.specification import UnwrappedEvent
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import read_topics, received_topic
-from mediation.soap.addressing import id_to_keep, read_epr
+from mediation.soap.addressing import id_to_keep, read_epr, write_epr
 from mediation.soap.envelopes import (
     elements,
     local_name,
@@ -128,6 +128,20 @@ def numbered(
             )
         )
     return tuple(numbered)
+
+
+def written_notify(
+    declared: str, topic: str, payload: str, producer: EndpointReference | None
+) -> str:
+    """A Notify as a publisher writes it; *declared* is the declaration of ``wsnt``, *topic* an
+    element or empty."""
+    inner = topic
+    if producer is not None:
+        inner += f"<wsnt:ProducerReference>{write_epr(producer)}</wsnt:ProducerReference>"
+    return (
+        f"<wsnt:Notify{declared}><wsnt:NotificationMessage>{inner}"
+        f"<wsnt:Message>{payload}</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>"
+    )
 
 
 def unwrapped_events(notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:

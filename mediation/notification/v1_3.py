@@ -77,7 +77,7 @@ from mediation.notification.brokered import (
     brokered_faults,
     brokered_offers,
 )
-from mediation.notification.notify import read_notify, unwrapped_events
+from mediation.notification.notify import read_notify, unwrapped_events, written_notify
 from mediation.notification.properties import Properties13
 from mediation.notification.subscribing import child_of, read_policy, read_time
 from mediation.notification.topics import read_one_topic, topic_element
@@ -352,13 +352,8 @@ class Client13:
         producer: EndpointReference | None,
     ) -> RequestParts:
         """A wrapped Notify."""
-        inner = write_topic_expression(NAMESPACE, "wsnt:Topic", topic) if topic else ""
-        if producer is not None:
-            inner += f"<wsnt:ProducerReference>{write_epr(producer)}</wsnt:ProducerReference>"
-        body = (
-            f'<wsnt:Notify xmlns:wsnt="{NAMESPACE}"><wsnt:NotificationMessage>{inner}'
-            f"<wsnt:Message>{payload}</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>"
-        )
+        named = write_topic_expression(NAMESPACE, "wsnt:Topic", topic) if topic else ""
+        body = written_notify(f' xmlns:wsnt="{NAMESPACE}"', named, payload, producer)
         return RequestParts(NOTIFY_ACTION, body)
 
     def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:

@@ -1,25 +1,14 @@
 """The settings of mail: the smart host, and to whom mail may go."""
 
-import re
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from gateway.egress.mail.addresses import is_domain, is_mailbox
+from gateway.security.networks import one_host
 
 PORTS = {"starttls": 587, "tls": 465, "none": 25}
-_HOST = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
-
-
-def _is_host(value: str) -> str:
-    if not _HOST.fullmatch(value):
-        try:
-            ip_address(value)
-        except ValueError:
-            raise ValueError(f"{value!r} must be a name or an address, and no more") from None
-    return value
 
 
 def _is_sender(value: str) -> str:
@@ -52,7 +41,7 @@ class MailSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    host: Annotated[str, AfterValidator(_is_host)]
+    host: Annotated[str, AfterValidator(one_host)]
     port: int | None = Field(None, ge=1, le=65535)
     security: Literal["starttls", "tls", "none"] = "starttls"
     ca: Path | None = None

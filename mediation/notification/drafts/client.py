@@ -18,7 +18,7 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.drafts.draft import Draft
-from mediation.notification.notify import unwrapped_events
+from mediation.notification.notify import unwrapped_events, written_notify
 from mediation.resources.wsrf import ResourceClient
 from mediation.soap.addressing import write_epr
 from mediation.soap.envelopes import xml_text
@@ -87,13 +87,8 @@ class DraftClient:
         producer: EndpointReference | None,
     ) -> RequestParts:
         """A wrapped Notify, which has a topic always."""
-        inner = self._topic("wsnt:Topic", topic or str(DEFAULT_TOPIC))
-        if producer is not None:
-            inner += f"<wsnt:ProducerReference>{write_epr(producer)}</wsnt:ProducerReference>"
-        body = (
-            f"<wsnt:Notify{self._draft.declared}><wsnt:NotificationMessage>{inner}"
-            f"<wsnt:Message>{payload}</wsnt:Message></wsnt:NotificationMessage></wsnt:Notify>"
-        )
+        named = self._topic("wsnt:Topic", topic or str(DEFAULT_TOPIC))
+        body = written_notify(self._draft.declared, named, payload, producer)
         return RequestParts(self._draft.notify_action, body)
 
     def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:

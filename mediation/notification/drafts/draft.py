@@ -76,6 +76,7 @@ class Draft:
             request="",
             consumes=False,
             simple=self.spelled[simple] if self.simple_is_blind else simple,
+            spelled=self.spelled,
             spellings=(name, f"{name}Request"),  # WS-Messenger's requests are named so.
         )
 

@@ -7,7 +7,7 @@ from mediation.notification.drafts.draft import Draft
 from mediation.resources.base_faults import base_fault
 from mediation.resources.wsrf import resource_faults
 
-_CREATION_FAILED = (
+_NOT_MADE = (
     Reason.MESSAGE_INVALID,
     Reason.EPR_INVALID,
     Reason.CONSUMER_ADDRESS,
@@ -15,6 +15,10 @@ _CREATION_FAILED = (
     Reason.EXPIRY_INVALID,
     Reason.EXPIRY_IN_THE_PAST,
     Reason.EXPIRY_TOO_LONG,
+)
+"""Reasons that nothing is subscribed or registered."""
+_CREATION_FAILED = (
+    *_NOT_MADE,
     Reason.PRODUCER_PROPERTIES,
     Reason.FILTER_UNKNOWN,
     Reason.FILTER_DIALECT,
@@ -34,18 +38,7 @@ _NAMED = {
     Reason.NO_CURRENT_MESSAGE: "NoCurrentMessageOnTopicFault",
 }
 _REGISTERING = {
-    **dict.fromkeys(
-        (
-            Reason.MESSAGE_INVALID,
-            Reason.EPR_INVALID,
-            Reason.CONSUMER_ADDRESS,
-            Reason.QUOTA,
-            Reason.EXPIRY_INVALID,
-            Reason.EXPIRY_IN_THE_PAST,
-            Reason.EXPIRY_TOO_LONG,
-        ),
-        "PublisherRegistrationFailedFault",
-    ),
+    **dict.fromkeys(_NOT_MADE, "PublisherRegistrationFailedFault"),
     Reason.TOPIC_INVALID: "InvalidTopicExpressionFault",
     Reason.TOPIC_DIALECT: "InvalidTopicExpressionFault",
     Reason.TOPIC_UNSUPPORTED: "TopicNotSupportedFault",

@@ -239,9 +239,15 @@ def test_drafts_register_in_their_own_names(
     assert reference[0].text == answer.registration
 
 
-@pytest.mark.parametrize(("version", "namespace", "wsa", "dialect"), DRAFTS)
+@pytest.mark.parametrize(
+    ("version", "namespace", "dialect", "spelled"),
+    [
+        (Version.WSN_1_2, WSN_BR_2004_06, dialects.TOPIC_SIMPLE, dialects.TOPIC_SIMPLE_1_2),
+        (Version.WSN_1_0, WSN_BR_IBM, dialects.TOPIC_IBM_SIMPLE, dialects.TOPIC_IBM_SIMPLE),
+    ],
+)
 def test_drafts_have_properties_of_registrations(
-    version: Version, namespace: str, wsa: Wsa, dialect: str
+    version: Version, namespace: str, dialect: str, spelled: str
 ) -> None:
     request = RegisterPublisher(topics=(Expression("orders", dialect),))
     root, values = properties_in(version).of_registration(request, NOW, None, NOW)
@@ -250,6 +256,8 @@ def test_drafts_have_properties_of_registrations(
     assert names == [
         "CurrentTime", "TerminationTime", "PublisherReference", "Topic", "Demand", "CreationTime",
     ]  # fmt: skip
+    named = etree.fromstring(values[f"{{{namespace}}}Topic"])
+    assert (named.text, named.get("Dialect")) == ("orders", spelled)
 
 
 def test_a_draft_has_no_destroy_registration() -> None:
