@@ -116,7 +116,8 @@ ifneq ($(UNKNOWN),)
 $(error There is no extra $(UNKNOWN); EXTRAS takes $(KNOWN_EXTRAS), or all)
 endif
 
-$(VENV)/.installed-extra-%: requirements/%.txt $(RUN_STAMP)
+# A static rule: where the stamps are phony, make would skip an implicit one without a word.
+$(EXTRA_STAMPS): $(VENV)/.installed-extra-%: requirements/%.txt $(RUN_STAMP)
 	@$(call install_locked,base $*)
 	@touch $@
 
