@@ -27,6 +27,11 @@ SECONDS = 60.0
 FOLLOWING = (Version.WSE_2004_08, Version.WSN_1_3)
 DRAGOMAN = (sys.executable, "-m", "gateway")
 ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if not name.startswith("DRAGOMAN_")},
+    "PYTHONPATH": str(ROOT),
+}
+"""Of the gateway, which has no settings but its own."""
 
 
 def say(who: str, text: str) -> None:
@@ -36,15 +41,18 @@ def say(who: str, text: str) -> None:
 @asynccontextmanager
 async def gateway() -> AsyncIterator[str]:
     """A gateway that runs with a data folder of its own; its URL."""
-    with tempfile.TemporaryDirectory() as data:
+    with tempfile.TemporaryDirectory() as data, tempfile.TemporaryFile("w+") as log:
         process = await asyncio.create_subprocess_exec(
-            *DRAGOMAN, "serve", "--port", "0", "--data", data,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL, cwd=ROOT,
+            *DRAGOMAN, "serve", "--port", "0", "--data", data, stdout=asyncio.subprocess.PIPE,
+            stderr=log, cwd=data, env=ENVIRONMENT,
         )  # fmt: skip
         try:
             assert process.stdout is not None
             async with asyncio.timeout(SECONDS):
                 ready = (await process.stdout.readline()).decode()
+            if "http://" not in ready:
+                log.seek(0)
+                raise SystemExit(f"the gateway did not start: {log.read(10_000)}")
             yield ready.partition("http://")[1] + ready.partition("http://")[2].split()[0]
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -55,7 +63,7 @@ async def gateway() -> AsyncIterator[str]:
 async def dragoman(*arguments: str) -> str:
     """Run a command; what it prints."""
     process = await asyncio.create_subprocess_exec(
-        *DRAGOMAN, *arguments, stdout=asyncio.subprocess.PIPE, cwd=ROOT, env=os.environ
+        *DRAGOMAN, *arguments, stdout=asyncio.subprocess.PIPE, cwd=ROOT, env=ENVIRONMENT
     )
     async with asyncio.timeout(SECONDS):
         out, _ = await process.communicate()

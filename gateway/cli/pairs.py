@@ -249,7 +249,7 @@ def _print_losses(origin: Dialect, target: Dialect, publication: Publication, ur
         if loss.fact in origin.says or not loss.said
     ]
     if not rows:
-        line("Nothing is lost.")
+        line("Nothing of this event is lost; docs/mediation.md says what could be.")
         return
     styled("What the subscriber does not read as it was said:")
     for row in table(("what", "was said", "is read"), rows):

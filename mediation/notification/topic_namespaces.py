@@ -23,7 +23,6 @@ from filters import (
 from filters.dialects import TOPIC_CONCRETE
 from mediation import names
 from mediation.model.errors import MediationError
-from mediation.notification.topics import written_topic
 from mediation.soap.envelopes import namespaces_of
 
 WSTOP = names.WSTOP_1_3
@@ -164,10 +163,9 @@ class TopicNamespaces:
             return
         for topic in topics:
             if not self.allows(topic):
-                text, _ = written_topic(topic)
                 raise MediationError(
                     Reason.TOPIC_UNSUPPORTED,
-                    f"There is no topic {quoted(text)}, and none may be added there.",
+                    f"There is no topic {quoted(str(topic))}, and none may be added there.",
                 )
 
     def check_filter(self, filter: Filter) -> None:

@@ -283,7 +283,7 @@ def test_an_ingress_offers_what_strangers_need() -> None:
     (rule,) = spec["rules"]
     assert rule["host"] == "events.example.org"
     offered = [path["path"] for path in rule["http"]["paths"]]
-    for door in ("/soap/topic/", *(kind.value for kind in ResourceKind)):
+    for door in ("/soap/topic/", "/events/topic/", *(kind.value for kind in ResourceKind)):
         assert any(door.startswith(f"{path}/") for path in offered), door
     for administration in ("/api", "/metrics", "/docs", "/openapi.json", "/healthz"):
         assert not any(administration.startswith(path) for path in offered)
@@ -493,6 +493,17 @@ def test_the_values_of_the_documentation(tmp_path: Path, monkeypatch: pytest.Mon
     assert settings.public_url == "https://events.example.org"
     assert settings.adapter.get_secret_value() == RABBITMQ
     assert settings.default_lease.total_seconds() == 3600
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("retry_delays", "none"), ("slots", "serial"), ("webhook_handshake", "always")],
+)
+def test_words_that_settings_take(
+    name: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = settings_of(Rendered({"settings": {name: value}}), tmp_path, monkeypatch)
+    assert name in given.model_fields_set
 
 
 def test_every_setting_can_be_given() -> None:
