@@ -11,6 +11,10 @@ from gateway.delivery.probation import Probation
 from gateway.mailboxes.mailboxes import SCHEME
 
 CONNECTIONS = 8
+HEARTBEATS = 1024
+"""Heartbeats that wait for their turn at one destination: each keeps an outbox in memory."""
+AGAIN = 1.0
+"""Seconds until the next try, at least, where heartbeats are due and cannot be sent now."""
 RECOVERY_RATE = 50.0
 RECOVERY_DOUBLES = 10.0
 RECOVERED_RATE = 5000.0
@@ -80,8 +84,8 @@ class Destination(Timed, Generic[Q]):
     """
 
     __slots__ = (
-        "active", "address", "agreed", "breaker", "known", "loading", "name", "named",
-        "outboxes", "probation", "queue", "recovering", "tokens", "tokens_at", "trouble",
+        "active", "address", "agreed", "breaker", "heartbeats", "known", "loading", "name",
+        "named", "outboxes", "probation", "queue", "recovering", "tokens", "tokens_at", "trouble",
         "turning",
     )  # fmt: skip
 
@@ -95,6 +99,8 @@ class Destination(Timed, Generic[Q]):
         """Attempts under way."""
         self.loading = 0
         """Outboxes that read the store, to send next."""
+        self.heartbeats = 0
+        """Outboxes that wait to send a heartbeat."""
         self.breaker = Breaker(probe)
         self.known = False
         """Whether the host has agreed was found out."""
@@ -158,6 +164,15 @@ class Destination(Timed, Generic[Q]):
             or (self.recovering is not None and len(self.queue) > RECOVERY_RATE)
             or (self.probation is not None and self.probation.breaker.open)
         )
+
+    def blocked(self, now: float) -> float:
+        """Seconds for which its breaker lets nothing start, not even a probe."""
+        return 0.0 if self.breaker.until is None else max(0.0, self.breaker.until - now)
+
+    @property
+    def takes_heartbeats(self) -> bool:
+        """Whether one more may wait for its turn."""
+        return self.heartbeats < HEARTBEATS
 
     # Who sends.
 

@@ -19,7 +19,6 @@ stalls, fails, stands behind another held one or exceeds the window is *held*: a
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 
 import structlog
@@ -27,7 +26,7 @@ import structlog
 from adapters import Delivery
 from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
 from gateway.delivery.contents import event_octets, room_in
-from gateway.delivery.destination import Trouble
+from gateway.delivery.destination import AGAIN, Trouble
 from gateway.delivery.outbox import (
     WINDOW,
     Entry,
@@ -57,7 +56,7 @@ from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
 from gateway.store import Store, totals
 from gateway.store.held import Backlog
-from mediation import Notification, Oversize
+from mediation import Oversize
 
 PATIENCE = 1.0
 """Seconds after which an attempt counts as stalled, and a delivery that is not made is held."""
@@ -72,9 +71,6 @@ RESTING = 256
 
 NEVER_AGREED = "The consumer's host never accepted a message."
 FORMER = "what went wrong was known to an earlier run alone"
-
-_NOTHING = Notification("", "", b"", datetime.min.replace(tzinfo=UTC))
-"""The event of a heartbeat, which is none."""
 
 _log = structlog.get_logger("dragoman.delivery")
 
@@ -303,9 +299,11 @@ class Dispatcher:
         """The delivery that *outbox* sends in its turn, if it may and has one in memory."""
         now = self._loop.time()
         if outbox.entry.silent or not self._may_go(outbox, now):
+            self._drop_heartbeat(outbox)
             return None
         probation = outbox.destination.probation
         if probation is not None and probation.over:
+            self._drop_heartbeat(outbox)
             self._never_agreed(outbox.entry, False)
             return None
         if self._wait(outbox) > 0:
@@ -315,7 +313,13 @@ class Dispatcher:
             self._backlog.load(outbox)
             return None
         pending = outbox.take_next(now, time.time())
-        if pending is not None and outbox.batched:
+        if pending is None:
+            pending = outbox.take_heartbeat(now)
+            if pending is not None:
+                pending.heartbeat = message_urn()
+            return pending
+        outbox.drop_heartbeat()
+        if outbox.batched:
             outbox.take_batch(pending, room_in(outbox.entry))
         return pending
 
@@ -526,6 +530,7 @@ class Dispatcher:
     def quiet(self, entry: Entry) -> None:
         """Move what is in memory for *entry*, which was paused or halted, to the store."""
         if (outbox := self._outboxes.get(entry)) is not None:
+            self._drop_heartbeat(outbox)
             self._backlog.spill(outbox)
 
     def resume(self, entry: Entry) -> None:
@@ -533,25 +538,33 @@ class Dispatcher:
         if (outbox := self._outboxes.get(entry)) is not None:
             self._ready(outbox)
 
-    def beat(self, entry: Entry) -> bool:
-        """Send a heartbeat to the sink of *entry*, unless an event is on its way or can be sent
-        instead. Returns False where it can be neither now."""
+    def beat(self, entry: Entry) -> float:
+        """Let a heartbeat to the sink of *entry* have its turn, unless an event is on its way or
+        can be sent instead. Returns the seconds after which to ask again where it can be neither
+        now, else 0.
+
+        It has its turn at its destination as an event has, and may be a breaker's probe: nothing
+        else might ever be.
+        """
         if entry.silent or self._stopped:
-            return True
-        outbox = self._outbox(entry)
+            return 0.0
+        now, outbox = self._loop.time(), self._outbox(entry)
         if not outbox.idle:
             outbox.hurry()
             self._ready(outbox)
-            return True
-        if not (outbox.ready and self._may_go(outbox, self._loop.time())):
-            return False
-        message = Message(_NOTHING, None)
-        pending = PendingDelivery(message, outbox, 0, time.time(), State.DONE)
-        pending.heartbeat = message_urn()
-        if self.scheduler.start(pending):
-            return True
+            return 0.0
+        wait = max(self._wait(outbox), outbox.destination.blocked(now))
+        if wait <= 0 and self._may_go(outbox, now) and outbox.destination.takes_heartbeats:
+            outbox.want_heartbeat()
+            self.scheduler.offer(outbox)
+            return 0.0
         self._rest(outbox)
-        return False
+        return max(wait, AGAIN)
+
+    def _drop_heartbeat(self, outbox: Outbox) -> None:
+        """Let no heartbeat of *outbox* wait, to which nothing may be sent."""
+        if outbox.drop_heartbeat() and outbox.idle:
+            self._after(outbox)
 
     def add_rows(self, entry: Entry, count: int, octets: int) -> None:
         """Take on rows that someone else added to the store for *entry*."""

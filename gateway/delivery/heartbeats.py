@@ -2,7 +2,8 @@
 event or a heartbeat, by which it knows that its subscription lives.
 
 One timer serves all subscriptions: it rings when the next heartbeat of any may be due. A
-subscription without heartbeats costs nothing here.
+subscription without heartbeats costs nothing here, and one that has ended is soon let go of,
+however long its interval is.
 """
 
 import asyncio
@@ -12,20 +13,25 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
+from gateway.delivery.destination import AGAIN
 from gateway.delivery.outbox import Entry
 
 EARLY = 0.9
 """The part of an interval after which a heartbeat is sent: it takes a while to arrive."""
-AGAIN = 1.0
-"""Seconds until the next try, where a heartbeat is due and cannot be sent now."""
+SLICE = 64
+"""Subscriptions that are looked at before others of the event loop have their turn."""
+SWEEP = 3600.0
+"""Seconds after which those that have ended are let go of, at the latest."""
+FEW = 64
+"""Subscriptions among which it is not worth while to look for ended ones earlier."""
 
 
 class Beating(Protocol):
     """Who sends heartbeats."""
 
-    def beat(self, entry: Entry) -> bool:
-        """Send a heartbeat to the sink of *entry*, unless an event is on its way there. Returns
-        False where it can be neither now."""
+    def beat(self, entry: Entry) -> float:
+        """Send a heartbeat to the sink of *entry* in its turn, unless an event is on its way there.
+        Returns the seconds after which to ask again where it can be neither now, else 0."""
 
 
 class Heartbeats:
@@ -42,6 +48,10 @@ class Heartbeats:
         self._numbers = count()
         """Of equal times the first comes first."""
         self._timer: asyncio.TimerHandle | None = None
+        self._kept = 0
+        """Subscriptions that were left when those that had ended were let go of last,"""
+        self._swept = self._loop.time()
+        """and when that was."""
 
     def __len__(self) -> int:
         """Subscriptions that are watched."""
@@ -51,6 +61,8 @@ class Heartbeats:
         """Send heartbeats to the sink of *entry* until it has ended, if it wants any."""
         interval = entry.delivery.heartbeats
         if interval is not None:
+            if len(self._next) > 2 * self._kept + FEW:
+                self._sweep()
             self._push(self._loop.time() + EARLY * interval, entry)
 
     def close(self) -> None:
@@ -64,29 +76,44 @@ class Heartbeats:
             self._set()
 
     def _set(self) -> None:
-        """Ring for the first."""
+        """Ring for the first, or for the sweep."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
         if self._next:
-            self._timer = self._loop.call_at(self._next[0][0], self._ring)
+            at = min(self._next[0][0], self._swept + SWEEP)
+            self._timer = self._loop.call_at(at, self._ring)
+
+    def _sweep(self) -> None:
+        """Let go of the subscriptions that have ended. To do so when as many have come as were left
+        costs each of them a constant, and half of what is kept has not ended."""
+        self._next = [one for one in self._next if not one[2].ended]
+        heapq.heapify(self._next)
+        self._kept, self._swept = len(self._next), self._loop.time()
 
     def _ring(self) -> None:
         self._timer = None
         now, sender = self._loop.time(), self._sender()
-        while self._next and self._next[0][0] <= now:
-            _, number, entry = heapq.heappop(self._next)
-            if not entry.ended:
-                at = now + self._beat(entry, sender)
-                heapq.heappush(self._next, (at, number, entry))
+        if now >= self._swept + SWEEP:
+            self._sweep()
+        if sender is None and self._next:  # Not each of them every time: there may be many.
+            self._timer = self._loop.call_at(now + AGAIN, self._ring)
+            return
+        for _ in range(SLICE):
+            if sender is None or not self._next or self._next[0][0] > now:
+                break
+            _, number, entry = self._next[0]
+            if entry.ended:
+                heapq.heappop(self._next)
+            else:
+                heapq.heapreplace(self._next, (now + self._beat(entry, sender), number, entry))
         self._set()
 
-    def _beat(self, entry: Entry, sender: Beating | None) -> float:
+    def _beat(self, entry: Entry, sender: Beating) -> float:
         """Send a heartbeat to *entry* if one is due. Returns the seconds until the next may be."""
         interval = EARLY * (entry.delivery.heartbeats or AGAIN)
         left = entry.attempted + interval - time.time()
         if 0 < left <= interval:
             return left  # It got something meanwhile.
-        if sender is None or sender.beat(entry):
-            return interval
-        return min(AGAIN, interval)
+        wait = sender.beat(entry)
+        return min(max(wait, AGAIN), interval) if wait > 0 else interval

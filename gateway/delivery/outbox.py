@@ -23,6 +23,7 @@ memory alone (``live``).
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Protocol
 
@@ -42,6 +43,9 @@ SOON = 1.0
 """Seconds within which what waits in the store can be sent."""
 PACE_WEIGHT = 0.2
 """Of the last attempt in the moving average of an outbox's pace."""
+
+_NOTHING = Notification("", "", b"", datetime.min.replace(tzinfo=UTC))
+"""The event of a heartbeat, which is none."""
 
 
 class State(Enum):
@@ -265,9 +269,9 @@ class Outbox(Timed):
     """
 
     __slots__ = (
-        "breaker", "destination", "entry", "gathers_until", "held", "holding", "in_flight",
-        "lane", "live", "loaded", "loading", "octets", "owner", "pace", "queued", "smooth",
-        "until",
+        "beats", "breaker", "destination", "entry", "gathers_until", "held", "holding",
+        "in_flight", "lane", "live", "loaded", "loading", "octets", "owner", "pace", "queued",
+        "smooth", "until",
     )  # fmt: skip
 
     def __init__(
@@ -300,6 +304,8 @@ class Outbox(Timed):
         """The beginning of what it has in the store is being read, or cut off."""
         self.queued = False
         """The outbox stands in the queue of its destination."""
+        self.beats = False
+        """A heartbeat waits for its turn."""
         self.smooth = False
         """The last attempt succeeded: more than one is loaded at a time."""
         self.pace = 0.0
@@ -340,7 +346,10 @@ class Outbox(Timed):
     @property
     def idle(self) -> bool:
         """Whether nothing is under way, and nothing waits."""
-        return not (self.live or self.loaded or self.in_flight or self.stored or self.loading)
+        return not (
+            self.live or self.loaded or self.in_flight or self.held or self.holding
+            or self.loading or self.beats
+        )  # fmt: skip
 
     @property
     def may_go_on(self) -> bool:
@@ -392,6 +401,26 @@ class Outbox(Timed):
         self.held += count
         self.octets += octets
         self.until = now
+
+    def want_heartbeat(self) -> None:
+        """Let a heartbeat, which nothing of it is in the way of, wait for its turn."""
+        self.beats = True
+        self.destination.heartbeats += 1
+
+    def take_heartbeat(self, now: float) -> "PendingDelivery | None":
+        """Take the heartbeat whose turn it is, if one waits. It may be a breaker's probe."""
+        if not self.drop_heartbeat():
+            return None
+        self.breaker.probing(now)
+        return PendingDelivery(Message(_NOTHING, None), self, 0, 0.0, State.DONE)
+
+    def drop_heartbeat(self) -> bool:
+        """Let none wait: an event goes instead, or nothing may. Returns whether one did."""
+        if not self.beats:
+            return False
+        self.beats = False
+        self.destination.heartbeats -= 1
+        return True
 
     # Batches.
 
@@ -626,6 +655,7 @@ class Outbox(Timed):
                 pending._happens(Event.DROPPED)
         self.loaded.clear()
         self.held = self.octets = 0
+        self.drop_heartbeat()
         return dropped
 
     def drop_in_flight(self) -> list[PendingDelivery]:
@@ -642,6 +672,7 @@ class Outbox(Timed):
             pending._happens(Event.ABANDONED)
         self.live.clear()
         self.loaded.clear()
+        self.drop_heartbeat()
 
 
 OutboxDestination = Destination[Outbox]
