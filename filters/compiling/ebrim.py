@@ -28,6 +28,8 @@ ADHOC_QUERY = f"{{{EBRIM_QUERY}}}AdhocQuery"
 _SCOPE = (("rim", EBRIM_QUERY),)
 LONGEST = 4096
 """Bytes of an expression that are checked no further where it has few parts."""
+MAX_TEXT = 8192
+"""Characters of a query."""
 MAX_VALUES = 64
 """Values of a query, at most; the expression made of them has limits of its own."""
 
@@ -191,10 +193,12 @@ def translate_query(expression: Expression) -> Expression:
         FilterError: ``FILTER_UNKNOWN``, its name that of the element: it is no query of
             subscriptions, or one with parameters or values that are not offered.
     """
+    if len(expression.text) > MAX_TEXT:
+        _refuse(f"the AdhocQuery has more than {MAX_TEXT} characters")
     return _translated(expression.text)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _translated(text: str) -> Expression:
     query, slots = _read(text)
     conditions = []
@@ -249,7 +253,10 @@ def _read(text: str) -> tuple[StoredQuery, list[tuple[str, tuple[str, ...]]]]:
 
 
 _LIST = re.compile(r"\((.*)\)\Z", re.DOTALL)
-_ITEM = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^'(),]+?))\s*(,|\Z)")
+_ITEM = re.compile(
+    r"""\s*+(?: '((?:[^']|'')*+)' | ([^'(),\s]++(?:\s++[^'(),\s]++)*+) )\s*+(,|\Z)""", re.VERBOSE
+)
+"""One value; nothing in it is tried in two ways, whatever stands there."""
 
 
 def _values(slot: etree._Element) -> Iterator[str]:

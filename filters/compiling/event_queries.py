@@ -33,6 +33,8 @@ from filters.xpath.syntax import (
 )
 
 WINDOWS_EVENTS = "http://schemas.microsoft.com/win/2004/08/events/event"
+MAX_TEXT = 8192
+"""Characters of a query list."""
 MAX_SELECTS = 64
 """Selects and Suppresses of a query list; the expression made of them has limits of its own."""
 
@@ -49,6 +51,10 @@ def translate_event_query(expression: Expression) -> Expression:
         FilterError: ``FILTER_INVALID`` for what is no event query, or is one that XPath 1.0 cannot
             express; ``FILTER_COSTLY``.
     """
+    if len(expression.text) > MAX_TEXT:
+        raise FilterError(
+            Reason.FILTER_COSTLY, f"the event query has more than {MAX_TEXT} characters"
+        )
     return Expression(_translate(expression.text), XPATH_1_0, _SCOPE, expression.view)
 
 

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from fnmatch import translate
 from re import compile as compile_pattern
 
-from filters import Event, Expression, Filter, FilterError, compile
+from filters import Event, Expression, Filter, FilterError, Reason, Refused, compile
 from gateway.delivery import Dispatchers, Entry
 from gateway.subscriptions.table import SubscriptionTable
 from mediation import SubscriptionSelection
 
 SLICE = 256
 """Subscriptions that are looked at before others have their turn."""
+LONGEST_PATTERN, MOST_WILDCARDS = 512, 16
+"""Characters of a pattern that addresses are to be like, and those of them that stand for others:
+each address is tried with it."""
 LOOKED_AT = 20_000
 """Subscriptions that one request looks at, at most."""
 _NOTHING = SubscriptionSelection()
@@ -49,6 +52,9 @@ class SubscriptionSelector:
         Args:
             visible_to: The owner of those that are seen; None sees all.
             look_at: How many are looked at.
+
+        Raises:
+            Refused: ``MESSAGE_INVALID``: the pattern of addresses is too long.
         """
         if selection == _NOTHING and visible_to is None:
             ids = await self._table.listed(after, limit + 1)
@@ -96,6 +102,12 @@ def _like(text: str) -> Callable[[str], bool]:
     """Whether an address begins with *text*, or, with ``*`` or ``?`` in it, is like it."""
     if not {"*", "?"} & set(text):
         return lambda address: address.startswith(text)
+    if len(text) > LONGEST_PATTERN or text.count("*") + text.count("?") > MOST_WILDCARDS:
+        raise Refused(
+            Reason.MESSAGE_INVALID,
+            f"A pattern of addresses has {LONGEST_PATTERN} characters at most, and "
+            f"{MOST_WILDCARDS} of * and ?.",
+        )
     escaped = text.replace("[", "[[]")
     pattern = compile_pattern(translate(escaped))
     return lambda address: pattern.match(address) is not None

@@ -43,6 +43,17 @@ def pace(call: Callable[[], object], *, tries: int = 3, enough: float = 0.0) -> 
     return least
 
 
+def growth(call: Callable[[int], object], size: int, *, times: int = 8) -> float:
+    """How many times as long *call* takes for *times* the *size* as *times* calls for that size:
+    about 1 where its cost is linear, and about *times* where it is quadratic."""
+
+    def several() -> None:
+        for _ in range(times):
+            call(size)
+
+    return pace(lambda: call(size * times)) / pace(several)
+
+
 def _seconds(call: Callable[[], object]) -> float:
     started = time.process_time()
     call()

@@ -13,6 +13,7 @@ from filters.compiling.ebrim import (
     ADHOC_QUERY,
     FEW_SLOTS,
     FEW_VALUES,
+    MAX_TEXT,
     STORED_QUERIES,
     translate_query,
 )
@@ -36,6 +37,7 @@ from tests.rigs.document_metadata import (
     document,
     submission,
 )
+from tests.rigs.pace import growth
 
 P1 = "P1^^^&1.2.3&ISO"
 PATIENT = ("DocumentEntryPatientId", [f"'{P1}'"])
@@ -334,6 +336,12 @@ REFUSED = [
         "something else than slots",
         id="SQL",
     ),
+    pytest.param(
+        adhoc_query(PATIENT_DOCUMENTS, PATIENT).ljust(MAX_TEXT + 1),
+        "more than 8192 characters",
+        id="long",
+    ),
+    pytest.param(" " * MAX_TEXT + "<", "more than 8192 characters", id="long, and no XML"),
 ]
 
 
@@ -344,6 +352,21 @@ def test_refused(text: str, said: str) -> None:
     assert refused.value.reason is Reason.FILTER_UNKNOWN
     assert refused.value.names == (ADHOC_QUERY,)
     assert said in refused.value.text
+
+
+@pytest.mark.parametrize("value", ["x{}(", "'x'{}x", "'{}", "({}x(", "('x',{}"])
+@pytest.mark.parametrize("filling", [" ", "x", "x ", "'", "''", "a,"])
+def test_a_value_costs_what_it_is_long(value: str, filling: str) -> None:
+    def refused(size: int) -> None:
+        text = adhoc_query(
+            PATIENT_DOCUMENTS,
+            ("DocumentEntryPatientId", [value.format(filling * (size // len(filling)))]),
+            ("NoParameter", ["'a'"]),  # What is refused is not remembered.
+        )
+        with pytest.raises(FilterError):
+            translate_query(Expression(text, EBRIM_QUERY))
+
+    assert growth(refused, 900) < 3
 
 
 @given(st.text(max_size=60))

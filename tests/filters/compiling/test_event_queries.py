@@ -152,6 +152,10 @@ def test_what_xpath_has_not(select: str, why: str) -> None:
             Reason.FILTER_COSTLY,
             id="too long",
         ),
+        pytest.param(
+            queries(query("<Select>*</Select>")).ljust(8193), Reason.FILTER_COSTLY, id="long list"
+        ),
+        pytest.param(" " * 8192 + "<", Reason.FILTER_COSTLY, id="long, and no XML"),
     ],
 )  # fmt: skip
 def test_refused(text: str, reason: Reason) -> None:

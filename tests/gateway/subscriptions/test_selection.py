@@ -2,6 +2,7 @@
 
 import pytest
 
+from filters import Reason, Refused
 from gateway.delivery import Dispatchers
 from gateway.egress import parse_target
 from gateway.subscriptions.selection import SubscriptionSelector
@@ -38,3 +39,24 @@ async def test_who_is_no_owner_sees_nothing() -> None:
     for owner, ids in (("a", (entry.id,)), ("b", ()), (None, (entry.id,))):
         found = await selector.find(SubscriptionSelection(), limit=9, visible_to=owner)
         assert (found.ids, found.next) == (ids, None)
+
+
+@pytest.mark.parametrize("pattern", ["*" * 17, "?" * 17, "*a?" * 9, "a*".rjust(513, "a")])
+async def test_a_pattern_that_costs_much_is_refused(pattern: str) -> None:
+    table = SubscriptionTable()
+    entered(table, "a", ONE)
+    selector = SubscriptionSelector(table, object.__new__(Dispatchers))
+    with pytest.raises(Refused) as refused:
+        await selector.find(SubscriptionSelection(consumer=pattern), limit=9)
+    assert refused.value.reason is Reason.MESSAGE_INVALID
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"), [("*" * 16, 1), ("h*", 1), ("*".rjust(512, "a"), 0), ("a" * 2048, 0)]
+)
+async def test_other_patterns_are_taken(pattern: str, found: int) -> None:
+    table = SubscriptionTable()
+    entered(table, "a", ONE)
+    selector = SubscriptionSelector(table, object.__new__(Dispatchers))
+    page = await selector.find(SubscriptionSelection(consumer=pattern), limit=9)
+    assert len(page.ids) == found
