@@ -21,7 +21,10 @@ _PREFIX = "ce-"
 _PLAIN = "".join(map(chr, range(0x21, 0x7F))).replace('"', "").replace("%", "")
 """The characters that a header's value has as they are (section 3.1.3.2)."""
 _AS_IT_IS = re.compile(f"[{re.escape(_PLAIN)}]*")
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_QUOTED = re.compile(r'"((?:[^"\\]++|\\.)*+)"')
+_CLOSED = re.compile(r'(?:[^"]++|"(?:[^"\\]++|\\.)*+")*+')
+"""A text all of whose quotes are closed. To look for quoted strings where one is not would begin
+anew at every quote in it."""
 
 
 def read_message(
@@ -88,9 +91,9 @@ def decode_value(value: bytes) -> str:
         if '"' not in text and "%" not in text:
             return text
         if '"' in text:
-            text = _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1]), text)
-            if '"' in _QUOTED.sub("", value.decode()):
+            if not _CLOSED.fullmatch(text):
                 raise ValueError
+            text = _QUOTED.sub(lambda found: re.sub(r"\\(.)", r"\1", found[1]), text)
         return unquote_to_bytes(text).decode()
     except ValueError:
         raise MediationError(
