@@ -1,0 +1,170 @@
+"""What is kept of sequences, as plain records; times are seconds since the epoch.
+
+A sequence goes one way, from a source (RMS) to a destination (RMD). Who sends keeps an
+`OutgoingSequence` and its messages; who receives an `IncomingSequence` and, between it and the
+application, an `InvokerBuffer` and its messages.
+"""
+
+from dataclasses import dataclass
+
+from mediation import EndpointReference, Soap, Wsa
+from mediation.reliable_messaging import IncompleteBehaviour, Ranges, Rm
+from mediation.reliable_messaging.machines import DestinationState, InvokerState, SourceState
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """The versions that a sequence speaks, from CreateSequence to its end."""
+
+    rm: Rm
+    wsa: Wsa
+    soap: Soap
+
+
+@dataclass(frozen=True, slots=True)
+class IncomingSequence:
+    """The state of a destination (RMDSequence).
+
+    Attributes:
+        identifier: ``wsrm:Identifier``; made by us, random.
+        acks_to: Where acknowledgements go; anonymous: back on the connection.
+        owner: Who created it, where callers are told apart; nobody else may use it.
+        service: The name of the receiver whose application gets its messages.
+        create_id: MessageID of its CreateSequence, which may come again, or None.
+        opposite: `OutgoingSequence.key` of the sequence that goes the other way, or None.
+        last_number: Where it ends, once that is known.
+        closed: It takes no new number, and every acknowledgement is final.
+        complete: All numbers were there when it ended.
+        unacknowledged: New messages since the last acknowledgement was sent.
+        ack_at: When the next acknowledgement is due, or None.
+        expires_at: None for never.
+        ended_at: It is a tombstone since then, which answers late requests.
+        token: The security token that it is bound to, as its reference in CreateSequence, or None.
+        due_at: When a worker should look at it, or None.
+    """
+
+    identifier: str
+    wire: Wire
+    acks_to: EndpointReference
+    state: DestinationState
+    owner: str | None = None
+    service: str = ""
+    create_id: str | None = None
+    opposite: str | None = None
+    received: Ranges = Ranges()
+    last_number: int | None = None
+    closed: bool = False
+    complete: bool = False
+    incomplete: IncompleteBehaviour = IncompleteBehaviour.NO_DISCARD
+    unacknowledged: int = 0
+    ack_at: float | None = None
+    expires_at: float | None = None
+    last_seen: float = 0.0
+    ended_at: float | None = None
+    token: bytes | None = None
+    due_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InvokerBuffer:
+    """What waits between a destination and its application.
+
+    Attributes:
+        delivered: The highest number that the application took; in order, each once.
+        last_number: Where the sequence ends, once that is known.
+        count: How many messages wait.
+        attempts: How often the delivery of the next message failed in a row.
+        due_at: When a worker should look at it, or None.
+    """
+
+    identifier: str
+    state: InvokerState = InvokerState.EMPTY
+    delivered: int = 0
+    last_number: int | None = None
+    count: int = 0
+    attempts: int = 0
+    due_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InvokerMessage:
+    """A message that an application will take. The envelope is as it came."""
+
+    number: int
+    envelope: bytes
+    content_type: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingSequence:
+    """The state of a source (RMSSequence).
+
+    Attributes:
+        key: The internal key: the client's own name for it and the address.
+        target: Where messages go; anonymous or of WS-MakeConnection: they are fetched, or go back
+            on connections.
+        identifier: ``wsrm:Identifier``, once the destination gave it.
+        offered: The identifier that we offered for replies, or None.
+        callback: The name by which the client's callbacks are found again, or None.
+        next_number: The number of the next message.
+        last_number: That of the last one, once it is known.
+        acknowledged: What the destination says that it has.
+        count: How many messages wait to be acknowledged.
+        acks_to: Where acknowledgements and replies come to.
+        create_id: MessageID of our CreateSequence; it is the same each time it is sent.
+        tries, next_at: Of CreateSequence, CloseSequence or TerminateSequence: how often it was sent,
+            and when it is due next. None: at once.
+        closed: The destination said Final.
+        answered: TerminateSequence was answered, or needs no answer.
+        failure: Why the sequence was given up, in words, or None.
+        window: How many messages the destination takes now, where it says so.
+        due_at: When a worker should look at it or at its messages, or None.
+    """
+
+    key: str
+    target: EndpointReference
+    wire: Wire
+    state: SourceState
+    identifier: str | None = None
+    offered: str | None = None
+    callback: str | None = None
+    acks_to: EndpointReference | None = None
+    next_number: int = 1
+    last_number: int | None = None
+    acknowledged: Ranges = Ranges()
+    count: int = 0
+    create_id: str | None = None
+    tries: int = 0
+    next_at: float | None = None
+    closed: bool = False
+    answered: bool = False
+    failure: str | None = None
+    window: int | None = None
+    expires_at: float | None = None
+    last_acked_at: float | None = None
+    ended_at: float | None = None
+    due_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A message until it is acknowledged. The envelope is finished, MessageID and all, but for the
+    header blocks of reliable messaging.
+
+    Attributes:
+        message_id: A reply relates to it.
+        relates_to: The MessageID of the request that it answers: where that comes again, it goes
+            again.
+        wants_reply: It is kept until its reply is there, where replies come back on connections.
+        tries: How often it was sent.
+        next_at: When it is due next; None: at once.
+    """
+
+    number: int
+    message_id: str
+    action: str
+    envelope: bytes
+    relates_to: str | None = None
+    wants_reply: bool = False
+    tries: int = 0
+    next_at: float | None = None

@@ -1,0 +1,200 @@
+"""The storage API: a `StorageManager` gives transactions, and a transaction three managers.
+
+As Mercury's (S. Suriarachchi, University of Moratuwa, 2010, chapter 4): nothing of a sequence is in
+memory between transactions, so a process may die between any two. Each transaction sees the objects
+that it looks at as if it were alone: what it finds stays locked until it ends.
+
+**Lock order: incoming sequences, then invoker buffers, then outgoing sequences.** A transaction may
+leave one out, and never goes back; it looks at several objects of one kind in the order of their
+keys. Where it goes back, `OutOfOrder` is raised: two such transactions would wait for one another.
+
+Everything here is synchronous: transactions are short, no message is sent inside one, and whoever has
+an event loop runs them on a thread.
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
+
+from gateway.reliability.records import (
+    IncomingSequence,
+    InvokerBuffer,
+    InvokerMessage,
+    OutgoingMessage,
+    OutgoingSequence,
+)
+from mediation.reliable_messaging import Ranges
+
+
+class StorageUnavailable(Exception):
+    """The store cannot do it now; nothing was changed."""
+
+
+class OutOfOrder(RuntimeError):
+    """A transaction went back in the lock order: a programming error."""
+
+
+class InDoubt(StorageUnavailable):
+    """A commit whose outcome nobody knows yet (the connection broke in it): look again later."""
+
+
+class IncomingSequences(Protocol):
+    """RMDSequenceManager: the destinations. *find* and what follows lock the row."""
+
+    def find(self, identifier: str) -> IncomingSequence | None: ...
+
+    def find_created(self, create_id: str, owner: str | None) -> IncomingSequence | None:
+        """That which a CreateSequence with this MessageID, of this owner, made before."""
+        ...
+
+    def put(self, sequence: IncomingSequence) -> None:
+        """Add it, or change it."""
+        ...
+
+    def remove(self, identifier: str) -> None: ...
+
+    def count(self, owner: str | None = None) -> int:
+        """How many there are that have not ended; of one *owner*, where it is given."""
+        ...
+
+
+class InvokerBuffers(Protocol):
+    """InvokerBufferManager."""
+
+    def find(self, identifier: str) -> InvokerBuffer | None: ...
+
+    def put(self, buffer: InvokerBuffer) -> None: ...
+
+    def remove(self, identifier: str) -> None:
+        """Also its messages."""
+        ...
+
+    def add_message(self, identifier: str, message: InvokerMessage) -> bool:
+        """False where that number waits already; nothing is changed then."""
+        ...
+
+    def messages(self, identifier: str, first: int, limit: int) -> list[InvokerMessage]:
+        """Those from number *first* on, gaps left out, by number, at most *limit*."""
+        ...
+
+    def remove_message(self, identifier: str, number: int) -> None: ...
+
+
+class OutgoingSequences(Protocol):
+    """RMSSequenceManager."""
+
+    def find(self, key: str) -> OutgoingSequence | None: ...
+
+    def find_identified(self, identifier: str) -> OutgoingSequence | None:
+        """By ``wsrm:Identifier``."""
+        ...
+
+    def find_offered(self, offered: str) -> OutgoingSequence | None:
+        """By the identifier that it offered for replies."""
+        ...
+
+    def find_creating(self, create_id: str) -> OutgoingSequence | None:
+        """By the MessageID of its CreateSequence."""
+        ...
+
+    def put(self, sequence: OutgoingSequence) -> None: ...
+
+    def remove(self, key: str) -> None:
+        """Also its messages."""
+        ...
+
+    def put_message(self, key: str, message: OutgoingMessage) -> None:
+        """Add it, or change it."""
+        ...
+
+    def message(self, key: str, number: int) -> OutgoingMessage | None: ...
+
+    def message_identified(self, key: str, message_id: str) -> OutgoingMessage | None: ...
+
+    def message_relating(self, key: str, message_id: str) -> OutgoingMessage | None:
+        """The reply to the message with that id."""
+        ...
+
+    def messages(self, key: str, limit: int, due: float | None = None) -> list[OutgoingMessage]:
+        """By number, at most *limit*; only those due by then, where *due* is given."""
+        ...
+
+    def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
+        """Remove the messages with these numbers, but for those that wait for replies, unless
+        *replied*.
+
+        Returns:
+            How many messages are left.
+        """
+        ...
+
+
+class Transaction(Protocol):
+    """One transaction. Its managers are usable until it has ended.
+
+    Attributes:
+        connection: The store's own connection, for what an application changes together with it:
+            an SQLAlchemy ``Connection``; None in memory.
+    """
+
+    incoming: IncomingSequences
+    invoker: InvokerBuffers
+    outgoing: OutgoingSequences
+    connection: Any
+
+    def enlist(self, participant: Any) -> None:
+        """Let another database take part (distributed transactions only)."""
+        ...
+
+
+class Look(Protocol):
+    """What workers ask to know where there is work: it locks nothing, and may be old."""
+
+    def incoming_due(self, now: float, limit: int) -> list[str]:
+        """Identifiers of those whose ``due_at`` is not after *now*, the longest due first."""
+        ...
+
+    def invoker_due(self, now: float, limit: int) -> list[str]: ...
+
+    def outgoing_due(self, now: float, limit: int) -> list[str]: ...
+
+    def next_due(self) -> float | None:
+        """The earliest ``due_at`` of all; None: nothing is due, ever."""
+        ...
+
+    def incoming_page(self, after: str, limit: int) -> list[IncomingSequence]:
+        """By identifier, for lists that people look at."""
+        ...
+
+    def outgoing_page(self, after: str, limit: int) -> list[OutgoingSequence]: ...
+
+
+class StorageManager(Protocol):
+    """A store."""
+
+    def transaction(self) -> AbstractContextManager[Transaction]:
+        """Begin one; committed where the block ends, rolled back where it raises.
+
+        Raises:
+            StorageUnavailable: Nothing was changed.
+            InDoubt: The outcome of the commit is not known.
+        """
+        ...
+
+    def look(self) -> AbstractContextManager[Look]: ...
+
+    def recover(self) -> int:
+        """End what a crash left between two phases (distributed transactions only). To be called
+        at the start, and every minute.
+
+        Returns:
+            How many transactions it ended.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+def in_key_order(keys: Iterable[str]) -> list[str]:
+    """The order in which several objects of one kind are looked at."""
+    return sorted(set(keys))
