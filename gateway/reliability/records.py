@@ -8,7 +8,7 @@ application, an `InvokerBuffer` and its messages.
 from dataclasses import dataclass
 
 from mediation import EndpointReference, Soap, Wsa
-from mediation.reliable_messaging import IncompleteBehaviour, Ranges, Rm
+from mediation.reliable_messaging import NO_NUMBERS, IncompleteBehaviour, Ranges, Rm
 from mediation.reliable_messaging.machines import DestinationState, InvokerState, SourceState
 
 
@@ -51,7 +51,7 @@ class IncomingSequence:
     service: str = ""
     create_id: str | None = None
     opposite: str | None = None
-    received: Ranges = Ranges()
+    received: Ranges = NO_NUMBERS
     last_number: int | None = None
     closed: bool = False
     complete: bool = False
@@ -112,8 +112,8 @@ class OutgoingSequence:
         count: How many messages wait to be acknowledged.
         acks_to: Where acknowledgements and replies come to.
         create_id: MessageID of our CreateSequence; it is the same each time it is sent.
-        tries, next_at: Of CreateSequence, CloseSequence or TerminateSequence: how often it was sent,
-            and when it is due next. None: at once.
+        tries, next_at: Of CreateSequence, CloseSequence or TerminateSequence: how often it was
+            sent, and when it is due next. None: at once.
         closed: The destination said Final.
         answered: TerminateSequence was answered, or needs no answer.
         failure: Why the sequence was given up, in words, or None.
@@ -131,7 +131,7 @@ class OutgoingSequence:
     acks_to: EndpointReference | None = None
     next_number: int = 1
     last_number: int | None = None
-    acknowledged: Ranges = Ranges()
+    acknowledged: Ranges = NO_NUMBERS
     count: int = 0
     create_id: str | None = None
     tries: int = 0

@@ -8,8 +8,8 @@ that it looks at as if it were alone: what it finds stays locked until it ends.
 leave one out, and never goes back; it looks at several objects of one kind in the order of their
 keys. Where it goes back, `OutOfOrder` is raised: two such transactions would wait for one another.
 
-Everything here is synchronous: transactions are short, no message is sent inside one, and whoever has
-an event loop runs them on a thread.
+Everything here is synchronous: transactions are short, no message is sent inside one, and whoever
+has an event loop runs them on a thread.
 """
 
 from collections.abc import Iterable

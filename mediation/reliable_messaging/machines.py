@@ -1,9 +1,9 @@
 """The state machines of a sequence as tables: Mercury's three.
 
 S. Suriarachchi, "Queued Transaction Processing with Web Service Reliable Messaging" (University of
-Moratuwa, 2010): the state of each of three objects is a few bits, which events set in any order, and
-a worker looks at the state now and then and acts. A message that was lost is an event that did not
-happen, so the state stays, and the worker acts again: sending again needs no logic of its own.
+Moratuwa, 2010): the state of each of three objects is a few bits, which events set in any order,
+and a worker looks at the state now and then and acts. A message that was lost is an event that did
+not happen, so the state stays, and the worker acts again: sending again needs no logic of its own.
 
 The value of a state is its bits, written as in the figures. What WS-ReliableMessaging 1.1 adds
 (CloseSequence, the answer to TerminateSequence), numbers and reasons are data beside the bits.

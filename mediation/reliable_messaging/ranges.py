@@ -104,5 +104,8 @@ class Ranges:
             yield following, last
 
 
+NO_NUMBERS = Ranges()
+
+
 def _lower(pair: tuple[int, int]) -> int:
     return pair[0]

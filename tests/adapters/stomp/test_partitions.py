@@ -80,16 +80,18 @@ async def test_a_partition_changes_hands(
 async def test_a_holder_that_is_not_gone_keeps_it(
     broker: ActiveMQ, tmp_path: Path, settings: dict[str, str]
 ) -> None:
-    async with wire_to(broker.port) as wire:
-        async with sharing(broker.at(wire.port), tmp_path / "a", settings, 0) as one:
-            here = Inbox(one, SECONDS)
-            await one.publish([storm()])
-            await here.take(1)  # The broker knows who holds it before the other one asks.
-            async with sharing(broker.url, tmp_path / "b", settings, 0) as other:
-                await other.publish([kept := storm()])
-                assert (await here.take(1, settle=False))[0].notification == kept
-                await wire.cut()
-                assert (await Inbox(other, SECONDS).take(1))[0].notification == kept
+    async with (
+        wire_to(broker.port) as wire,
+        sharing(broker.at(wire.port), tmp_path / "a", settings, 0) as one,
+    ):
+        here = Inbox(one, SECONDS)
+        await one.publish([storm()])
+        await here.take(1)  # The broker knows who holds it before the other one asks.
+        async with sharing(broker.url, tmp_path / "b", settings, 0) as other:
+            await other.publish([kept := storm()])
+            assert (await here.take(1, settle=False))[0].notification == kept
+            await wire.cut()
+            assert (await Inbox(other, SECONDS).take(1))[0].notification == kept
 
 
 async def test_nobody_holds_it(broker: ActiveMQ, tmp_path: Path, settings: dict[str, str]) -> None:
