@@ -3,19 +3,22 @@ copies."""
 
 import asyncio
 import smtplib
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 
 from adapters import AdapterError
 from gateway.checks.findings import Finding, fail, first_line, ok
-from gateway.egress.mail import MailSettings, log_in
+from gateway.egress.mail import Conversation, MailSettings
 from gateway.egress.plugins import PluggedScheme, TransportError, load_transport
 from gateway.publishing.event_copies import make_copies
 from gateway.security.tls import Names, client_context
 from gateway.settings.amqp_copies import AmqpCopies
 
 REPLIED = 3.0
-"""Seconds in which the smart host is to reply."""
+"""Seconds in which the smart host is to reply each time."""
+LET_IN = 10.0
+"""Seconds in which it is to let us in."""
 
 
 def check_transports(rows: tuple[PluggedScheme, ...]) -> Iterator[Finding]:
@@ -40,15 +43,21 @@ def check_mail(settings: MailSettings) -> Iterator[Finding]:
     """Check that the smart host lets us in; no mail is sent."""
     host, port = settings.smart_host
     tls = client_context(ca=settings.ca, names=Names("", "", "mail.ca"))
-    try:
-        smart_host = log_in(settings, tls, REPLIED)
-    except (OSError, smtplib.SMTPException) as error:
-        text = f"{host}:{port} does not let us in ({first_line(str(error))})"
-        yield fail("mail", f"{text}; see what the table mail says")
-        return
-    with suppress(OSError, smtplib.SMTPException):
-        smart_host.quit()
-    smart_host.close()
+    with Conversation(settings, tls, REPLIED) as conversation:
+        deadline = threading.Timer(LET_IN, conversation.end)
+        deadline.daemon = True
+        deadline.start()
+        try:
+            conversation.log_in()
+        except (OSError, smtplib.SMTPException) as error:
+            how = "does not let us in" if conversation.connected else "cannot be reached"
+            why = f"no answer in {LET_IN:g} s" if conversation.ended else first_line(str(error))
+            text = f"{host}:{port} {how} ({why})"
+            yield fail("mail", f"{text}; see what the table mail says")
+            return
+        finally:
+            deadline.cancel()
+        conversation.say_goodbye()
     yield ok("mail", f"{host}:{port} lets us in, with security {settings.security}")
 
 

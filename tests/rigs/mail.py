@@ -35,7 +35,8 @@ class Mail:
 @dataclass(eq=False)
 class SmartHost:
     """*replies*: to a command, by its first word, instead of what it would reply; ``DATA.`` is the
-    reply to the mail itself. *silent*: commands that are never replied to."""
+    reply to the mail itself. *silent*: commands that are never replied to; after ``greeting`` nothing is said at all,
+    and after ``end of greeting`` one line after another, but never the last."""
 
     tls: ssl.SSLContext | None = None
     password: str = ""
@@ -65,6 +66,13 @@ class SmartHost:
         def say(text: bytes) -> None:
             writer.write(text + b"\r\n")
 
+        if "greeting" in self.silent:
+            await reader.read()
+            return
+        while "end of greeting" in self.silent:
+            say(b"220-smart host")
+            await writer.drain()
+            await asyncio.sleep(0.01)
         say(self.replies.get("greeting", b"220 smart host"))
         sender, user, recipients = "", "", list[str]()
         while line := await reader.readline():

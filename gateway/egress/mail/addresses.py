@@ -14,13 +14,16 @@ SCHEME = "mailto"
 PORT = 25
 """The port in the destination of a domain's mail; nothing connects to it."""
 MAX_SUBJECT = 200
+ENCODED_WORD = "=?"
+"""How a word begins that mail systems decode (RFC 2047), to line ends and further fields."""
 _ADDRESS = re.compile(
     r"mailto:(?P<local>[^@?#\s]{1,200})@(?P<domain>[^@?#\s/\\:\[\]]{1,253})"
     r"(?:\?(?P<fields>[^#\s]{0,1000}))?",
     re.IGNORECASE,
 )
-_LOCAL = re.compile(r"[A-Za-z0-9#$&'*+=?^_{}~-]+(\.[A-Za-z0-9#$&'*+=?^_{}~-]+)*")
-"""A dot-atom, without what mail systems once took for routes (``%``, ``!``), files and commands."""
+_LOCAL = re.compile(r"(?!-)[A-Za-z0-9#$&'*+=?^_{}~-]+(\.[A-Za-z0-9#$&'*+=?^_{}~-]+)*")
+"""A dot-atom, without what mail systems once took for routes (``%``, ``!``), files and commands,
+and what their programs take for options (a ``-`` in front)."""
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -47,7 +50,7 @@ def parse_mailto(address: str) -> MailAddress:
     if match is None:
         raise AddressRefused(address)
     local = _decoded(match["local"], address)
-    if not _LOCAL.fullmatch(local) or len(local) > 64:
+    if not _LOCAL.fullmatch(local) or len(local) > 64 or ENCODED_WORD in local:
         raise AddressRefused(address)
     return MailAddress(local, _domain(match["domain"], address), _subject(match["fields"], address))
 

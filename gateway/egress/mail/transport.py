@@ -1,17 +1,18 @@
-"""Sends mail through the smart host, with the standard library's `smtplib` in a few threads."""
+"""Sends mail through the smart host, each in a thread of its own."""
 
 import asyncio
 import contextlib
 import smtplib
 import ssl
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
 from gateway.egress.addresses import AddressRefused, Target
 from gateway.egress.host_list import HostList
 from gateway.egress.mail.addresses import parse_mailto, target_of
+from gateway.egress.mail.conversation import Conversation
 from gateway.egress.mail.message import write_mail
 from gateway.egress.mail.settings import MailSettings
 from gateway.egress.transport import (
@@ -32,6 +33,9 @@ class MailTransport:
     """The transport of ``mailto:``. One mail is one connection to the smart host; what that replies
     to a mail becomes its answer: 4yz is tried again, 5yz is not.
 
+    How many are under way is bounded by whoever calls: `send` lasts as long as its thread, also
+    when it is cancelled. Nothing waits here.
+
     Args:
         tls: For the smart host.
     """
@@ -42,7 +46,7 @@ class MailTransport:
         self._settings = settings
         self._tls = tls
         self._domains = HostList(settings.domains)
-        self._threads = ThreadPoolExecutor(settings.at_a_time, thread_name_prefix="mail")
+        self._under_way: dict[Conversation, asyncio.Future[Answer]] = {}
 
     def target(self, address: str) -> Target:
         """Read *address*, which is of a domain that mail may go to.
@@ -59,91 +63,103 @@ class MailTransport:
         """Send *request* as a mail.
 
         Raises:
-            SendFailed: The smart host cannot be reached, or did not reply to the mail.
+            SendFailed: The smart host cannot be reached, or did not reply to the mail in time.
         """
-        to = parse_mailto(request.target.url)
+        try:
+            to = parse_mailto(request.target.url)
+        except AddressRefused as error:  # Subscribed when it was one.
+            raise SendFailed(FailureKind.FORBIDDEN) from error
         if not self._domains.has_name(to.domain):  # The list is another than at Subscribe.
             raise SendFailed(FailureKind.FORBIDDEN)
-        mail, dropped = write_mail(request, to, sender=self._settings.sender, now=time.time())
-        loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(self._threads, self._send, to.mailbox, mail)
+        try:
+            mail, dropped = write_mail(request, to, sender=self._settings.sender, now=time.time())
+        except ValueError as error:  # It would be the same the next time.
+            return Answer(NEVER, f"not sent: {error}".encode()[:1000])
+        answer = await self._conversed(to.mailbox, mail)
         return Answer(answer.status, answer.body, dropped=dropped)
 
-    def _send(self, mailbox: str, mail: bytes) -> Answer:
-        """Send one mail, in a thread."""
-        sender = self._settings.sender
-        smart_host = self._connected()
+    async def _conversed(self, mailbox: str, mail: bytes) -> Answer:
+        """Send one mail, in a thread that nobody waits for at the end of the process. At the
+        deadline, and when this is cancelled, the conversation is ended, and so its thread is."""
+        loop = asyncio.get_running_loop()
+        conversation = Conversation(self._settings, self._tls, self._settings.timeout)
+        over: asyncio.Future[Answer] = loop.create_future()
+
+        def run() -> None:
+            outcome: Answer | Exception
+            try:
+                with conversation:
+                    outcome = self._send(conversation, mailbox, mail)
+            except Exception as error:
+                outcome = error
+            with contextlib.suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(_settle, over, outcome)
+
+        self._under_way[conversation] = over
+        deadline = loop.call_later(self._settings.timeout, conversation.end)
         try:
-            smart_host.sendmail(sender, [mailbox], mail)
-        except smtplib.SMTPRecipientsRefused as refused:
-            return _refused(*refused.recipients[mailbox])
-        except smtplib.SMTPResponseException as refused:
-            return _refused(refused.smtp_code, refused.smtp_error)
-        except TimeoutError as failure:
-            raise SendFailed(FailureKind.TIMEOUT) from failure
-        except (OSError, smtplib.SMTPException) as failure:
-            raise SendFailed(FailureKind.RESET) from failure
+            threading.Thread(target=run, name="mail", daemon=True).start()
+            try:
+                return await asyncio.shield(over)
+            except asyncio.CancelledError:
+                conversation.end()
+                with contextlib.suppress(Exception):
+                    await over
+                raise
         finally:
-            # Whatever it replies to QUIT, the mail was accepted or it was not.
-            with contextlib.suppress(OSError, smtplib.SMTPException):
-                smart_host.quit()
-            smart_host.close()
-        return ACCEPTED
+            deadline.cancel()
+            del self._under_way[conversation]
 
-    def _connected(self) -> smtplib.SMTP:
-        """Connect to the smart host, and log in.
-
-        Raises:
-            SendFailed: One of these is not possible now.
-        """
+    def _send(self, conversation: Conversation, mailbox: str, mail: bytes) -> Answer:
+        """Send one mail, in a thread."""
         try:
-            return log_in(self._settings, self._tls, self._settings.timeout)
+            smart_host = conversation.log_in()
         except (OSError, smtplib.SMTPException) as failure:
-            raise self._failed(failure) from failure
+            raise self._failed(conversation, failure) from failure
+        try:
+            smart_host.sendmail(self._settings.sender, [mailbox], mail)
+        except smtplib.SMTPRecipientsRefused as refused:
+            answer = _refused(*refused.recipients[mailbox])
+        except smtplib.SMTPResponseException as refused:
+            answer = _refused(refused.smtp_code, refused.smtp_error)
+        except (OSError, smtplib.SMTPException) as failure:
+            late = conversation.ended or isinstance(failure, TimeoutError)
+            raise SendFailed(FailureKind.TIMEOUT if late else FailureKind.RESET) from failure
+        else:
+            answer = ACCEPTED
+        conversation.say_goodbye()
+        return answer
 
-    def _failed(self, failure: Exception) -> SendFailed:
+    def _failed(self, conversation: Conversation, failure: Exception) -> SendFailed:
         """The failure of a connection, which is that of no mailbox."""
         host, port = self._settings.smart_host
         _log.warning(
             "mail.smart-host-failed", smart_host=f"{host}:{port}", error=str(failure)[:300]
         )
-        if isinstance(failure, ssl.SSLError | smtplib.SMTPNotSupportedError):
-            kind = FailureKind.TLS
-        elif isinstance(failure, TimeoutError):
+        if conversation.ended or isinstance(failure, TimeoutError):
             kind = FailureKind.TIMEOUT
+        elif isinstance(failure, ssl.SSLError | smtplib.SMTPNotSupportedError):
+            kind = FailureKind.TLS
         else:
             kind = FailureKind.CONNECT
         return SendFailed(kind, connecting=True)
 
     async def close(self) -> None:
-        """Take no more; threads end with their connections."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """End all conversations. Nothing waits for a thread that cannot be ended now: that of a
+        name which is being resolved."""
+        for conversation, over in self._under_way.items():
+            conversation.end()
+            _settle(over, SendFailed(FailureKind.RESET))
 
 
-def log_in(settings: MailSettings, tls: ssl.SSLContext, seconds: float) -> smtplib.SMTP:
-    """Connect to the smart host, secure the connection, and log in, each as *settings* say; each
-    reply may take so many *seconds*.
-
-    Raises:
-        OSError, smtplib.SMTPException: One of these is not possible.
-    """
-    host, port = settings.smart_host
-    name = settings.sender.partition("@")[2]
-    made: smtplib.SMTP
-    if settings.security == "tls":
-        made = smtplib.SMTP_SSL(host, port, name, timeout=seconds, context=tls)
+def _settle(over: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
+    """Say how a conversation ended, unless that was said."""
+    if over.done():
+        return
+    if isinstance(outcome, Exception):
+        over.set_exception(outcome)
     else:
-        made = smtplib.SMTP(host, port, name, timeout=seconds)
-    try:
-        if settings.security == "starttls":
-            made.starttls(context=tls)
-        if settings.user is not None and settings.password is not None:
-            made.login(settings.user, settings.password.get_secret_value())
-        made.ehlo_or_helo_if_needed()
-    except BaseException:
-        made.close()
-        raise
-    return made
+        over.set_result(outcome)
 
 
 def _refused(code: int, text: bytes | str) -> Answer:

@@ -14,6 +14,8 @@ READ = [
     ("mailto:a@b?subject=Storm%20here", MailAddress("a", "b", "Storm here")),
     ("mailto:a@b?Subject=%C3%A4", MailAddress("a", "b", "ä")),
     ("mailto:%61@b", MailAddress("a", "b")),
+    ("mailto:a-@b", MailAddress("a-", "b")),
+    ("mailto:a=b@b", MailAddress("a=b", "b")),
 ]
 
 
@@ -50,6 +52,11 @@ def test_what_is_read(text: str, address: MailAddress) -> None:
         "mailto:a..b@c",
         "mailto:.a@c",
         "mailto:-oQ/tmp@",
+        "mailto:-oQ@b",
+        "mailto:-a@b",
+        "mailto:%2da@b",
+        "mailto:=?utf-8?q?=0a?=@b",
+        "mailto:%3D%3Futf-8%3Fq%3F=0a%3F%3D@b",
         "mailto:a@[127.0.0.1]",
         "mailto:a@127.0.0.1",
         "mailto:a@b:25",

@@ -2,11 +2,15 @@
 
 import json
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from gateway.egress import FailureKind, Request, SendFailed
+from gateway.egress.mail import MailSettings, MailTransport
 from tests.rigs.certificates import Authority
 from tests.rigs.envelopes import S11, S12, WSA10, WSE, WSNT, Message, Speaker, canonical
 from tests.rigs.gateways import Running, running
@@ -71,6 +75,39 @@ async def test_lines_of_any_length_and_dots_arrive(tmp_path: Path) -> None:
         mail = await host.next()
         assert canonical(Message(mail.body).body[0]) == canonical(event.encode())
         assert max(map(len, mail.octets.split(b"\r\n"))) < 998
+
+
+@pytest.mark.parametrize("soap", [S11, S12])
+async def test_strangers_write_no_lines_of_a_mail(tmp_path: Path, soap: Any) -> None:
+    encoded = "=?utf-8?q?=0d=0aBcc:_bob@example.com=0d=0a=0d=0ahello?="
+    async with smart_host() as host, running(tmp_path, mail=mail_settings(host)) as run:
+        await subscribe(run, f"{ANN}?subject={quote(encoded)}", Speaker(soap))
+        await run.publish(EVENT, action=f"urn:x{encoded}")
+        mail = await host.next()
+        assert canonical(Message(mail.body).body[0]) == EVENT.encode()
+        assert Message(mail.body).wsa("Action") == f"urn:x{encoded}"
+        assert mail.message["Subject"] == encoded and "Bcc" not in mail.message
+        assert b"Bcc" not in mail.octets and mail.message["SOAPAction"] in (None, '""')
+        assert mail.recipients == ("ann@example.org",)
+        await run.quiet()
+
+
+async def test_what_cannot_be_a_mail_is_not_tried_again() -> None:
+    settings = MailSettings(host="127.0.0.1", sender="a@b.example", domains=("example.org",))
+    mail = MailTransport(settings, ssl.create_default_context())
+    answer = await mail.send(Request(mail.target(ANN), b"", (("X", "a\r\nBcc: bob@example.org"),)))
+    assert answer.status == 422 and answer.body.startswith(
+        b"not sent: a mail cannot have the header"
+    )
+
+
+async def test_an_address_that_was_one_once() -> None:
+    settings = MailSettings(host="127.0.0.1", sender="a@b.example", domains=("example.org",))
+    mail = MailTransport(settings, ssl.create_default_context())
+    stored = replace(mail.target(ANN), url="mailto:-ann@example.org")
+    with pytest.raises(SendFailed) as caught:
+        await mail.send(Request(stored, b"", ()))
+    assert caught.value.kind is FailureKind.FORBIDDEN
 
 
 @pytest.mark.parametrize("security", ["starttls", "tls"])
