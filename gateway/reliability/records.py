@@ -40,6 +40,7 @@ class IncomingSequence:
         expires_at: None for never.
         ended_at: It is a tombstone since then, which answers late requests.
         token: The security token that it is bound to, as its reference in CreateSequence, or None.
+        lifetime: The expiry that CreateSequenceResponse told, in seconds, or None.
         due_at: When a worker should look at it, or None.
     """
 
@@ -62,6 +63,7 @@ class IncomingSequence:
     last_seen: float = 0.0
     ended_at: float | None = None
     token: bytes | None = None
+    lifetime: float | None = None
     due_at: float | None = None
 
 
@@ -74,6 +76,10 @@ class InvokerBuffer:
         last_number: Where the sequence ends, once that is known.
         count: How many messages wait.
         attempts: How often the delivery of the next message failed in a row.
+        service: The name of the receiver whose application gets the messages.
+        owner: Who created the sequence, where callers are told apart.
+        held: Nothing is delivered before all is there (DiscardEntireSequence).
+        skips: No gap will be filled any more: what is beyond it is delivered.
         due_at: When a worker should look at it, or None.
     """
 
@@ -83,6 +89,10 @@ class InvokerBuffer:
     last_number: int | None = None
     count: int = 0
     attempts: int = 0
+    service: str = ""
+    owner: str | None = None
+    held: bool = False
+    skips: bool = False
     due_at: float | None = None
 
 
@@ -118,6 +128,10 @@ class OutgoingSequence:
         answered: TerminateSequence was answered, or needs no answer.
         failure: Why the sequence was given up, in words, or None.
         window: How many messages the destination takes now, where it says so.
+        owner: The identity of the other side, where callers are told apart; only its
+            acknowledgements count.
+        created_at: When its first message was stored.
+        poll_at: When its client asks for what waits at its address (WS-MakeConnection), or None.
         due_at: When a worker should look at it or at its messages, or None.
     """
 
@@ -143,6 +157,9 @@ class OutgoingSequence:
     expires_at: float | None = None
     last_acked_at: float | None = None
     ended_at: float | None = None
+    owner: str | None = None
+    created_at: float = 0.0
+    poll_at: float | None = None
     due_at: float | None = None
 
 

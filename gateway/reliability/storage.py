@@ -162,6 +162,16 @@ class Look(Protocol):
         """The earliest ``due_at`` of all; None: nothing is due, ever."""
         ...
 
+    def incoming_to(self, address: str, limit: int) -> list[str]:
+        """Identifiers of those that have not ended and whose acknowledgements go to *address*; by
+        identifier, at most *limit*."""
+        ...
+
+    def outgoing_to(self, address: str, limit: int) -> list[str]:
+        """Keys of those that have not ended and whose target has *address*; by key, at most
+        *limit*."""
+        ...
+
     def incoming_page(self, after: str, limit: int) -> list[IncomingSequence]:
         """By identifier, for lists that people look at."""
         ...
