@@ -1,6 +1,7 @@
 """Notify as publishers write it, in every version of WS-BaseNotification, as notifications."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from lxml import etree
 
@@ -30,6 +31,8 @@ TRANSIENT_ATTRIBUTES = frozenset(
 """Attributes of header blocks that are meant for one hop of one message."""
 MAX_MESSAGES = 256
 """The most notifications in one message."""
+_LONG_TOPIC = 512
+"""Characters of a topic from which on its octets are not kept for the next event."""
 _DRAFTS = frozenset({names.WSN_2004_06, names.WSN_IBM})
 _NOTIFYING = profiles.WSN_1_3_SPELLINGS | _DRAFTS
 _MESSAGES = frozenset(f"{{{namespace}}}NotificationMessage" for namespace in _NOTIFYING)
@@ -84,6 +87,23 @@ def written_topic_header(
         return None
     for attribute in TRANSIENT_ATTRIBUTES.intersection(element.keys()):
         del element.attrib[attribute]
+    text = element.text or ""
+    if len(element) or len(text) > _LONG_TOPIC:
+        return payload_of(element)
+    return _written_again(element.tag, text, tuple(element.items()), tuple(element.nsmap.items()))
+
+
+@lru_cache(maxsize=256)
+def _written_again(
+    tag: str,
+    text: str,
+    attributes: tuple[tuple[str, str], ...],
+    namespaces: tuple[tuple[str | None, str], ...],
+) -> bytes:
+    """The octets of an element with no children; the same few topics come with every event."""
+    around = etree.Element("around", nsmap=dict(namespaces))  # type: ignore[arg-type]
+    element = etree.SubElement(around, tag, dict(attributes))
+    element.text = text
     return payload_of(element)
 
 
