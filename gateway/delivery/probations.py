@@ -178,6 +178,10 @@ class Probations:
             del self._hosts[host]
         return free
 
+    def vouches(self, owner: str) -> bool:
+        """Whether the word of *owner* is enough for any host."""
+        return self._vouches(owner)
+
     def may_tell(self, name: Name, owner: str, now: float) -> bool:
         """Whether something else than a message may be sent to *name* for *owner*, now; where it
         may because the host has attempts left, it has one less."""

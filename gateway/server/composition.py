@@ -86,6 +86,7 @@ from gateway.soap.http import SoapEndpoint
 from gateway.soap.registry import Registry
 from gateway.soap.replies import Replies
 from gateway.soap.service import SoapService
+from gateway.sources.admission import Admission
 from gateway.sources.demand import Demand
 from gateway.sources.exchanges import Exchanges
 from gateway.sources.keeper import Keeper
@@ -479,14 +480,12 @@ def _sources(
     storage: Storage, messaging: Messaging, sending: Sending, peers: Peers
 ) -> tuple[Sources, Keeper]:
     """The sources, and what keeps them."""
-    probations = sending.probations
-    clock = asyncio.get_running_loop().time
     exchanges = Exchanges(
         sending.transport,
         peers.policy,
         sending.parsing,
         base=peers.base,
-        gate=lambda target, owner: probations.gate_for(target.destination, owner, clock),
+        admission=Admission(sending.probations, asyncio.get_running_loop().time),
     )
     sharing = messaging.sharing
     sources = Sources(storage.store, peers.policy, shared=sharing.shared, base=peers.base)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
-from weakref import WeakValueDictionary
 
 from filters import Refused
 from gateway.egress import (
@@ -28,10 +27,12 @@ from gateway.model.sources import Source
 from gateway.parsing import Parsing
 from gateway.security.keys import message_urn
 from gateway.security.resource_addresses import ResourceKind
+from gateway.sources.admission import Admission, Visit
 from gateway.sources.profiles import PROFILES, Profile
 from gateway.sources.states import Granted
 from mediation import (
     SPECS,
+    WSA_NONE,
     AnsweredFault,
     EndpointReference,
     Spec,
@@ -39,6 +40,8 @@ from mediation import (
     Wsa,
     expiry_text,
     http_headers,
+    is_anonymous,
+    is_response,
     parse_date_time,
     parse_expiry,
     read_answer,
@@ -51,11 +54,13 @@ from mediation import (
     write_unsubscribe,
 )
 from mediation import Granted as GrantedAnswer
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
 
 SECONDS = 20.0
 """Of one exchange, its answer included."""
-AT_ONCE, AT_ONCE_WITH_ONE = 32, 2
-"""Exchanges under way: in all, and with one host."""
+SHORTEST_OF_STRANGERS = 30.0
+"""Seconds of a lease of strangers' sources, at least: what is granted for less is held for as long,
+so that nobody has it renewed more often than each quarter of a minute or so."""
 SCHEMES = ("http", "https")
 """Schemes of producers' addresses: the others have no answers."""
 Written = tuple[str, bytes]
@@ -75,8 +80,7 @@ class Exchanges:
 
     Args:
         base: The gateway's URL, without a slash at its end: producers send there.
-        gate: The question whether anything may be written to an address, on behalf of an owner;
-            None where it may.
+        admission: Says which exchanges may begin.
     """
 
     def __init__(
@@ -86,17 +90,15 @@ class Exchanges:
         parsing: Parsing,
         *,
         base: str,
-        gate: Callable[[Target, str], Callable[[str], bool] | None] = lambda *_: None,
+        admission: Admission | None = None,
         seconds: float = SECONDS,
     ) -> None:
         self._transport = transport
         self._policy = policy
         self._parsing = parsing
         self._base = base
-        self._gate = gate
+        self._admission = admission or Admission()
         self._seconds = seconds
-        self._in_all = asyncio.Semaphore(AT_ONCE)
-        self._with_one: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     async def subscribe(self, source: Source, key: str) -> Granted:
         """Subscribe; what the producer sends comes to the address with *key*.
@@ -109,7 +111,7 @@ class Exchanges:
         answered = await self._ask(source, source.url, written, read_granted)
         if answered.manager is None:
             raise ProducerRefused("It did not answer Subscribe with a subscription.")
-        return Granted(at, _length(answered, at, source.lease), answered.manager)
+        return Granted(at, self._length(source, answered, at), answered.manager)
 
     async def renew(self, source: Source, manager: EndpointReference) -> Granted:
         """Renew for as long as was asked for at first."""
@@ -118,7 +120,7 @@ class Exchanges:
             _spec(source, manager), manager, _lease(source, at), message_id=message_urn()
         )
         answered = await self._ask(source, manager.address, written, read_granted)
-        return Granted(at, _length(answered, at, source.lease))
+        return Granted(at, self._length(source, answered, at))
 
     async def check(self, source: Source, manager: EndpointReference) -> None:
         """Ask whether the subscription is still there."""
@@ -154,12 +156,35 @@ class Exchanges:
             target = checked(address, self._policy)
         except Refused as refused:
             raise ProducerRefused(refused.text) from refused
-        one = self._with_one.setdefault(target.host, asyncio.Semaphore(AT_ONCE_WITH_ONE))
-        async with one, self._in_all:
-            answer = await self._send(source, target, written)
-        return await self._understand(answer, read)
+        async with self._admission.place(source, target.host):
+            visit = self._admission.visit(source, target)
+            if visit is None:
+                raise ProducerUnreachable(
+                    "its host was asked often enough for now, and never answered as a producer"
+                )
+            answer = await self._send(source, target, written, visit)
+        understood = await self._understand(answer, read)
+        # Many servers say yes to whatever comes, or send it back.
+        if not visit.agreed and answer.body and await self._is_response(answer.body):
+            visit.answered()
+        return understood
 
-    async def _send(self, source: Source, target: Target, written: Written) -> Answer:
+    async def _is_response(self, body: bytes) -> bool:
+        try:
+            return await self._parsing.run_parser(
+                len(body), lambda _: is_response(body), trusted=False
+            )
+        except Refused:
+            return False
+
+    def _length(self, source: Source, answered: GrantedAnswer, at: float) -> float | None:
+        """The seconds for which a lease is held."""
+        length = _length(answered, at, source.lease)
+        if length is None or not self._admission.is_strangers(source):
+            return length
+        return max(length, SHORTEST_OF_STRANGERS)
+
+    async def _send(self, source: Source, target: Target, written: Written, visit: Visit) -> Answer:
         action, envelope = written
         headers = http_headers(source.spec.soap, "" if source.spec.wsa is None else action)
         request = Request(
@@ -167,8 +192,7 @@ class Exchanges:
             envelope,
             headers,
             soap=source.spec.soap,
-            # An operator vouches for the host; who registers may name any.
-            admit=self._gate(target, source.owner) if source.registration else None,
+            admit=visit.admit,
         )
         try:
             async with asyncio.timeout(self._seconds):
@@ -217,6 +241,9 @@ def checked(address: str, policy: AddressPolicy) -> Target:
     Raises:
         AddressRefused: Nothing may be sent there, or nothing would be answered.
     """
+    nowhere = is_anonymous(address) or address == WSA_NONE
+    if nowhere or address.startswith(MAKE_CONNECTION_ANONYMOUS):
+        raise AddressRefused(address)  # As a URL it leads to who defined it.
     target = parse_target(address)
     if target.scheme not in SCHEMES:
         raise AddressRefused(address)

@@ -133,6 +133,16 @@ def read_answer(octets: bytes) -> None:
         raise AnsweredFault(fault)
 
 
+def is_response(octets: bytes) -> bool:
+    """Whether *octets* are an envelope with a response in it, and not just what was sent.
+
+    Raises:
+        AnsweredFault: It is a fault.
+        Refused: It cannot be read.
+    """
+    return any(local_name(first).endswith("Response") for first in _read(octets).body[:1])
+
+
 def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, ...] | Ended:
     """Read what arrives at a consumer: notifications, wrapped or bare, or SubscriptionEnd.
 
