@@ -16,7 +16,8 @@ from filters.xpath.parser import XML_PREFIX, parse_text
 from filters.xpath.syntax import Call, Filtered, NameTest, Node, Path, walk
 from filters.xpath.tokens import invalid
 
-_PREFIXED = re.compile(f"{NCNAME}:")
+_NAME = re.compile(f"{NCNAME}+:?")
+"""A name, whole, and the colon behind it."""
 
 
 def check(text: str, namespaces: Namespaces, limits: XPathLimits = DEFAULT_LIMITS) -> None:
@@ -92,7 +93,8 @@ def names_payload_root(text: str) -> bool:
     an expression; compiling it says what is wrong.
     """
     # Which namespaces the prefixes stand for does not matter: each is its own.
-    prefixes = {name.partition(":")[0] for name in _PREFIXED.findall(text[: DEFAULT_LIMITS.octets])}
+    names = _NAME.findall(text[: DEFAULT_LIMITS.octets])
+    prefixes = {name.removesuffix(":") for name in names if name.endswith(":")}
     try:
         tree = parse_text(text, tuple((prefix, prefix) for prefix in prefixes))
     except FilterError:

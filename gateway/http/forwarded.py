@@ -16,7 +16,7 @@ from starlette.types import Scope
 from gateway.security.networks import Networks
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
-_PAIR = re.compile(r'[ \t]*([A-Za-z]+)=(?:"([^"\\]*)"|([^\s;,"]*))[ \t]*(?:;|$)')
+_PAIR = re.compile(r'(?<![A-Za-z])([A-Za-z]++)=(?:"([^"\\]*+)"|([^\s;,"]*+))[ \t]*+(?:;|$)')
 _MAX_HOPS = 16
 
 

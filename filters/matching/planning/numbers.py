@@ -13,7 +13,9 @@ MAX_DIGITS = 15
 """The most digits, leading and trailing zeros included, for which every intermediate sum is
 exact."""
 
-_NUMBER = re.compile(r"[ \t\r\n]*(-?)(?:([0-9]+)\.?([0-9]*)|\.([0-9]+))(?:([eE])|[ \t\r\n]*\Z)")
+_NUMBER = re.compile(
+    r"[ \t\r\n]*+(-?)(?:([0-9]++)\.?([0-9]*+)|\.([0-9]++))(?:([eE])|[ \t\r\n]*+\Z)"
+)
 
 
 def read_number(text: str) -> float | None:

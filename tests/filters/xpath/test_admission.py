@@ -1,3 +1,4 @@
+import contextlib
 import threading
 import time
 from pathlib import Path
@@ -10,8 +11,9 @@ from lxml import etree
 from filters import FilterError, Namespaces, Reason, names_payload_root
 from filters.documents import parse_own
 from filters.xpath import XPathLimits, check, compile_xpath
+from filters.xpath.tokens import tokenize
 from tests.rigs.corpus import forwarding_filters
-from tests.rigs.pace import unit
+from tests.rigs.pace import growth, unit
 
 NAMESPACES: Namespaces = (("", "urn:default"), ("p", "urn:p"), ("re", "urn:re"), ("xml", "urn:x"))
 
@@ -363,3 +365,15 @@ PAYLOAD_ROOTS = [
 @pytest.mark.parametrize(("text", "meant"), PAYLOAD_ROOTS)
 def test_context_of_a_filter(text: str, meant: bool) -> None:
     assert names_payload_root(text) is meant
+
+
+@pytest.mark.parametrize("text", ["{}", "{}!", "a{}", "a={}?", "{}:", "'{}"])
+@pytest.mark.parametrize("filling", [" ", "a", "\u00f8", "a-", "1", "'", '"', "a:", ". ", "\n! "])
+def test_an_expression_costs_what_it_is_long(text: str, filling: str) -> None:
+    def looked_at(size: int) -> None:
+        whole = text.format(filling * (size // len(filling.encode())))
+        names_payload_root(whole)
+        with contextlib.suppress(FilterError):
+            tokenize(whole)
+
+    assert growth(looked_at, 500) < 3

@@ -35,6 +35,7 @@ from gateway.http import (
 )
 from gateway.security.networks import networks
 from tests.rigs.certificates import server_context
+from tests.rigs.pace import growth
 from tests.rigs.waiting import wait_until
 
 LIMITS = HttpLimits()
@@ -911,6 +912,14 @@ class TestForwarding:
         scope = self.scope("10.0.0.1", **headers)
         assert public_base(scope, self.settings()) == base
         assert client_address(scope, self.settings()) == peer
+
+    @pytest.mark.parametrize("filling", [" ", "a", "a=", 'a="', "a= ", ";", "\t;", "a=b "])
+    def test_a_list_costs_what_it_is_long(self, filling: str) -> None:
+        def read(size: int) -> None:
+            scope = self.scope("10.0.0.1", forwarded=f"for=1.1.1.1;{filling * size}x")
+            assert client_address(scope, self.settings())
+
+        assert growth(read, 1000) < 3
 
     @pytest.mark.parametrize(
         "headers",

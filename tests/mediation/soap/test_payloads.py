@@ -1,6 +1,7 @@
 """Payloads, cut out of their envelopes as their publishers wrote them."""
 
 import re
+from functools import cache
 from itertools import product
 
 import pytest
@@ -14,6 +15,7 @@ from mediation.names import WSN_1_3, XSI
 from mediation.soap.payloads import payload_of
 from tests.mediation.test_rendering import delivered
 from tests.rigs.mediation import canonical, events, scopes
+from tests.rigs.pace import growth
 from tests.rigs.payloads import elements
 
 SOAP = Soap.V1_2.value
@@ -169,3 +171,16 @@ def test_any_payload_means_the_same_outside_of_any_envelope(
     for prefix in outer:
         if f"{prefix}:" not in payload and f":{prefix}=" not in payload:
             assert prefix not in root.nsmap
+
+
+@pytest.mark.parametrize("payload", ["<t:a><!--{}:--></t:a>", "<t:a b='{}'/>", "<t:a>{}</t:a>"])
+@pytest.mark.parametrize("filling", ["<", "<a", "< ", "a", " t:", ":", "=&quot; ", "x:type=", ">"])
+def test_a_payload_costs_what_it_is_long(payload: str, filling: str) -> None:
+    filling = filling if "<!--" in payload else filling.replace("<", "&lt;")
+
+    @cache
+    def parsed(size: int) -> etree._Element:
+        body = payload.format(filling * (size // len(filling)))
+        return parse_document(enveloped(body, f'xmlns="urn:default" {SCOPE}'))[0][0]
+
+    assert growth(lambda size: payload_of(parsed(size)), 4000) < 3

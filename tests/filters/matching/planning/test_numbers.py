@@ -6,6 +6,7 @@ import pytest
 from lxml import etree
 
 from filters.matching.planning.numbers import read_number
+from tests.rigs.pace import growth
 
 _NUMBER = etree.XPath("number()")
 _LITERAL = "{} = number()"
@@ -104,3 +105,9 @@ def test_random_decimals() -> None:
         element = etree.Element("a")
         element.text = text
         assert etree.XPath(_LITERAL.format(text))(element) is True, text
+
+
+@pytest.mark.parametrize("text", ["{}x", "{}.x", ".{}x", "-{} 1"])
+@pytest.mark.parametrize("filling", ["0", " ", "0.", "1e"])
+def test_a_text_costs_what_it_is_long(text: str, filling: str) -> None:
+    assert growth(lambda size: read_number(text.format(filling * size)), 1000) < 3
