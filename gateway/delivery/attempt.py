@@ -89,18 +89,21 @@ class Attempts:
             request = self._request(pending)
             answer = await self._transport.send(request)
             outcome = await self._judge(pending, request, answer)
+            if answer.dropped and outcome.verdict is Verdict.DELIVERED:
+                self._note_dropped(pending, answer.dropped)
         except SendFailed as error:
             return failed(error)
         except Exception:
             return self._error(pending)
-        if answer.dropped and outcome.verdict is Verdict.DELIVERED:
-            self.attachments_dropped += answer.dropped
-            _log.info(
-                "delivery.without-attachments",
-                subscription=pending.outbox.entry.id,
-                attachments=answer.dropped,
-            )
         return outcome
+
+    def _note_dropped(self, pending: PendingDelivery, dropped: int) -> None:
+        self.attachments_dropped += dropped
+        _log.info(
+            "delivery.without-attachments",
+            subscription=pending.outbox.entry.id,
+            attachments=dropped,
+        )
 
     def _request(self, pending: PendingDelivery) -> Request:
         content, entry = self._contents.of(pending), pending.outbox.entry

@@ -84,10 +84,14 @@ class Target:
 
     @property
     def literal(self) -> IPAddress | None:
-        """The host as an IP address; None for a name."""
-        if ":" in self.host:
-            return IPv6Address(self.host)
-        return IPv4Address(self.host) if self.host[-1].isdigit() and _ends(self.host) else None
+        """The host as an IP address; None for a name, such as ``7`` where another package's
+        transport takes that for one."""
+        try:
+            if ":" in self.host:
+                return IPv6Address(self.host)
+            return IPv4Address(self.host) if self.host[-1].isdigit() and _ends(self.host) else None
+        except ValueError:
+            return None
 
     @property
     def authority(self) -> str:
@@ -105,7 +109,8 @@ def parse_target(
     """Read *url* (RFC 3986, absolute; host by IDNA 2008).
 
     Args:
-        default_ports: The schemes taken, each with the port that it stands for.
+        default_ports: The schemes taken, each with the port that it stands for, which addresses may
+            name, too, whatever it is.
 
     Raises:
         AddressRefused: It is anything else.
@@ -119,7 +124,9 @@ def parse_target(
     if scheme not in default_ports:
         raise AddressRefused(url)
     host, port_text = _split(match["authority"], url)
-    port = _port(port_text, url, denied_ports) if port_text else default_ports[scheme]
+    port = default_ports[scheme]
+    if port_text and port_text != str(port):
+        port = _port(port_text, url, denied_ports)
     path = match["path"]
     target = Target(scheme, host, port, path if path.startswith("/") else f"/{path}", "")
     ascii_url = f"{scheme}://{target.authority}{path}"

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,17 +21,23 @@ from tests.rigs.waiting import until
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "folder-transport"
 GUIDE = (ROOT / "docs" / "transports.md").read_text()
+ROWS = re.findall(r"```toml\n(.*?)```", GUIDE, re.DOTALL)
+"""Those of the package's pyproject.toml, and those of the settings."""
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the package is installed."""
+    return install(EXAMPLE, tmp_path_factory.mktemp("installed"))
+
+
+def install(package: Path, folder: Path) -> Path:
+    """Install *package* into *folder*, which is returned."""
     if find_spec("hatchling") is None:
         pytest.skip("hatchling, which builds the package, is not installed")
-    folder = tmp_path_factory.mktemp("installed")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder)]
-    subprocess.run([*command, str(EXAMPLE)], check=True, timeout=120)
+    subprocess.run([*command, str(package)], check=True, timeout=120)
     return folder
 
 
@@ -98,6 +105,31 @@ def test_it_is_listed(installed: Path) -> None:
     assert {"http", "https", "mailto", "soap.tcp", "soap.tcps"} < set(found)
 
 
+@pytest.fixture(scope="module")
+def pigeons(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the package of the guide is installed."""
+    package = tmp_path_factory.mktemp("pigeons")
+    [code] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
+    (package / "my_package.py").write_text(code)
+    (package / "pyproject.toml").write_text(ROWS[0])
+    return install(package, tmp_path_factory.mktemp("installed"))
+
+
+async def test_the_package_of_the_guide_at_a_gateway(pigeons: Path, tmp_path: Path) -> None:
+    rows = tomllib.loads(ROWS[1])["transports"]
+    variables = {
+        "PYTHONPATH": os.pathsep.join((str(pigeons), str(ROOT))),
+        "DRAGOMAN_TRANSPORTS": json.dumps(rows),
+    }
+    async with gateway_process(tmp_path / "data", variables) as gateway:
+        for name in ("ann", "7", "0x1"):
+            await gateway.subscribe(f"pigeon:{name}")
+        assert (await gateway.ask("<c/>")).status == 202
+        metrics = await gateway.at_rest()
+        assert metrics["delivered_total"] == 3
+        assert metrics['transport_errors_total{scheme="pigeon"}'] == 0
+
+
 async def test_the_skeleton_of_the_guide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [code] = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     (tmp_path / "guided_pigeons.py").write_text(code)
@@ -105,7 +137,11 @@ async def test_the_skeleton_of_the_guide(tmp_path: Path, monkeypatch: pytest.Mon
     made: type[PluggedTransport] = import_module("guided_pigeons").PigeonTransport
     transport = made.from_setup(TransportSetup("pigeon", {"loft": "open"}, lambda *_: True))
     target = transport.target("pigeon:ann")
+    assert target.literal is None is transport.target("pigeon:123").literal
     assert (await transport.send(Request(target, b"<x/>", ()))).status == 202
-    with pytest.raises(AddressRefused):
-        transport.target("pigeon:a b")
+    for address in ("pigeon:a b", "pigeon:", "pigeon:\u00e4"):
+        with pytest.raises(AddressRefused):
+            transport.target(address)
+    with pytest.raises(ValueError, match="it has one setting, loft"):
+        made.from_setup(TransportSetup("pigeon", {}, lambda *_: True))
     await transport.close()

@@ -2,8 +2,9 @@
 else."""
 
 import asyncio
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, TypeGuard
 
 import structlog
 
@@ -19,6 +20,8 @@ from gateway.observing.samples import Sample, counters
 
 MAX_ANSWER = 65536
 """Bytes of an answer that are kept."""
+MAX_HEADERS = 8192
+"""Characters of its headers, in all."""
 CLOSE = 5.0
 """Seconds that a transport has to close."""
 _log = structlog.get_logger("dragoman.transports")
@@ -55,13 +58,13 @@ class GuardedTransport:
         if len(address) > MAX_ADDRESS_OCTETS:
             raise AddressRefused(address[:MAX_ADDRESS_OCTETS])
         try:
-            target: Any = self._inner.target(address)
+            target: object = self._inner.target(address)
         except AddressRefused:
             raise
         except Exception as exc:
             self._broken("read an address", exc)
             raise AddressRefused(address) from exc
-        if not isinstance(target, Target) or target.scheme != self.scheme or not target.host:
+        if not _is_target(target) or target.scheme != self.scheme:
             self._broken("read an address", TypeError(f"{target!r} is no Target of its scheme"))
             raise AddressRefused(address)
         return target
@@ -79,7 +82,7 @@ class GuardedTransport:
                 await self._places.acquire()
         except TimeoutError:
             raise SendFailed(FailureKind.TIMEOUT, connecting=True) from None
-        task = loop.create_task(self._inner.send(request))
+        task = loop.create_task(self._send(request))
         self._under_way.add(task)
         task.add_done_callback(self._ended)
         try:
@@ -90,22 +93,27 @@ class GuardedTransport:
         if not task.done():
             task.cancel()
             raise SendFailed(FailureKind.TIMEOUT)
-        return self._answer(task)
+        return self._answer(task, request)
 
-    def _answer(self, task: "asyncio.Task[Answer]") -> Answer:
+    async def _send(self, request: Request) -> Answer:
+        """Call `send`, in a task: it may be no coroutine, or raise at once."""
+        return await self._inner.send(request)
+
+    def _answer(self, task: "asyncio.Task[Answer]", request: Request) -> Answer:
         if task.cancelled():
             raise SendFailed(FailureKind.RESET)
         error = task.exception()
-        if isinstance(error, SendFailed):
+        if isinstance(error, SendFailed) and _is_failure(error):
             raise error
         if error is not None:
             self._broken("send", error)
             raise SendFailed(FailureKind.TRANSPORT) from error
-        answer: object = task.result()
-        if not isinstance(answer, Answer) or not _is_whole(answer):
-            self._broken("send", TypeError(f"{answer!r} is no Answer"))
-            raise SendFailed(FailureKind.TRANSPORT)
-        if len(answer.body) > MAX_ANSWER:
+        try:
+            answer = _checked(task.result(), request)
+        except Exception as exc:
+            self._broken("send", exc)
+            raise SendFailed(FailureKind.TRANSPORT) from exc
+        if len(answer.body) > MAX_ANSWER or _length(answer.headers) > MAX_HEADERS:
             raise SendFailed(FailureKind.ANSWER, status=answer.status)
         return answer
 
@@ -128,7 +136,7 @@ class GuardedTransport:
         """Give up what is under way, and close the transport; neither lasts long."""
         for task in self._under_way:
             task.cancel()
-        closing = asyncio.get_running_loop().create_task(self._inner.close())
+        closing = asyncio.get_running_loop().create_task(self._close())
         await asyncio.wait((closing, *self._under_way), timeout=CLOSE)
         if not closing.done():
             closing.cancel()
@@ -136,11 +144,52 @@ class GuardedTransport:
         elif not closing.cancelled() and (error := closing.exception()) is not None:
             self._broken("close", error)
 
+    async def _close(self) -> None:
+        await self._inner.close()
 
-def _is_whole(answer: Answer) -> bool:
-    status: object = answer.status
-    body: object = answer.body
-    return isinstance(status, int) and 100 <= status <= 599 and isinstance(body, bytes)
+
+def _is_target(found: object) -> TypeGuard[Target]:
+    """Whether *found* is a target, of the types that it has to have."""
+    if not isinstance(found, Target) or not found.host:
+        return False
+    texts: tuple[object, ...] = (found.scheme, found.host, found.path, found.url)
+    port: object = found.port
+    return all(isinstance(text, str) for text in texts) and isinstance(port, int)
+
+
+def _is_failure(error: SendFailed) -> bool:
+    kind: object = error.kind
+    status: object = error.status
+    return isinstance(kind, FailureKind) and (status is None or isinstance(status, int))
+
+
+def _checked(found: object, request: Request) -> Answer:
+    """*found*, which is an answer to *request*; the names of its headers in lower case.
+
+    Raises:
+        Exception: It is none.
+    """
+    if not isinstance(found, Answer):
+        raise TypeError(f"{found!r} is no Answer")
+    status: object = found.status
+    if not isinstance(status, int) or not 100 <= status <= 599:
+        raise ValueError(f"{status!r} is no status of an Answer, 100 to 599")
+    body: object = found.body
+    if not isinstance(body, bytes):
+        raise TypeError(f"the body of an Answer is bytes, not {type(body).__name__}")
+    dropped: object = found.dropped
+    if not isinstance(dropped, int) or not 0 <= dropped <= len(request.attachments):
+        raise ValueError(f"an Answer's {dropped=!r} is no number of the request's attachments")
+    if not found.headers and isinstance(found.headers, Mapping):
+        return found
+    headers: dict[Any, Any] = dict(found.headers)
+    if not all(isinstance(text, str) for pair in headers.items() for text in pair):
+        raise TypeError("the headers of an Answer are names and values, each a str")
+    return replace(found, headers={name.lower(): value for name, value in headers.items()})
+
+
+def _length(headers: Mapping[str, str]) -> int:
+    return sum(len(name) + len(value) for name, value in headers.items())
 
 
 def transport_samples(transports: Collection[GuardedTransport]) -> Iterator[Sample]:

@@ -217,6 +217,19 @@ class TestAddresses:
         target = parse_target("soap.tcp://example.com", default_ports={"soap.tcp": 8081})
         assert target.destination == ("soap.tcp", "example.com", 8081)
 
+    @pytest.mark.parametrize("url", ["pigeon://loft/x", "pigeon://loft:7/x"])
+    def test_a_port_that_a_scheme_brings_may_be_named(self, url: str) -> None:
+        target = parse_target(url, default_ports={"pigeon": 7})
+        assert target.destination == ("pigeon", "loft", 7)
+        assert parse_target(target.url, default_ports={"pigeon": 7}) == target
+        for other in ("http://loft:7/x", "pigeon://loft:8/x", "pigeon://loft:07/x"):
+            with pytest.raises(AddressRefused):
+                parse_target(other, default_ports={"http": 80, "pigeon": 7})
+
+    @pytest.mark.parametrize("host", ["7", "123", "0x1", "a.1", "a:b"])
+    def test_names_of_other_schemes_are_no_addresses(self, host: str) -> None:
+        assert Target("pigeon", host, 1, "/", f"pigeon:{host}").literal is None
+
     @given(st.text(max_size=60))
     def test_whatever_comes_is_read_or_refused(self, rest: str) -> None:
         for url in (rest, f"http://{rest}", f"http://a.example/{rest}", f"http://xn--{rest}/"):

@@ -16,9 +16,10 @@ from gateway.egress import (
     Target,
 )
 from gateway.egress.plugins import GuardedTransport, transport_samples
+from mediation import Attachment
 
 TARGET = Target("post", "roof", 1, "/", "post:roof")
-REQUEST = Request(TARGET, b"<x/>", ())
+REQUEST = Request(TARGET, b"<x/>", (), attachments=(Attachment("cid:a", "text/plain", b""),))
 Sending = Callable[[Request], Awaitable[Any]]
 
 
@@ -40,6 +41,36 @@ class Dove:
 
 def guarded(dove: Dove, *, timeout: float = 5.0, at_a_time: int = 2) -> GuardedTransport:
     return GuardedTransport(dove, "post", timeout=timeout, at_a_time=at_a_time)
+
+
+def in_turn(*answers: Any) -> Callable[[Request], Any]:
+    """A plain function, which answers or raises at once."""
+    left = list(answers)
+
+    def send(_: Request) -> Any:
+        answer = left.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    return send
+
+
+def failed_with(**attributes: Any) -> SendFailed:
+    error = SendFailed(FailureKind.ANSWER)
+    for name, value in attributes.items():
+        setattr(error, name, value)
+    return error
+
+
+class Endless(dict[str, str]):
+    def __iter__(self) -> Any:
+        raise RuntimeError("no end")
+
+    keys = __iter__
+
+    def __bool__(self) -> bool:
+        return True
 
 
 def answering(answer: Any) -> Sending:
@@ -74,7 +105,19 @@ async def test_its_answer_is_that() -> None:
         (Answer(0), FailureKind.TRANSPORT),
         (Answer("200"), FailureKind.TRANSPORT),  # type: ignore[arg-type]
         (Answer(200, "text"), FailureKind.TRANSPORT),  # type: ignore[arg-type]
+        (Answer(600), FailureKind.TRANSPORT),
         (Answer(200, b"x" * 65537), FailureKind.ANSWER),
+        (Answer(200, dropped="3"), FailureKind.TRANSPORT),  # type: ignore[arg-type]
+        (Answer(200, dropped=None), FailureKind.TRANSPORT),  # type: ignore[arg-type]
+        (Answer(200, dropped=-1), FailureKind.TRANSPORT),
+        (Answer(200, dropped=2), FailureKind.TRANSPORT),  # Of one attachment.
+        (Answer(200, headers=None), FailureKind.TRANSPORT),  # type: ignore[arg-type]
+        (Answer(200, headers={"retry-after": 5}), FailureKind.TRANSPORT),  # type: ignore[dict-item]
+        (Answer(200, headers={b"a": "b"}), FailureKind.TRANSPORT),  # type: ignore[dict-item]
+        (Answer(200, headers=Endless()), FailureKind.TRANSPORT),
+        (Answer(200, headers={"a": "x" * 8192}), FailureKind.ANSWER),
+        (failed_with(status="200"), FailureKind.TRANSPORT),
+        (failed_with(kind="answer"), FailureKind.TRANSPORT),
     ],
 )
 async def test_what_it_raises_or_answers_wrong(answer: Any, kind: FailureKind) -> None:
@@ -86,6 +129,24 @@ async def test_what_it_raises_or_answers_wrong(answer: Any, kind: FailureKind) -
     assert [log["event"] for log in logs] == ["transport.error"] * told
     [sample] = transport_samples([transport])
     assert transport.errors == told and sample is not None
+    dove.send = answering(Answer(200))
+    assert (await transport.send(REQUEST)).status == 200
+
+
+async def test_answers_of_its_own() -> None:
+    transport = guarded(Dove(answering(Answer(503, dropped=1, headers={"Retry-After": "5"}))))
+    answer = await transport.send(REQUEST)
+    assert (answer.dropped, answer.headers, answer.retry_after(0)) == (1, {"retry-after": "5"}, 5)
+    assert transport.errors == 0
+
+
+async def test_one_that_is_no_coroutine_keeps_no_place() -> None:
+    dove = Dove(answering(None))
+    dove.send = in_turn(ValueError("at once"), Answer(200), None, TimeoutError())
+    transport = guarded(dove, at_a_time=1)
+    for number in range(1, 5):
+        assert await failure(transport) is FailureKind.TRANSPORT
+        assert transport.errors == number
     dove.send = answering(Answer(200))
     assert (await transport.send(REQUEST)).status == 200
 
@@ -149,6 +210,9 @@ async def test_a_sender_that_is_cancelled_cancels_it() -> None:
         "post:roof",
         Target("http", "roof", 1, "/", "http://roof:1/"),
         Target("post", "", 1, "/", "post:"),
+        Target("post", ["roof"], 1, "/", "post:roof"),  # type: ignore[arg-type]
+        Target("post", "roof", "1", "/", "post:roof"),  # type: ignore[arg-type]
+        Target("post", "roof", 1, "/", b"post:roof"),  # type: ignore[arg-type]
     ],
 )
 def test_addresses_that_it_reads_wrong_are_refused(found: Any) -> None:
@@ -168,6 +232,16 @@ def test_addresses_are_read_by_it() -> None:
     assert transport.read("post:roof") == TARGET
     with pytest.raises(AddressRefused):
         transport.read("post:" + "x" * 5000)
+
+
+async def test_a_close_that_is_no_coroutine() -> None:
+    for close in (in_turn(None), in_turn(ValueError("at once"))):
+        dove = Dove(answering(None))
+        dove.closing = lambda close=close: close(REQUEST)
+        dove.close = dove.closing  # type: ignore[method-assign]
+        transport = guarded(dove)
+        await transport.close()
+        assert transport.errors == 1
 
 
 @pytest.mark.parametrize("what", ["raises", "closes"])
