@@ -213,11 +213,15 @@ def http_headers(soap: Soap, action: str) -> tuple[tuple[str, str], ...]:
 
 def xml_text(text: str) -> str:
     """Escape *text* as element content; a character that XML 1.0 cannot hold becomes U+FFFD."""
+    if text.isprintable() and not ("&" in text or "<" in text or ">" in text):
+        return text  # Nearly always so.
     return escape(_printable(text), {"\r": "&#13;"})
 
 
 def xml_attribute(text: str) -> str:
     """Escape and quote *text* as an attribute's value."""
+    if text.isprintable() and not ("&" in text or "<" in text or ">" in text or '"' in text):
+        return f'"{text}"'
     return quoteattr(_printable(text))
 
 
