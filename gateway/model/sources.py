@@ -83,12 +83,15 @@ class Standing:
         key: The capability in the address that the subscription sends to.
         pending: That of a subscription that is being made.
         manager: The manager of the subscription, while it is believed to be there.
-        former: That of an earlier subscription, which is ended once the next one is live.
-        expires: When the lease surely is over; None: never, or there is none.
+        former: That of an earlier subscription, which is ended once the next one is live, or none
+            is wanted any more; never beside *manager*.
+        expires: When the lease of *manager* or *former* surely is over; None: never, or there is
+            none.
         renew: When the lease is to be renewed.
         asked: When the manager last answered.
         paused: Whether the producer was told to pause.
         plain: The producer was asked to pause, and cannot.
+        parting: Whether *failures* are those of Unsubscribe.
         failures: Exchanges that failed, in a row.
         error: What went wrong last; empty while nothing has.
     """
@@ -108,6 +111,7 @@ class Standing:
     failures: int = 0
     error: str = ""
     error_at: float | None = None
+    parting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

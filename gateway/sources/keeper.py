@@ -145,13 +145,14 @@ class Keeper:
             share = entry.share
             if share is None or entry.exchanging:
                 continue
-            told = entry.row.ended
-            if told is not None and entry.standing.manager and told.key == entry.standing.key:
+            if entry.standing.state in BUSY:  # An exchange was given up.
+                self._sources.stand(entry, recovered(entry.standing, now))
+            told, standing = entry.row.ended, entry.standing
+            held = standing.manager or standing.former
+            if told is not None and held is not None and told.key == standing.key:
                 entry.exchanging = True
                 self._spawn(self._end_here(entry, share, told.why))
                 continue
-            if entry.standing.state in BUSY:  # An exchange was given up.
-                self._sources.stand(entry, recovered(entry.standing, now))
             taken = step(entry.standing, Tick(), self._moment(entry))
             if taken.command is not None:
                 entry.exchanging = True
@@ -173,6 +174,9 @@ class Keeper:
             entry.share = None
         except StoreUnavailable:  # It is still in the store.
             await asyncio.sleep(STORE_RETRY)
+        except Exception:
+            _log.exception("source.error", source=entry.id)
+            await asyncio.sleep(ERROR_RETRY)
         finally:
             entry.exchanging = False
             self._sources.changed.set()
@@ -194,7 +198,7 @@ class Keeper:
             self._sources.changed.set()
 
     async def _carry_out(self, entry: Entry, share: PartitionShare, taken: Step) -> Step:
-        before, standing, command = entry.standing, taken.standing, taken.command
+        standing, command = taken.standing, taken.command
         if command is Command.FORGET:
             await self._sources.forget(entry, share)
             return Step(standing)
@@ -213,9 +217,8 @@ class Keeper:
                 self._dismiss(entry, event.manager)  # An orphan.
             raise
         if following.command is Command.DISMISS:
-            former = before.former or before.manager
-            if former is not None:
-                self._dismiss(entry, former)
+            if standing.former is not None:
+                self._dismiss(entry, standing.former)
             return Step(following.standing)
         return following
 
@@ -228,6 +231,8 @@ class Keeper:
         try:
             if command is Command.SUBSCRIBE:
                 return await self._exchanges.subscribe(source, standing.pending or "")
+            if command is Command.UNSUBSCRIBE:
+                manager = manager or standing.former
             if manager is None:
                 return Failed("There is no subscription.", refused=True)
             match command:

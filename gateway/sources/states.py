@@ -9,9 +9,11 @@ no socket, no random number: all of that comes in.
                   +-- failed ---> backing off ---> subscribing
     any, no longer wanted ---> removing ---> idle, or removed
 
-While an exchange is under way (`BUSY`) nothing else begins; what is wanted meanwhile is looked at
-when it ends. Any fault to Renew means that the subscription is gone: WS-Eventing 2004/08 has no
-fault of its own for that, and implementations answer whatever they have.
+A source has a *manager* while its subscription is believed to be there, and a *former* one while
+that of a subscription which is given up has yet to be told; never both. While an exchange is under
+way (`BUSY`) nothing else begins; what is wanted meanwhile is looked at when it ends. Any fault to
+Renew means that the subscription is gone: WS-Eventing 2004/08 has no fault of its own for that, and
+implementations answer whatever they have.
 """
 
 from collections.abc import Callable, Mapping
@@ -161,7 +163,7 @@ def recovered(standing: Standing, now: float) -> Standing:
     sends comes with a key that is not known any more, and its lease ends.
     """
     if standing.state is State.SUBSCRIBING:
-        return replace(standing, state=State.LOST, since=now, due=now, pending=None)
+        return replace(_given_up(standing), state=State.LOST, since=now, due=now, pending=None)
     if standing.state in BUSY:
         if standing.manager is None:
             return replace(standing, state=State.LOST, since=now, due=now)
@@ -196,7 +198,7 @@ def _tick_well(standing: Standing, _: Event, moment: Moment) -> Step:
     """Of a source that is live, or paused."""
     wanted, now, paused = moment.wanted, moment.now, standing.state is State.PAUSED
     if wanted is Wanted.REMOVED or (wanted is Wanted.OFF and not paused and standing.plain):
-        return _begin(standing, State.REMOVING, Command.UNSUBSCRIBE, moment)
+        return _part(standing, moment)
     if standing.expires is not None and now >= standing.expires:
         return Step(_lose(standing, moment, "The lease is over.", gone=True))
     if wanted is Wanted.OFF and not paused:
@@ -213,30 +215,39 @@ def _tick_well(standing: Standing, _: Event, moment: Moment) -> Step:
 
 def _tick_waiting(standing: Standing, _: Event, moment: Moment) -> Step:
     """Of a source that is lost, or backs off."""
-    now, there = moment.now, standing.manager is not None
-    if standing.expires is not None and now >= standing.expires:
-        there = False
-    if moment.wanted is Wanted.ON:
-        if standing.due is not None and now < standing.due:
-            return Step(standing)
-        if there:
-            return _begin(standing, State.RENEWING, Command.RENEW, moment)
-        return _begin(standing, State.SUBSCRIBING, Command.SUBSCRIBE, moment)
-    if not there:
+    now, wanted = moment.now, moment.wanted is Wanted.ON
+    over = standing.expires is not None and now >= standing.expires
+    if not wanted and (over or (standing.manager is None and standing.former is None)):
         return _parted(standing, Confirmed(), moment)
+    if not wanted and not standing.parting:
+        return _part(standing, moment)
     if standing.due is not None and now < standing.due:
         return Step(standing)
-    return _begin(standing, State.REMOVING, Command.UNSUBSCRIBE, moment)
+    if not wanted:
+        return _part(standing, moment)
+    if standing.manager is not None and not over:
+        return _begin(standing, State.RENEWING, Command.RENEW, moment)
+    return _begin(_given_up(standing), State.SUBSCRIBING, Command.SUBSCRIBE, moment)
+
+
+def _part(standing: Standing, moment: Moment) -> Step:
+    """Begin to end the subscription: failures of what was asked before do not count."""
+    parting = standing if standing.parting else replace(standing, failures=0)
+    return _begin(parting, State.REMOVING, Command.UNSUBSCRIBE, moment)
+
+
+def _given_up(standing: Standing) -> Standing:
+    """Believe in the subscription no more; its producer may, and is told later."""
+    return replace(standing, manager=None, former=standing.former or standing.manager)
 
 
 def _subscribed(standing: Standing, event: Event, moment: Moment) -> Step:
     assert isinstance(event, Granted)
-    former = standing.former or standing.manager
     live = _leased(standing, event, moment, State.LIVE)
     live = replace(
         live, key=standing.pending, pending=None, manager=event.manager, former=None, paused=False
     )
-    return Step(live, Command.DISMISS if former is not None else None)
+    return Step(live, Command.DISMISS if standing.former is not None else None)
 
 
 def _renewed(standing: Standing, event: Event, moment: Moment) -> Step:
@@ -288,8 +299,7 @@ def _pause_failed(standing: Standing, event: Event, moment: Moment) -> Step:
     assert isinstance(event, Failed)
     if not event.refused:
         return _unreachable(standing, event, moment)
-    plain = replace(standing, plain=True)
-    return _begin(plain, State.REMOVING, Command.UNSUBSCRIBE, moment)
+    return _part(replace(standing, plain=True), moment)
 
 
 def _exchange_failed(standing: Standing, event: Event, moment: Moment) -> Step:
@@ -302,8 +312,7 @@ def _exchange_failed(standing: Standing, event: Event, moment: Moment) -> Step:
 
 def _subscribe_failed(standing: Standing, event: Event, moment: Moment) -> Step:
     assert isinstance(event, Failed)
-    former = standing.former or standing.manager
-    return _unreachable(replace(standing, pending=None, manager=None, former=former), event, moment)
+    return _unreachable(replace(standing, pending=None), event, moment)
 
 
 def _unreachable(standing: Standing, event: Failed, moment: Moment) -> Step:
@@ -312,6 +321,8 @@ def _unreachable(standing: Standing, event: Failed, moment: Moment) -> Step:
 
 def _ended(standing: Standing, event: Event, moment: Moment) -> Step:
     assert isinstance(event, Ended)
+    if standing.manager is None:  # The former one: what comes next is as before.
+        return Step(replace(standing, former=None))
     return Step(_lose(standing, moment, event.error, gone=True))
 
 
@@ -333,6 +344,7 @@ def _failing(standing: Standing, state: State, error: str, moment: Moment) -> St
         moment,
         due=moment.now + wait * (0.5 + 0.5 * moment.chance),
         failures=standing.failures + 1,
+        parting=standing.state is State.REMOVING,
         error=error[:LONGEST_ERROR],
         error_at=moment.now,
     )
@@ -397,6 +409,10 @@ TABLE: Mapping[tuple[State, type[Event]], Transition] = {
     (State.CHECKING, Ended): _ended,
     (State.PAUSING, Ended): _ended,
     (State.RESUMING, Ended): _ended,
+    (State.LOST, Ended): _ended,
     (State.BACKING_OFF, Ended): _ended,
+    (State.SUBSCRIBING, Ended): _ended,
+    (State.REMOVING, Ended): _ended,
 }
-"""Every transition, by state and event."""
+"""Every transition, by state and event. After `Ended` there is nothing left that could end: else
+the keeper, which carries out what the store says was told, would go on for ever."""

@@ -89,12 +89,20 @@ def want(connection: Connection, id_: str, wanted: Wanted) -> int | None:
 
 
 def end(connection: Connection, id_: str, told: EndTold) -> None:
-    """Note that a producer said that its subscription has ended; one that has another key now has
-    not."""
+    """Note that a producer said that its subscription has ended, which may be one that it has yet
+    to answer for; a source that has other keys now is left as it is. While there is a pending key,
+    the end of the subscription before it does not hide its own."""
+    table = sources.c
+    row = connection.execute(select(table.pending, table.ended).where(table.id == id_)).first()
+    if row is None:
+        return
+    noted = _read_end(row.ended).key if row.ended else None
+    if row.pending is not None and noted == row.pending and told.key != noted:
+        return
     connection.execute(
         sources.update()
-        .where(sources.c.id == id_, sources.c.key == told.key)
-        .values(ended=json.dumps([told.key, told.why]), revision=sources.c.revision + 1)
+        .where(table.id == id_, (table.key == told.key) | (table.pending == told.key))
+        .values(ended=json.dumps([told.key, told.why]), revision=table.revision + 1)
     )
 
 
@@ -135,8 +143,12 @@ def _row(row: Row[Any]) -> SourceRow:
         int(row.events),
         row.last_event,
         int(row.revision),
-        EndTold(*json.loads(row.ended)) if row.ended else None,
+        _read_end(row.ended) if row.ended else None,
     )
+
+
+def _read_end(text: str) -> EndTold:
+    return EndTold(*json.loads(text))
 
 
 def _write_source(source: Source) -> str:

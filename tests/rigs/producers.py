@@ -7,7 +7,7 @@ specification says.
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -95,6 +95,7 @@ class Producer:
         grants: What it says of the lease: what was asked for, a text, or nothing (None).
         clock: Seconds that its clock is ahead of ours.
         tells_time: Whether it says what its clock shows.
+        meanwhile: What it does, by operation, before it sends the answer.
     """
 
     url: str
@@ -103,6 +104,7 @@ class Producer:
     clock: float = 0.0
     tells_time: bool = True
     answers: dict[str, Script] = field(default_factory=dict)
+    meanwhile: dict[str, "Callable[[Producer], Awaitable[None]]"] = field(default_factory=dict)
     held: dict[str, Held] = field(default_factory=dict)
     told: list[Told] = field(default_factory=list)
     changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -201,6 +203,9 @@ class Producer:
             script = self.answers.get(told.operation)
             answered = script(self, told) if script is not None else self._do(told)
             self.changed.notify_all()
+        meanwhile = self.meanwhile.get(told.operation)
+        if meanwhile is not None:
+            await meanwhile(self)
         return answered
 
     def _do(self, told: Told) -> tuple[int, bytes]:

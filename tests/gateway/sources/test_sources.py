@@ -4,7 +4,10 @@ import contextlib
 import json
 import re
 import sqlite3
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +15,9 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
+from gateway.model.sources import EndTold, Standing, State
+from gateway.store import Store
+from gateway.store import sources as rows
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import S11, WSE, Speaker, fresh_id, topic_expression
 from tests.rigs.gateways import Running, running
@@ -430,3 +436,57 @@ async def test_a_store_that_fails_loses_no_subscription(tmp_path: Path, some: Pr
             now = await state(run, id_, "live")
             assert now["manager"].endswith(producer.one.id)
             assert producer.count("Subscribe") == 1
+
+
+@pytest.mark.parametrize("left", [State.SUBSCRIBING, State.LOST])
+async def test_an_end_that_was_told_before_a_crash_is_carried_out_once(
+    tmp_path: Path, some: Producers, left: State
+) -> None:
+    """Of a subscription whose lease was over when the next one was begun."""
+    producer = some.add()
+    async with running(tmp_path) as run:
+        id_ = await add(run, producer)
+        await state(run, id_, "live")
+    producer.forget()
+
+    def crashed(standing: Standing) -> Standing:
+        pending = "next" if left is State.SUBSCRIBING else None
+        over = time.time() - 1.0
+        return replace(standing, state=left, pending=pending, expires=over, due=None)
+
+    store = Store.at(tmp_path)
+    await store.start()
+    try:
+        [row] = await store.submit(rows.load)
+        assert row.standing.key is not None
+        told = EndTold(row.standing.key, "TerminationNotification")
+        await store.submit(partial(rows.keep, id_=id_, standing=crashed(row.standing)))
+        await store.submit(partial(rows.end, id_=id_, told=told))
+    finally:
+        await store.close()
+    async with running(tmp_path) as run:
+        await producer.asked("Subscribe", 2)
+        await state(run, id_, "live")
+        entry = run.gateway.sources.by_id(id_)
+        assert entry is not None
+        # Some for the end, and two for each Subscribe.
+        assert entry.row.revision <= row.revision + 10
+
+
+@pytest.mark.parametrize("wse", [False, True])
+async def test_an_end_may_be_told_before_subscribe_is_answered(
+    gateway: Running, some: Producers, wse: bool
+) -> None:
+    producer = some.add(wse=wse)
+    statuses: list[int] = []
+
+    async def end(_: Producer) -> None:
+        del producer.meanwhile["Subscribe"]
+        statuses.append(await producer.end())
+
+    producer.meanwhile["Subscribe"] = end
+    id_ = await add(gateway, producer)
+    await producer.asked("Subscribe", 2)
+    assert statuses == [202]
+    now = await state(gateway, id_, "live")
+    assert now["last_error"].startswith("The producer ended the subscription")

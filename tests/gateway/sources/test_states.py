@@ -108,6 +108,83 @@ def test_what_the_producer_ended_is_not_ended_again() -> None:
     assert step(live(), Ended("bye"), moment(9.0)).standing.former is None
 
 
+def refused_renewal() -> Standing:
+    renewing = step(live(), Tick(), moment(60.0)).standing
+    return step(renewing, Failed("Who?", refused=True), moment(60.0)).standing
+
+
+def test_what_is_subscribed_anew_has_a_former_subscription_alone() -> None:
+    renewing = step(live(), Tick(), moment(60.0)).standing
+    away = step(renewing, Failed("away", refused=False), moment(60.0)).standing
+    asked = step(away, Tick(), moment(101.0))
+    assert asked.command is Command.SUBSCRIBE
+    assert (asked.standing.manager, asked.standing.former) == (None, manager())
+
+
+@pytest.mark.parametrize("state", sorted(WAITING, key=str))
+@pytest.mark.parametrize(
+    "holds", [Standing(manager=manager()), Standing(former=manager())], ids=["manager", "former"]
+)
+def test_after_an_end_there_is_nothing_left_that_could_end(state: State, holds: Standing) -> None:
+    if (state, Ended) not in TABLE:
+        assert state in (State.IDLE, State.REMOVED)
+        return
+    standing = replace(holds, state=state, due=1.0, key="key")
+    after = step(standing, Ended("bye"), moment()).standing
+    assert (after.manager, after.former) == (None, None)
+
+
+def test_the_end_of_a_former_subscription_hurries_nothing() -> None:
+    lost = refused_renewal()
+    after = step(lost, Ended("bye"), moment(61.0)).standing
+    assert after == replace(lost, former=None)
+
+
+def test_a_crash_leaves_no_manager_to_what_was_being_subscribed() -> None:
+    asking = Standing(State.SUBSCRIBING, key="old", pending="new", manager=manager(), expires=1.0)
+    again = recovered(asking, 5.0)
+    assert (again.manager, again.former, again.pending) == (None, manager(), None)
+
+
+@pytest.mark.parametrize(("wanted", "end"), [(OFF, State.IDLE), (REMOVED, State.REMOVED)])
+def test_a_former_subscription_is_ended_when_none_is_wanted_any_more(
+    wanted: Wanted, end: State
+) -> None:
+    parting = step(refused_renewal(), Tick(), moment(60.0, wanted))
+    assert (parting.command, parting.standing.former) == (Command.UNSUBSCRIBE, manager())
+    after = step(parting.standing, Confirmed(), moment(60.0, wanted)).standing
+    assert (after.state, after.former) == (end, None)
+
+
+def test_a_former_subscription_whose_lease_is_over_is_not_told() -> None:
+    renewing = step(live(), Tick(), moment(60.0)).standing
+    away = step(renewing, Failed("away", refused=False), moment(60.0)).standing
+    asked = replace(step(away, Tick(), moment(101.0)).standing, pending="other")
+    failed = step(asked, Failed("away", refused=False), moment(101.0)).standing
+    assert failed.former == manager()
+    assert step(failed, Tick(), moment(101.0, OFF)).standing.state is State.IDLE
+
+
+def test_failures_of_what_was_asked_before_are_no_partings() -> None:
+    standing, now = live(length=None), 60.0
+    for _ in range(PARTINGS + 2):
+        renewing = step(standing, Tick(), moment(now))
+        assert renewing.command is Command.RENEW
+        standing = step(renewing.standing, Failed("away", refused=False), moment(now)).standing
+        now = standing.due or now
+    now -= 0.1  # It need not wait for what is not wanted any more.
+    asked = 0
+    while standing.state is not State.REMOVED:
+        taken = step(standing, Tick(), moment(now, REMOVED))
+        standing = taken.standing
+        if taken.command is Command.UNSUBSCRIBE:
+            asked += 1
+            failed = Failed("away", refused=False)
+            standing = step(standing, failed, moment(now, REMOVED)).standing
+            now = standing.due or now
+    assert asked == PARTINGS
+
+
 def test_who_cannot_pause_is_unsubscribed_then_and_later() -> None:
     pausing = step(live(), Tick(), moment(1.0, OFF))
     assert pausing.command is Command.PAUSE
@@ -219,8 +296,10 @@ class Life(RuleBasedStateMachine):
             made = manager(self.numbers)
             self.there.add(made)
             return Granted(self.now, length, made)
-        if command is Command.UNSUBSCRIBE and self.standing.manager is not None:
-            self.there.discard(self.standing.manager)
+        if command is Command.UNSUBSCRIBE:
+            ended = self.standing.manager or self.standing.former
+            assert ended is not None
+            self.there.discard(ended)
         if command in (Command.RENEW, Command.CHECK):
             return Granted(self.now, length)
         return Confirmed()
@@ -236,8 +315,9 @@ class Life(RuleBasedStateMachine):
 
     @rule()
     def the_producer_ends_it(self) -> None:
-        if self.standing.manager is not None:
-            self.there.discard(self.standing.manager)
+        ended = self.standing.manager or self.standing.former
+        if ended is not None:
+            self.there.discard(ended)
         was = self.standing.state
         self.standing = step(self.standing, Ended("bye"), self.moment).standing
         if was is not self.standing.state:
@@ -267,6 +347,11 @@ class Life(RuleBasedStateMachine):
         if self.standing.state in WELL:
             assert self.standing.manager is not None
             assert self.standing.key is not None
+
+    @invariant()
+    def what_is_given_up_is_not_believed_in(self) -> None:
+        assert self.standing.manager is None or self.standing.former is None
+        assert self.standing.state is not State.SUBSCRIBING or self.standing.manager is None
 
     @invariant()
     def no_wait_is_longer_than_the_longest(self) -> None:

@@ -74,6 +74,11 @@ async def test_each_change_has_a_revision_of_its_own(store: Store) -> None:
     await store.submit(partial(sources.end, id_="one", told=EndTold("key", 'bye "now"')))
     [row] = await store.submit(sources.load)
     assert (row.ended, row.revision) == (EndTold("key", 'bye "now"'), 5)
+    # One that is told before Subscribe is answered; of the two, it is the one that matters.
+    for key in ("pending", "key"):
+        await store.submit(partial(sources.end, id_="one", told=EndTold(key, "bye")))
+    [row] = await store.submit(sources.load)
+    assert (row.ended, row.revision) == (EndTold("pending", "bye"), 6)
     await store.submit(partial(sources.forget, id_="one"))
     assert await store.submit(partial(want, wanted=Wanted.ON)) is None
     assert await store.submit(partial(sources.keep, id_="one", standing=STANDING)) is None
