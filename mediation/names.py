@@ -78,7 +78,12 @@ MESSAGE_BOX_2011_SLASH = MESSAGE_BOX_2011 + "/"
 MESSAGE_BOX_2004 = "http://www.extreme.indiana.edu/xgws/msgbox/2004/"
 """The message box of XSUL."""
 WSRM_1_0 = "http://schemas.xmlsoap.org/ws/2005/02/rm"
+WSRM_1_0_POLICY = WSRM_1_0 + "/policy"
 WSRM_1_1 = "http://docs.oasis-open.org/ws-rx/wsrm/200702"
+"""WS-ReliableMessaging 1.1 and 1.2, which has the same namespace."""
+WSRM_1_1_POLICY = "http://docs.oasis-open.org/ws-rx/wsrmp/200702"
+NETRM = "http://schemas.microsoft.com/ws/2006/05/rm"
+"""The namespace of what WCF adds to WS-ReliableMessaging: flow control, further subcodes."""
 MAKE_CONNECTION_1_1 = "http://docs.oasis-open.org/ws-rx/wsmc/200702"
 MAKE_CONNECTION_ANONYMOUS = MAKE_CONNECTION_1_1 + "/anonymous?id="
 """The beginning of the address of a consumer that fetches its messages."""
@@ -193,8 +198,8 @@ KNOWN_ELSEWHERE: Mapping[str, str] = {
     "http://schemas.xmlsoap.org/ws/2004/09/enumeration": "WS-Enumeration",
     "http://schemas.xmlsoap.org/ws/2005/04/discovery": "WS-Discovery 2005/04",
     "http://docs.oasis-open.org/ws-dd/ns/discovery/2009/01": "WS-Discovery 1.1",
-    "http://schemas.xmlsoap.org/ws/2005/02/rm": "WS-ReliableMessaging 1.0",
-    "http://docs.oasis-open.org/ws-rx/wsrm/200702": "WS-ReliableMessaging 1.1",
+    WSRM_1_0: "WS-ReliableMessaging 1.0",
+    WSRM_1_1: "WS-ReliableMessaging 1.1",
     **{
         f"http://www.onvif.org/{path}/wsdl": f"ONVIF's {service} service"
         for path, service in _ONVIF_SERVICES.items()

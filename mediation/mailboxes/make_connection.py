@@ -1,7 +1,6 @@
 """WS-MakeConnection 1.1, `SPECIFICATION`: a consumer that cannot be called fetches the messages
 that wait for its address."""
 
-import re
 from collections.abc import Mapping
 
 from lxml import etree
@@ -15,6 +14,7 @@ from mediation.model.requests import Arrival, Context, Operation, Request, Respo
 from mediation.model.specification import NOTHING, Answer, Code, Detail, Fault, Specification
 from mediation.model.versions import Family, Soap, Version
 from mediation.soap.envelopes import elements, soap_of, text_of
+from mediation.soap.splicing import add_header_blocks
 
 _ACTION = names.MAKE_CONNECTION_1_1 + "/MakeConnection"
 _ELEMENT = f"{{{names.MAKE_CONNECTION_1_1}}}MakeConnection"
@@ -90,26 +90,7 @@ def with_pending(envelope: bytes, pending: bool) -> bytes:
         names.MAKE_CONNECTION_1_1.encode(),
         b"true" if pending else b"false",
     )
-    found = _START.match(envelope)
-    if found is None:
-        raise ValueError("a message that waits is an envelope")
-    if found["name"] != b"Header":
-        header, place = b"%bHeader>" % found["prefix"], found.start("child")
-        return b"%b<%b%b</%b%b" % (envelope[:place], header, block, header, envelope[place:])
-    before, after = envelope[: found.end("tag")], envelope[found.end() :]
-    closing = b"</%b>" % found["child"][1:] if found["empty"] else b""
-    return b"%b>%b%b%b" % (before, block, closing, after)
-
-
-_BETWEEN = rb"(?:\s|<!--(?:(?!-->).)*-->)*"
-_ATTRIBUTES = rb"""(?:\s+[^\s=]+\s*=\s*(?:"[^"]*"|'[^']*'))*\s*"""
-_START = re.compile(
-    _BETWEEN + rb"<(?P<prefix>(?:[^\s/>:]+:)?)Envelope" + _ATTRIBUTES + rb">"
-    + _BETWEEN + rb"(?P<tag>(?P<child><(?:[^\s/>:]+:)?(?P<name>[^\s/>:]+))" + _ATTRIBUTES
-    + rb")(?P<empty>/?)>",
-    re.DOTALL,
-)  # fmt: skip
-"""An envelope's start tag and that of its header, or of its body where it has none."""
+    return add_header_blocks(envelope, block)
 
 
 def soap_in(envelope: bytes) -> Soap:

@@ -1,10 +1,115 @@
-"""WS-ReliableMessaging 1.0 (2005/02) and 1.1, whose namespace 1.2 keeps: the values of its
-messages, and the state machines of a sequence.
+"""WS-ReliableMessaging 1.0 (2005/02) and 1.1 (200702, also that of 1.2): what is on the wire, as
+values, read and written. What the two sides of a sequence do with it is the gateway's.
 
-Public are the names below, and the module `machines`.
+Public are the names below, and the module `machines` (the states of a sequence).
 """
 
-from mediation.reliable_messaging.ranges import NO_NUMBERS, Ranges
-from mediation.reliable_messaging.versions import IncompleteBehaviour, Rm
+from mediation.reliable_messaging.blocks import (
+    ack_requested_block,
+    acknowledgement_block,
+    sequence_block,
+    with_blocks,
+)
+from mediation.reliable_messaging.faults import (
+    CONNECTION_LIMIT_REACHED,
+    FAULTS,
+    FaultName,
+    FaultRow,
+    RmFault,
+    RmRefused,
+    Told,
+)
+from mediation.reliable_messaging.ranges import EMPTY, NO_NUMBERS, Ranges
+from mediation.reliable_messaging.reading import ReliableMessage, read_message, read_parts
+from mediation.reliable_messaging.values import (
+    LONGEST_EXPIRY,
+    MAX_BLOCKS,
+    MAX_BUFFER,
+    MAX_IDENTIFIER,
+    MAX_RANGES,
+    Acknowledgement,
+    AcknowledgementAlone,
+    AckRequested,
+    AckRequestedAlone,
+    Body,
+    CloseSequence,
+    CloseSequenceResponse,
+    CreateSequence,
+    CreateSequenceResponse,
+    LastMessage,
+    Offer,
+    SequenceHeader,
+    TerminateSequence,
+    TerminateSequenceResponse,
+)
+from mediation.reliable_messaging.versions import (
+    LARGEST_NUMBER,
+    RM_BY_NAMESPACE,
+    RULES,
+    IncompleteBehaviour,
+    Kind,
+    Nothing,
+    Rm,
+    RmSpec,
+    Rules,
+    Spoken,
+)
+from mediation.reliable_messaging.writing import (
+    make_connection_address,
+    write_make_connection,
+    write_message,
+    write_rm_fault,
+)
 
-__all__ = ["NO_NUMBERS", "IncompleteBehaviour", "Ranges", "Rm"]
+__all__ = [
+    "CONNECTION_LIMIT_REACHED",
+    "EMPTY",
+    "FAULTS",
+    "LARGEST_NUMBER",
+    "LONGEST_EXPIRY",
+    "MAX_BLOCKS",
+    "MAX_BUFFER",
+    "MAX_IDENTIFIER",
+    "MAX_RANGES",
+    "NO_NUMBERS",
+    "RM_BY_NAMESPACE",
+    "RULES",
+    "AckRequested",
+    "AckRequestedAlone",
+    "Acknowledgement",
+    "AcknowledgementAlone",
+    "Body",
+    "CloseSequence",
+    "CloseSequenceResponse",
+    "CreateSequence",
+    "CreateSequenceResponse",
+    "FaultName",
+    "FaultRow",
+    "IncompleteBehaviour",
+    "Kind",
+    "LastMessage",
+    "Nothing",
+    "Offer",
+    "Ranges",
+    "ReliableMessage",
+    "Rm",
+    "RmFault",
+    "RmRefused",
+    "RmSpec",
+    "Rules",
+    "SequenceHeader",
+    "Spoken",
+    "TerminateSequence",
+    "TerminateSequenceResponse",
+    "Told",
+    "ack_requested_block",
+    "acknowledgement_block",
+    "make_connection_address",
+    "read_message",
+    "read_parts",
+    "sequence_block",
+    "with_blocks",
+    "write_make_connection",
+    "write_message",
+    "write_rm_fault",
+]

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mediation.reliable_messaging.ranges import Ranges
-
-LARGEST_NUMBER = 2**63 - 1
-"""The highest ``wsrm:MessageNumber`` of 1.1, and where WCF stops in 1.0."""
+from mediation.reliable_messaging.versions import LARGEST_NUMBER as LARGEST_NUMBER
 
 
 class Verdict(Enum):

@@ -40,7 +40,11 @@ class Ranges:
             ValueError: *text* is not what ``str`` writes.
         """
         pairs = (part.partition("-") for part in text.split(",") if part)
-        return cls.of((int(lower), int(upper or lower)) for lower, _, upper in pairs)
+        return cls.of((int(lower), int(upper if dash else lower)) for lower, dash, upper in pairs)
+
+    def text(self) -> str:
+        """What a store keeps; `parse` reads it."""
+        return str(self)
 
     def __str__(self) -> str:
         """Such as ``1-4,6``."""
@@ -53,14 +57,20 @@ class Ranges:
         return place >= 0 and number <= self.pairs[place][1]
 
     def __or__(self, other: "Ranges") -> "Ranges":
-        return Ranges.of(self.pairs + other.pairs)
+        if not other.pairs:
+            return self
+        return Ranges.of(self.pairs + other.pairs) if self.pairs else other
+
+    def union(self, other: "Ranges") -> "Ranges":
+        """The numbers of both."""
+        return self | other
 
     def __bool__(self) -> bool:
         return bool(self.pairs)
 
     def __len__(self) -> int:
         """How many numbers there are."""
-        return sum(upper - lower + 1 for lower, upper in self.pairs)
+        return self.count
 
     def add(self, number: int) -> "Ranges":
         """With *number*.
@@ -74,6 +84,19 @@ class Ranges:
         around = self.pairs[max(place - 1, 0) : place + 1]
         joined = Ranges.of((*around, (number, number))).pairs
         return Ranges(self.pairs[: max(place - 1, 0)] + joined + self.pairs[place + 1 :])
+
+    def add_range(self, lower: int, upper: int) -> "Ranges":
+        """With the numbers from *lower* to *upper*.
+
+        Raises:
+            ValueError: As `of`.
+        """
+        return Ranges.of((*self.pairs, (lower, upper)))
+
+    @property
+    def count(self) -> int:
+        """How many numbers there are."""
+        return sum(upper - lower + 1 for lower, upper in self.pairs)
 
     @property
     def highest(self) -> int:
@@ -103,8 +126,12 @@ class Ranges:
         if following <= last:
             yield following, last
 
+    def missing(self, upto: int) -> "Ranges":
+        """The numbers from 1 to *upto* that are not in it."""
+        return Ranges(tuple(self.gaps(upto)))
 
-NO_NUMBERS = Ranges()
+
+NO_NUMBERS = EMPTY = Ranges()
 
 
 def _lower(pair: tuple[int, int]) -> int:

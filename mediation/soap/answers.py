@@ -90,11 +90,12 @@ def _fault_of(root: etree._Element) -> PeerFault | None:
             for fault in elements(body):
                 # In the envelope's namespace: events may be called Fault, too.
                 if fault.tag == f"{{{namespace}}}Fault":
-                    return _read(fault)
+                    return read_fault_element(fault)
     return None
 
 
-def _read(fault: etree._Element) -> PeerFault:
+def read_fault_element(fault: etree._Element) -> PeerFault:
+    """Read the ``Fault`` of a body, in any version of SOAP."""
     code, subcode, reason = "", None, ""
     for child in elements(fault):
         match local_name(child):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediation.reliable_messaging import Ranges
+from mediation.reliable_messaging import EMPTY, Ranges
 
 PAIRS = st.lists(
     st.tuples(st.integers(1, 40), st.integers(0, 6)).map(lambda pair: (pair[0], sum(pair)))
@@ -34,6 +34,12 @@ def test_they_are_sets(
     assert gaps == set(range(1, new + 1)) - plain
     assert one.is_all(new) == (plain == set(range(1, new + 1)))
     assert Ranges.parse(str(one)) == one
+    assert Ranges.parse(one.text()) == one
+    assert one.union(other) == one | other
+    assert one.add_range(new, new + 3) == Ranges.of([*some, (new, new + 3)])
+    assert numbers(one.missing(new)) == gaps
+    assert one.missing(new) == Ranges.of(one.gaps(new))
+    assert one.count == len(plain)
 
 
 @pytest.mark.parametrize("pair", [(0, 1), (3, 2), (-1, -1)])
@@ -49,3 +55,16 @@ def test_no_number() -> None:
 
 def test_they_do_not_grow_with_numbers() -> None:
     assert Ranges.of([(1, 2**63 - 2)]).add(2**63 - 1).pairs == ((1, 2**63 - 1),)
+
+
+def test_the_text() -> None:
+    assert Ranges.of([(4, 6), (1, 1)]).text() == "1,4-6"
+    assert Ranges.parse("1-2,4-6").pairs == ((1, 2), (4, 6))
+    assert EMPTY.text() == ""
+    assert Ranges.parse("") == EMPTY
+
+
+@pytest.mark.parametrize("text", ["1-", "-1", "1-2;4-6", "2-1", "0-0", "1-x"])
+def test_another_text(text: str) -> None:
+    with pytest.raises(ValueError):
+        Ranges.parse(text)

@@ -1,0 +1,102 @@
+"""The header blocks Sequence, SequenceAcknowledgement and AckRequested: written, and added to a
+finished envelope."""
+
+from collections.abc import Iterable
+
+from mediation import names
+from mediation.model.versions import Soap
+from mediation.reliable_messaging.values import (
+    MAX_RANGES,
+    Acknowledgement,
+    AckRequested,
+    SequenceHeader,
+)
+from mediation.reliable_messaging.versions import Nothing, Rm
+from mediation.soap.envelopes import xml_text
+from mediation.soap.splicing import add_header_blocks
+
+
+def with_blocks(envelope: bytes, blocks: Iterable[bytes]) -> bytes:
+    """Add header blocks to a finished *envelope* (UTF-8). All else stays as it is, byte for byte:
+    a message that is sent again is the same message, and may be signed.
+
+    Raises:
+        ValueError: It is no envelope.
+    """
+    return add_header_blocks(envelope, b"".join(blocks))
+
+
+def sequence_block(rm: Rm, soap: Soap, sequence: SequenceHeader) -> bytes:
+    """Write the Sequence header block, which a receiver must understand.
+
+    Raises:
+        ValueError: The number is none of a message.
+    """
+    if not 1 <= sequence.number <= rm.rules.largest:
+        raise ValueError(f"{sequence.number} is no message number")
+    last = "<wsrm:LastMessage/>" if sequence.last and "LastMessage" in rm.rules.elements else ""
+    # SOAP 1.2 takes 1 as well as true.
+    return (
+        f'<wsrm:Sequence xmlns:wsrm="{rm.namespace}" xmlns:s="{soap.value}" s:mustUnderstand="1">'
+        f"{_identifier(sequence.identifier)}"
+        f"<wsrm:MessageNumber>{sequence.number}</wsrm:MessageNumber>{last}</wsrm:Sequence>"
+    ).encode()
+
+
+def acknowledgement_block(
+    rm: Rm, acknowledgement: Acknowledgement, *, nothing: Nothing | None = None
+) -> bytes:
+    """Write a SequenceAcknowledgement header block. With ranges, or *final*, it has no Nack.
+
+    Args:
+        nothing: How to say that no message was received yet; None: as the version does. With
+            SILENCE the block is empty then.
+
+    Raises:
+        ValueError: There are more than `MAX_RANGES` ranges. An acknowledgement lists all of them,
+            so a receiver has to drop a message that would make one more.
+    """
+    pairs, nacks = acknowledgement.ranges.pairs, acknowledgement.nacks
+    if max(len(pairs), len(nacks)) > MAX_RANGES:
+        raise ValueError(f"an acknowledgement has at most {MAX_RANGES} ranges")
+    if pairs:
+        inner = "".join(
+            f'<wsrm:AcknowledgementRange Upper="{upper}" Lower="{lower}"/>'
+            for lower, upper in pairs
+        )
+    elif nacks and not acknowledgement.final:
+        inner = "".join(f"<wsrm:Nack>{number}</wsrm:Nack>" for number in nacks)
+    else:
+        way = nothing or rm.rules.nothing
+        if way is Nothing.SILENCE:
+            return b""
+        inner = _NOTHING[way]
+    if acknowledgement.final and "Final" in rm.rules.elements:
+        inner += "<wsrm:Final/>"
+    if acknowledgement.buffer_remaining is not None:
+        inner += (
+            f'<netrm:BufferRemaining xmlns:netrm="{names.NETRM}">'
+            f"{acknowledgement.buffer_remaining}</netrm:BufferRemaining>"
+        )
+    return (
+        f'<wsrm:SequenceAcknowledgement xmlns:wsrm="{rm.namespace}">'
+        f"{_identifier(acknowledgement.identifier)}{inner}</wsrm:SequenceAcknowledgement>"
+    ).encode()
+
+
+_NOTHING = {
+    Nothing.NONE: "<wsrm:None/>",
+    Nothing.ZERO_RANGE: '<wsrm:AcknowledgementRange Upper="0" Lower="0"/>',
+}
+
+
+def ack_requested_block(rm: Rm, requested: AckRequested) -> bytes:
+    """Write an AckRequested header block."""
+    return (
+        f'<wsrm:AckRequested xmlns:wsrm="{rm.namespace}">'
+        f"{_identifier(requested.identifier)}</wsrm:AckRequested>"
+    ).encode()
+
+
+def _identifier(identifier: str) -> str:
+    return f"<wsrm:Identifier>{xml_text(identifier)}</wsrm:Identifier>"
