@@ -12,9 +12,10 @@ Everything here is synchronous: transactions are short, no message is sent insid
 has an event loop runs them on a thread.
 """
 
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from gateway.reliability.records import (
     IncomingSequence,
@@ -25,13 +26,33 @@ from gateway.reliability.records import (
 )
 from mediation.reliable_messaging import Ranges
 
+T = TypeVar("T")
+
+MAX_KEY = 2000
+"""Bytes of an identifier or a key, in UTF-8: what an index of every database takes."""
+MAX_RANGES = 16_384
+"""Ranges of numbers that one sequence may have."""
+
 
 class StorageUnavailable(Exception):
     """The store cannot do it now; nothing was changed."""
 
 
+class Conflict(StorageUnavailable):
+    """Two transactions were in each other's way; nothing was changed, and the same again may
+    succeed: see `run`."""
+
+
 class OutOfOrder(RuntimeError):
     """A transaction went back in the lock order: a programming error."""
+
+
+class Ended(RuntimeError):
+    """A transaction was used after its end: a programming error."""
+
+
+class Taken(ValueError):
+    """Another sequence has that identifier: a destination, or an offer, named one twice."""
 
 
 class InDoubt(StorageUnavailable):
@@ -39,16 +60,30 @@ class InDoubt(StorageUnavailable):
 
 
 class IncomingSequences(Protocol):
-    """RMDSequenceManager: the destinations. *find* and what follows lock the row."""
+    """RMDSequenceManager: the destinations. *find* and what follows lock the row, also one that is
+    not there yet: nobody else adds it meanwhile."""
 
     def find(self, identifier: str) -> IncomingSequence | None: ...
 
+    def take(self, identifier: str) -> IncomingSequence | None:
+        """As *find*, but None where another transaction has it: several processes' workers pass by
+        what one of them works on."""
+        ...
+
     def find_created(self, create_id: str, owner: str | None) -> IncomingSequence | None:
-        """That which a CreateSequence with this MessageID, of this owner, made before."""
+        """That which a CreateSequence with this MessageID, of this owner, made before.
+
+        Whoever else asks for the same waits, so that a request that came twice makes one sequence.
+        It comes before every *find* of the transaction.
+        """
         ...
 
     def put(self, sequence: IncomingSequence) -> None:
-        """Add it, or change it."""
+        """Add it, or change it.
+
+        Raises:
+            ValueError: No store can keep it (its key, or its ranges).
+        """
         ...
 
     def remove(self, identifier: str) -> None: ...
@@ -62,6 +97,10 @@ class InvokerBuffers(Protocol):
     """InvokerBufferManager."""
 
     def find(self, identifier: str) -> InvokerBuffer | None: ...
+
+    def take(self, identifier: str) -> InvokerBuffer | None:
+        """As *find*, but None where another transaction has it."""
+        ...
 
     def put(self, buffer: InvokerBuffer) -> None: ...
 
@@ -85,6 +124,10 @@ class OutgoingSequences(Protocol):
 
     def find(self, key: str) -> OutgoingSequence | None: ...
 
+    def take(self, key: str) -> OutgoingSequence | None:
+        """As *find*, but None where another transaction has it."""
+        ...
+
     def find_identified(self, identifier: str) -> OutgoingSequence | None:
         """By ``wsrm:Identifier``."""
         ...
@@ -97,7 +140,14 @@ class OutgoingSequences(Protocol):
         """By the MessageID of its CreateSequence."""
         ...
 
-    def put(self, sequence: OutgoingSequence) -> None: ...
+    def put(self, sequence: OutgoingSequence) -> None:
+        """Add it, or change it.
+
+        Raises:
+            Taken: Another sequence has its identifier, or that which it offered.
+            ValueError: No store can keep it (its key, or its ranges).
+        """
+        ...
 
     def remove(self, key: str) -> None:
         """Also its messages."""
@@ -130,7 +180,7 @@ class OutgoingSequences(Protocol):
 
 
 class Transaction(Protocol):
-    """One transaction. Its managers are usable until it has ended.
+    """One transaction. Its managers are usable until it has ended; then they raise `Ended`.
 
     Attributes:
         connection: The store's own connection, for what an application changes together with it:
@@ -142,8 +192,12 @@ class Transaction(Protocol):
     outgoing: OutgoingSequences
     connection: Any
 
-    def enlist(self, participant: Any) -> None:
-        """Let another database take part (distributed transactions only)."""
+    def enlist(self, participant: Any) -> Any:
+        """Let another database take part (distributed transactions only).
+
+        Returns:
+            Its connection, for what an application changes there.
+        """
         ...
 
 
@@ -208,3 +262,30 @@ class StorageManager(Protocol):
 def in_key_order(keys: Iterable[str]) -> list[str]:
     """The order in which several objects of one kind are looked at."""
     return sorted(set(keys))
+
+
+def run(
+    store: StorageManager,
+    work: Callable[[Transaction], T],
+    attempts: int = 5,
+    pause: Callable[[float], None] = time.sleep,
+) -> T:
+    """Run *work* in a transaction of its own; again, where another was in its way.
+
+    Args:
+        work: It may run several times, so it changes nothing but what the transaction holds.
+        pause: Is given the seconds to wait before each further attempt.
+
+    Raises:
+        Conflict: Also the last attempt met another.
+        StorageUnavailable: As of `StorageManager.transaction`.
+    """
+    for attempt in range(1, attempts + 1):
+        try:
+            with store.transaction() as transaction:
+                return work(transaction)
+        except Conflict:
+            if attempt >= attempts:
+                raise
+            pause(0.01 * 2**attempt)
+    raise ValueError("at least one attempt")

@@ -1,0 +1,95 @@
+"""The lock order, as every store holds its transactions to it."""
+
+from enum import IntEnum
+from typing import TypeAlias
+
+from gateway.reliability.records import IncomingSequence, OutgoingSequence
+from gateway.reliability.storage import MAX_KEY, MAX_RANGES, OutOfOrder
+from mediation.reliable_messaging import Ranges
+
+
+class Kind(IntEnum):
+    """The kinds of what is locked, in the order in which that is done."""
+
+    CREATED = 0
+    """What `IncomingSequences.find_created` asks for, whether a sequence came of it or not."""
+    INCOMING = 1
+    INVOKER = 2
+    OUTGOING = 3
+
+
+Place: TypeAlias = tuple[Kind, str]
+"""An object's place in the lock order; keys are compared by their code points."""
+
+
+class LockOrder:
+    """The places that one transaction has locked, in their order."""
+
+    def __init__(self) -> None:
+        self._last: Place | None = None
+        self._held: set[Place] = set()
+
+    def holds(self, place: Place) -> bool:
+        return place in self._held
+
+    def places(self) -> frozenset[Place]:
+        """All that are locked."""
+        return frozenset(self._held)
+
+    def check(self, place: Place) -> None:
+        """Check that *place* may be locked now.
+
+        Raises:
+            OutOfOrder: It comes before one that is locked.
+        """
+        if self._last is not None and place < self._last:
+            kind, key = place
+            before, other = self._last
+            raise OutOfOrder(
+                f"{kind.name.lower()} {key!r} after {before.name.lower()} {other!r}: "
+                "incoming, invoker, outgoing is the order, and each kind's by key"
+            )
+
+    def add(self, place: Place) -> None:
+        """Note that *place* is locked."""
+        self._held.add(place)
+        self._last = place
+
+
+def can_be_key(key: str) -> bool:
+    """Whether every store can keep an object under *key*."""
+    try:
+        return "\0" not in key and len(key.encode()) <= MAX_KEY
+    except UnicodeEncodeError:
+        return False
+
+
+def check_key(key: str) -> None:
+    """Check that objects may have *key*.
+
+    Raises:
+        ValueError: It is too long, or no text that a database takes.
+    """
+    if not can_be_key(key):
+        raise ValueError(f"no key of a sequence (at most {MAX_KEY} bytes): {key[:80]!a}")
+
+
+def check_sequence(sequence: IncomingSequence | OutgoingSequence) -> None:
+    """Check what is bounded in a sequence.
+
+    Raises:
+        ValueError: It has a key that stores do not take, or too many ranges.
+    """
+    if isinstance(sequence, IncomingSequence):
+        check_key(sequence.identifier)
+        _check_ranges(sequence.received)
+        return
+    for key in (sequence.key, sequence.identifier, sequence.offered, sequence.create_id):
+        if key is not None:
+            check_key(key)
+    _check_ranges(sequence.acknowledged)
+
+
+def _check_ranges(ranges: Ranges) -> None:
+    if len(ranges.pairs) > MAX_RANGES:
+        raise ValueError(f"{len(ranges.pairs)} ranges of numbers (at most {MAX_RANGES})")

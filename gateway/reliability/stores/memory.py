@@ -1,0 +1,588 @@
+"""The store in memory: what is not committed is gone, and so is everything when the process ends.
+
+A transaction locks an object when it first looks at it, and has it until its end (two-phase
+locking). It changes drafts, which take the place of what is there at its commit, so that it can be
+rolled back. Nothing here is left to chance: a simulator that runs on it is repeatable.
+"""
+
+import contextlib
+import threading
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from gateway.reliability.records import (
+    IncomingSequence,
+    InvokerBuffer,
+    InvokerMessage,
+    OutgoingMessage,
+    OutgoingSequence,
+)
+from gateway.reliability.storage import (
+    Conflict,
+    Ended,
+    IncomingSequences,
+    InvokerBuffers,
+    OutgoingSequences,
+    StorageUnavailable,
+    Taken,
+)
+from gateway.reliability.stores.locks import (
+    Kind,
+    LockOrder,
+    Place,
+    can_be_key,
+    check_key,
+    check_sequence,
+)
+from gateway.reliability.stores.shelves import Shelf, ShelfDraft
+from mediation.reliable_messaging import Ranges
+
+R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
+Record: TypeAlias = IncomingSequence | InvokerBuffer | OutgoingSequence
+Step: TypeAlias = Callable[[str], None]
+
+LOCK_WAIT = 10.0
+"""Seconds that a transaction waits for an object that another one has."""
+
+
+@dataclass(slots=True)
+class _Table(Generic[R]):
+    """The committed objects of one kind, and those that are due, the longest due first."""
+
+    records: dict[str, R] = field(default_factory=dict)
+    due: list[tuple[float, str]] = field(default_factory=list)
+    addressed: dict[str, set[str]] = field(default_factory=dict)
+    """The keys of those that have not ended, by the address that they send to."""
+
+    def copy(self) -> "_Table[R]":
+        addressed = {address: set(keys) for address, keys in self.addressed.items()}
+        return _Table(dict(self.records), list(self.due), addressed)
+
+    def put(self, key: str, record: R | None) -> None:
+        old = self.records.pop(key, None)
+        if old is not None and old.due_at is not None:
+            del self.due[bisect_left(self.due, (old.due_at, key))]
+        address = _address(old)
+        if address is not None:
+            self.addressed[address].discard(key)
+            if not self.addressed[address]:
+                del self.addressed[address]
+        address = _address(record)
+        if address is not None:
+            self.addressed.setdefault(address, set()).add(key)
+        if record is not None:
+            self.records[key] = record
+            if record.due_at is not None:
+                insort(self.due, (record.due_at, key))
+
+    def due_by(self, now: float, limit: int) -> list[str]:
+        return [key for due_at, key in islice(self.due, limit) if due_at <= now]
+
+    def sending_to(self, address: str, limit: int) -> list[str]:
+        return sorted(self.addressed.get(address, ()))[:limit]
+
+    def page(self, after: str, limit: int) -> list[R]:
+        keys = sorted(key for key in self.records if key > after)
+        return [self.records[key] for key in keys[:limit]]
+
+
+def _address(record: Record | None) -> str | None:
+    """Where a sequence sends to, until it has ended."""
+    if isinstance(record, IncomingSequence):
+        return record.acks_to.address if record.ended_at is None else None
+    if isinstance(record, OutgoingSequence):
+        return record.target.address if record.ended_at is None else None
+    return None
+
+
+@dataclass(slots=True)
+class _Committed:
+    """All that is committed."""
+
+    incoming: _Table[IncomingSequence] = field(default_factory=_Table)
+    invoker: _Table[InvokerBuffer] = field(default_factory=_Table)
+    outgoing: _Table[OutgoingSequence] = field(default_factory=_Table)
+    invoker_messages: dict[str, Shelf[InvokerMessage]] = field(default_factory=dict)
+    outgoing_messages: dict[str, Shelf[OutgoingMessage]] = field(default_factory=dict)
+    created: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    identified: dict[str, str] = field(default_factory=dict)
+    offered: dict[str, str] = field(default_factory=dict)
+    creating: dict[str, str] = field(default_factory=dict)
+    live: Counter[str | None] = field(default_factory=Counter)
+    """Incoming sequences that have not ended, by owner."""
+
+    def copy(self) -> "_Committed":
+        return _Committed(
+            self.incoming.copy(),
+            self.invoker.copy(),
+            self.outgoing.copy(),
+            {key: shelf.copy() for key, shelf in self.invoker_messages.items()},
+            {key: shelf.copy() for key, shelf in self.outgoing_messages.items()},
+            dict(self.created),
+            dict(self.identified),
+            dict(self.offered),
+            dict(self.creating),
+            Counter(self.live),
+        )
+
+    def put_incoming(self, key: str, record: IncomingSequence | None) -> None:
+        old = self.incoming.records.get(key)
+        if old is not None:
+            if old.create_id is not None and self.created[old.create_id, old.owner] == key:
+                del self.created[old.create_id, old.owner]
+            if old.ended_at is None:
+                self.live[old.owner] -= 1
+                self.live += Counter()  # Without those that are none.
+        if record is not None:
+            if record.create_id is not None:
+                self.created[record.create_id, record.owner] = key
+            if record.ended_at is None:
+                self.live[record.owner] += 1
+        self.incoming.put(key, record)
+
+    def put_outgoing(self, key: str, record: OutgoingSequence | None) -> None:
+        old = self.outgoing.records.get(key)
+        for name, index in self.names().items():
+            value = getattr(old, name, None)
+            if value is not None and index.get(value) == key:
+                del index[value]
+            value = getattr(record, name, None)
+            if value is not None:
+                index[value] = key
+        self.outgoing.put(key, record)
+
+    def names(self) -> dict[str, dict[str, str]]:
+        """The fields that tell an outgoing sequence from all others, with their indexes."""
+        return {
+            "identifier": self.identified,
+            "offered": self.offered,
+            "create_id": self.creating,
+        }
+
+
+class MemoryStore:
+    """Sequences in memory.
+
+    Args:
+        lock_wait: Seconds that a transaction waits for an object that another one has.
+        step: Is called with ``begin``, ``commit`` (all is done, nothing committed) and
+            ``committed``; a simulator raises there what ends the process.
+
+    Attributes:
+        commits: How many transactions were committed.
+    """
+
+    def __init__(self, *, lock_wait: float = LOCK_WAIT, step: Step | None = None) -> None:
+        self._committed = _Committed()
+        self._changed = threading.Condition()
+        self._holders: dict[Place, MemoryTransaction] = {}
+        self._lock_wait = lock_wait
+        self._step = step
+        self.commits = 0
+
+    def surviving(self) -> "MemoryStore":
+        """A store that has what is committed, as after a crash; it shares nothing with this one."""
+        store = MemoryStore(lock_wait=self._lock_wait, step=self._step)
+        with self._changed:
+            store._committed = self._committed.copy()
+        return store
+
+    def is_empty(self) -> bool:
+        """Whether nothing at all is kept: no sequence, no buffer, no message."""
+        with self._changed:
+            held = self._committed
+            return not (
+                held.incoming.records
+                or held.invoker.records
+                or held.outgoing.records
+                or held.invoker_messages
+                or held.outgoing_messages
+            )
+
+    @contextlib.contextmanager
+    def transaction(self) -> "Iterator[MemoryTransaction]":
+        """Begin a transaction: see `gateway.reliability.storage.StorageManager`."""
+        self._tell("begin")
+        transaction = MemoryTransaction(self)
+        try:
+            yield transaction
+            self._tell("commit")
+            transaction._commit()
+        finally:
+            transaction._end()
+        self._tell("committed")
+
+    @contextlib.contextmanager
+    def look(self) -> "Iterator[MemoryLook]":
+        """See what is due."""
+        yield MemoryLook(self)
+
+    def recover(self) -> int:
+        """Do nothing: there are no two phases."""
+        return 0
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _tell(self, what: str) -> None:
+        if self._step is not None:
+            self._step(what)
+
+    def _lock(self, place: Place, holder: "MemoryTransaction", wait: float) -> bool:
+        with self._changed:
+            free = self._changed.wait_for(lambda: place not in self._holders, wait)
+            if free:
+                self._holders[place] = holder
+            return free
+
+    def _unlock(self, holder: "MemoryTransaction") -> None:
+        with self._changed:
+            for place in holder._order.places():
+                if self._holders.get(place) is holder:
+                    del self._holders[place]
+            self._changed.notify_all()
+
+
+class MemoryTransaction:
+    """One transaction. Its managers lock what they look at."""
+
+    connection: Any = None
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._order = LockOrder()
+        self._ended = False
+        self._drafts: dict[Place, Record | None] = {}
+        self._shelves: dict[str, ShelfDraft[InvokerMessage]] = {}
+        self._outgoing_shelves: dict[str, ShelfDraft[OutgoingMessage]] = {}
+        self.incoming: IncomingSequences = MemoryIncoming(self)
+        self.invoker: InvokerBuffers = MemoryInvoker(self)
+        self.outgoing: OutgoingSequences = MemoryOutgoing(self)
+
+    def enlist(self, participant: object) -> None:
+        """Refuse: memory takes part in no distributed transaction."""
+        raise TypeError("the store in memory takes part in no distributed transaction")
+
+    def _hold(self, kind: Kind, key: str, *, wait: bool = True) -> bool:
+        """Lock an object; False where another has it, and nobody waits for it."""
+        if self._ended:
+            raise Ended("the transaction has ended")
+        place = kind, key
+        if self._order.holds(place):
+            return True
+        self._order.check(place)
+        seconds = self._store._lock_wait if wait else 0.0
+        if self._store._lock(place, self, seconds):
+            self._order.add(place)
+            return True
+        if wait:
+            raise StorageUnavailable(f"another transaction has {key!r} for {seconds:g} s")
+        return False
+
+    def _commit(self) -> None:
+        store = self._store
+        with store._changed:
+            held = store._committed
+            self._check_names(held)
+            for (kind, key), record in self._drafts.items():
+                if kind is Kind.INCOMING:
+                    assert record is None or isinstance(record, IncomingSequence)
+                    held.put_incoming(key, record)
+                elif kind is Kind.INVOKER:
+                    assert record is None or isinstance(record, InvokerBuffer)
+                    held.invoker.put(key, record)
+                else:
+                    assert record is None or isinstance(record, OutgoingSequence)
+                    held.put_outgoing(key, record)
+            for key, draft in self._shelves.items():
+                _keep(held.invoker_messages, key, draft.commit())
+            for key, outgoing in self._outgoing_shelves.items():
+                _keep(held.outgoing_messages, key, outgoing.commit())
+            store.commits += 1
+
+    def _check_names(self, held: _Committed) -> None:
+        """Check that no other transaction gave an outgoing sequence a name of ours meanwhile."""
+        for (kind, key), record in self._drafts.items():
+            if kind is not Kind.OUTGOING or record is None:
+                continue
+            for name, index in held.names().items():
+                value = getattr(record, name)
+                other = index.get(value, key) if value is not None else key
+                if other != key and (Kind.OUTGOING, other) not in self._drafts:
+                    raise Conflict(f"another sequence was given the same {name} meanwhile")
+
+    def _end(self) -> None:
+        self._ended = True
+        self._store._unlock(self)
+
+
+class _Manager(Generic[R]):
+    """What the managers of all kinds do alike."""
+
+    _kind: Kind
+
+    def __init__(self, transaction: MemoryTransaction) -> None:
+        self._tx = transaction
+
+    def _committed(self) -> _Table[R]:
+        raise NotImplementedError
+
+    def _find(self, key: str, *, wait: bool = True) -> R | None:
+        if not can_be_key(key) or not self._tx._hold(self._kind, key, wait=wait):
+            return None
+        return self._now(key)
+
+    def _now(self, key: str) -> R | None:
+        place = self._kind, key
+        if place in self._tx._drafts:
+            return self._tx._drafts[place]  # type: ignore[return-value]  # Of this kind.
+        return self._committed().records.get(key)
+
+    def _draft(self, key: str, record: R | None) -> None:
+        self._tx._hold(self._kind, key)
+        self._tx._drafts[self._kind, key] = record
+
+    def _drafts(self) -> Iterator[tuple[str, R | None]]:
+        for (kind, key), record in self._tx._drafts.items():
+            if kind is self._kind:
+                yield key, record  # type: ignore[misc]  # Of this kind.
+
+    def _check_open(self) -> None:
+        if self._tx._ended:
+            raise Ended("the transaction has ended")
+
+
+class MemoryIncoming(_Manager[IncomingSequence]):
+    """`gateway.reliability.storage.IncomingSequences`."""
+
+    _kind = Kind.INCOMING
+
+    def _committed(self) -> _Table[IncomingSequence]:
+        return self._tx._store._committed.incoming
+
+    def find(self, identifier: str) -> IncomingSequence | None:
+        return self._find(identifier)
+
+    def take(self, identifier: str) -> IncomingSequence | None:
+        return self._find(identifier, wait=False)
+
+    def find_created(self, create_id: str, owner: str | None) -> IncomingSequence | None:
+        self._tx._hold(Kind.CREATED, repr((create_id, owner)))
+        for key, record in self._drafts():
+            if record and (record.create_id, record.owner) == (create_id, owner):
+                return self.find(key)
+        known = self._tx._store._committed.created.get((create_id, owner))
+        record = self.find(known) if known is not None else None
+        matches = record and (record.create_id, record.owner) == (create_id, owner)
+        return record if matches else None
+
+    def put(self, sequence: IncomingSequence) -> None:
+        check_sequence(sequence)
+        self._draft(sequence.identifier, sequence)
+
+    def remove(self, identifier: str) -> None:
+        self._draft(identifier, None)
+
+    def count(self, owner: str | None = None) -> int:
+        self._check_open()
+        with self._tx._store._changed:
+            held = self._tx._store._committed
+            number = held.live[owner] if owner is not None else sum(held.live.values())
+            for key, record in self._drafts():
+                number += _is_live(record, owner) - _is_live(held.incoming.records.get(key), owner)
+            return number
+
+
+class MemoryInvoker(_Manager[InvokerBuffer]):
+    """`gateway.reliability.storage.InvokerBuffers`."""
+
+    _kind = Kind.INVOKER
+
+    def _committed(self) -> _Table[InvokerBuffer]:
+        return self._tx._store._committed.invoker
+
+    def find(self, identifier: str) -> InvokerBuffer | None:
+        return self._find(identifier)
+
+    def take(self, identifier: str) -> InvokerBuffer | None:
+        return self._find(identifier, wait=False)
+
+    def put(self, buffer: InvokerBuffer) -> None:
+        check_key(buffer.identifier)
+        self._draft(buffer.identifier, buffer)
+
+    def remove(self, identifier: str) -> None:
+        self._draft(identifier, None)
+        self._shelf(identifier).clear()
+
+    def add_message(self, identifier: str, message: InvokerMessage) -> bool:
+        shelf = self._shelf(identifier)
+        if shelf.get(message.number) is not None:
+            return False
+        shelf.put(message)
+        return True
+
+    def messages(self, identifier: str, first: int, limit: int) -> list[InvokerMessage]:
+        return list(islice(self._shelf(identifier).messages(first), limit))
+
+    def remove_message(self, identifier: str, number: int) -> None:
+        self._shelf(identifier).remove(number)
+
+    def _shelf(self, identifier: str) -> ShelfDraft[InvokerMessage]:
+        self._tx._hold(self._kind, identifier)
+        shelves = self._tx._shelves
+        if identifier not in shelves:
+            shelves[identifier] = ShelfDraft(
+                self._tx._store._committed.invoker_messages.get(identifier)
+            )
+        return shelves[identifier]
+
+
+class MemoryOutgoing(_Manager[OutgoingSequence]):
+    """`gateway.reliability.storage.OutgoingSequences`."""
+
+    _kind = Kind.OUTGOING
+
+    def _committed(self) -> _Table[OutgoingSequence]:
+        return self._tx._store._committed.outgoing
+
+    def find(self, key: str) -> OutgoingSequence | None:
+        return self._find(key)
+
+    def take(self, key: str) -> OutgoingSequence | None:
+        return self._find(key, wait=False)
+
+    def find_identified(self, identifier: str) -> OutgoingSequence | None:
+        return self._find_by("identifier", identifier, self._tx._store._committed.identified)
+
+    def find_offered(self, offered: str) -> OutgoingSequence | None:
+        return self._find_by("offered", offered, self._tx._store._committed.offered)
+
+    def find_creating(self, create_id: str) -> OutgoingSequence | None:
+        return self._find_by("create_id", create_id, self._tx._store._committed.creating)
+
+    def put(self, sequence: OutgoingSequence) -> None:
+        check_sequence(sequence)
+        self._tx._hold(self._kind, sequence.key)
+        for name, index in self._tx._store._committed.names().items():
+            value = getattr(sequence, name)
+            if value is not None and self._key_by(name, value, index) not in (None, sequence.key):
+                raise Taken(f"another sequence has the {name} {value!r}")
+        self._draft(sequence.key, sequence)
+
+    def remove(self, key: str) -> None:
+        self._draft(key, None)
+        self._shelf(key).clear()
+
+    def put_message(self, key: str, message: OutgoingMessage) -> None:
+        self._shelf(key).put(message)
+
+    def message(self, key: str, number: int) -> OutgoingMessage | None:
+        return self._shelf(key).get(number)
+
+    def message_identified(self, key: str, message_id: str) -> OutgoingMessage | None:
+        return self._shelf(key).with_id(message_id)
+
+    def message_relating(self, key: str, message_id: str) -> OutgoingMessage | None:
+        return self._shelf(key).relating(message_id)
+
+    def messages(self, key: str, limit: int, due: float | None = None) -> list[OutgoingMessage]:
+        found = self._shelf(key).messages()
+        if due is not None:
+            found = (one for one in found if one.next_at is None or one.next_at <= due)
+        return list(islice(found, limit))
+
+    def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
+        shelf = self._shelf(key)
+        for lower, upper in ranges.pairs:
+            for message in list(shelf.messages(lower, upper)):
+                if replied or not message.wants_reply:
+                    shelf.remove(message.number)
+        return len(shelf)
+
+    def _key_by(self, name: str, value: str, index: dict[str, str]) -> str | None:
+        for key, record in self._drafts():
+            if record is not None and getattr(record, name) == value:
+                return key
+        key_now = index.get(value)
+        if key_now is None:
+            return None
+        record = self._now(key_now)
+        return key_now if record is not None and getattr(record, name) == value else None
+
+    def _find_by(self, name: str, value: str, index: dict[str, str]) -> OutgoingSequence | None:
+        self._check_open()
+        key = self._key_by(name, value, index)
+        record = self.find(key) if key is not None else None
+        # Another transaction may have changed it before it was locked.
+        return record if record is not None and getattr(record, name) == value else None
+
+    def _shelf(self, key: str) -> ShelfDraft[OutgoingMessage]:
+        self._tx._hold(self._kind, key)
+        shelves = self._tx._outgoing_shelves
+        if key not in shelves:
+            shelves[key] = ShelfDraft(self._tx._store._committed.outgoing_messages.get(key))
+        return shelves[key]
+
+
+class MemoryLook:
+    """`gateway.reliability.storage.Look`."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    def incoming_due(self, now: float, limit: int) -> list[str]:
+        with self._store._changed:
+            return self._store._committed.incoming.due_by(now, limit)
+
+    def invoker_due(self, now: float, limit: int) -> list[str]:
+        with self._store._changed:
+            return self._store._committed.invoker.due_by(now, limit)
+
+    def outgoing_due(self, now: float, limit: int) -> list[str]:
+        with self._store._changed:
+            return self._store._committed.outgoing.due_by(now, limit)
+
+    def next_due(self) -> float | None:
+        with self._store._changed:
+            held = self._store._committed
+            firsts = [
+                due[0][0] for due in (held.incoming.due, held.invoker.due, held.outgoing.due) if due
+            ]
+        return min(firsts, default=None)
+
+    def incoming_to(self, address: str, limit: int) -> list[str]:
+        with self._store._changed:
+            return self._store._committed.incoming.sending_to(address, limit)
+
+    def outgoing_to(self, address: str, limit: int) -> list[str]:
+        with self._store._changed:
+            return self._store._committed.outgoing.sending_to(address, limit)
+
+    def incoming_page(self, after: str, limit: int) -> list[IncomingSequence]:
+        with self._store._changed:
+            return self._store._committed.incoming.page(after, limit)
+
+    def outgoing_page(self, after: str, limit: int) -> list[OutgoingSequence]:
+        with self._store._changed:
+            return self._store._committed.outgoing.page(after, limit)
+
+
+M = TypeVar("M", InvokerMessage, OutgoingMessage)
+
+
+def _keep(shelves: dict[str, Shelf[M]], key: str, shelf: Shelf[M]) -> None:
+    if len(shelf):
+        shelves[key] = shelf
+    else:
+        shelves.pop(key, None)
+
+
+def _is_live(record: IncomingSequence | None, owner: str | None) -> int:
+    return int(
+        record is not None and record.ended_at is None and (owner is None or record.owner == owner)
+    )
