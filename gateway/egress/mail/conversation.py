@@ -11,6 +11,9 @@ from typing import Self
 
 from gateway.egress.mail.settings import MailSettings
 
+MAX_REPLY = 65536
+"""Bytes of one reply, of however many lines."""
+
 
 class Conversation:
     """One connection to the smart host.
@@ -135,3 +138,29 @@ class _Speaker(smtplib.SMTP):
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         """Called by `smtplib` to connect; so do its own classes."""
         return self._conversation.connect(host, port)
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Read a reply, of whose lines `smtplib` keeps any number."""
+        assert self.sock is not None
+        if self.file is None:
+            self.file = _Reader(self.sock)
+        self.file.left = MAX_REPLY
+        return super().getreply()
+
+
+class _Reader:
+    """Reads lines, in all no more than are *left*, in bytes."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._file = sock.makefile("rb")
+        self.left = 0
+
+    def readline(self, size: int) -> bytes:
+        line = self._file.readline(size)
+        self.left -= len(line)
+        if self.left < 0:
+            raise OSError(f"the smart host replied with more than {MAX_REPLY} bytes")
+        return line
+
+    def close(self) -> None:
+        self._file.close()

@@ -133,9 +133,8 @@ class MailTransport:
     def _failed(self, conversation: Conversation, failure: Exception) -> SendFailed:
         """The failure of a connection, which is that of no mailbox."""
         host, port = self._settings.smart_host
-        _log.warning(
-            "mail.smart-host-failed", smart_host=f"{host}:{port}", error=str(failure)[:300]
-        )
+        error = "no reply in time" if conversation.ended else str(failure)[:300]
+        _log.warning("mail.smart-host-failed", smart_host=f"{host}:{port}", error=error)
         if conversation.ended or isinstance(failure, TimeoutError):
             kind = FailureKind.TIMEOUT
         elif isinstance(failure, ssl.SSLError | smtplib.SMTPNotSupportedError):

@@ -73,6 +73,19 @@ async def test_it_ends_at_the_deadline(silent: str, security: str, connecting: b
         await no_threads()
 
 
+@pytest.mark.parametrize(("lines", "taken"), [(1000, True), (10_000, False)])
+async def test_replies_have_a_bound(lines: int, taken: bool) -> None:
+    async with smart_host() as host:
+        host.replies["greeting"] = b"220-smart host\r\n" * lines + b"220 ready"
+        mail = transport(host, timeout=60)
+        if taken:
+            assert (await asyncio.wait_for(mail.send(request(mail)), 20)).status == 202
+        else:
+            failed = await failure(mail, request(mail))
+            assert (failed.kind, failed.connecting) == (FailureKind.CONNECT, True)
+        await no_threads()
+
+
 async def test_nobody_waits_for_a_goodbye() -> None:
     async with smart_host() as host:
         host.silent.add("QUIT")
