@@ -94,6 +94,7 @@ _RESOURCES = (
     (ResourceKind.MESSAGE_BOX_2004, re.compile(rf"/MsgBox(?:/{_ANY})?/?$")),
 )
 _AUTHORITY = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
+_USER = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@")
 _BARE_KEY = re.compile(rf"(?:urn:uuid:|uuid:)?({_KEY})")
 _KEY_IN_TEXT = re.compile(rf"(?:^|/subscriptions/|urn:uuid:|uuid:)({_KEY})(?=$|[/?#])", re.I)
 
@@ -135,10 +136,12 @@ def addressed(path: str, to: str | None) -> ResourceAddress | None:
 
 
 def shown(address: str) -> str:
-    """*address* as logs and lists show it: with the id in place of a key, which would open what it
-    leads to; so would the name of a consumer that fetches by it."""
+    """*address* as logs and lists show it: without a user's name and password, and with the id in
+    place of a key, which would open what it leads to; so would the name of a consumer that fetches
+    by it."""
     if address.startswith(MAKE_CONNECTION_ANONYMOUS):
         return MAKE_CONNECTION_ANONYMOUS + public_id(address)
+    address = _USER.sub(r"\1", address)
     resource = resource_at(address)
     if resource is None or resource.key is None or not _BARE_KEY.fullmatch(resource.key):
         return address

@@ -434,8 +434,8 @@ def answer_requests(
         looks=looks,
         parsing=sending.parsing,
     )
-    registering = RegistrationOperations(registrations)
-    taking_in = SourceOperations(sources, publishing.take_in)
+    registering = RegistrationOperations(registrations, topics.namespaces)
+    taking_in = SourceOperations(sources, publishing.publish, publishing.take_in)
     if settings.mailboxes_only:
         registry = Registry(reading.handlers(), otherwise="Only mailboxes are offered here.")
     else:
@@ -447,7 +447,7 @@ def answer_requests(
         )
         administering = ManagementOperations(subscribing.management, looks)
         windows = WindowsOperations(
-            [WantedEvents(**row.model_dump()) for row in settings.windows_events]
+            [WantedEvents(**row.model_dump()) for row in settings.windows_events], looks
         )
         rooms = (
             reading, publishing, managing, resources, metadata, registering, administering, windows,

@@ -23,6 +23,7 @@ import structlog
 from gateway.delivery import PartitionShare, WorkSharing
 from gateway.model.sources import Standing, State
 from gateway.security.keys import new_key
+from gateway.security.resource_addresses import shown
 from gateway.sources.exchanges import Exchanges, ProducerRefused, ProducerUnreachable
 from gateway.sources.sources import Entry, Sources, SourceUnknown
 from gateway.sources.states import (
@@ -273,7 +274,7 @@ class Keeper:
 
     def _tell(self, entry: Entry, before: Standing, after: Standing) -> None:
         """Log what an operator wants to know, once."""
-        said = {"source": entry.id, "producer": entry.source.url}
+        said = {"source": entry.id, "producer": shown(entry.source.url)}
         was_well, is_well = before.state in WELL, after.state in WELL
         if was_well and after.state in (State.LOST, State.BACKING_OFF):
             _log.warning("source.lost", error=after.error, **said)

@@ -27,12 +27,14 @@ class SourceOperations:
     """Takes in what producers send; it is durable when they are answered.
 
     Args:
-        publish: Publishes, as for any publisher.
+        publish: Publishes, as for any publisher: what comes from sources of registrations.
+        take_in: The same, on whatever topic: what an operator asked for.
     """
 
-    def __init__(self, sources: Sources, publish: Publishing) -> None:
+    def __init__(self, sources: Sources, publish: Publishing, take_in: Publishing) -> None:
         self._sources = sources
         self._publish = publish
+        self._take_in = take_in
 
     def handlers(self) -> Handlers:
         """Of messages to `ResourceKind.SOURCE`."""
@@ -79,7 +81,8 @@ class SourceOperations:
             # An operator's word is enough for as many events as there are.
             trusted=inbound.principal.trusted or source.registration is None,
         )
-        answer = await self._publish(
+        publish = self._take_in if source.registration is None else self._publish
+        answer = await publish(
             replace(request, notifications=notifications),
             incoming,
             replace(inbound, principal=principal),

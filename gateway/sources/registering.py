@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from filters import Filter
 from gateway.exchange import Handlers, Inbound
 from gateway.security.resource_addresses import ResourceKind, addressed
 from gateway.sources.registrations import Registrations
@@ -11,14 +12,20 @@ from mediation import (
     Incoming,
     PublisherRegistered,
     RegisterPublisher,
+    TopicNamespaces,
 )
 
 
 class RegistrationOperations:
-    """Registers publishers."""
+    """Registers publishers.
 
-    def __init__(self, registrations: Registrations) -> None:
+    Args:
+        namespaces: What topics there may be.
+    """
+
+    def __init__(self, registrations: Registrations, namespaces: TopicNamespaces) -> None:
         self._registrations = registrations
+        self._namespaces = namespaces
 
     def handlers(self) -> Handlers:
         return {RegisterPublisher: self.register, DestroyRegistration: self.destroy}
@@ -27,6 +34,7 @@ class RegistrationOperations:
         self, request: RegisterPublisher, incoming: Incoming, inbound: Inbound
     ) -> PublisherRegistered:
         """Register a publisher; it may send its notifications where everybody does."""
+        self._namespaces.check_filter(Filter(topics=request.topics))
         registration = await self._registrations.register(
             request, incoming.context.spec, inbound.principal, now=datetime.now(UTC)
         )

@@ -13,6 +13,7 @@ between is made good by `reconcile`.
 import asyncio
 import contextlib
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 
@@ -28,6 +29,7 @@ from gateway.resources import ResourceUnknown
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
+from gateway.security.resource_addresses import shown
 from gateway.sources.exchanges import checked
 from gateway.sources.sources import NewSource, Sources, SourceUnknown
 from gateway.store import Store, StoreUnavailable
@@ -38,8 +40,12 @@ from mediation import LeaseRules, Notification, RegisterPublisher, Spec
 MOST = 10_000
 MOST_OF_OWNER = 100
 """Registrations, in all and of one stranger."""
+RESERVED = 2000
+"""Of all, those that strangers leave to trusted peers."""
 REGISTERS, REGISTERS_AT_ONCE = 2.0, 20.0
 """Registrations that a network address may ask for: a second, and at once."""
+LOGGED = 200
+"""Characters of a stranger's text that the log has."""
 ROUND = 1.0
 """Seconds from one look at what has ended to the next."""
 RECONCILE = 30.0
@@ -53,6 +59,7 @@ class Registrations:
 
     Args:
         required: Whether only what is registered may be published.
+        most: Registrations in all; strangers leave `RESERVED` of them to trusted peers.
     """
 
     def __init__(
@@ -64,12 +71,14 @@ class Registrations:
         *,
         terms: LeaseTerms,
         required: bool = False,
+        most: int = MOST,
     ) -> None:
         self._store = store
         self._sources = sources
         self._policy = policy
         self._sharing = sharing
         self._terms = terms
+        self._most = most
         self.required = required
         self._by_key: dict[str, Registration] = {}
         self._open: set[str] = set()
@@ -110,8 +119,10 @@ class Registrations:
         registration = Registration(
             key, public_id(key), principal.owner, spec, request, now, expires
         )
-        of_owner = None if principal.trusted else MOST_OF_OWNER
-        insert = partial(rows.insert, registration=registration, of_owner=of_owner, in_all=MOST)
+        of_owner, in_all = None, self._most
+        if not principal.trusted:
+            of_owner, in_all = MOST_OF_OWNER, self._most - RESERVED
+        insert = partial(rows.insert, registration=registration, of_owner=of_owner, in_all=in_all)
         if not await self._store.submit(insert):
             raise QuotaExceeded(Reason.QUOTA, "There are too many registrations.")
         self._enter(registration)
@@ -125,8 +136,8 @@ class Registrations:
         _log.info(
             "publisher.registered",
             registration=registration.id,
-            publisher=request.publisher.address if request.publisher else None,
-            topics=[topic.text for topic in request.topics],
+            publisher=_logged(request.publisher.address) if request.publisher else None,
+            topics=[_logged(topic.text) for topic in request.topics],
             demand=request.demand,
         )
         return registration
@@ -178,7 +189,8 @@ class Registrations:
         if not await self._store.submit(partial(rows.move, id_=registration.id, expires=expires)):
             self._leave(registration)
             raise ResourceUnknown
-        await self.learn()
+        if registration.key in self._by_key:  # Another gateway's may not be known yet.
+            self._by_key[registration.key] = replace(registration, expires=expires)
 
     async def destroy(self, registration: Registration, *, why: str = "destroyed") -> None:
         """End a registration; on return it is gone from the store, and nothing more is wanted of
@@ -319,6 +331,11 @@ class Registrations:
 def pattern_of(expression: Expression) -> TopicPattern:
     """The topics that *expression* selects."""
     return parse_expression(expression)
+
+
+def _logged(text: str) -> str:
+    """A stranger's text, as a log bears it."""
+    return shown(text)[:LOGGED]
 
 
 def _is_over(registration: Registration, now: datetime) -> bool:

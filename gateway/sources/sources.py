@@ -22,6 +22,7 @@ from gateway.observing.samples import Sample, counter, gauges
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import QuotaExceeded
+from gateway.security.resource_addresses import shown
 from gateway.sources.exchanges import checked, spoken
 from gateway.sources.profiles import PROFILES
 from gateway.sources.topics import filter_of, topic_named
@@ -199,7 +200,7 @@ class Sources:
         _log.info(
             "source.added",
             source=source.id,
-            producer=source.url,
+            producer=shown(source.url),
             spec=source.spec.version.value,
             by="registration" if registration else "operator",
         )
@@ -268,7 +269,8 @@ class Sources:
         entry, now = self._by_key.get(key), self._clock()
         if entry is not None and not (self._shared and now - entry.read_at > FRESH):
             return entry
-        if self._unknown.get(key, 0.0) > now:
+        # Nobody else adds keys to a store that is ours alone.
+        if not self._shared or self._unknown.get(key, 0.0) > now:
             raise SourceUnknown
         row = await self._store.submit(partial(rows.find, key=key))
         if row is None:

@@ -8,6 +8,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 import structlog
 
 from gateway.exchange import Handlers, Inbound
+from gateway.security.quotas import PrincipalRate
 from mediation import (
     AskForSubscriptions,
     EndOfExchange,
@@ -50,10 +51,12 @@ class WindowsOperations:
 
     Args:
         wanted: Of every source that asks.
+        looks: Counts what strangers ask.
     """
 
-    def __init__(self, wanted: Sequence[WantedEvents]) -> None:
+    def __init__(self, wanted: Sequence[WantedEvents], looks: PrincipalRate) -> None:
         self._wanted = tuple(wanted)
+        self._looks = looks
 
     def handlers(self) -> Handlers:
         return {AskForSubscriptions: self.tell, EndOfExchange: self.end}
@@ -62,6 +65,7 @@ class WindowsOperations:
         self, _request: AskForSubscriptions, _incoming: Incoming, inbound: Inbound
     ) -> SourceSubscriptions:
         """Tell what is wanted; a source that has it already goes on as before."""
+        self._looks.take(inbound.principal)
         _log.info("windows-source.asked", peer=inbound.principal.address, wanted=len(self._wanted))
         return SourceSubscriptions(
             tuple(

@@ -156,7 +156,7 @@ def _view(web: Parts, entry: Entry) -> SourceView:
     events, last = web.sources.counts(entry)
     return SourceView(
         id=source.id,
-        url=source.url,
+        url=shown(source.url),
         spec=source.spec.version.value,
         topic=source.topic,
         xpath=source.xpath,

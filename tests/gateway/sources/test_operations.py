@@ -1,6 +1,7 @@
 """What producers send, and what becomes of it."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +13,12 @@ from gateway.model.sources import Standing, State
 from gateway.security.keys import new_key
 from gateway.security.principals import Principal
 from gateway.sources.operations import SourceOperations
-from gateway.sources.sources import OPERATOR, NewSource, Sources
+from gateway.sources.sources import OPERATOR, NewSource, Sources, SourceUnknown
 from gateway.store import Store
 from gateway.store import sources as rows
 from mediation import Acknowledged, Arrival, Incoming, Publish, Published, read
 from tests.rigs.envelopes import RL, Speaker, notification_message, notify
-from tests.rigs.stores import on_each_store
+from tests.rigs.stores import on_each_store, sqlite_url
 
 BASE = "http://gateway.example.org"
 ENDING = f'<r:TerminationNotification xmlns:r="{RL}"/>'
@@ -46,7 +47,7 @@ async def test_an_end_is_noted_behind_the_events_that_came_with_it(store: Store)
     incoming = read(octets, Arrival("urn:p", datetime.now(UTC), "urn:uuid:fresh"))
     principal = Principal("127.0.0.1", "anonymous:127.0.0.1", "urn:p", trusted=False)
     inbound = Inbound(octets=octets, principal=principal, base=BASE, path=f"/sources/{key}")
-    take_in = SourceOperations(sources, publish).handlers()[Publish]
+    take_in = SourceOperations(sources, publish, publish).handlers()[Publish]
     with pytest.raises(AdapterUnavailable):
         await take_in(incoming.request, incoming, inbound)
     assert [row.ended for row in await store.submit(rows.load)] == [None]
@@ -55,3 +56,12 @@ async def test_an_end_is_noted_behind_the_events_that_came_with_it(store: Store)
     assert [one.payload for request in taken for one in request.notifications] == [b"<e/>"]
     [row] = await store.submit(rows.load)
     assert row.ended is not None and row.ended.key == key
+
+
+async def test_a_gateway_alone_asks_no_store_for_keys_that_it_does_not_know(
+    tmp_path: Path,
+) -> None:
+    not_started = Store(sqlite_url(tmp_path))
+    sources = Sources(not_started, AddressPolicy(), shared=False, base=BASE)
+    with pytest.raises(SourceUnknown):
+        await sources.find(new_key())

@@ -38,7 +38,9 @@ async def run(tmp_path: Path) -> AsyncIterator[Running]:
         yield one
 
 
-async def enumerate_(run: Running, resource: str = RESOURCE) -> Answer:
+async def enumerate_(
+    run: Running, resource: str = RESOURCE, *, source: str = "127.0.0.1"
+) -> Answer:
     """As Windows asks: in UTF-16, with headers of its own."""
     octets = SPEAKER.envelope(
         ENUMERATE,
@@ -50,7 +52,8 @@ async def enumerate_(run: Running, resource: str = RESOURCE) -> Answer:
         "</m:MachineID>",
     )
     octets = octets.decode().encode("utf-16")
-    return await run.post(octets, PATH, type="application/soap+xml;charset=UTF-16")
+    type_ = "application/soap+xml;charset=UTF-16"
+    return await run.post(octets, PATH, type=type_, source=source)
 
 
 def inner(answer: Answer) -> bytes:
@@ -164,3 +167,11 @@ def test_the_version_changes_with_what_is_wanted() -> None:
 def test_what_cannot_be_wanted(row: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"name|query|topic|issuer|heartbeats"):
         WindowsEvents(**row)
+
+
+async def test_a_stranger_asks_so_often_and_no_more(tmp_path: Path) -> None:
+    async with running(tmp_path, windows_events=(WANTED,), trusted="127.0.0.1") as run:
+        answered = [(await enumerate_(run, source="127.0.0.9")).status for _ in range(60)]
+        assert answered[:10] == [200] * 10
+        assert 429 in answered
+        assert (await enumerate_(run)).status == 200, "whom the gateway trusts"
