@@ -1,6 +1,6 @@
 """Errors of JSON requests, in plain sentences: which field, and what it must be."""
 
-import json
+import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,22 +9,22 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
+from filters import Refused
 from gateway.http import HttpRefusal, content_type
 from gateway.settings.validation_texts import wanted
+from mediation.packaging.json_text import read_json
 
 AT_ONCE = 5
 """Fields that one answer names."""
 LONGEST_NAME = 60
 """Characters of a field's name that are repeated."""
 _JSON = "application/json"
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 class JsonRoute(APIRoute):
-    """A route whose body is JSON that has one reading, of the media type of JSON.
-
-    Python's parser takes NaN, Infinity, lone surrogates and keys that stand twice (RFC 8259,
-    "Numbers", "Strings", "Objects"); all of them end in an error further on.
-    """
+    """A route whose body is JSON that has one reading, of the media type of JSON, and whose texts
+    are such as can be kept and shown: without U+0000 and halves of characters."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -41,49 +41,20 @@ class JsonRoute(APIRoute):
 
 class _StrictRequest(Request):
     async def json(self) -> Any:
-        return read_json(await self.body())
+        try:
+            value = read_json(await self.body())
+        except Refused as refused:
+            raise HTTPException(400, refused.text) from None
+        check_texts(value)
+        return value
 
 
-def read_json(octets: bytes) -> Any:
-    """Read a JSON document (RFC 8259).
+def check_texts(value: Any) -> None:
+    """Look at all names and texts of a JSON document.
 
     Raises:
-        HTTPException: 400 for what is not JSON, not UTF-8, nested too deep, or has two readings (a
-            key twice in one object); 422 for a lone surrogate and U+0000.
+        HTTPException: 422 for a lone surrogate and U+0000.
     """
-    try:
-        text = octets.decode()
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
-        _check_strings(value)
-    except HTTPException:
-        raise
-    except UnicodeDecodeError:
-        raise HTTPException(400, "The body is not UTF-8.") from None
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise HTTPException(400, f"The body is not JSON: {error.msg} ({where}).") from None
-    except (ValueError, RecursionError):  # A number of too many digits; too many brackets.
-        raise HTTPException(
-            400, "The body is JSON that is too deep, or has too long a number."
-        ) from None
-    return value
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise HTTPException(400, f"The body has {_shown(name)} twice in one object.")
-        found[name] = value
-    return found
-
-
-def _constant(name: str) -> Any:
-    raise HTTPException(400, f"The body is not JSON: {name} is not a number there.")
-
-
-def _check_strings(value: Any) -> None:
-    """Look at all names and texts; one after the other, as deep as it may be."""
     left = [value]
     while left:
         one = left.pop()
@@ -92,13 +63,11 @@ def _check_strings(value: Any) -> None:
             left += one.values()
         elif isinstance(one, list):
             left += one
-        elif isinstance(one, float) and one in (float("inf"), float("-inf")):  # 1e999
-            raise HTTPException(400, "The body has a number that is too large.")
-        elif isinstance(one, str) and not one.isascii():
-            if any("\ud800" <= character <= "\udfff" for character in one):
+        elif isinstance(one, str):
+            if "\0" in one:
+                raise HTTPException(422, "The body has the character U+0000, which is not allowed.")
+            if _HALF.search(one):
                 raise HTTPException(422, "The body has half a character (a lone surrogate).")
-        elif isinstance(one, str) and "\0" in one:
-            raise HTTPException(422, "The body has the character U+0000, which is not allowed.")
 
 
 def _check_media_type(request: Request) -> None:

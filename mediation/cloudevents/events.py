@@ -22,7 +22,7 @@ MAX_OCTETS = 8 * 1024
 
 Value: TypeAlias = str | int | bool
 _NAME = re.compile(r"[a-z0-9]+\Z")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef]|[\ufffe\uffff]")
+_FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 _URI_REFERENCE = re.compile(r"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})+\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)\Z", re.ASCII)
@@ -83,6 +83,11 @@ def text_of(value: Value) -> str:
     return str(value)
 
 
+def clean(text: str) -> str:
+    """Write *text* without the characters that no attribute may have."""
+    return _FORBIDDEN.sub("?", text)
+
+
 def is_media_type(text: str) -> bool:
     """Whether *text* is a media type (RFC 2046), and may stand in a header."""
     if text in _USUAL:
@@ -127,7 +132,7 @@ def _check_value(name: str, value: object) -> Value:
     if name in CORE or isinstance(value, str):
         if not isinstance(value, str):
             raise _invalid(f"The attribute {quoted(name)} is not a string.")
-        if _CONTROL.search(value):
+        if _FORBIDDEN.search(value):
             raise _invalid(f"The attribute {quoted(name)} has a character that none may have.")
         if name in CORE:
             _check_core(name, value)

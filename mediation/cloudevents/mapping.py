@@ -44,6 +44,7 @@ from mediation.cloudevents.events import (
     SPECVERSION,
     CloudEvent,
     Value,
+    clean,
     is_media_type,
     is_xml,
     read_attributes,
@@ -54,7 +55,7 @@ from mediation.model.errors import MediationError
 from mediation.model.messages import Notification
 from mediation.model.versions import DataForm
 from mediation.names import PUBLISHER
-from mediation.packaging.data import NO_DATA, UNTYPED, unwrap, wrap, xml_payload
+from mediation.packaging.data import NO_DATA, UNTYPED, Data, described, unwrap, wrap, xml_payload
 from mediation.packaging.records import TYPE
 from mediation.soap.actions import payload_action
 
@@ -129,19 +130,12 @@ def event_of(notification: Notification, data: DataForm = DataForm.AS_PUBLISHED)
     """Write a notification as a CloudEvent, with its data in this form."""
     attributes = attributes_of(notification)
     content = unwrap(notification.payload)
-    if content is not None:
-        if content.media_type is not None and content.content is not None:
-            known = content.media_type if is_media_type(content.media_type) else UNTYPED
-            attributes.setdefault("datacontenttype", known)
-        return CloudEvent(attributes, content.content)
-    if data is DataForm.JSON:
+    if content is None and data is DataForm.JSON:
         attributes["datacontenttype"] = "application/json"
         attributes.pop("dataschema", None)
         return CloudEvent(attributes, write_projection(notification.payload))
-    came = str(attributes.get("datacontenttype", ""))
-    if "charset" in came.lower() or not is_xml(came):
-        attributes["datacontenttype"] = "application/xml"
-    return CloudEvent(attributes, notification.payload)
+    _set_type(attributes, content)
+    return CloudEvent(attributes, notification.payload if content is None else content.content)
 
 
 def attributes_of(notification: Notification) -> dict[str, Value]:
@@ -154,24 +148,36 @@ def attributes_of(notification: Notification) -> dict[str, Value]:
     else:
         attributes = {
             "specversion": SPECVERSION,
-            "id": _clean(notification.id) or "-",
+            "id": clean(notification.id) or "-",
             "source": _source(notification),
-            "type": _clean(notification.action or payload_action(notification.payload)),
+            "type": clean(notification.action or payload_action(notification.payload)),
             "time": _written(notification.time),
         }
         if topic is not None:
-            attributes["subject"] = _clean("/".join(step.name for step in topic.steps))
+            attributes["subject"] = clean("/".join(step.name for step in topic.steps))
     if notification.expires is not None:
         attributes.setdefault("expirytime", _written(notification.expires))
     if topic is not None:
-        attributes[TOPIC] = _clean(str(topic))
+        attributes[TOPIC] = clean(str(topic))
     return attributes
 
 
 def write_attributes(notification: Notification) -> bytes:
     """The attributes that filters see: JSON, each as text."""
-    attributes = event_of(notification).attributes
+    attributes = attributes_of(notification)
+    _set_type(attributes, described(notification.payload))
     return json.dumps({name: text_of(value) for name, value in attributes.items()}).encode()
+
+
+def _set_type(attributes: dict[str, Value], content: Data | None) -> None:
+    """Set ``datacontenttype`` to that of data as it was published; None is XML."""
+    if content is None:
+        came = str(attributes.get("datacontenttype", ""))
+        if "charset" in came.lower() or not is_xml(came):
+            attributes["datacontenttype"] = "application/xml"
+    elif content.media_type is not None and content.content is not None:
+        known = content.media_type if is_media_type(content.media_type) else UNTYPED
+        attributes.setdefault("datacontenttype", known)
 
 
 def came_as(properties: Mapping[str, str]) -> dict[str, Value] | None:
@@ -224,11 +230,6 @@ def _source(notification: Notification) -> str:
     else:
         named = GATEWAY
     return quote(named, safe=_NOT_IN_URI) or GATEWAY
-
-
-def _clean(text: str) -> str:
-    """*text* without the characters that no attribute may have."""
-    return re.sub("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]", "?", text)
 
 
 def _written(time: datetime) -> str:

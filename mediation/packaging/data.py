@@ -24,6 +24,10 @@ UNTYPED = "application/octet-stream"
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CHARSET = re.compile(r';\s*charset="?([A-Za-z0-9._-]{1,40})', re.IGNORECASE)
 _TAG = f"{{{DRAGOMAN_DATA}}}data"
+_START = re.compile(
+    rb'<data xmlns="%b"(?: content-type="([^"<&\x00-\x1f]*+)"(?: encoding="base64")?)?(?:/>|>)'
+    % DRAGOMAN_DATA.encode()
+)
 NO_DATA = f'<data xmlns="{DRAGOMAN_DATA}"/>'.encode()
 
 
@@ -88,6 +92,15 @@ def wrap(body: bytes, media_type: str | None) -> bytes:
     named = escape(_NOT_IN_XML.sub("", media_type or UNTYPED)[:MAX_MEDIA_TYPE])
     start = f'<data xmlns="{DRAGOMAN_DATA}" content-type="{named}"{encoding}>'
     return f"{start}{escape(text, False)}</data>".encode()
+
+
+def described(payload: bytes) -> Data | None:
+    """What `unwrap` says of *payload*, but with no content: it is empty where there is one."""
+    start = _START.match(payload)
+    if start is None or not payload.startswith(b"</data>", payload.find(b"<", start.end())):
+        found = unwrap(payload)
+        return found if found is None or not found.content else Data(found.media_type, b"")
+    return Data(None, None) if start[1] is None else Data(start[1].decode(), b"")
 
 
 def unwrap(payload: bytes) -> Data | None:

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import HTTPException
 from pydantic import BaseModel, Field, ValidationError
 
 from gateway.settings.validation_texts import FALLBACK, WANTED
-from gateway.web.validation import LONGEST_NAME, explain, read_json
+from gateway.web.validation import LONGEST_NAME, check_texts, explain
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
 
@@ -155,9 +156,9 @@ async def test_json_for_soap(tmp_path: Path) -> None:
             "expires: must be a number, or must be text.",
         ),
         ("/mailboxes", '{"topic": 7}', "topic: must be text."),
-        ("/mailboxes", '{"topic": "a", "topic": "b"}', "The body has topic twice in one object."),
+        ("/mailboxes", '{"topic": "a", "topic": "b"}', 'The body has "topic" twice in one object.'),
         ("/mailboxes", "[]", "the body: must be an object."),
-        ("/mailboxes", '{"a": NaN}', "The body is not JSON: NaN is not a number there."),
+        ("/mailboxes", '{"a": NaN}', "The body is not JSON: NaN is no number."),
         (
             "/mailboxes",
             '{"a": ]}',
@@ -225,6 +226,20 @@ def test_each_sentence_has_what_it_names() -> None:
         form.format(**context)
 
 
-def test_good_json_is_read() -> None:
-    text = '{"a": [1, -2.5e3, true, null, "\\ud83d\\ude00 é \\\\u0000"], "": {"b": {}}}'
-    assert read_json(text.encode()) == json.loads(text)
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("a\0b", "U+0000"),
+        ("\u00e9\0", "U+0000"),
+        ({"\0\u00e9": 1}, "U+0000"),
+        ([["\u00e9\ud800"]], "half a character"),
+    ],
+)
+def test_characters_that_no_text_has(value: Any, said: str) -> None:
+    with pytest.raises(HTTPException) as refused:
+        check_texts(value)
+    assert (refused.value.status_code, said in refused.value.detail) == (422, True)
+
+
+def test_other_characters() -> None:
+    check_texts({"\u00e9": ["\U0001f600", 1, None, True, 1.5, "\\u0000"]})

@@ -14,7 +14,7 @@ from mediation.cloudevents import CloudEvent, event_of, notification_of, read_me
 from mediation.cloudevents.mapping import ATTRIBUTES, GATEWAY
 from mediation.cloudevents.v1_0 import EventShape
 from mediation.names import PUBLISHER
-from mediation.packaging.data import NO_DATA, unwrap, wrap
+from mediation.packaging.data import NO_DATA, Data, described, unwrap, wrap
 from mediation.packaging.records import decode, encode
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 5, UTC)
@@ -209,3 +209,25 @@ def test_data_comes_back(content: bytes, media_type: str) -> None:
 )  # fmt: skip
 def test_what_is_no_wrapped_data(payload: bytes) -> None:
     assert unwrap(payload) is None
+
+
+@given(st.binary(), st.sampled_from(["application/json", 'a/b;c="d"', "a&b", "\n", ""]))
+def test_the_type_of_data_is_read_without_it(content: bytes, media_type: str) -> None:
+    payload = wrap(content, media_type)
+    whole = unwrap(payload)
+    assert whole is not None
+    assert described(payload) == Data(whole.media_type, b"")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        NO_DATA,
+        b"<data/>",
+        b"<a/>",
+        wrap(b"x", "a/b").replace(b">x<", b"><x/><"),
+        wrap(b"x", "a/b").replace(b">x<", b"><!-- --><"),
+    ],
+)
+def test_other_payloads_are_described_as_they_are_read(payload: bytes) -> None:
+    assert described(payload) == unwrap(payload)

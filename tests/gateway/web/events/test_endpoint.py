@@ -41,7 +41,7 @@ async def test_structured(gateway: Running, consumer: Consumers) -> None:
     assert (answer.status, answer.body) == (202, b"")
     payload = (await consumer.next(url)).payload
     assert payload.tag == f"{{{DRAGOMAN_DATA}}}data"
-    assert (payload.get("content-type"), payload.text) == ("application/json", '{"level":1.5}')
+    assert (payload.get("content-type"), payload.text) == ("application/json", '{"level": 1.5}')
 
 
 async def test_binary(gateway: Running, consumer: Consumers) -> None:
