@@ -123,7 +123,7 @@ class MailTransport:
         except smtplib.SMTPResponseException as refused:
             answer = _refused(refused.smtp_code, refused.smtp_error)
         except (OSError, smtplib.SMTPException) as failure:
-            late = conversation.ended or isinstance(failure, TimeoutError)
+            late = _is_late(conversation, failure)
             raise SendFailed(FailureKind.TIMEOUT if late else FailureKind.RESET) from failure
         else:
             answer = ACCEPTED
@@ -133,9 +133,10 @@ class MailTransport:
     def _failed(self, conversation: Conversation, failure: Exception) -> SendFailed:
         """The failure of a connection, which is that of no mailbox."""
         host, port = self._settings.smart_host
-        error = "no reply in time" if conversation.ended else str(failure)[:300]
+        late = _is_late(conversation, failure)
+        error = "no reply in time" if late else str(failure)[:300]
         _log.warning("mail.smart-host-failed", smart_host=f"{host}:{port}", error=error)
-        if conversation.ended or isinstance(failure, TimeoutError):
+        if late:
             kind = FailureKind.TIMEOUT
         elif isinstance(failure, ssl.SSLError | smtplib.SMTPNotSupportedError):
             kind = FailureKind.TLS
@@ -159,6 +160,13 @@ def _settle(over: asyncio.Future[Answer], outcome: Answer | Exception) -> None:
         over.set_exception(outcome)
     else:
         over.set_result(outcome)
+
+
+def _is_late(conversation: Conversation, failure: Exception) -> bool:
+    """Whether it failed for want of time, which `smtplib` reports as a lost connection."""
+    return conversation.ended or any(
+        isinstance(one, TimeoutError) for one in (failure, failure.__context__)
+    )
 
 
 def _refused(code: int, text: bytes | str) -> Answer:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gateway.egress import FailureKind, Request, SendFailed
-from gateway.egress.mail import MailSettings, MailTransport
+from gateway.egress.mail import Conversation, MailSettings, MailTransport
 from gateway.egress.plugins import GuardedTransport
 from mediation import Soap, http_headers
 from tests.rigs.mail import SmartHost, smart_host
@@ -71,6 +71,18 @@ async def test_it_ends_at_the_deadline(silent: str, security: str, connecting: b
         assert (failed.kind, failed.connecting) == (FailureKind.TIMEOUT, connecting)
         await until(lambda: host.connections == 1 and host.at_once == 0)
         await no_threads()
+
+
+@pytest.mark.parametrize("silent", ["greeting", "EHLO", "MAIL", "DATA."])
+async def test_a_reply_that_is_late_is_that_without_the_deadline(
+    silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are the same number of seconds, and either may be the first."""
+    monkeypatch.setattr(Conversation, "end", lambda _: None)
+    async with smart_host() as host:
+        host.silent.add(silent)
+        mail = transport(host)
+        assert (await failure(mail, request(mail))).kind is FailureKind.TIMEOUT
 
 
 @pytest.mark.parametrize(("lines", "taken"), [(1000, True), (10_000, False)])
