@@ -1,11 +1,11 @@
 """Messages as values: SOAP envelopes, WS-Addressing, WS-Eventing, WS-Notification and WSRF are
 read, translated and rendered here. Sans-I/O: no socket, clock, thread or random number.
 
-Public are the names below, and the modules of four rooms: `mediation.client` (requests as
-subscribers and publishers write them), `mediation.packaging` (attachments, DIME, MIME, records),
-`mediation.mailboxes` (what is kept for consumers to fetch) and `mediation.metadata` (what is told
-of the endpoint), with `mediation.names` (every URI) and
-`mediation.wsdl`. All else is found through them.
+Public are the names below, and five rooms: `mediation.client` (requests as subscribers and
+publishers write them), `mediation.packaging` (attachments, DIME, MIME, records),
+`mediation.mailboxes` (what is kept for consumers to fetch), `mediation.metadata` (what is told of
+the endpoint) and `mediation.reliable_messaging` (messages and states of a sequence), with
+`mediation.names` (every URI) and `mediation.wsdl`. All else is found through them.
 """
 
 from mediation.client import (

@@ -4,6 +4,12 @@ values, read and written. What the two sides of a sequence do with it is the gat
 Public are the names below, and the module `machines` (the states of a sequence).
 """
 
+from mediation.reliable_messaging.assertions import (
+    Assurance,
+    RmAssertion,
+    write_mc_assertion,
+    write_rm_assertion,
+)
 from mediation.reliable_messaging.blocks import (
     ack_requested_block,
     acknowledgement_block,
@@ -78,6 +84,7 @@ __all__ = [
     "AckRequestedAlone",
     "Acknowledgement",
     "AcknowledgementAlone",
+    "Assurance",
     "Body",
     "CloseSequence",
     "CloseSequenceResponse",
@@ -93,6 +100,7 @@ __all__ = [
     "Ranges",
     "ReliableMessage",
     "Rm",
+    "RmAssertion",
     "RmFault",
     "RmRefused",
     "RmSpec",
@@ -110,6 +118,8 @@ __all__ = [
     "sequence_block",
     "with_blocks",
     "write_make_connection",
+    "write_mc_assertion",
     "write_message",
+    "write_rm_assertion",
     "write_rm_fault",
 ]

@@ -96,7 +96,7 @@ def _expires(rm: Rm, element: etree._Element) -> timedelta | None:
         raise MediationError(
             Reason.EXPIRY_INVALID, "Expires is no xs:duration.", value=text[:100]
         ) from error
-    months = _MONTH * min(length.months, LONGEST_EXPIRY // _MONTH)
+    months = _MONTH * min(length.months, LONGEST_EXPIRY // _MONTH + 1)
     return min(months + length.seconds, LONGEST_EXPIRY) or None
 
 

@@ -40,7 +40,18 @@ _ADDRESSES = {
     **{f"{{{namespace}}}Address": Wsa.V2005_08 for namespace in profiles.ADDRESS_NAMESPACES},
 }
 """Expanded names of the address in an endpoint reference, and the version that it is then in."""
-_FORGERIES = frozenset({*(soap.value for soap in Soap), *WSA_BY_NAMESPACE, names.WSSE, names.WSU})
+_FORGERIES = frozenset(
+    {
+        *(soap.value for soap in Soap),
+        *WSA_BY_NAMESPACE,
+        names.WSSE,
+        names.WSU,
+        # Who could put these into our messages would acknowledge, or number, in our name.
+        names.WSRM_1_0,
+        names.WSRM_1_1,
+        names.MAKE_CONNECTION_1_1,
+    }
+)
 
 
 def is_anonymous(address: str) -> bool:
@@ -132,8 +143,8 @@ def read_epr(element: etree._Element, *, forged: Literal["drop", "refuse"]) -> E
     properties in any version.
 
     Args:
-        forged: What to do with reference parameters that would forge SOAP, addressing or
-            security headers.
+        forged: What to do with reference parameters that would forge headers of SOAP, addressing,
+            security or reliable messaging.
 
     Raises:
         MediationError: ``EPR_INVALID``: no address, or more than the limits allow.
@@ -185,7 +196,8 @@ def _references(
         if forged == "refuse" and len(honest) != len(members):
             raise MediationError(
                 Reason.EPR_INVALID,
-                "A reference parameter stands in the namespace of SOAP, addressing or security.",
+                "A reference parameter stands in the namespace of SOAP, addressing, security or "
+                "reliable messaging.",
             )
         for member in honest:
             for wsa in Wsa:

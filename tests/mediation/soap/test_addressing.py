@@ -142,6 +142,9 @@ class TestReferences:
             *(wsa.value for wsa in Wsa),
             "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd",
             "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-utility-1.0.xsd",
+            "http://schemas.xmlsoap.org/ws/2005/02/rm",
+            "http://docs.oasis-open.org/ws-rx/wsrm/200702",
+            "http://docs.oasis-open.org/ws-rx/wsmc/200702",
         ],
     )
     @pytest.mark.parametrize("group", ["ReferenceParameters", "ReferenceProperties"])
