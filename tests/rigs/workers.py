@@ -40,6 +40,7 @@ LONG = (
     "tests/foreign/",
     "tests/helm/",
     "tests/gateway/sources/",
+    "tests/gateway/reliability/stores/",
     "tests/gateway/subscriptions/test_management.py",
     "tests/gateway/soap/test_management.py",
     "tests/gateway/egress/mail/",

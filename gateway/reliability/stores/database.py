@@ -1,0 +1,190 @@
+"""The store in a database: SQLite, or PostgreSQL, where several processes may share it.
+
+Its tables may live in the database of an application, whose changes are then committed together
+with the messages: by the connection of the transaction, or by a session on it.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from gateway.reliability.storage import (
+    IncomingSequences,
+    InvokerBuffers,
+    OutgoingSequences,
+    StorageUnavailable,
+)
+from gateway.reliability.stores.engines import (
+    Turns,
+    check_engine,
+    committing,
+    failed_commit,
+    outage,
+    own_engine,
+    reading,
+    translated,
+    writing,
+)
+from gateway.reliability.stores.managers import (
+    DatabaseIncoming,
+    DatabaseInvoker,
+    DatabaseLook,
+    DatabaseOutgoing,
+    Work,
+)
+from gateway.reliability.stores.tables import create_tables
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+
+class DatabaseStore:
+    """Sequences in a database.
+
+    Args:
+        database: An SQLAlchemy ``Engine``, of which the store uses connections, or a URL; plain
+            ``postgresql://`` means psycopg 3.
+        create: Make the tables where they are missing.
+
+    Raises:
+        StorageUnavailable: It cannot be opened, or a newer program made its tables.
+    """
+
+    def __init__(self, database: Engine | str, *, create: bool = True) -> None:
+        self._owns = isinstance(database, str)
+        self.engine = own_engine(database) if isinstance(database, str) else database
+        check_engine(self.engine)
+        self._writing = writing(self.engine)
+        self._reading = reading(self.engine)
+        self._turns = Turns(self.engine)
+        self.commits = 0
+        """How many transactions this one committed."""
+        if create:
+            try:
+                create_tables(self.engine)
+            except SQLAlchemyError as error:
+                self.close()
+                raise translated(error) from error
+            except StorageUnavailable:
+                self.close()
+                raise
+
+    @contextmanager
+    def transaction(self) -> "Iterator[DatabaseTransaction]":
+        """Begin a transaction: see `gateway.reliability.storage.StorageManager`."""
+        with self.begun() as transaction:
+            yield transaction
+            transaction.commit()
+            self.commits += 1
+
+    @contextmanager
+    def begun(self) -> "Iterator[DatabaseTransaction]":
+        """A transaction that the block may commit; if it does not, it is rolled back."""
+        self._turns.wait()
+        try:
+            try:
+                connection = self._writing.connect()
+            except SQLAlchemyError as error:
+                raise translated(error) from error
+            try:
+                transaction = DatabaseTransaction(connection)
+                try:
+                    yield transaction
+                except SQLAlchemyError as error:  # The application's: ours are translated.
+                    raise outage(error) or error from error
+                finally:
+                    transaction.end()
+            finally:
+                with suppress(SQLAlchemyError):
+                    connection.close()
+        finally:
+            self._turns.end()
+
+    @contextmanager
+    def look(self) -> Iterator[DatabaseLook]:
+        """See what is due."""
+        try:
+            connection = self._reading.connect()
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+        with connection:
+            yield DatabaseLook(connection)
+
+    def recover(self) -> int:
+        """Do nothing: one database commits in one phase."""
+        return 0
+
+    def close(self) -> None:
+        """Close the connections, but for those of an engine that was given."""
+        if self._owns:
+            self.engine.dispose()
+
+
+class DatabaseTransaction:
+    """One transaction.
+
+    Attributes:
+        connection: What an application changes through it is committed together with the messages.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        try:
+            self._transaction = connection.begin()
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+        self.connection: Any = connection
+        self._work = Work(connection)
+        self._sessions: list[Session] = []
+        self.incoming: IncomingSequences = DatabaseIncoming(self._work)
+        self.invoker: InvokerBuffers = DatabaseInvoker(self._work)
+        self.outgoing: OutgoingSequences = DatabaseOutgoing(self._work)
+
+    def session(self, **options: Any) -> "Session":
+        """A session on the connection, for an application that has mapped classes.
+
+        Its commit and its rollback end a savepoint, and nothing else. What it has not committed by
+        the end of the transaction is committed then.
+
+        Args:
+            options: As of ``sqlalchemy.orm.Session``.
+        """
+        from sqlalchemy.orm import Session
+
+        self._work.check_open()
+        options |= {"bind": self.connection, "join_transaction_mode": "create_savepoint"}
+        session = Session(**options)
+        self._sessions.append(session)
+        return session
+
+    def enlist(self, participant: Any) -> NoReturn:
+        """Refuse: another database takes part in transactions of a `TwoPhaseStore`."""
+        raise TypeError("another database takes part in transactions of a TwoPhaseStore only")
+
+    def commit(self) -> None:
+        """Commit it; nothing but `end` is to be called then.
+
+        Raises:
+            InDoubt: The connection broke.
+            StorageUnavailable: Nothing was changed.
+        """
+        self._work.check_open()
+        for session in self._sessions:
+            session.commit()
+        self._work.ended = True
+        try:
+            with committing(self.connection):
+                self._transaction.commit()
+        except DBAPIError as error:
+            raise failed_commit(error) from error
+
+    def end(self) -> None:
+        """Roll it back, if it is not committed."""
+        self._work.ended = True
+        for session in self._sessions:
+            with suppress(SQLAlchemyError):
+                session.close()
+        with suppress(SQLAlchemyError):
+            self._transaction.close()

@@ -1,0 +1,243 @@
+"""Engines as the stores need them: what a transaction begins with, what keeps it durable, and what
+an error of a database means."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+    SQLAlchemyError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from filters.extras import how_to_install
+from gateway.reliability.storage import Conflict, InDoubt, StorageUnavailable
+
+LOCK_WAIT = 10.0
+"""Seconds that a transaction waits for an object that another one has."""
+IDLE = 60.0
+"""Seconds that a transaction may do nothing before PostgreSQL ends it: its process may hang, and it
+has locks. An application does its work in it, so they are many."""
+STATEMENT = 60.0
+"""Seconds of one statement on PostgreSQL."""
+
+_CONFLICTS = frozenset({"40001", "40P01"})
+"""serialization_failure, deadlock_detected."""
+_LOCKED = "55P03"
+"""lock_not_available."""
+_BROKEN = ("08", "57", "58", "XX")
+"""Classes of errors that say nothing of what became of a COMMIT: connection exceptions, operator
+intervention, system errors, internal errors."""
+_LIVELINESS = {
+    "application_name": "dragoman",
+    "connect_timeout": 3,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""What makes a connection to a server that is gone fail within seconds."""
+_COMMITS = "dragoman_rm_commits"
+_DURABLE = "dragoman_rm_durable"
+
+
+def own_engine(url: str) -> Engine:
+    """Make the engine of a database that no application gave us.
+
+    Raises:
+        StorageUnavailable: The URL names no database that stores are made for, or its library is
+            missing.
+    """
+    if url.startswith("postgresql://"):
+        url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
+    try:
+        parts = make_url(url)
+        options: dict[str, Any] = {}
+        if parts.get_backend_name() == "postgresql":
+            options = {key: value for key, value in _LIVELINESS.items() if key not in parts.query}
+        engine = create_engine(parts, connect_args=options)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise StorageUnavailable(f"no database has such a URL: {first_line(error)}") from error
+    except ImportError as error:
+        text = f"the store needs {error.name}, which is not installed"
+        mend = f": {how_to_install('postgresql')}" if error.name == "psycopg" else ""
+        raise StorageUnavailable(text + mend) from error
+    check_engine(engine)
+    if engine.dialect.name == "sqlite":
+        _own_sqlite(engine)
+    else:
+        event.listen(engine, "connect", _connected_to_postgresql)
+    return engine
+
+
+def check_engine(engine: Engine) -> None:
+    """Check that a store can be on the database of *engine*.
+
+    Raises:
+        StorageUnavailable: It is of another kind, or ends with the process.
+    """
+    if engine.dialect.is_async:
+        raise StorageUnavailable("the engine is asynchronous: give the store one that is not")
+    if engine.dialect.name not in ("sqlite", "postgresql"):
+        raise StorageUnavailable(f"no store is made for {engine.dialect.name}")
+    if engine.dialect.name == "sqlite" and engine.url.database in (None, "", ":memory:"):
+        raise StorageUnavailable("a database in memory is none for a store: see memory:")
+
+
+def _own_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: Any) -> None:
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=FULL",
+            f"busy_timeout={int(LOCK_WAIT * 1000)}",
+            "journal_size_limit=67108864",
+        ):
+            connection.execute(f"PRAGMA {pragma}")
+
+    path = Path(str(engine.url.database))
+    try:
+        path.touch(mode=0o600)  # It holds messages; what stands beside it follows it.
+    except OSError as error:
+        raise StorageUnavailable(f"{path}: {error.strerror or error}") from error
+
+
+def _connected_to_postgresql(connection: Any, _record: Any) -> None:
+    for statement in (
+        f"SET idle_in_transaction_session_timeout = {int(IDLE * 1000)}",
+        f"SET statement_timeout = {int(STATEMENT * 1000)}",
+    ):
+        connection.execute(statement)
+    connection.commit()
+
+
+def writing(engine: Engine) -> Engine:
+    """*engine* for transactions that write: they begin with a lock on an SQLite database, are read
+    committed on PostgreSQL, are durable once committed, and committed by nobody but `commit`.
+
+    It shares the connections of *engine*, whose other users notice nothing.
+    """
+    sqlite = engine.dialect.name == "sqlite"
+    level = "AUTOCOMMIT" if sqlite else "READ COMMITTED"
+    ours = engine.execution_options(isolation_level=level)
+    event.listen(ours, "begin", _begin_sqlite if sqlite else _begin_postgresql)
+    event.listen(ours, "commit", _check_commit)
+    return ours
+
+
+def reading(engine: Engine) -> Engine:
+    """*engine* for looks: each statement by itself."""
+    return engine.execution_options(isolation_level="AUTOCOMMIT")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # Of the isolation level AUTOCOMMIT only this is left: the driver begins no transaction itself.
+    if not connection.info.get(_DURABLE):
+        if int(connection.exec_driver_sql("PRAGMA synchronous").scalar_one()) < 2:
+            connection.exec_driver_sql("PRAGMA synchronous=FULL")
+        connection.info[_DURABLE] = True
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _begin_postgresql(connection: Connection) -> None:
+    """Whatever the settings of a database or of its user: a commit is flushed, and no lock is
+    waited for for ever."""
+    if not connection.info.get(_DURABLE):
+        flushes = connection.exec_driver_sql("SHOW synchronous_commit").scalar_one()
+        connection.info[_DURABLE] = "set" if flushes in ("off", "local") else "on"
+    settings = f"SET LOCAL lock_timeout = {int(LOCK_WAIT * 1000)}"
+    if connection.info[_DURABLE] == "set":
+        settings += "; SET LOCAL synchronous_commit = on"
+    connection.exec_driver_sql(settings)
+
+
+def _check_commit(connection: Connection) -> None:
+    if not connection.info.get(_COMMITS):
+        raise RuntimeError(
+            "the end of its block commits the transaction: use session() or begin_nested() in it"
+        )
+
+
+@contextmanager
+def committing(connection: Connection) -> Iterator[None]:
+    """Let the transaction of *connection* be committed."""
+    connection.info[_COMMITS] = True
+    try:
+        yield
+    finally:
+        if not connection.invalidated:
+            connection.info.pop(_COMMITS, None)
+
+
+class Turns:
+    """Lets the threads of one process write to an SQLite file in turn: its own lock is asked for
+    again and again, with pauses."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._lock = threading.Lock() if engine.dialect.name == "sqlite" else None
+
+    def wait(self) -> None:
+        """Wait for the turn.
+
+        Raises:
+            StorageUnavailable: It takes too long.
+        """
+        if self._lock is not None and not self._lock.acquire(timeout=LOCK_WAIT):
+            raise StorageUnavailable(f"another transaction has the file for {LOCK_WAIT:g} s")
+
+    def end(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+
+def translated(error: SQLAlchemyError) -> Exception:
+    """What an error of one of our statements means."""
+    if isinstance(error, IntegrityError):
+        return Conflict(f"another transaction added the same: {first_line(error)}")
+    if isinstance(error, DataError):
+        return ValueError(f"no database keeps it: {first_line(error)}")
+    return outage(error) or StorageUnavailable(first_line(error))
+
+
+def outage(error: SQLAlchemyError) -> StorageUnavailable | None:
+    """What an error means that is the database's, whoever made the statement; None for others."""
+    if isinstance(error, PoolTimeout):
+        return StorageUnavailable("no connection to the database is free")
+    if not isinstance(error, DBAPIError):
+        return None
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    if state in _CONFLICTS:
+        return Conflict(first_line(error))
+    if state == _LOCKED:
+        return StorageUnavailable(f"another transaction has it for {LOCK_WAIT:g} s")
+    if error.connection_invalidated or state[:2] in _BROKEN:
+        return StorageUnavailable(first_line(error))
+    if "database is locked" in str(error.orig):
+        return StorageUnavailable(f"another program has the file for {LOCK_WAIT:g} s")
+    return None
+
+
+def failed_commit(error: DBAPIError) -> Exception:
+    """What an error of COMMIT means."""
+    state = str(getattr(error.orig, "sqlstate", None) or "")
+    if state in _CONFLICTS:
+        return Conflict(first_line(error))
+    if state and state[:2] not in _BROKEN:
+        return error  # A constraint of the application that is checked at the end, say.
+    # An SQLite file that is locked or full was not changed; where it cannot be written, nobody
+    # knows what of it was.
+    if getattr(error.orig, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_FULL")):
+        return StorageUnavailable(first_line(error))
+    return InDoubt(f"nobody knows whether it was committed: {first_line(error)}")
+
+
+def first_line(error: BaseException) -> str:
+    return str(getattr(error, "orig", None) or error).partition("\n")[0][:200]
