@@ -128,6 +128,7 @@ class OutgoingSequence:
         answered: TerminateSequence was answered, or needs no answer.
         failure: Why the sequence was given up, in words, or None.
         window: How many messages the destination takes now, where it says so.
+        last_acked_at: When the other side was heard of: it acknowledged, or fetched messages.
         owner: The identity of the other side, where callers are told apart; only its
             acknowledgements count.
         created_at: When its first message was stored.

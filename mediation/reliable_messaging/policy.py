@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from mediation.reliable_messaging.ranges import Ranges
-from mediation.reliable_messaging.versions import LARGEST_NUMBER as LARGEST_NUMBER
+from mediation.reliable_messaging.values import MAX_RANGES
+from mediation.reliable_messaging.versions import LARGEST_NUMBER
 
 
 class Verdict(Enum):
@@ -126,6 +127,8 @@ class Policy:
             return Verdict.AFTER_LAST
         if number > received.highest + self.gap:
             return Verdict.TOO_FAR
+        if len(received.pairs) >= MAX_RANGES and len(received.add(number).pairs) > MAX_RANGES:
+            return Verdict.TOO_FAR  # No acknowledgement could list it.
         # That which fills the first gap is taken always: nothing else lets the rest go.
         if waiting >= self.stored and number != received.first_gap:
             return Verdict.FULL

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mediation.reliable_messaging import Ranges
-from mediation.reliable_messaging.policy import LARGEST_NUMBER, Policy, Verdict
+from mediation.reliable_messaging import LARGEST_NUMBER, MAX_RANGES, Ranges
+from mediation.reliable_messaging.policy import Policy, Verdict
 
 POLICY = Policy()
 
@@ -59,6 +59,12 @@ def test_verdicts() -> None:
     assert POLICY.verdict(8, received, waiting=10_000) is Verdict.FULL
     assert POLICY.verdict(5, received, waiting=10_000) is Verdict.TAKE
     assert POLICY.verdict(LARGEST_NUMBER + 1, received) is Verdict.ROLLOVER
+
+
+def test_no_more_ranges_than_an_acknowledgement_lists() -> None:
+    received = Ranges.of((number, number) for number in range(1, 2 * MAX_RANGES, 2))
+    assert POLICY.verdict(received.highest + 2, received) is Verdict.TOO_FAR
+    assert POLICY.verdict(received.highest + 1, received) is Verdict.TAKE
 
 
 def test_half_way_to_its_expiry_a_sequence_is_replaced() -> None:

@@ -1,0 +1,55 @@
+"""Acknowledgements of an incoming sequence: what they say, on which message they travel, when they
+are due."""
+
+from dataclasses import replace
+
+from gateway.reliability.party import is_callable
+from gateway.reliability.records import IncomingSequence
+from gateway.reliability.steps import Step, soonest
+from mediation.reliable_messaging import Acknowledgement, Nothing, acknowledgement_block
+from mediation.reliable_messaging.machines import DestinationState
+
+
+def block_of(step: Step, sequence: IncomingSequence) -> bytes:
+    """The header block that acknowledges all that is committed of *sequence*, or nothing where the
+    version has no word for it."""
+    room = None
+    if step.party.tells_room and sequence.ended_at is None:
+        buffer = step.tx.invoker.find(sequence.identifier)
+        waiting = 0 if buffer is None else buffer.count
+        room = min(max(step.party.policy.stored - waiting, 0), 4096)
+    return acknowledgement_block(
+        sequence.wire.rm,
+        Acknowledgement(
+            sequence.identifier,
+            sequence.received,
+            final=sequence.closed or sequence.ended_at is not None,
+            buffer_remaining=room,
+        ),
+        nothing=None if sequence.wire.rm.rules.closes else Nothing.ZERO_RANGE,
+    )
+
+
+def told(step: Step, sequence: IncomingSequence) -> IncomingSequence:
+    """*sequence* when an acknowledgement of it is on its way."""
+    if not sequence.unacknowledged and sequence.ack_at is None:
+        return sequence
+    return planned(step, replace(sequence, unacknowledged=0, ack_at=None))
+
+
+def planned(step: Step, sequence: IncomingSequence) -> IncomingSequence:
+    """*sequence* with the time when a worker should look at it."""
+    policy = step.party.policy
+    if sequence.ended_at is not None:
+        return replace(sequence, due_at=sequence.ended_at + policy.tombstone)
+    ack_at = sequence.ack_at if is_callable(sequence.acks_to) else None
+    ends = soonest(sequence.expires_at, sequence.last_seen + policy.inactivity)
+    return replace(sequence, due_at=soonest(ack_at, ends))
+
+
+def is_over(sequence: IncomingSequence) -> bool:
+    """Whether no number comes any more: all are there, or it is closed."""
+    return sequence.closed or sequence.state in (
+        DestinationState.COMPLETE,
+        DestinationState.TERMINATED,
+    )

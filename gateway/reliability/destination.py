@@ -1,0 +1,379 @@
+"""The destination of a sequence (RMDSequence): what comes in, each thing in one transaction, and
+what goes back. What it says was committed before."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from gateway.reliability import acknowledging, ending
+from gateway.reliability.party import Offers, Party, is_callable, reply_key
+from gateway.reliability.records import IncomingSequence, InvokerBuffer, InvokerMessage, Wire
+from gateway.reliability.source import accepted, replied
+from gateway.reliability.steps import Step, begin
+from mediation import EndpointReference, id_to_keep
+from mediation.reliable_messaging import (
+    CONNECTION_LIMIT_REACHED,
+    CreateSequence,
+    CreateSequenceResponse,
+    FaultName,
+    IncompleteBehaviour,
+    Kind,
+    ReliableMessage,
+    RmFault,
+    SequenceHeader,
+)
+from mediation.reliable_messaging.machines import (
+    DestinationEvent,
+    DestinationState,
+    InvokerEvent,
+    after_destination,
+    after_invoker,
+)
+from mediation.reliable_messaging.policy import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a message on a sequence led to.
+
+    Attributes:
+        fault: What is answered instead.
+        acknowledgement: The header block that goes back at once, on the connection; empty: none.
+        sequence: As it is committed.
+        taken: The message is stored now.
+        known: The message was known already.
+    """
+
+    fault: RmFault | None = None
+    acknowledgement: bytes = b""
+    sequence: IncomingSequence | None = None
+    taken: bool = False
+    known: bool = False
+
+
+def is_owner(sequence: IncomingSequence, owner: str | None) -> bool:
+    """Whether *owner* may use the sequence."""
+    return sequence.owner is None or sequence.owner == owner
+
+
+def create(
+    party: Party,
+    message: ReliableMessage,
+    request: CreateSequence,
+    now: float,
+    *,
+    owner: str | None,
+    service: str,
+) -> tuple[CreateSequenceResponse | RmFault, IncomingSequence | None]:
+    """Make a sequence; one that was asked for with the same MessageID already gets the same answer
+    again."""
+    assert message.rm is not None
+    assert message.wsa is not None
+    wire = Wire(message.rm, message.wsa, message.soap)
+    message_id = message.headers.message_id
+    create_id = id_to_keep(message_id) if message_id else None
+    with begin(party, now) as step:
+        sequence = None
+        if create_id is not None:
+            sequence = step.tx.incoming.find_created(create_id, owner)
+        if sequence is None:
+            refusal = _refusal(step, message, request, wire, owner)
+            if refusal is not None:
+                return refusal, None
+            sequence = _make(step, message, request, wire, create_id, owner, service)
+    return _response(party, message, sequence), sequence
+
+
+def _refusal(
+    step: Step,
+    message: ReliableMessage,
+    request: CreateSequence,
+    wire: Wire,
+    owner: str | None,
+) -> RmFault | None:
+    party, incoming = step.party, step.tx.incoming
+
+    def refuse(reason: str, subcode: str = "") -> RmFault:
+        return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=reason, subcode=subcode)
+
+    if not party.policy.admits(incoming.count(owner) if owner else 0, incoming.count()):
+        return refuse("There are too many sequences.", CONNECTION_LIMIT_REACHED)
+    offer = request.offer
+    named = [request.acks_to, message.headers.reply_to, offer.endpoint if offer else None]
+    for epr in named:
+        if epr is not None and is_callable(epr) and not party.allows(epr.address):
+            return refuse("Nothing is sent to an address of the request.")
+    if (request.token is not None or message.uses_token or message.uses_tls) and (
+        not party.takes_tokens
+    ):
+        return refuse("No sequence is bound to a token here.")
+    if offer is not None:
+        declines = Kind.CLOSE_SEQUENCE in wire.rm.rules.kinds
+        if party.offers is Offers.REFUSE or (party.offers is Offers.DECLINE and not declines):
+            return refuse("No offer of a sequence is accepted here.")
+        if step.tx.outgoing.find_identified(offer.identifier) is not None:
+            return refuse("The offered identifier is in use.")
+    return None
+
+
+def _make(
+    step: Step,
+    message: ReliableMessage,
+    request: CreateSequence,
+    wire: Wire,
+    create_id: str | None,
+    owner: str | None,
+    service: str,
+) -> IncomingSequence:
+    policy = step.party.policy
+    asked = request.expires.total_seconds() if request.expires else None
+    lifetime = policy.lifetime(asked)
+    identifier = step.party.new_id()
+    offer = request.offer if step.party.offers is Offers.ACCEPT else None
+    incomplete = IncompleteBehaviour.NO_DISCARD
+    if "IncompleteSequenceBehavior" in wire.rm.rules.elements:
+        incomplete = step.party.incomplete
+    sequence = IncomingSequence(
+        identifier,
+        wire,
+        request.acks_to,
+        DestinationState.CREATED,
+        owner=owner,
+        service=service,
+        create_id=create_id,
+        opposite=reply_key(identifier) if offer is not None else None,
+        incomplete=incomplete,
+        expires_at=step.now + lifetime,
+        last_seen=step.now,
+        token=request.token,
+        lifetime=lifetime,
+    )
+    sequence = acknowledging.planned(step, sequence)
+    step.tx.incoming.put(sequence)
+    step.tx.invoker.put(new_buffer(sequence))
+    if offer is not None:
+        target = offer.endpoint or message.headers.reply_to or request.acks_to
+        expires_at = step.now + policy.lifetime(
+            offer.expires.total_seconds() if offer.expires else None
+        )
+        accepted(
+            step,
+            identifier,
+            offer.identifier,
+            wire,
+            target,
+            owner=owner,
+            expires_at=expires_at,
+        )
+    return sequence
+
+
+def new_buffer(sequence: IncomingSequence) -> InvokerBuffer:
+    """The buffer between a new sequence and its application."""
+    return InvokerBuffer(
+        sequence.identifier,
+        service=sequence.service,
+        owner=sequence.owner,
+        held=sequence.incomplete is IncompleteBehaviour.DISCARD_ENTIRE_SEQUENCE,
+    )
+
+
+def _response(
+    party: Party, message: ReliableMessage, sequence: IncomingSequence
+) -> CreateSequenceResponse:
+    accept = None
+    if sequence.opposite is not None:
+        # WCF wants the very address that it sent CreateSequence to.
+        address = message.headers.to or party.address or sequence.wire.wsa.anonymous
+        accept = EndpointReference(address, sequence.wire.wsa)
+    lifetime = timedelta(seconds=sequence.lifetime) if sequence.lifetime else None
+    return CreateSequenceResponse(sequence.identifier, lifetime, sequence.incomplete, accept)
+
+
+def receive(
+    party: Party,
+    message: ReliableMessage,
+    header: SequenceHeader,
+    envelope: bytes,
+    content_type: str,
+    now: float,
+    *,
+    owner: str | None,
+) -> Outcome:
+    """Take a message of a sequence: its number and the message itself are of one transaction."""
+    with begin(party, now) as step:
+        return _receive(step, message, header, envelope, content_type, owner)
+
+
+def _receive(
+    step: Step,
+    message: ReliableMessage,
+    header: SequenceHeader,
+    envelope: bytes,
+    content_type: str,
+    owner: str | None,
+) -> Outcome:
+    sequence = step.tx.incoming.find(header.identifier)
+    if sequence is None or not is_owner(sequence, owner) or sequence.wire.rm is not message.rm:
+        return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, header.identifier))
+    if sequence.ended_at is not None:
+        return _late(step, sequence, header)
+    if sequence.expires_at is not None and sequence.expires_at <= step.now:
+        ended = ending.terminate(step, sequence, None)
+        return Outcome(RmFault(FaultName.SEQUENCE_TERMINATED, header.identifier), sequence=ended)
+    buffer = step.tx.invoker.find(header.identifier) or new_buffer(sequence)
+    verdict = step.party.policy.verdict(
+        header.number,
+        sequence.received,
+        last=sequence.last_number,
+        waiting=buffer.count,
+    )
+    if header.last and verdict is Verdict.TAKE and header.number < sequence.received.highest:
+        verdict = (
+            Verdict.AFTER_LAST
+        )  # A number above that which is said to be the last came before.
+    match verdict:
+        case Verdict.ROLLOVER:
+            ending.terminate(step, sequence, None)
+            return Outcome(RmFault(FaultName.MESSAGE_NUMBER_ROLLOVER, header.identifier))
+        case Verdict.AFTER_LAST if sequence.wire.rm.rules.closes:
+            return Outcome(
+                RmFault(FaultName.SEQUENCE_CLOSED, header.identifier),
+                acknowledging.block_of(step, sequence),
+                sequence,
+            )
+        case Verdict.AFTER_LAST:
+            ended = ending.terminate(step, sequence, None)
+            fault = RmFault(FaultName.LAST_MESSAGE_NUMBER_EXCEEDED, header.identifier)
+            return Outcome(fault, sequence=ended)
+        case Verdict.TOO_FAR | Verdict.FULL:
+            return Outcome(sequence=sequence)
+        case Verdict.DUPLICATE:
+            # The acknowledgement was lost, probably.
+            outcome = _seen(step, sequence, at_once=True, known=True)
+            _relate(step, sequence, message)
+            return outcome
+    if sequence.closed:
+        return Outcome(
+            RmFault(FaultName.SEQUENCE_CLOSED, header.identifier),
+            acknowledging.block_of(step, sequence),
+            sequence,
+        )
+    sequence = _with_number(sequence, header)
+    _fill(step, sequence, buffer, InvokerMessage(header.number, envelope, content_type))
+    asked = any(asked.identifier == header.identifier for asked in message.ack_requested)
+    outcome = _seen(step, sequence, at_once=asked or header.last, known=False)
+    _relate(step, sequence, message)
+    return outcome
+
+
+def _relate(step: Step, sequence: IncomingSequence, message: ReliableMessage) -> None:
+    """Take a reply as the end of its request, which is not sent again."""
+    if sequence.opposite is not None and message.headers.relates_to is not None:
+        replied(step, sequence.opposite, message.headers.relates_to)
+
+
+def _late(step: Step, sequence: IncomingSequence, header: SequenceHeader) -> Outcome:
+    """Answer from the tombstone: what is known is acknowledged in 1.1."""
+    name = FaultName.UNKNOWN_SEQUENCE
+    if sequence.wire.rm.rules.closes:
+        name = FaultName.SEQUENCE_CLOSED
+    block = acknowledging.block_of(step, sequence) if sequence.wire.rm.rules.closes else b""
+    return Outcome(RmFault(name, header.identifier), block, sequence)
+
+
+def _with_number(sequence: IncomingSequence, header: SequenceHeader) -> IncomingSequence:
+    received = sequence.received.add(header.number)
+    last = header.number if header.last else sequence.last_number
+    complete = last is not None and received.is_all(last)
+    if header.last:
+        event = DestinationEvent.LMR_SC if complete else DestinationEvent.LMR_SNC
+    else:
+        event = DestinationEvent.AMR_SC if complete else DestinationEvent.AMR_SNC
+    return replace(
+        sequence,
+        state=after_destination(sequence.state, event),
+        received=received,
+        last_number=last,
+        complete=complete,
+        unacknowledged=sequence.unacknowledged + 1,
+    )
+
+
+def _fill(
+    step: Step, sequence: IncomingSequence, buffer: InvokerBuffer, message: InvokerMessage
+) -> None:
+    """Put a message into the buffer."""
+    if not step.tx.invoker.add_message(sequence.identifier, message):
+        raise AssertionError("a message that was never received waits already")
+    ended = sequence.last_number is not None
+    deliverable = message.number == buffer.delivered + 1
+    held = buffer.held and not sequence.complete
+    if not held and (deliverable or (buffer.held and sequence.complete)):
+        buffer = replace(buffer, due_at=step.now)
+    step.tx.invoker.put(
+        replace(
+            buffer,
+            state=after_invoker(buffer.state, InvokerEvent.LMR if ended else InvokerEvent.AMR),
+            last_number=sequence.last_number,
+            count=buffer.count + 1,
+            held=held,
+        )
+    )
+
+
+def _seen(step: Step, sequence: IncomingSequence, *, at_once: bool, known: bool) -> Outcome:
+    """Commit what the sequence is now, and acknowledge it: on the connection where that is the way,
+    else by the worker."""
+    policy = step.party.policy
+    sequence = replace(sequence, last_seen=step.now)
+    block = b""
+    if is_callable(sequence.acks_to):
+        ack_at = step.now
+        if not at_once:
+            ack_at = policy.acknowledge_at(sequence.unacknowledged, sequence.ack_at, step.now)
+        sequence = acknowledging.planned(step, replace(sequence, ack_at=ack_at))
+    else:
+        block = acknowledging.block_of(step, sequence)
+        sequence = acknowledging.told(step, sequence)
+        sequence = acknowledging.planned(step, sequence)
+    step.tx.incoming.put(sequence)
+    return Outcome(None, block, sequence, taken=not known, known=known)
+
+
+def acknowledge(party: Party, identifier: str, now: float, *, owner: str | None) -> Outcome:
+    """Answer AckRequested."""
+    with begin(party, now) as step:
+        sequence = step.tx.incoming.find(identifier)
+        if sequence is None or not is_owner(sequence, owner):
+            return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
+        if sequence.ended_at is not None:
+            return Outcome(None, acknowledging.block_of(step, sequence), sequence, known=True)
+        return _seen(step, sequence, at_once=True, known=True)
+
+
+def close(
+    party: Party, identifier: str, last: int | None, now: float, *, owner: str | None
+) -> Outcome:
+    """Take CloseSequence; what was received is final."""
+    with begin(party, now) as step:
+        sequence = step.tx.incoming.find(identifier)
+        if sequence is None or not is_owner(sequence, owner):
+            return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
+        if sequence.ended_at is None:
+            sequence = ending.close(step, replace(sequence, last_seen=step.now), last)
+            sequence = acknowledging.planned(step, replace(sequence, unacknowledged=0, ack_at=None))
+            step.tx.incoming.put(sequence)
+        return Outcome(None, acknowledging.block_of(step, sequence), sequence)
+
+
+def terminate(
+    party: Party, identifier: str, last: int | None, now: float, *, owner: str | None
+) -> Outcome:
+    """Take TerminateSequence; one that came before is answered again."""
+    with begin(party, now) as step:
+        sequence = step.tx.incoming.find(identifier)
+        if sequence is None or not is_owner(sequence, owner):
+            return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
+        if sequence.ended_at is None:
+            sequence = ending.terminate(step, replace(sequence, last_seen=step.now), last)
+        return Outcome(None, acknowledging.block_of(step, sequence), sequence)

@@ -1,0 +1,144 @@
+"""One end of reliable messaging, as programs use it: `Endpoint`. Everything is synchronous, and the
+time is an argument; a transport sends what it returns, and tells what came of it."""
+
+from dataclasses import dataclass, replace
+
+from gateway.reliability import source
+from gateway.reliability.fetching import fetch, reply_to
+from gateway.reliability.invoker import deliver
+from gateway.reliability.party import Channel, Party
+from gateway.reliability.receiving import receive
+from gateway.reliability.sending import act, handed_over
+from gateway.reliability.source import Message, Sent
+from gateway.reliability.steps import Step, begin
+from gateway.reliability.storage import Transaction
+from gateway.reliability.values import Awaited, Outgoing, Reply
+from gateway.reliability.watching import watch
+
+PAGE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One end of sequences, client or service or both."""
+
+    party: Party
+
+    def send(
+        self, tx: Transaction, now: float, name: str, channel: Channel, message: Message
+    ) -> Sent:
+        """Store a message, in a transaction of the caller: with it, what the caller changes there
+        is committed, or is not.
+
+        Args:
+            name: Tells sequences of one client to one address apart.
+
+        Raises:
+            SourceFull: Too much waits already; nothing was changed.
+        """
+        return source.send(Step(self.party, tx, now), name, channel, message)
+
+    def end(self, tx: Transaction, now: float, name: str, channel: Channel) -> bool:
+        """Let no message more come in the sequence *name*. It ends when all are acknowledged.
+
+        Returns:
+            Whether there was one that took messages.
+        """
+        return source.end(Step(self.party, tx, now), name, channel)
+
+    def received(
+        self,
+        octets: bytes,
+        now: float,
+        *,
+        owner: str | None = None,
+        content_type: str = "",
+        service: str = "",
+    ) -> Reply:
+        """Take a message that came on a connection: see `gateway.reliability.receiving.receive`."""
+        return receive(
+            self.party, octets, now, owner=owner, content_type=content_type, service=service
+        )
+
+    def sent(
+        self,
+        outgoing: Outgoing,
+        now: float,
+        *,
+        delivered: bool,
+        answer: bytes | None = None,
+        content_type: str = "",
+        owner: str | None = None,
+    ) -> Reply:
+        """Take what came of something that was sent.
+
+        Args:
+            delivered: The other side took it (2xx, or a fault). A failure changes nothing: it is
+                sent again when it is time.
+            answer: What came back on the connection.
+            owner: The identity of the other side, where it is known.
+        """
+        if delivered and outgoing.ends and outgoing.key is not None:
+            handed_over(self.party, outgoing.key, now)
+        if not answer:
+            return Reply()
+        back = outgoing.key or ""
+        return receive(self.party, answer, now, owner=owner, content_type=content_type, back=back)
+
+    def reply_to(self, awaited: Awaited, now: float) -> Outgoing | None:
+        """The reply that a connection is held open for, once the application gave it."""
+        return reply_to(self.party, awaited, now)
+
+    def fetch(
+        self, address: str, now: float, *, owner: str | None = None
+    ) -> tuple[Outgoing | None, bool]:
+        """Take one message that waits for *address* (WS-MakeConnection), and whether more wait."""
+        return fetch(self.party, address, now, owner=owner)
+
+    def due(self, now: float, *, limit: int = PAGE) -> list[Outgoing]:
+        """Do what is due: give applications their messages, and return what is to be sent.
+
+        Args:
+            limit: The most sequences of each kind that are looked at.
+        """
+        storage = self.party.storage
+        with storage.look() as look:
+            invoker = look.invoker_due(now, limit)
+        for identifier in invoker:
+            deliver(self.party, identifier, now)
+        with storage.look() as look:
+            incoming = look.incoming_due(now, limit)
+            outgoing = look.outgoing_due(now, limit)
+        # Messages first: an acknowledgement travels on one where it can.
+        sent = [each for key in outgoing for each in act(self.party, key, now).outgoing]
+        sent.extend(each for key in incoming for each in watch(self.party, key, now))
+        return sent
+
+    def next_due(self) -> float | None:
+        """When there is something to do; None: never, unless something comes."""
+        with self.party.storage.look() as look:
+            return look.next_due()
+
+    def restart(self, now: float) -> int:
+        """Take up what a process left behind: nobody knows whether its clients had more for their
+        sequences, so that those are ended, and what else they send goes in new ones.
+
+        Returns:
+            How many sequences were ended.
+        """
+        self.party.storage.recover()
+        ended, after = 0, ""
+        while True:
+            with self.party.storage.look() as look:
+                page = look.outgoing_page(after, PAGE)
+            if not page:
+                return ended
+            for seen in page:
+                # Replies go on: the other side made that sequence.
+                if seen.create_id is not None and source.takes_messages(seen):
+                    with begin(self.party, now) as step:
+                        sequence = step.tx.outgoing.find(seen.key)
+                        if sequence is not None and source.takes_messages(sequence):
+                            source.end_sequence(step, replace(sequence, due_at=now))
+                            ended += 1
+            after = page[-1].key

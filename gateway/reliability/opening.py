@@ -1,0 +1,71 @@
+"""The start of an outgoing sequence: CreateSequenceResponse."""
+
+from dataclasses import replace
+
+from gateway.reliability import acknowledging
+from gateway.reliability.destination import new_buffer
+from gateway.reliability.party import Party
+from gateway.reliability.records import IncomingSequence, OutgoingSequence
+from gateway.reliability.source import is_peer
+from gateway.reliability.steps import Step, begin
+from gateway.reliability.values import NoticeKind
+from mediation import EndpointReference, id_to_keep
+from mediation.reliable_messaging import CreateSequenceResponse
+from mediation.reliable_messaging.machines import DestinationState, SourceEvent, after_source
+
+
+def created(
+    party: Party, response: CreateSequenceResponse, relates_to: str, now: float, owner: str | None
+) -> None:
+    """Take CreateSequenceResponse. One that comes twice changes nothing."""
+    with begin(party, now) as step:
+        # The sequence for replies comes before the other in the lock order, so that its name has
+        # to be known before.
+        seen = step.tx.outgoing.find_creating(id_to_keep(relates_to))
+    if seen is None:
+        return
+    with begin(party, now) as step:
+        accept = response.accept_acks_to
+        if seen.offered is not None and accept is not None:
+            known = step.tx.incoming.find(seen.offered)
+            if known is None and seen.identifier is None:
+                _make(step, seen, seen.offered, accept)
+        sequence = step.tx.outgoing.find(seen.key)
+        if sequence is None or sequence.create_id != seen.create_id:
+            return
+        if not is_peer(sequence, owner) or sequence.identifier or sequence.ended_at is not None:
+            return
+        if sequence.offered is not None and accept is None:
+            step.tell(NoticeKind.DECLINED, response.identifier)
+            sequence = replace(sequence, offered=None)
+        lifetime = response.expires.total_seconds() if response.expires else None
+        step.tx.outgoing.put(
+            replace(
+                sequence,
+                state=after_source(sequence.state, SourceEvent.CRR),
+                identifier=response.identifier,
+                expires_at=now + lifetime if lifetime else None,
+                tries=0,
+                next_at=None,
+                last_acked_at=now,
+                due_at=now,
+            )
+        )
+
+
+def _make(step: Step, outgoing: OutgoingSequence, offered: str, acks_to: EndpointReference) -> None:
+    """Make the sequence for replies that the destination accepted."""
+    policy = step.party.policy
+    sequence = IncomingSequence(
+        offered,
+        outgoing.wire,
+        acks_to,
+        DestinationState.CREATED,
+        owner=outgoing.owner,
+        service=outgoing.callback or "",
+        opposite=outgoing.key,
+        expires_at=step.now + policy.expiry,
+        last_seen=step.now,
+    )
+    step.tx.incoming.put(acknowledging.planned(step, sequence))
+    step.tx.invoker.put(new_buffer(sequence))

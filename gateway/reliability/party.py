@@ -1,0 +1,125 @@
+"""One side of reliable messaging: its store, its address, its rules, `Party`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from gateway.reliability.records import Wire
+from gateway.reliability.storage import StorageManager
+from gateway.reliability.values import Application, Dead, GivenUp, Notice
+from mediation import EndpointReference, Wsa, is_anonymous
+from mediation.names import MAKE_CONNECTION_ANONYMOUS
+from mediation.reliable_messaging import IncompleteBehaviour
+from mediation.reliable_messaging.policy import Policy
+
+
+class Offers(Enum):
+    """What becomes of an offer of a sequence for replies."""
+
+    ACCEPT = "accept"
+    DECLINE = "decline"
+    """The first sequence stands without it; in 1.0, which cannot say that, it is refused."""
+    REFUSE = "refuse"
+
+
+def _everywhere(address: str) -> bool:
+    return True
+
+
+def _silent(notice: Notice) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One side of reliable messaging; everything that differs between two sides is here.
+
+    Attributes:
+        new_id: Makes message ids and identifiers of sequences: ``urn:uuid:`` and a random UUID,
+            since the identifier is what an attacker must guess.
+        random: Numbers from 0 to 1, for jitter.
+        address: Where peers reach it; None: it cannot be called.
+        applications: What gets messages, by the name of the service.
+        given_up: Is told of sequences that were given up, by the name of the callback.
+        dead: Gets messages that an application refused too often, by the name of the service.
+        allows: Whether something may be sent to an address that a stranger named.
+        notify: Tells people.
+        incomplete: What becomes of what it received of a sequence that ends with gaps.
+        takes_tokens: Something else binds sequences to security tokens.
+        requires: A message without a sequence is refused (WSRMRequired).
+        tells_room: Acknowledgements say how many messages there is room for (WCF's extension).
+    """
+
+    storage: StorageManager
+    new_id: Callable[[], str]
+    random: Callable[[], float]
+    address: str | None = None
+    policy: Policy = field(default_factory=Policy)
+    applications: Mapping[str, Application] = field(default_factory=dict)
+    given_up: Mapping[str, GivenUp] = field(default_factory=dict)
+    dead: Mapping[str, Dead] = field(default_factory=dict)
+    offers: Offers = Offers.ACCEPT
+    allows: Callable[[str], bool] = _everywhere
+    notify: Callable[[Notice], None] = _silent
+    incomplete: IncompleteBehaviour = IncompleteBehaviour.NO_DISCARD
+    takes_tokens: bool = False
+    requires: bool = False
+    tells_room: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    """The way of a client to a service: what a sequence is made with.
+
+    Attributes:
+        target: Where messages go.
+        acks_to: Where acknowledgements and replies come to; the anonymous address: back on the
+            connections; one of WS-MakeConnection: they are fetched.
+        offers: Replies come in a sequence, which is offered.
+        callback: The name of the application that gets replies, and of what is told when the
+            sequence is given up; None: "".
+        owner: The identity that the other side has, where it is known.
+    """
+
+    target: EndpointReference
+    wire: Wire
+    acks_to: EndpointReference
+    offers: bool = False
+    callback: str | None = None
+    owner: str | None = None
+
+
+def anonymous(wsa: Wsa) -> EndpointReference:
+    """The address of whoever is at the other end of the connection."""
+    return EndpointReference(wsa.anonymous, wsa)
+
+
+def is_fetched(epr: EndpointReference) -> bool:
+    """Whether messages to *epr* are fetched by WS-MakeConnection."""
+    return epr.address.startswith(MAKE_CONNECTION_ANONYMOUS)
+
+
+def is_callable(epr: EndpointReference) -> bool:
+    """Whether something can be sent to *epr* on a connection of ours."""
+    return not is_anonymous(epr.address) and not is_fetched(epr)
+
+
+def same_place(one: EndpointReference, other: EndpointReference) -> bool:
+    """Whether two references mean the same, parameters and all: an acknowledgement may travel on a
+    message only where this is so."""
+    return (one.address, one.properties, one.parameters) == (
+        other.address,
+        other.properties,
+        other.parameters,
+    )
+
+
+def reply_key(identifier: str) -> str:
+    """The key of the outgoing sequence that has the replies to the incoming one."""
+    return f"replies to {identifier}"
+
+
+def requests_of(key: str) -> str | None:
+    """The incoming sequence that *key* has the replies to; the inverse of `reply_key`."""
+    start = reply_key("")
+    return key[len(start) :] if key.startswith(start) else None

@@ -1,0 +1,387 @@
+"""What comes (MercuryInHandler): a message is read, its parts are taken, each in a transaction, and
+then it is answered."""
+
+from dataclasses import dataclass, field, replace
+
+from gateway.reliability import destination, ending, source
+from gateway.reliability.fetching import alone, fetch, reply_to
+from gateway.reliability.invoker import deliver
+from gateway.reliability.opening import created
+from gateway.reliability.party import Party, anonymous, is_callable, reply_key
+from gateway.reliability.records import IncomingSequence, Wire
+from gateway.reliability.sending import pending_told
+from gateway.reliability.steps import begin
+from gateway.reliability.storage import StorageUnavailable
+from gateway.reliability.values import Awaited, Delivered, NoticeKind, Outgoing, Reply
+from mediation import EndpointReference, id_to_keep, is_anonymous
+from mediation.mailboxes.make_connection import with_pending
+from mediation.reliable_messaging import (
+    Acknowledgement,
+    Body,
+    CloseSequence,
+    CloseSequenceResponse,
+    CreateSequence,
+    CreateSequenceResponse,
+    FaultName,
+    LastMessage,
+    ReliableMessage,
+    Rm,
+    RmFault,
+    RmRefused,
+    SequenceHeader,
+    TerminateSequence,
+    TerminateSequenceResponse,
+    acknowledgement_block,
+    read_message,
+    with_blocks,
+    write_message,
+    write_rm_fault,
+)
+from mediation.reliable_messaging.application import (
+    MAKE_CONNECTION_ACTION,
+    selected_address,
+    spoken_in,
+)
+
+
+def receive(
+    party: Party,
+    octets: bytes,
+    now: float,
+    *,
+    owner: str | None = None,
+    content_type: str = "",
+    service: str = "",
+    back: str | None = None,
+) -> Reply:
+    """Take a message that came. What the reply says is committed.
+
+    Args:
+        owner: The identity of who sent it, where callers are told apart.
+        service: The application that gets what comes in a sequence that is made now.
+        back: It came back on a connection that the sequence with this key opened; an answer has
+            to go elsewhere then, or nowhere.
+
+    Raises:
+        Refused: It is no message that can be read; who asks answers with a fault of SOAP.
+        StorageUnavailable: Nothing is promised; it may come again.
+    """
+    try:
+        message = read_message(octets)
+    except RmRefused as refused:
+        rm, soap, wsa, message_id = spoken_in(octets)
+        return Reply(_fault(Wire(rm, wsa, soap), refused.fault, message_id), fault=True)
+    if back is not None and message.message_pending:
+        pending_told(party, back, now)
+    if message.headers.action == MAKE_CONNECTION_ACTION and back is None:
+        return _fetched(party, octets, now, owner)
+    return _Exchange(party, message, octets, now, owner, content_type, service, back).run()
+
+
+def _fetched(party: Party, octets: bytes, now: float, owner: str | None) -> Reply:
+    address = selected_address(octets)
+    if address is None:
+        return Reply()
+    found, more = fetch(party, address, now, owner=owner)
+    if found is None:
+        return Reply()
+    return Reply(replace(found, envelope=with_pending(found.envelope, more)))
+
+
+def _fault(
+    wire: Wire,
+    fault: RmFault,
+    relates_to: str | None,
+    *,
+    to: EndpointReference | None = None,
+    about_header: bool = True,
+    blocks: list[bytes] | None = None,
+) -> Outgoing:
+    to = to or anonymous(wire.wsa)
+    action, envelope = write_rm_fault(
+        wire,
+        fault,
+        about_header=about_header,
+        to=to,
+        relates_to=relates_to,
+        blocks=blocks or (),
+    )
+    return Outgoing(to, envelope, action, wire, fault.name.value)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One message that came, and what is answered.
+
+    Attributes:
+        body: What answers a protocol message.
+        fault, about_header: What answers instead; whether it is about a header block.
+        blocks: Acknowledgements that go back on the connection.
+        sequence: What they are of.
+        ready: The reply of an application.
+    """
+
+    party: Party
+    message: ReliableMessage
+    octets: bytes
+    now: float
+    owner: str | None
+    content_type: str
+    service: str
+    back: str | None
+    body: Body | None = None
+    fault: RmFault | None = None
+    about_header: bool = True
+    blocks: list[bytes] = field(default_factory=list)
+    sequence: IncomingSequence | None = None
+    outgoing: list[Outgoing] = field(default_factory=list)
+    misread: RmFault | None = None
+    ready: Outgoing | None = None
+    awaited: Awaited | None = None
+
+    def run(self) -> Reply:
+        message = self.message
+        if message.rm is None:
+            return self._unreliable()
+        for said in message.acknowledgements:
+            self._acknowledged(said)
+        for refusal in message.refusals:
+            self.misread = refusal
+        if isinstance(message.fault, RmFault):
+            self._faulted(message.fault)
+        elif message.body is not None and not isinstance(message.body, LastMessage):
+            self._protocol(message.body)
+        if message.sequence is not None:
+            self._in_sequence(message.sequence)
+        for asked in message.ack_requested:
+            if message.sequence is None or message.sequence.identifier != asked.identifier:
+                self._asked(asked.identifier)
+        return self._reply(message.rm)
+
+    def _unreliable(self) -> Reply:
+        headers = self.message.headers
+        if self.back is not None:
+            if headers.relates_to is not None and self._replied(self.back, headers.relates_to):
+                return Reply()
+        elif self.party.requires:
+            wire = Wire(Rm.V1_1, headers.wsa or Rm.V1_1.rules.wsa[0], self.message.soap)
+            fault = RmFault(FaultName.WSRM_REQUIRED)
+            return Reply(_fault(wire, fault, headers.message_id), fault=True)
+        return Reply(unreliable=self.message)
+
+    def _replied(self, key: str, relates_to: str) -> bool:
+        """Take a reply that is in no sequence, but came back on the connection of its request: the
+        application gets it in the transaction that forgets the request, so that it gets it once.
+
+        Returns:
+            False where there is no application for it.
+        """
+        with begin(self.party, self.now) as step:
+            found = source.replied(step, key, relates_to)
+            if found is None:
+                return True  # It came before.
+            sequence, number = found
+            service = sequence.callback or ""
+            application = self.party.applications.get(service)
+            if application is not None:
+                delivered = Delivered(
+                    sequence.identifier or "",
+                    number,
+                    self.message,
+                    self.octets,
+                    self.content_type,
+                    service,
+                    sequence.owner,
+                    self.now,
+                )
+                application(step.tx, delivered)
+            return application is not None
+
+    def _acknowledged(self, said: Acknowledgement) -> None:
+        with begin(self.party, self.now) as step:
+            fault = source.acknowledged(step, said, self.owner)
+        if fault is None or self.message.rm is None:
+            return
+        if fault.name is FaultName.INVALID_ACKNOWLEDGEMENT:
+            shown = Acknowledgement(said.identifier, said.ranges, said.final)
+            fault = replace(fault, detail=acknowledgement_block(self.message.rm, shown))
+        self.misread = fault
+
+    def _faulted(self, fault: RmFault) -> None:
+        relates_to = self.message.headers.relates_to
+        with begin(self.party, self.now) as step:
+            if fault.name is FaultName.CREATE_SEQUENCE_REFUSED:
+                if relates_to is not None:
+                    why = f"the destination refused it: {fault.reason}"
+                    source.refused(step, id_to_keep(relates_to), why)
+                return
+            if source.faulted(step, fault, self.owner):
+                return
+        if fault.identifier is None:
+            return
+        gone = fault.name in (FaultName.SEQUENCE_TERMINATED, FaultName.UNKNOWN_SEQUENCE)
+        with begin(self.party, self.now) as step:
+            incoming = step.tx.incoming.find(fault.identifier)
+            if incoming is None or not destination.is_owner(incoming, self.owner):
+                return
+            if gone and incoming.ended_at is None:
+                ending.terminate(step, incoming, None)
+            step.tell(NoticeKind.REFUSED, fault.identifier, fault.name.value)
+
+    def _protocol(self, body: Body) -> None:
+        party, now, owner = self.party, self.now, self.owner
+        match body:
+            case CreateSequence():
+                self._create(body)
+            case CreateSequenceResponse():
+                if self.message.headers.relates_to is not None:
+                    created(party, body, self.message.headers.relates_to, now, owner)
+            case CloseSequence(identifier, last):
+                outcome = destination.close(party, identifier, last, now, owner=owner)
+                self._ended(outcome, CloseSequenceResponse(identifier))
+            case TerminateSequence(identifier, last):
+                outcome = destination.terminate(party, identifier, last, now, owner=owner)
+                self._ended(outcome, TerminateSequenceResponse(identifier))
+            case CloseSequenceResponse(identifier):
+                with begin(party, now) as step:
+                    source.closed(step, identifier, owner)
+            case TerminateSequenceResponse(identifier):
+                with begin(party, now) as step:
+                    source.terminated(step, identifier, owner)
+
+    def _create(self, body: CreateSequence) -> None:
+        answer, self.sequence = destination.create(
+            self.party, self.message, body, self.now, owner=self.owner, service=self.service
+        )
+        if isinstance(answer, RmFault):
+            self.fault, self.about_header = answer, False
+        else:
+            self.body = answer
+
+    def _ended(self, outcome: destination.Outcome, answer: Body) -> None:
+        """Answer CloseSequence or TerminateSequence."""
+        if outcome.fault is not None and outcome.fault.identifier is not None:
+            if self._ended_by_destination(outcome.fault.identifier):
+                self.body = answer
+            else:
+                self.fault, self.about_header = outcome.fault, False
+            return
+        sequence = outcome.sequence
+        assert sequence is not None
+        self.sequence = sequence
+        if sequence.wire.rm.rules.terminate_answered:
+            self.body = answer
+            self.blocks.append(outcome.acknowledgement)
+        elif sequence.opposite is not None:
+            self.body = self._own_end(sequence)
+
+    def _own_end(self, sequence: IncomingSequence) -> Body | None:
+        """The end of the replies, where nothing else could carry it (1.0)."""
+        with begin(self.party, self.now) as step:
+            replies = step.tx.outgoing.find(reply_key(sequence.identifier))
+        if replies is None or replies.identifier is None:
+            return None
+        if not is_anonymous(replies.target.address):
+            return None
+        return TerminateSequence(replies.identifier)
+
+    def _ended_by_destination(self, identifier: str) -> bool:
+        """Take it that the destination ends one of our sequences."""
+        with begin(self.party, self.now) as step:
+            sequence = step.tx.outgoing.find_identified(identifier)
+            if sequence is None or not source.is_peer(sequence, self.owner):
+                return False
+            if sequence.ended_at is None:
+                if sequence.count:
+                    source.give_up(step, sequence, "the destination ended it")
+                else:
+                    source.finish(step, sequence)
+            return True
+
+    def _in_sequence(self, header: SequenceHeader) -> None:
+        party, message, now = self.party, self.message, self.now
+        outcome = destination.receive(
+            party, message, header, self.octets, self.content_type, now, owner=self.owner
+        )
+        self.sequence = outcome.sequence
+        if outcome.acknowledgement:
+            self.blocks.append(outcome.acknowledgement)
+        if outcome.fault is not None:
+            self.fault = outcome.fault
+            return
+        if not (outcome.taken or outcome.known) or isinstance(message.body, LastMessage):
+            return
+        headers = message.headers
+        if headers.reply_to is None or headers.message_id is None or self.back is not None:
+            return
+        if is_anonymous(headers.reply_to.address):
+            self.awaited = Awaited(header.identifier, headers.message_id)
+            try:
+                deliver(party, header.identifier, now)
+                self.ready = reply_to(party, self.awaited, now)
+            except StorageUnavailable:
+                pass  # The message is stored, which is what the acknowledgement says.
+
+    def _asked(self, identifier: str) -> None:
+        outcome = destination.acknowledge(self.party, identifier, self.now, owner=self.owner)
+        if outcome.fault is not None:
+            self.fault = self.fault or outcome.fault
+        elif outcome.acknowledgement:
+            self.blocks.append(outcome.acknowledgement)
+            self.sequence = self.sequence or outcome.sequence
+
+    def _reply(self, rm: Rm) -> Reply:
+        message = self.message
+        headers = message.headers
+        wire = Wire(rm, headers.wsa or rm.rules.wsa[0], message.soap)
+        answer, failed = self._answer(wire)
+        if answer is not None and is_callable(answer.to):
+            self.outgoing.append(answer)
+            answer, failed = None, False
+        if self.misread is not None:
+            # It must not replace what answers the message.
+            misread = _fault(wire, self.misread, headers.message_id)
+            if answer is None:
+                answer, failed = misread, True
+        if self.back is not None:
+            answer, failed = None, False
+        awaited = self.awaited if self.ready is None else None
+        return Reply(answer, failed, tuple(self.outgoing), awaited)
+
+    def _answer(self, wire: Wire) -> tuple[Outgoing | None, bool]:
+        """What answers the message, and whether it is a fault."""
+        headers, sequence = self.message.headers, self.sequence
+        if self.fault is not None:
+            to = None
+            if self.about_header and sequence is not None and is_callable(sequence.acks_to):
+                to = sequence.acks_to
+            elif not self.about_header:
+                to = self._callable_reply_to()
+            fault = _fault(
+                wire,
+                self.fault,
+                headers.message_id,
+                to=to,
+                about_header=self.about_header,
+                blocks=self.blocks,
+            )
+            return fault, True
+        if self.body is not None:
+            to = self._callable_reply_to() or anonymous(wire.wsa)
+            action, envelope = write_message(
+                wire, self.body, to=to, relates_to=headers.message_id, blocks=self.blocks
+            )
+            return Outgoing(to, envelope, action, wire, type(self.body).__name__), False
+        if self.ready is not None:
+            others = [block for block in self.blocks[1:] if block]
+            return replace(self.ready, envelope=with_blocks(self.ready.envelope, others)), False
+        if any(self.blocks) and sequence is not None:
+            to = anonymous(sequence.wire.wsa)
+            return replace(alone(sequence, b"".join(self.blocks)), to=to), False
+        return None, False
+
+    def _callable_reply_to(self) -> EndpointReference | None:
+        reply_to = self.message.headers.reply_to
+        if reply_to is None or not is_callable(reply_to):
+            return None
+        return reply_to if self.party.allows(reply_to.address) else None

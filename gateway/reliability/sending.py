@@ -1,0 +1,380 @@
+"""The worker of outgoing sequences (RMSSequenceWorker): it looks at the state, and acts. A message
+that was lost is an event that did not happen, so that sending again needs no logic of its own."""
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+from gateway.reliability import acknowledging, ending
+from gateway.reliability.party import (
+    Party,
+    is_callable,
+    is_fetched,
+    requests_of,
+    same_place,
+)
+from gateway.reliability.records import IncomingSequence, OutgoingMessage, OutgoingSequence
+from gateway.reliability.source import finish, give_up
+from gateway.reliability.steps import Step, begin, soonest
+from gateway.reliability.values import Outgoing
+from mediation import EndpointReference, is_anonymous
+from mediation.reliable_messaging import (
+    AckRequested,
+    AckRequestedAlone,
+    Body,
+    CloseSequence,
+    CreateSequence,
+    Offer,
+    SequenceHeader,
+    TerminateSequence,
+    ack_requested_block,
+    sequence_block,
+    with_blocks,
+    write_make_connection,
+    write_message,
+)
+from mediation.reliable_messaging.machines import SourceEvent, SourceState, after_source
+
+
+@dataclass(slots=True)
+class Work:
+    """What one look at a sequence brings."""
+
+    outgoing: list[Outgoing] = field(default_factory=list)
+    more: bool = False
+    """There was more to send than was asked for."""
+
+
+def act(party: Party, key: str, now: float, *, limit: int = 64, fetching: bool = False) -> Work:
+    """Look at an outgoing sequence, and decide what is sent now.
+
+    Args:
+        limit: The most messages to send.
+        fetching: Somebody fetches messages by WS-MakeConnection, so that there is a way for them.
+    """
+    work = Work()
+    opposite = _opposite(party, key, now)
+    with begin(party, now) as step:
+        incoming = step.tx.incoming.find(opposite) if opposite is not None else None
+        acknowledgement = b""
+        if incoming is not None and incoming.ended_at is None and incoming.received:
+            acknowledgement = acknowledging.block_of(step, incoming)
+        sequence = step.tx.outgoing.find(key)
+        if sequence is None:
+            return work
+        if incoming is None or not same_place(sequence.target, incoming.acks_to):
+            acknowledgement = b""
+        due = sequence.due_at is not None and sequence.due_at <= now
+        if due or (fetching and sequence.ended_at is None):
+            _Look(step, sequence, incoming, acknowledgement, limit, fetching, work).act()
+        if acknowledgement and work.outgoing and incoming is not None:
+            after = acknowledging.told(step, incoming)
+            if after is not incoming and incoming.ended_at is None:
+                step.tx.incoming.put(after)
+    return work
+
+
+def _opposite(party: Party, key: str, now: float) -> str | None:
+    """The incoming sequence that goes the other way. It comes first in the lock order, so that it
+    has to be known before."""
+    requests = requests_of(key)
+    if requests is not None:
+        return requests
+    with begin(party, now) as step:
+        sequence = step.tx.outgoing.find(key)
+    if sequence is None or sequence.offered is None:
+        return None
+    came_back = sequence.acks_to is not None and is_anonymous(sequence.acks_to.address)
+    if sequence.ended_at is not None and came_back:
+        _end_replies(party, sequence.offered, now)
+    return sequence.offered
+
+
+def _end_replies(party: Party, offered: str, now: float) -> None:
+    """End an offered sequence whose messages came back on connections, after the sequence that
+    offered it. All replies are here then: a request is kept until it has its own."""
+    with begin(party, now) as step:
+        incoming = step.tx.incoming.find(offered)
+        if incoming is not None and incoming.ended_at is None:
+            ending.terminate(step, incoming, None)
+
+
+@dataclass(slots=True)
+class _Look:
+    """One look at one sequence."""
+
+    step: Step
+    sequence: OutgoingSequence
+    incoming: IncomingSequence | None
+    acknowledgement: bytes
+    limit: int
+    fetching: bool
+    work: Work
+
+    def act(self) -> None:
+        sequence, now = self.sequence, self.step.now
+        if sequence.ended_at is not None:
+            self._bury(sequence.ended_at)
+            return
+        if sequence.expires_at is not None and sequence.expires_at <= now:
+            give_up(self.step, sequence, "it expired")
+            return
+        due = self._unfetched() if is_fetched(sequence.target) else None
+        if self.sequence.ended_at is None and (is_callable(sequence.target) or self.fetching):
+            due = soonest(due, self._send())
+        if self.sequence.ended_at is not None:
+            return
+        self._poll()
+        self._put(soonest(due, self.sequence.expires_at, self.sequence.poll_at))
+
+    def _unfetched(self) -> float | None:
+        """When the sequence ends because nobody fetches its messages any more."""
+        sequence, now = self.sequence, self.step.now
+        if self.fetching:
+            self.sequence = replace(sequence, last_acked_at=now)
+            return now + self.step.party.policy.inactivity
+        until = (sequence.last_acked_at or sequence.created_at) + self.step.party.policy.inactivity
+        if until > now:
+            return until
+        if sequence.count:
+            give_up(self.step, sequence, "nobody fetches its messages")
+        else:
+            finish(self.step, sequence)
+        self.sequence = replace(sequence, ended_at=now)
+        return None
+
+    def _put(self, due_at: float | None) -> None:
+        self.sequence = replace(self.sequence, due_at=due_at)
+        self.step.tx.outgoing.put(self.sequence)
+
+    def _send(self) -> float | None:
+        """Send what is due; the time when there is more to do."""
+        match self.sequence.state:
+            case SourceState.WAITING | SourceState.WAITING_ENDED:
+                return self._create()
+            case SourceState.SENDING | SourceState.SENDING_ENDED:
+                return self._messages()
+            case SourceState.IDLE:
+                return self._keep_alive()
+            case SourceState.COMPLETE:
+                if self.sequence.wire.rm.rules.closes and not self.sequence.closed:
+                    return self._close()
+                return self._terminate()
+            case SourceState.TERMINATED:
+                return self._terminate()
+
+    def _create(self) -> float | None:
+        sequence = self.sequence
+        if sequence.create_id is None or sequence.acks_to is None:
+            return None  # Replies without a sequence: they go back on connections.
+        if not self._try():
+            return self.sequence.next_at
+        expires = timedelta(seconds=self.step.party.policy.expiry)
+        offer = None
+        if sequence.offered is not None:
+            offer = Offer(sequence.offered, sequence.acks_to, expires)
+        body = CreateSequence(sequence.acks_to, expires, offer)
+        self._add(body, message_id=sequence.create_id, reply_to=sequence.acks_to)
+        return self.sequence.next_at
+
+    def _messages(self) -> float | None:
+        sequence, tx, now = self.sequence, self.step.tx, self.step.now
+        policy = self.step.party.policy
+        highest = policy.highest_sent(sequence.acknowledged, sequence.window)
+        due: float | None = None
+        for message in tx.outgoing.messages(sequence.key, policy.window):
+            if message.number > highest:
+                break
+            if message.next_at is not None and message.next_at > now:
+                due = soonest(due, message.next_at)
+                continue
+            if len(self.work.outgoing) >= self.limit:
+                self.work.more = True
+                due = now
+                break
+            # One that is acknowledged waits for its reply only, however long that takes.
+            if policy.gives_up(message.tries) and message.number not in sequence.acknowledged:
+                give_up(self.step, sequence, f"message {message.number} was not acknowledged")
+                self.sequence = replace(sequence, ended_at=now)
+                self.work.outgoing.clear()
+                return None
+            tries = message.tries + 1
+            next_at = now + policy.retry_after(tries, self.step.party.random())
+            tx.outgoing.put_message(sequence.key, replace(message, tries=tries, next_at=next_at))
+            due = soonest(due, next_at)
+            self._add_message(message)
+        return due
+
+    def _add_message(self, message: OutgoingMessage) -> None:
+        sequence = self.sequence
+        self.work.outgoing.append(
+            Outgoing(
+                sequence.target,
+                message_with_blocks(
+                    sequence,
+                    message,
+                    acknowledgement=self.acknowledgement,
+                    asking=message.tries > 0,
+                ),
+                message.action,
+                sequence.wire,
+                f"message {message.number}" + (" again" if message.tries else ""),
+                sequence.key,
+            )
+        )
+
+    def _keep_alive(self) -> float | None:
+        sequence, policy = self.sequence, self.step.party.policy
+        if sequence.identifier is None or is_fetched(sequence.target):
+            return None
+        quiet_at = (sequence.last_acked_at or sequence.created_at) + policy.keep_alive
+        if quiet_at > self.step.now:
+            return quiet_at
+        if not self._try():
+            return self.sequence.next_at
+        asked = ack_requested_block(sequence.wire.rm, AckRequested(sequence.identifier))
+        self._add(AckRequestedAlone(), blocks=asked)
+        return self.sequence.next_at
+
+    def _close(self) -> float | None:
+        assert self.sequence.identifier is not None
+        if not self._try():
+            return self.sequence.next_at
+        body = CloseSequence(self.sequence.identifier, self.sequence.last_number)
+        self._add(body, message_id=self.step.party.new_id(), reply_to=self.sequence.acks_to)
+        return self.sequence.next_at
+
+    def _terminate(self) -> float | None:
+        assert self.sequence.identifier is not None
+        if not self._try():
+            return self.sequence.next_at
+        body = TerminateSequence(self.sequence.identifier, self.sequence.last_number)
+        if self.sequence.wire.rm.rules.terminate_answered:
+            state = after_source(self.sequence.state, SourceEvent.TMS)
+            self.sequence = replace(self.sequence, state=state)
+            self._add(body, message_id=self.step.party.new_id(), reply_to=self.sequence.acks_to)
+        else:
+            self._add(body, message_id=self.step.party.new_id(), ends=True)
+            if self.fetching:  # Nobody tells whether what was fetched arrived.
+                finish(self.step, self.sequence)
+                self.sequence = replace(self.sequence, ended_at=self.step.now)
+        return self.sequence.next_at
+
+    def _try(self) -> bool:
+        """Count a try of what the sequence itself sends; False where it is not time yet, or where
+        that was the last one."""
+        sequence, now = self.sequence, self.step.now
+        if sequence.next_at is not None and sequence.next_at > now:
+            return False
+        policy = self.step.party.policy
+        if policy.gives_up(sequence.tries):
+            if sequence.count == 0 and sequence.state is not SourceState.IDLE:
+                finish(self.step, sequence)  # Only its end was never answered.
+            else:
+                give_up(self.step, sequence, "the destination does not answer")
+            self.sequence = replace(sequence, ended_at=now)
+            return False
+        tries = sequence.tries + 1
+        next_at = now + policy.retry_after(tries, self.step.party.random())
+        self.sequence = replace(sequence, tries=tries, next_at=next_at)
+        return True
+
+    def _add(
+        self,
+        body: Body,
+        *,
+        message_id: str | None = None,
+        reply_to: EndpointReference | None = None,
+        blocks: bytes = b"",
+        ends: bool = False,
+    ) -> None:
+        sequence = self.sequence
+        action, envelope = write_message(
+            sequence.wire,
+            body,
+            to=sequence.target,
+            message_id=message_id,
+            reply_to=reply_to,
+            blocks=[blocks, self.acknowledgement],
+        )
+        label = type(body).__name__
+        self.work.outgoing.append(
+            Outgoing(sequence.target, envelope, action, sequence.wire, label, sequence.key, ends)
+        )
+
+    def _poll(self) -> None:
+        """Ask for what waits at our address, for as long as the sequence and its replies last."""
+        sequence, now = self.sequence, self.step.now
+        acks_to = sequence.acks_to
+        if acks_to is None or not is_fetched(acks_to) or not is_callable(sequence.target):
+            return
+        if sequence.poll_at is not None and sequence.poll_at > now:
+            return
+        if sequence.poll_at is not None:
+            self.work.outgoing.append(self._fetch(acks_to.address))
+        self.sequence = replace(sequence, poll_at=now + self.step.party.policy.poll)
+
+    def _fetch(self, address: str) -> Outgoing:
+        sequence = self.sequence
+        action, envelope = write_make_connection(
+            address,
+            to=sequence.target,
+            message_id=self.step.party.new_id(),
+            soap=sequence.wire.soap,
+            wsa=sequence.wire.wsa,
+        )
+        return Outgoing(
+            sequence.target, envelope, action, sequence.wire, "MakeConnection", sequence.key
+        )
+
+    def _bury(self, ended_at: float) -> None:
+        """Keep the tombstone until its time is over. Replies may still have to be fetched."""
+        gone_at = ended_at + self.step.party.policy.tombstone
+        if self.step.now >= gone_at:
+            self.step.tx.outgoing.remove(self.sequence.key)
+            return
+        if self.incoming is not None and self.incoming.ended_at is None:
+            self._poll()
+        else:
+            self.sequence = replace(self.sequence, poll_at=None)
+        self._put(soonest(gone_at, self.sequence.poll_at))
+
+
+def message_with_blocks(
+    sequence: OutgoingSequence,
+    message: OutgoingMessage,
+    *,
+    acknowledgement: bytes = b"",
+    asking: bool = False,
+) -> bytes:
+    """The envelope of a message, with its place in the sequence.
+
+    Args:
+        asking: It asks for an acknowledgement.
+    """
+    if sequence.identifier is None:
+        return message.envelope  # A reply without a sequence.
+    last = message.number == sequence.last_number
+    rm, soap = sequence.wire.rm, sequence.wire.soap
+    header = SequenceHeader(sequence.identifier, message.number, last)
+    blocks = [sequence_block(rm, soap, header), acknowledgement]
+    if asking:
+        blocks.append(ack_requested_block(rm, AckRequested(sequence.identifier)))
+    return with_blocks(message.envelope, blocks)
+
+
+def handed_over(party: Party, key: str, now: float) -> None:
+    """Take it that the transport handed over TerminateSequence of 1.0, which has no answer."""
+    with begin(party, now) as step:
+        sequence = step.tx.outgoing.find(key)
+        if sequence is None or sequence.ended_at is not None:
+            return
+        if sequence.state is SourceState.COMPLETE:
+            finish(step, sequence)
+
+
+def pending_told(party: Party, key: str, now: float) -> None:
+    """Take it that more messages wait at the address that a client fetches from."""
+    with begin(party, now) as step:
+        sequence = step.tx.outgoing.find(key)
+        if sequence is not None and sequence.poll_at is not None:
+            step.tx.outgoing.put(replace(sequence, poll_at=now, due_at=now))

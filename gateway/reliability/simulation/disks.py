@@ -1,0 +1,150 @@
+"""The disks of a run: a store of reliable messaging with the application's table in it, which crash
+with the process and keep what was committed."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeAlias
+
+from gateway.reliability.storage import (
+    IncomingSequences,
+    InDoubt,
+    InvokerBuffers,
+    Look,
+    OutgoingSequences,
+    StorageManager,
+    StorageUnavailable,
+    Transaction,
+)
+from gateway.reliability.stores.memory import MemoryStore
+
+Row: TypeAlias = tuple[str, str, int, str]
+"""What happened, in which sequence, with which number, to which content."""
+
+
+class Crash(BaseException):
+    """The process ends here. No ``except Exception`` may catch it."""
+
+
+class Fate(Protocol):
+    """What happens to the next transaction."""
+
+    def __call__(self) -> str:
+        """One of ``""``, ``unavailable``, ``crash before``, ``crash after``, ``doubt before`` and
+        ``doubt after``: before and after the commit."""
+        ...
+
+
+class Disk(Protocol):
+    """A store, and the application's rows, which are of its transactions."""
+
+    fate: Fate
+    storage: StorageManager
+
+    def add(self, tx: Transaction, row: Row) -> None:
+        """Add a row, with the transaction."""
+        ...
+
+    def rows(self) -> list[Row]:
+        """Those that are committed, in their order."""
+        ...
+
+    def is_empty(self) -> bool:
+        """Whether nothing of reliable messaging is kept."""
+        ...
+
+    def restart(self) -> None:
+        """What a new process finds: what was committed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class MemoryDisk:
+    """A disk in memory."""
+
+    def __init__(self) -> None:
+        self.fate: Fate = lambda: ""
+        self._store = MemoryStore()
+        self._rows: list[Row] = []
+        self.storage: StorageManager = _Fated(self, self._begin)
+
+    def add(self, tx: Transaction, row: Row) -> None:
+        tx.connection.append(row)
+
+    def rows(self) -> list[Row]:
+        return list(self._rows)
+
+    def is_empty(self) -> bool:
+        return self._store.is_empty()
+
+    def restart(self) -> None:
+        self._store = self._store.surviving()
+
+    def close(self) -> None:
+        pass
+
+    def look(self) -> contextlib.AbstractContextManager[Look]:
+        return self._store.look()
+
+    @contextlib.contextmanager
+    def _begin(self) -> Iterator[Transaction]:
+        staged: list[Row] = []
+        with self._store.transaction() as tx:
+            yield _WithRows(tx, staged)
+        self._rows.extend(staged)
+
+
+class _WithRows:
+    """A transaction with the application's rows as its connection."""
+
+    def __init__(self, tx: Transaction, rows: list[Row]) -> None:
+        self.incoming: IncomingSequences = tx.incoming
+        self.invoker: InvokerBuffers = tx.invoker
+        self.outgoing: OutgoingSequences = tx.outgoing
+        self.connection: Any = rows
+
+    def enlist(self, participant: Any) -> None:
+        raise TypeError("there are no participants here")
+
+
+class _Looks(Protocol):
+    fate: Fate
+
+    def look(self) -> contextlib.AbstractContextManager[Look]: ...
+
+
+class _Fated:
+    """A store whose transactions have a fate."""
+
+    def __init__(
+        self,
+        disk: _Looks,
+        begin: Callable[[], contextlib.AbstractContextManager[Transaction]],
+    ) -> None:
+        self._disk = disk
+        self._begin = begin
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        fate = self._disk.fate()
+        if fate == "unavailable":
+            raise StorageUnavailable("not now")
+        with self._begin() as tx:
+            yield tx
+            if fate == "crash before":
+                raise Crash(fate)
+            if fate == "doubt before":
+                raise InDoubt(fate)
+        if fate == "crash after":
+            raise Crash(fate)
+        if fate == "doubt after":
+            raise InDoubt(fate)
+
+    def look(self) -> contextlib.AbstractContextManager[Look]:
+        return self._disk.look()
+
+    def recover(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,191 @@
+"""The two processes of a run: each has a disk, and an end of reliable messaging that is made anew
+when it starts again."""
+
+from collections.abc import Callable
+from random import Random
+
+from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.party import Channel, Party, anonymous
+from gateway.reliability.records import OutgoingSequence
+from gateway.reliability.simulation.disks import Disk
+from gateway.reliability.simulation.scenarios import Scenario
+from gateway.reliability.source import Message, SourceFull
+from gateway.reliability.storage import Transaction
+from gateway.reliability.values import Answer, Application, ApplicationFault, Delivered, Notice
+from mediation import EndpointReference, PeerFault
+from mediation.reliable_messaging import make_connection_address
+from mediation.reliable_messaging.application import body_of
+from mediation.reliable_messaging.policy import Policy
+
+CLIENT, SERVICE = "http://client.example/rm", "http://service.example/rm"
+NAME = "orders"
+
+
+class Node:
+    """A process: what it does, and what it has on disk.
+
+    Attributes:
+        policy: That of both processes.
+        life: Changes when it ends, so that what it waited for in memory is known to be gone.
+    """
+
+    policy = Policy()
+
+    def __init__(self, name: str, address: str, disk: Disk, random: Random, owner: str) -> None:
+        self.name = name
+        self.address = address
+        self.disk = disk
+        self.owner = owner
+        self.random = random
+        self.up = True
+        self.life = 0
+        self.wakes_at: float | None = None
+        self.notices: list[Notice] = []
+        self.given_up: list[str] = []
+        self._ids = 0
+        self.applications: dict[str, Application] = {}
+        self.endpoint = self._endpoint()
+
+    def _endpoint(self) -> Endpoint:
+        return Endpoint(
+            Party(
+                self.disk.storage,
+                self._new_id,
+                self.random.random,
+                address=self.address,
+                policy=self.policy,
+                applications=self.applications,
+                given_up={NAME: self._give_up},
+                notify=self.notices.append,
+            )
+        )
+
+    def _new_id(self) -> str:
+        self._ids += 1  # Never the same again, as random ones are.
+        return f"urn:{self.name}:{self._ids}"
+
+    def _give_up(self, tx: Transaction, sequence: OutgoingSequence) -> None:
+        self.given_up.append(f"{sequence.key}: {sequence.failure}")
+
+    def crash(self) -> None:
+        """End the process: what is not on disk is gone."""
+        self.up = False
+        self.life += 1
+        self.wakes_at = None
+        self.disk.restart()
+
+    def start(self, now: float) -> None:
+        """Start it again."""
+        self.up = True
+        self.endpoint = self._endpoint()
+        self.endpoint.restart(now)
+
+
+class Service:
+    """The application of the service: it keeps what it gets, and may answer."""
+
+    def __init__(self, node: Node, scenario: Scenario, say: Callable[[str, str], None]) -> None:
+        self._node = node
+        self._scenario = scenario
+        self._say = say
+        self._failures: dict[str, int] = {}
+        node.applications[""] = self.take
+
+    def take(self, tx: Transaction, delivered: Delivered) -> Answer | None:
+        content = text_in(delivered.envelope)
+        self._node.disk.add(tx, ("got", delivered.identifier, delivered.number, content))
+        times = self._failures.get(content, 0)
+        if times < failures(self._scenario, content):
+            self._failures[content] = times + 1
+            self._say(self._node.name, f"takes {content}, and fails")
+            raise RuntimeError("it fails now and then")
+        self._say(self._node.name, f"takes {content}")
+        if not self._scenario.exchange.replies:
+            return None
+        if is_faulty(self._scenario, content):
+            raise ApplicationFault(f"no {content}")
+        return Answer("urn:example:Reply", f'<r xmlns="urn:example">{content}</r>'.encode())
+
+
+class Client:
+    """The application of the client: it sends what is on its list, one after the other."""
+
+    def __init__(self, node: Node, scenario: Scenario, say: Callable[[str, str], None]) -> None:
+        self._node = node
+        self._scenario = scenario
+        self._say = say
+        self.channel = channel_of(scenario)
+        node.applications[NAME] = self.take
+
+    def send_next(self, now: float) -> bool:
+        """Send the next message of the list, or end the sequence after the last one.
+
+        Returns:
+            Whether there is more to do.
+        """
+        rows = self._node.disk.rows()
+        if any(row[0] == "ended" for row in rows):
+            return False
+        number = sum(row[0] == "sent" for row in rows) + 1
+        last = number >= self._scenario.messages
+        endpoint = self._node.endpoint
+        with self._node.disk.storage.transaction() as tx:
+            if number > self._scenario.messages:
+                endpoint.end(tx, now, NAME, self.channel)
+                self._node.disk.add(tx, ("ended", "", number, ""))
+                return False
+            content = f"order {number}"
+            message = Message(
+                "urn:example:Order",
+                f'<o xmlns="urn:example">{content}</o>'.encode(),
+                wants_reply=self._scenario.exchange.replies,
+                last=last and self._scenario.says_last,
+            )
+            try:
+                sent = endpoint.send(tx, now, NAME, self.channel, message)
+            except SourceFull:
+                return True
+            self._node.disk.add(tx, ("sent", sent.key, sent.number, content))
+            if message.last:
+                self._node.disk.add(tx, ("ended", "", number, ""))
+        self._say(self._node.name, f"stores {content}")
+        return True
+
+    def take(self, tx: Transaction, delivered: Delivered) -> None:
+        """Take a reply, or the fault that is one."""
+        fault = delivered.message.fault
+        content = fault.reason if isinstance(fault, PeerFault) else text_in(delivered.envelope)
+        self._node.disk.add(tx, ("got", delivered.identifier, delivered.number, content))
+        self._say(self._node.name, f"takes the reply {content}")
+
+
+def text_in(envelope: bytes) -> str:
+    """The text in the body of a message of a run."""
+    body = body_of(envelope)
+    if b"faultstring" in body or b"Reason" in body:
+        return body[body.index(b"no order") :].split(b"<")[0].decode()
+    return body[body.index(b">") + 1 :].split(b"<")[0].decode()
+
+
+def channel_of(scenario: Scenario) -> Channel:
+    """The way of the client to the service."""
+    wire, exchange = scenario.wire, scenario.exchange
+    acks_to = EndpointReference(CLIENT, wire.wsa)
+    if exchange.anonymous:
+        acks_to = anonymous(wire.wsa)
+    elif exchange.fetched:
+        address = make_connection_address("00000000-0000-0000-0000-000000000001")
+        acks_to = EndpointReference(address, wire.wsa)
+    target = EndpointReference(SERVICE, wire.wsa)
+    return Channel(target, wire, acks_to, exchange.offers, NAME)
+
+
+def is_faulty(scenario: Scenario, content: str) -> bool:
+    """Whether the service answers *content* with a fault."""
+    return Random(f"faulty {scenario.seed} {content}").random() < scenario.faulty
+
+
+def failures(scenario: Scenario, content: str) -> int:
+    """How often the service fails before it takes *content*."""
+    random = Random(f"failing {scenario.seed} {content}")
+    return random.randint(1, 2) if random.random() < scenario.failing else 0

@@ -1,0 +1,371 @@
+"""Runs of the simulator: `simulate`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from gateway.reliability.simulation import checks
+from gateway.reliability.simulation.diagrams import Line, drawn
+from gateway.reliability.simulation.disks import Crash, Disk, MemoryDisk
+from gateway.reliability.simulation.network import PATIENCE, Network
+from gateway.reliability.simulation.nodes import (
+    CLIENT,
+    SERVICE,
+    Client,
+    Node,
+    Service,
+    is_faulty,
+)
+from gateway.reliability.simulation.scenarios import Exchange, Scenario
+from gateway.reliability.simulation.timeline import Timeline
+from gateway.reliability.storage import StorageUnavailable
+from gateway.reliability.values import Outgoing, Reply
+from mediation import http_headers
+from mediation.reliable_messaging import read_message
+
+HORIZON = 8 * 3600.0
+"""Simulated seconds after which everything has to be over: a sequence that is forgotten is found
+after an hour, and its tombstone is kept for another."""
+MOST_STEPS = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run showed.
+
+    Attributes:
+        broken: The promise that was broken, or None.
+    """
+
+    scenario: Scenario
+    broken: str | None
+    lines: list[Line] = field(default_factory=list, repr=False)
+    messages: int = 0
+
+    @property
+    def diagram(self) -> str:
+        """The run as people draw it."""
+        return f"{self.scenario}\n{drawn(self.lines)}\n{self.broken or 'nothing is broken'}"
+
+
+def simulate(
+    scenario: Scenario, make_disk: Callable[[str], Disk] = lambda name: MemoryDisk()
+) -> Outcome:
+    """Run *scenario*.
+
+    Args:
+        make_disk: Makes the disk of the client, and that of the service.
+    """
+    world = World(scenario, make_disk)
+    broken = None
+    try:
+        world.run()
+        world.check()
+    except AssertionError as error:
+        broken = f"{type(error).__name__}: {error}"
+    except Exception as error:
+        broken = f"{type(error).__name__}: {error} (at {world.timeline.now:.3f} s)"
+    finally:
+        world.close()
+    return Outcome(scenario, broken, world.lines, world.sent)
+
+
+class World:
+    """A client, a service, and the network between them."""
+
+    def __init__(self, scenario: Scenario, make_disk: Callable[[str], Disk]) -> None:
+        self.scenario = scenario
+        self.timeline = Timeline()
+        self.random = Random(f"run {scenario.seed}")
+        self.network = Network(scenario, self.random)
+        self.lines: list[Line] = []
+        self.sent = 0
+        self.witness = checks.Witness()
+        self.client = Node("client", CLIENT, make_disk("client"), self.random, "a client")
+        self.service = Node("service", SERVICE, make_disk("service"), self.random, "a service")
+        self.clients = Client(self.client, scenario, self.say)
+        Service(self.service, scenario, self.say)
+        for node in (self.client, self.service):
+            node.disk.fate = self.fate
+
+    # The run.
+
+    def run(self) -> None:
+        """Let everything happen until nothing is left to do."""
+        self.timeline.at(0.0, lambda: self.attempt(self.client, self.send_next))
+        for _ in range(MOST_STEPS):
+            if self.timeline.now > HORIZON or not self.timeline.step():
+                return
+        raise checks.Broken("there is no end to it")
+
+    def check(self) -> None:
+        """Check what has to be true at the end."""
+        scenario = self.scenario
+        for node in (self.client, self.service):
+            if node.given_up:
+                raise checks.Broken(f"{node.name} gave up {node.given_up[0]}")
+        sent = [row for row in self.client.disk.rows() if row[0] == "sent"]
+        contents = {row[3] for row in sent}
+        if len(sent) != scenario.messages:
+            raise checks.Broken(f"the client stored {len(sent)} of {scenario.messages} messages")
+        got = [row for row in self.service.disk.rows() if row[0] == "got"]
+        checks.check_rows(got, "the service")
+        faulty = {each for each in contents if is_faulty(scenario, each)}
+        wanted = contents - faulty if scenario.exchange.replies else contents
+        checks.check_same(wanted, got, "the service")
+        replies = [row for row in self.client.disk.rows() if row[0] == "got"]
+        in_order = scenario.exchange is not Exchange.ANONYMOUS_WITHOUT_OFFER
+        checks.check_rows(replies, "the client", in_order=in_order)
+        answers = wanted | {f"no {each}" for each in faulty}
+        checks.check_same(answers if scenario.exchange.replies else set(), replies, "the client")
+        for node in (self.client, self.service):
+            checks.check_empty(node.disk, node.name)
+
+    def close(self) -> None:
+        """Let go of the disks."""
+        for node in (self.client, self.service):
+            node.disk.close()
+
+    # What goes wrong.
+
+    def fate(self) -> str:
+        """Draw what happens to the next transaction."""
+        scenario, random = self.scenario, self.random
+        if self.timeline.now >= scenario.calm_at:
+            return ""
+        if scenario.crash and random.random() < scenario.crash:
+            return random.choice(("crash before", "crash after"))
+        if scenario.unavailable and random.random() < scenario.unavailable:
+            return random.choice(("unavailable", "doubt before", "doubt after"))
+        return ""
+
+    def attempt(self, node: Node, what: Callable[[], None]) -> bool:
+        """Let a process do something; False where that ended it, or its store refused."""
+        if not node.up:
+            return False
+        try:
+            what()
+        except Crash as crash:
+            self.crash(node, str(crash))
+            return False
+        except StorageUnavailable as error:
+            self.say(node.name, f"its store: {error}")
+            self.wake(node, self.timeline.now + 0.5)
+            return False
+        self.plan(node)
+        return True
+
+    def crash(self, node: Node, why: str) -> None:
+        """End a process, and start it again later."""
+        self.say(node.name, f"*** {why} the commit ***")
+        node.crash()
+        down = self.random.choice((0.1, 2.0, 20.0)) * self.random.uniform(0.5, 1.5)
+        self.timeline.at(self.timeline.now + down, lambda: self.start(node))
+
+    def start(self, node: Node) -> None:
+        """Start a process again; what goes wrong with that is tried again."""
+        self.say(node.name, "*** starts again ***")
+        node.up = True
+        started = self.attempt(node, lambda: node.start(self.timeline.now))
+        if not started and node.up:
+            node.up = False
+            self.timeline.at(self.timeline.now + 1.0, lambda: self.start(node))
+        elif started and node is self.client:
+            self.timeline.at(self.timeline.now + 0.1, lambda: self.attempt(node, self.send_next))
+
+    # What is done.
+
+    def send_next(self) -> None:
+        """Let the client send its next message, and plan the one after it."""
+        life = self.client.life
+        more = True
+        try:
+            more = self.clients.send_next(self.timeline.now)
+        finally:
+            if more:
+                pause = self.random.expovariate(1 / self.scenario.pace)
+                self.timeline.at(self.timeline.now + pause, lambda: self.send_if(life))
+
+    def send_if(self, life: int) -> None:
+        if self.client.life == life:
+            self.attempt(self.client, self.send_next)
+
+    def plan(self, node: Node) -> None:
+        """Let the workers of *node* run when something is due."""
+        due = node.endpoint.next_due()
+        if due is not None:
+            self.wake(node, max(due, self.timeline.now) + self.random.uniform(0, 0.02))
+
+    def wake(self, node: Node, time: float) -> None:
+        """Let the workers of *node* run at *time*."""
+        if node.wakes_at is not None and node.wakes_at <= time:
+            return
+        node.wakes_at = time
+        life = node.life
+
+        def work() -> None:
+            if node.life == life and node.wakes_at == time:
+                node.wakes_at = None
+                self.attempt(node, lambda: self.work(node))
+
+        self.timeline.at(time, work)
+
+    def work(self, node: Node) -> None:
+        """Do what is due."""
+        for outgoing in node.endpoint.due(self.timeline.now):
+            self.post(node, outgoing)
+
+    # What is sent.
+
+    def post(self, sender: Node, outgoing: Outgoing) -> None:
+        """Send something on a connection of its own."""
+        self.check_said(sender, outgoing)
+        receiver = self.service if sender is self.client else self.client
+        if outgoing.to.address != receiver.address:
+            raise checks.Broken(f"{sender.name} sends to {outgoing.to.address}")
+        now, life = self.timeline.now, sender.life
+        travel = self.network.travel(now)
+        again = self.network.again(now)
+        self.across(sender, outgoing, travel)
+        if travel is None:
+            self.timeline.at(now + PATIENCE, lambda: self.told(sender, life, outgoing, None, False))
+            return
+        self.timeline.at(now + travel, lambda: self.arrive(sender, life, receiver, outgoing))
+        if again is not None:
+            self.timeline.at(
+                now + travel + again, lambda: self.arrive(sender, -1, receiver, outgoing)
+            )
+
+    def arrive(self, sender: Node, life: int, receiver: Node, outgoing: Outgoing) -> None:
+        """Let the other side take something; a copy (*life* -1) has no connection to answer on."""
+        reply: list[Reply] = []
+
+        def take() -> None:
+            reply.append(
+                receiver.endpoint.received(
+                    outgoing.envelope,
+                    self.timeline.now,
+                    owner=sender.owner,
+                    content_type=http_headers(outgoing.wire.soap, outgoing.action)[0][1],
+                )
+            )
+            for other in reply[0].outgoing:
+                self.post(receiver, other)
+
+        if not self.attempt(receiver, take) or not reply:
+            self.back(sender, life, outgoing, None, False)
+            return
+        answered, awaited = reply[0].answer, reply[0].awaited
+        if awaited is not None and self.random.random() < 0.5:
+            later = receiver.life
+            self.timeline.at(
+                self.timeline.now + 1.0,
+                lambda: self.hold(sender, life, receiver, later, outgoing, reply[0]),
+            )
+            return
+        self.answer(sender, life, receiver, outgoing, answered)
+
+    def hold(
+        self,
+        sender: Node,
+        life: int,
+        receiver: Node,
+        later: int,
+        outgoing: Outgoing,
+        reply: Reply,
+    ) -> None:
+        """Answer a connection that was held open for the application's reply."""
+        found: list[Outgoing | None] = [reply.answer]
+        awaited = reply.awaited
+        assert awaited is not None
+        if receiver.life != later or not self.attempt(
+            receiver,
+            lambda: found.append(receiver.endpoint.reply_to(awaited, self.timeline.now)),
+        ):
+            self.back(sender, life, outgoing, None, False)
+            return
+        self.answer(sender, life, receiver, outgoing, found[-1] or found[0])
+
+    def answer(
+        self, sender: Node, life: int, receiver: Node, outgoing: Outgoing, said: Outgoing | None
+    ) -> None:
+        """Send an answer back on the connection."""
+        if life == -1:
+            return
+        if said is not None:
+            self.check_said(receiver, said)
+        travel = self.network.travel(self.timeline.now)
+        if said is not None:
+            self.across(receiver, said, travel, "on the connection")
+        self.back(sender, life, outgoing, said, travel is not None, travel or PATIENCE)
+
+    def back(
+        self,
+        sender: Node,
+        life: int,
+        outgoing: Outgoing,
+        said: Outgoing | None,
+        delivered: bool,
+        travel: float = 0.02,
+    ) -> None:
+        if life != -1:
+            self.timeline.at(
+                self.timeline.now + travel,
+                lambda: self.told(sender, life, outgoing, said, delivered),
+            )
+
+    def told(
+        self,
+        sender: Node,
+        life: int,
+        outgoing: Outgoing,
+        said: Outgoing | None,
+        delivered: bool,
+    ) -> None:
+        """Tell who opened a connection what came of it."""
+        if sender.life != life or not sender.up:
+            return
+
+        def take() -> None:
+            reply = sender.endpoint.sent(
+                outgoing,
+                self.timeline.now,
+                delivered=delivered,
+                answer=said.envelope if said is not None and delivered else None,
+                owner="a service" if sender is self.client else "a client",
+            )
+            if reply.unreliable is not None:
+                raise checks.Broken("a reply that nobody wants")
+            for other in reply.outgoing:
+                self.post(sender, other)
+
+        self.attempt(sender, take)
+
+    # What is written down.
+
+    def say(self, name: str, text: str) -> None:
+        """Note what a side does alone."""
+        self.lines.append(Line(self.timeline.now, name, text))
+
+    def across(
+        self, sender: Node, outgoing: Outgoing, travel: float | None, note: str = ""
+    ) -> None:
+        """Note a message."""
+        self.sent += 1
+        slow = f"arrives at {self.timeline.now + travel:.3f}" if travel and travel > 1 else ""
+        self.lines.append(
+            Line(
+                self.timeline.now,
+                sender.name,
+                outgoing.label,
+                across=True,
+                lost=travel is None,
+                note=", ".join(each for each in (note, slow) if each),
+            )
+        )
+
+    def check_said(self, sender: Node, outgoing: Outgoing) -> None:
+        """Check a promise before it is on the wire."""
+        told = b"AcknowledgementRange" in outgoing.envelope
+        if told or outgoing.label == "CreateSequenceResponse":
+            self.witness.check_said(read_message(outgoing.envelope), sender.disk.storage)

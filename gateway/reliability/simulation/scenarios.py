@@ -1,0 +1,147 @@
+"""What a run is made of, drawn from its seed: versions, the exchange, what goes wrong."""
+
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+from gateway.reliability.records import Wire
+from mediation import Soap, Wsa
+from mediation.reliable_messaging import Rm
+
+
+class Exchange(Enum):
+    """The way in which client and service speak."""
+
+    ONE_WAY = "one-way"
+    REQUEST_REPLY = "request-reply"
+    ANONYMOUS_ONE_WAY = "anonymous one-way"
+    ANONYMOUS = "anonymous request-reply"
+    ANONYMOUS_WITHOUT_OFFER = "anonymous request-reply without an offer"
+    FETCHED_ONE_WAY = "one-way, acknowledgements fetched"
+    FETCHED = "request-reply, replies fetched"
+
+    @property
+    def replies(self) -> bool:
+        return self in _REPLYING
+
+    @property
+    def offers(self) -> bool:
+        return self.replies and self is not Exchange.ANONYMOUS_WITHOUT_OFFER
+
+    @property
+    def anonymous(self) -> bool:
+        return self.name.startswith("ANONYMOUS")
+
+    @property
+    def fetched(self) -> bool:
+        return self.name.startswith("FETCHED")
+
+
+_REPLYING = (
+    Exchange.REQUEST_REPLY,
+    Exchange.ANONYMOUS,
+    Exchange.ANONYMOUS_WITHOUT_OFFER,
+    Exchange.FETCHED,
+)
+
+WAYS: tuple[tuple[Wire, tuple[Exchange, ...]], ...] = tuple(
+    (Wire(rm, wsa, soap), exchanges)
+    for rm, wsas, exchanges in (
+        (
+            Rm.V1_0,
+            (Wsa.V2004_08, Wsa.V2005_08),
+            tuple(each for each in Exchange if not each.fetched),
+        ),
+        (Rm.V1_1, (Wsa.V2005_08, Wsa.V2004_08), tuple(Exchange)),
+    )
+    for wsa in wsas
+    for soap in Soap
+)
+"""What can be spoken; WS-MakeConnection came with 1.1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A run.
+
+    Attributes:
+        messages: How many the client sends.
+        pace: Seconds between two of them, on average.
+        loss, doubling, delay: The part of requests and answers that this happens to.
+        crash: The part of commits at which the process ends, before or after.
+        unavailable: The part of transactions that the store refuses, or is in doubt of.
+        partitions: Times between which nothing comes through.
+        calm_at: When nothing goes wrong any more.
+        faulty: The part of messages that the application answers with a fault.
+        failing: The part of messages that it takes only the second or third time.
+        says_last: The client marks its last message, instead of ending the sequence.
+    """
+
+    seed: int
+    wire: Wire
+    exchange: Exchange
+    messages: int
+    pace: float
+    loss: float = 0.0
+    doubling: float = 0.0
+    delay: float = 0.0
+    crash: float = 0.0
+    unavailable: float = 0.0
+    partitions: tuple[tuple[float, float], ...] = ()
+    calm_at: float = 120.0
+    faulty: float = 0.0
+    failing: float = 0.0
+    says_last: bool = False
+
+    @classmethod
+    def drawn(cls, seed: int, exchange: Exchange | None = None) -> "Scenario":
+        """The scenario of a seed: any mixture of what can go wrong."""
+        random = Random(seed)
+        ways = [way for way in WAYS if exchange is None or exchange in way[1]]
+        wire, exchanges = ways[random.randrange(len(ways))]
+        chosen = exchange or exchanges[random.randrange(len(exchanges))]
+        calm_at = random.uniform(20, 150)
+
+        def maybe(highest: float) -> float:
+            return random.uniform(0, highest) if random.random() < 0.6 else 0.0
+
+        partitions: tuple[tuple[float, float], ...] = ()
+        if random.random() < 0.3:
+            start = random.uniform(0, 40)
+            partitions = ((start, start + random.uniform(1, 60)),)
+        return cls(
+            seed,
+            wire,
+            chosen,
+            random.randint(1, 12),
+            random.choice((0.01, 0.5, 3.0)),
+            maybe(0.4),
+            maybe(0.3),
+            maybe(0.5),
+            maybe(0.05),
+            maybe(0.1),
+            partitions,
+            calm_at,
+            maybe(0.3) if chosen.replies else 0.0,
+            maybe(0.3),
+            random.random() < 0.3,
+        )
+
+    def __str__(self) -> str:
+        wire = self.wire
+        spoken = f"WS-RM {wire.rm.number}, {wire.wsa.name}, SOAP {wire.soap.name}"
+        parts = (
+            ("loss", self.loss),
+            ("doubling", self.doubling),
+            ("delay", self.delay),
+            ("crash", self.crash),
+            ("unavailable", self.unavailable),
+            ("faulty", self.faulty),
+            ("failing", self.failing),
+        )
+        wrong = ", ".join(f"{name} {part:.0%}" for name, part in parts if part)
+        cut = "".join(f", no network from {a:.0f} to {b:.0f} s" for a, b in self.partitions)
+        return (
+            f"seed {self.seed}: {spoken}, {self.exchange.value}, {self.messages} messages,"
+            f" calm at {self.calm_at:.0f} s; {wrong or 'nothing goes wrong'}{cut}"
+        )

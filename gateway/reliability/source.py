@@ -1,0 +1,381 @@
+"""The source of a sequence (RMSSequence): what clients and peers change of it, each in a
+transaction that somebody began. What it sends is decided in `sending`."""
+
+from dataclasses import dataclass, replace
+
+from gateway.reliability.party import Channel, is_callable, reply_key
+from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
+from gateway.reliability.steps import Step
+from gateway.reliability.values import NoticeKind
+from mediation import EndpointReference, id_to_keep, is_anonymous
+from mediation.reliable_messaging import Acknowledgement, FaultName, Kind, Ranges, RmFault
+from mediation.reliable_messaging.application import write_application_message
+from mediation.reliable_messaging.machines import SourceEvent, SourceState, after_source
+
+GENERATIONS = 4
+"""The most sequences of one name: the newest takes messages, those before it come to their ends."""
+
+_OPEN = frozenset({SourceState.WAITING, SourceState.SENDING, SourceState.IDLE})
+_UNFINISHED = frozenset({SourceState.SENDING, SourceState.SENDING_ENDED})
+
+
+class SourceFull(Exception):
+    """Too many messages, or sequences, of one name wait to be acknowledged; nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message of an application on its way out.
+
+    Attributes:
+        body: The element in its body, which declares every namespace that it uses; or nothing.
+        message_id: None: a new one.
+        wants_reply: A reply is expected where the channel gets its replies.
+        last: It is the last one of its sequence.
+        envelope: The finished envelope, with *message_id*, instead of *body*.
+    """
+
+    action: str
+    body: bytes = b""
+    message_id: str | None = None
+    relates_to: str | None = None
+    wants_reply: bool = False
+    last: bool = False
+    envelope: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Where a message was stored."""
+
+    key: str
+    number: int
+    message_id: str
+
+
+def send(step: Step, name: str, channel: Channel, message: Message) -> Sent:
+    """Store a message in the sequence *name* to the target of *channel*; make one where there is
+    none that takes messages.
+
+    Raises:
+        SourceFull: Too much waits already.
+    """
+    sequence = _open_sequence(step, name, channel)
+    if sequence is None:
+        sequence = _new_sequence(step, name, channel)
+    return append(step, sequence, message)
+
+
+def append(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
+    """Store a message in a sequence that takes messages. The number and the message are of one
+    transaction: one that is rolled back leaves no gap.
+
+    Raises:
+        SourceFull: Too much waits already.
+        OutOfTurn: The last message is there.
+    """
+    if sequence.count >= step.party.policy.stored and not message.last:
+        raise SourceFull(f"{sequence.count} messages of {sequence.key!r} are not acknowledged")
+    number = sequence.next_number
+    event = SourceEvent.LMR if message.last else SourceEvent.AMR
+    new = number == 1 and sequence.identifier is None
+    message_id = message.message_id or step.party.new_id()
+    step.tx.outgoing.put(
+        replace(
+            sequence,
+            state=after_source(None if new else sequence.state, event),
+            next_number=number + 1,
+            last_number=number if message.last else None,
+            count=sequence.count + 1,
+            due_at=step.now,
+        )
+    )
+    step.tx.outgoing.put_message(
+        sequence.key,
+        OutgoingMessage(
+            number,
+            id_to_keep(message_id),
+            message.action,
+            message.envelope or _written(sequence, message, message_id),
+            relates_to=id_to_keep(message.relates_to) if message.relates_to else None,
+            wants_reply=message.wants_reply
+            and sequence.acks_to is not None
+            and is_anonymous(sequence.acks_to.address),
+        ),
+    )
+    return Sent(sequence.key, number, message_id)
+
+
+def _written(sequence: OutgoingSequence, message: Message, message_id: str) -> bytes:
+    return write_application_message(
+        sequence.wire.soap,
+        sequence.wire.wsa,
+        action=message.action,
+        body=message.body,
+        to=sequence.target,
+        message_id=message_id,
+        relates_to=message.relates_to,
+        reply_to=sequence.acks_to if message.wants_reply else None,
+    )
+
+
+def end(step: Step, name: str, channel: Channel) -> bool:
+    """End the sequence *name*: no message comes any more.
+
+    Returns:
+        Whether there was one that took messages.
+    """
+    sequence = _open_sequence(step, name, channel)
+    if sequence is not None:
+        end_sequence(step, sequence)
+    return sequence is not None
+
+
+def end_sequence(step: Step, sequence: OutgoingSequence) -> None:
+    """Let no message more come; what waits is sent. Nothing changes where it has ended."""
+    if not takes_messages(sequence):
+        return
+    if not is_callable(sequence.target) and is_anonymous(sequence.target.address):
+        return  # Its messages go back on connections: it ends with the sequence of the requests.
+    if Kind.LAST_MESSAGE in sequence.wire.rm.rules.kinds and sequence.next_number > 1:
+        # Nobody said that the last message was the last: 1.0 sends an empty one.
+        action = sequence.wire.rm.action(Kind.LAST_MESSAGE)
+        append(step, sequence, Message(action, last=True))
+        return
+    step.tx.outgoing.put(
+        replace(
+            sequence,
+            state=after_source(sequence.state, SourceEvent.END),
+            last_number=sequence.next_number - 1 or None,
+            due_at=step.now,
+            next_at=None,
+            tries=0,
+        )
+    )
+
+
+def takes_messages(sequence: OutgoingSequence) -> bool:
+    """Whether another message may be stored in it."""
+    return sequence.ended_at is None and sequence.state in _OPEN
+
+
+def _keys(name: str, target: EndpointReference) -> list[str]:
+    key = f"to {id_to_keep(target.address)} as {name}"
+    return [key, *(f"{key} ({number})" for number in range(2, GENERATIONS + 1))]
+
+
+def _open_sequence(step: Step, name: str, channel: Channel) -> OutgoingSequence | None:
+    for key in _keys(name, channel.target):
+        sequence = step.tx.outgoing.find(key)
+        if sequence is None or not takes_messages(sequence):
+            continue
+        if not step.party.policy.is_half_gone(sequence.created_at, sequence.expires_at, step.now):
+            return sequence
+        end_sequence(step, sequence)
+    return None
+
+
+def _new_sequence(step: Step, name: str, channel: Channel) -> OutgoingSequence:
+    for key in _keys(name, channel.target):
+        found = step.tx.outgoing.find(key)
+        if found is not None and found.ended_at is None:
+            continue
+        if found is not None:
+            step.tx.outgoing.remove(key)
+        return OutgoingSequence(
+            key,
+            channel.target,
+            channel.wire,
+            SourceState.WAITING,
+            offered=step.party.new_id() if channel.offers else None,
+            callback=channel.callback,
+            acks_to=channel.acks_to,
+            create_id=step.party.new_id(),
+            owner=channel.owner,
+            created_at=step.now,
+        )
+    raise SourceFull(
+        f"{GENERATIONS} sequences {name!r} to {channel.target.address!r} have not ended"
+    )
+
+
+def accepted(
+    step: Step,
+    identifier: str,
+    offered: str,
+    wire: Wire,
+    target: EndpointReference,
+    *,
+    owner: str | None,
+    expires_at: float | None,
+) -> None:
+    """Make the sequence for replies that the creator of *identifier* offered."""
+    step.tx.outgoing.put(
+        OutgoingSequence(
+            reply_key(identifier),
+            target,
+            wire,
+            SourceState.IDLE,
+            identifier=offered,
+            acks_to=_own(step, wire),
+            owner=owner,
+            expires_at=expires_at,
+            created_at=step.now,
+            last_acked_at=step.now,
+        )
+    )
+
+
+def _own(step: Step, wire: Wire) -> EndpointReference | None:
+    address = step.party.address
+    return EndpointReference(address, wire.wsa) if address is not None else None
+
+
+def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFault | None:
+    """Take an acknowledgement: what it lists is removed.
+
+    Returns:
+        The fault to answer.
+    """
+    sequence = step.tx.outgoing.find_identified(said.identifier)
+    if sequence is None or not is_peer(sequence, owner):
+        return RmFault(FaultName.UNKNOWN_SEQUENCE, said.identifier)
+    if sequence.ended_at is not None:
+        return None
+    numbers = (*said.nacks, said.ranges.highest)
+    if max(numbers) >= sequence.next_number:
+        return RmFault(FaultName.INVALID_ACKNOWLEDGEMENT, said.identifier)
+    left = step.tx.outgoing.acknowledge(sequence.key, said.ranges)
+    sequence = replace(
+        sequence,
+        acknowledged=sequence.acknowledged | said.ranges,
+        count=left,
+        window=said.buffer_remaining,
+        last_acked_at=step.now,
+        closed=sequence.closed or said.final,
+        tries=0 if said.final or sequence.state is SourceState.IDLE else sequence.tries,
+        next_at=None if said.final or sequence.state is SourceState.IDLE else sequence.next_at,
+        due_at=step.now,
+    )
+    for number in said.nacks:
+        message = step.tx.outgoing.message(sequence.key, number)
+        if message is not None:
+            step.tx.outgoing.put_message(sequence.key, replace(message, next_at=None))
+    if said.final and not sequence.acknowledged.is_all(sequence.next_number - 1):
+        give_up(step, sequence, "the destination closed it before it had all messages")
+        return None
+    step.tx.outgoing.put(_emptied(sequence))
+    return None
+
+
+def replied(step: Step, key: str, relates_to: str) -> tuple[OutgoingSequence, int] | None:
+    """Take the reply to a message, which is not sent again then.
+
+    Returns:
+        The sequence and the number of the message; None where none waits for that reply.
+    """
+    sequence = step.tx.outgoing.find(key)
+    if sequence is None or sequence.ended_at is not None:
+        return None
+    message = step.tx.outgoing.message_identified(key, id_to_keep(relates_to))
+    if message is None:
+        return None
+    # Who answered it has it.
+    numbers = Ranges().add(message.number)
+    left = step.tx.outgoing.acknowledge(key, numbers, replied=True)
+    acknowledged = sequence.acknowledged | numbers
+    after = replace(sequence, acknowledged=acknowledged, count=left, due_at=step.now)
+    step.tx.outgoing.put(_emptied(after))
+    return sequence, message.number
+
+
+def _emptied(sequence: OutgoingSequence) -> OutgoingSequence:
+    if sequence.count or sequence.state not in _UNFINISHED:
+        return sequence
+    state = after_source(sequence.state, SourceEvent.ACKALL)
+    return replace(sequence, state=state, tries=0, next_at=None)
+
+
+def is_peer(sequence: OutgoingSequence, owner: str | None) -> bool:
+    """Whether *owner* is the other side of the sequence."""
+    return sequence.owner is None or sequence.owner == owner
+
+
+def give_up(step: Step, sequence: OutgoingSequence, why: str) -> None:
+    """End a sequence with messages that nobody acknowledged; its client is told in the same
+    transaction."""
+    ended = replace(sequence, failure=why, ended_at=step.now, due_at=step.now, poll_at=None)
+    step.tx.outgoing.put(ended)
+    told = step.party.given_up.get(sequence.callback or "")
+    if told is not None:
+        told(step.tx, ended)
+    step.tell(NoticeKind.GIVEN_UP, sequence.identifier or sequence.key, why)
+
+
+def finish(step: Step, sequence: OutgoingSequence) -> None:
+    """End a sequence that has nothing more to do: it is a tombstone."""
+    state = sequence.state
+    if state is SourceState.COMPLETE:
+        state = after_source(state, SourceEvent.TMS)
+    step.tx.outgoing.put(
+        replace(sequence, state=state, answered=True, ended_at=step.now, due_at=step.now)
+    )
+
+
+def closed(step: Step, identifier: str, owner: str | None) -> None:
+    """Take CloseSequenceResponse."""
+    sequence = step.tx.outgoing.find_identified(identifier)
+    if sequence is None or sequence.ended_at is not None or not is_peer(sequence, owner):
+        return
+    if sequence.state is SourceState.COMPLETE and not sequence.closed:
+        step.tx.outgoing.put(replace(sequence, closed=True, tries=0, next_at=None, due_at=step.now))
+
+
+def terminated(step: Step, identifier: str, owner: str | None) -> None:
+    """Take TerminateSequenceResponse."""
+    sequence = step.tx.outgoing.find_identified(identifier)
+    if sequence is None or sequence.ended_at is not None or not is_peer(sequence, owner):
+        return
+    if sequence.state is SourceState.TERMINATED:
+        finish(step, sequence)
+
+
+_ENDING = frozenset(
+    {
+        FaultName.SEQUENCE_TERMINATED,
+        FaultName.UNKNOWN_SEQUENCE,
+        FaultName.MESSAGE_NUMBER_ROLLOVER,
+        FaultName.LAST_MESSAGE_NUMBER_EXCEEDED,
+        FaultName.SEQUENCE_CLOSED,
+    }
+)
+
+
+def faulted(step: Step, fault: RmFault, owner: str | None) -> bool:
+    """Take a fault about one of our sequences.
+
+    Returns:
+        Whether it was about one.
+    """
+    if fault.identifier is None or fault.name not in _ENDING:
+        return False
+    sequence = step.tx.outgoing.find_identified(fault.identifier)
+    if sequence is None or not is_peer(sequence, owner):
+        return False
+    if sequence.ended_at is not None:
+        return True
+    if sequence.state in (SourceState.COMPLETE, SourceState.TERMINATED):
+        finish(step, sequence)  # All is acknowledged; it is gone there already.
+    elif fault.name is FaultName.SEQUENCE_CLOSED:
+        # The final acknowledgement decides; it is asked for.
+        step.tx.outgoing.put(replace(sequence, due_at=step.now))
+    else:
+        give_up(step, sequence, f"the destination says {fault.name.value}: {fault.reason}")
+    return True
+
+
+def refused(step: Step, create_id: str, why: str) -> None:
+    """Take the refusal of our CreateSequence."""
+    sequence = step.tx.outgoing.find_creating(create_id)
+    if sequence is not None and sequence.identifier is None and sequence.ended_at is None:
+        give_up(step, sequence, why)

@@ -1,0 +1,144 @@
+"""What goes in and out of the runtime of reliable messaging: messages to send, replies, deliveries
+to applications, notices to people."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from gateway.reliability.records import OutgoingSequence, Wire
+from gateway.reliability.storage import Transaction
+from mediation import EndpointReference, http_headers
+from mediation.reliable_messaging import ReliableMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """An envelope that a transport sends, after the transaction that decided on it. What comes of
+    it is told by `Endpoint.sent`.
+
+    Attributes:
+        label: What it is, for people.
+        key: The sequence whose worker sent it, or None.
+        ends: The sequence has ended once it was handed over (TerminateSequence of 1.0).
+    """
+
+    to: EndpointReference
+    envelope: bytes
+    action: str
+    wire: Wire
+    label: str
+    key: str | None = None
+    ends: bool = False
+
+    @property
+    def http_headers(self) -> tuple[tuple[str, str], ...]:
+        """Content-Type, and in SOAP 1.1 SOAPAction."""
+        return http_headers(self.wire.soap, self.action)
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """The reply that a connection waits for: that to the message *message_id* of a sequence."""
+
+    identifier: str
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a message that came leads to.
+
+    Attributes:
+        answer: What goes back on the connection; None: nothing (202).
+        fault: *answer* is a fault.
+        outgoing: What is sent elsewhere.
+        awaited: An application's reply belongs on the connection: hold it open for a while, and
+            ask `Endpoint.reply_to` when something was delivered.
+        unreliable: The message, where it has nothing of reliable messaging: it is not ours.
+    """
+
+    answer: Outgoing | None = None
+    fault: bool = False
+    outgoing: tuple[Outgoing, ...] = ()
+    awaited: Awaited | None = None
+    unreliable: ReliableMessage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message as an application gets it: each once, in the order of its sequence.
+
+    Attributes:
+        envelope: As it came.
+        owner: Who created the sequence, where callers are told apart.
+    """
+
+    identifier: str
+    number: int
+    message: ReliableMessage
+    envelope: bytes
+    content_type: str
+    service: str
+    owner: str | None
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An application's reply.
+
+    Attributes:
+        body: The element in its body, which declares every namespace that it uses.
+    """
+
+    action: str
+    body: bytes
+
+
+class ApplicationFault(Exception):
+    """What an application raises to answer a fault: what it changed is rolled back, the fault is
+    its reply, and the message is consumed. Anything else that it raises leads to another delivery.
+
+    Attributes:
+        receiver: The fault is the application's own, not the sender's.
+        detail: The content of the fault's detail: elements that declare their namespaces.
+    """
+
+    def __init__(self, text: str, *, receiver: bool = False, detail: bytes = b"") -> None:
+        super().__init__(text)
+        self.receiver = receiver
+        self.detail = detail
+
+
+Application: TypeAlias = Callable[[Transaction, Delivered], Answer | None]
+"""What gets the messages of a sequence. What it changes through the transaction is committed
+together with the message's end, or not at all."""
+
+GivenUp: TypeAlias = Callable[[Transaction, OutgoingSequence], None]
+"""Is called in the transaction that gives a sequence up; its messages are in the transaction
+still."""
+
+
+Dead: TypeAlias = Callable[[Transaction, Delivered, Exception], None]
+"""Gets a message that an application refused too often, in the transaction that consumes it."""
+
+
+class NoticeKind(Enum):
+    GIVEN_UP = "a sequence was given up"
+    DEAD_MESSAGE = "an application refused a message too often"
+    UNANSWERED = "an application answered, and there is nowhere to send it"
+    DECLINED = "an offer was declined"
+    DISCARDED = "messages were discarded, because the sequence ended with a gap"
+    SKIPPED = "messages were delivered beyond a gap, because the sequence ended with it"
+    REFUSED = "a peer refused something"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that people should know of."""
+
+    kind: NoticeKind
+    sequence: str
+    text: str
+    number: int | None = None

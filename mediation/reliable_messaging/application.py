@@ -1,0 +1,123 @@
+"""Messages of applications around reliable messaging: finished envelopes, to which only header
+blocks are added when they are sent. The selection of WS-MakeConnection."""
+
+from filters.documents import parse_document
+from mediation import names
+from mediation.model.messages import EndpointReference
+from mediation.model.specification import Code
+from mediation.model.versions import Soap, Wsa
+from mediation.reliable_messaging.versions import RM_BY_NAMESPACE, Rm
+from mediation.soap.addressing import (
+    first_message_id,
+    is_anonymous,
+    reference_headers,
+    write_epr,
+    write_headers,
+)
+from mediation.soap.envelopes import (
+    elements,
+    namespace_of,
+    read_envelope,
+    text_of,
+    write_envelope,
+    xml_text,
+)
+from mediation.soap.layout import layout_of
+from mediation.soap.payloads import payload_of
+
+MAKE_CONNECTION_ACTION = f"{names.MAKE_CONNECTION_1_1}/MakeConnection"
+
+
+def write_application_message(
+    soap: Soap,
+    wsa: Wsa,
+    *,
+    action: str,
+    body: bytes,
+    to: EndpointReference,
+    message_id: str,
+    relates_to: str | None = None,
+    reply_to: EndpointReference | None = None,
+) -> bytes:
+    """Write the envelope of an application's message.
+
+    Args:
+        body: The content of the body: one element that declares every namespace it uses, or
+            nothing.
+        to: Where it goes; its reference parameters are header blocks.
+    """
+    address = wsa.anonymous if is_anonymous(to.address) else to.address
+    header = write_headers(
+        wsa, action=action, to=address, message_id=message_id, relates_to=relates_to
+    )
+    if reply_to is not None:
+        header += f"<wsa:ReplyTo>{write_epr(reply_to, wsa)}</wsa:ReplyTo>"
+    header += reference_headers(to, wsa).decode()
+    return write_envelope(soap, wsa, header, body.decode())
+
+
+def application_fault_action(wsa: Wsa) -> str:
+    """The action of a fault of an application (WS-Addressing 1.0 SOAP Binding, section 6)."""
+    return f"{wsa.value}/soap/fault" if wsa is Wsa.V2005_08 else wsa.fault_action
+
+
+def write_application_fault(
+    soap: Soap, text: str, *, receiver: bool = False, detail: bytes = b""
+) -> bytes:
+    """Write the fault element that an application answers.
+
+    Args:
+        receiver: The receiver is at fault, not the sender.
+        detail: The content of the detail: elements that declare every namespace they use.
+    """
+    code = Code.RECEIVER if receiver else Code.SENDER
+    name, said = f"s:{code.name_in(soap)}", xml_text(text)
+    declared = f'xmlns:s="{soap.value}"'
+    if soap is Soap.V1_1:
+        inner = f"<faultcode>{name}</faultcode><faultstring>{said}</faultstring>"
+        inner += f"<detail>{detail.decode()}</detail>" if detail else ""
+    else:
+        inner = f"<s:Code><s:Value>{name}</s:Value></s:Code>"
+        inner += f'<s:Reason><s:Text xml:lang="en">{said}</s:Text></s:Reason>'
+        inner += f"<s:Detail>{detail.decode()}</s:Detail>" if detail else ""
+    return f"<s:Fault {declared}>{inner}</s:Fault>".encode()
+
+
+def body_of(envelope: bytes) -> bytes:
+    """The element in the body of an envelope, as a document of its own; empty where there is none.
+
+    Raises:
+        Refused: It is no envelope.
+    """
+    body = read_envelope(parse_document(envelope)).body
+    return payload_of(body[0]) if body else b""
+
+
+def selected_address(envelope: bytes) -> str | None:
+    """The address whose messages a MakeConnection asks for; None: it selects none.
+
+    Raises:
+        Refused: It is no envelope.
+    """
+    body = read_envelope(parse_document(envelope)).body
+    if not body or body[0].tag != f"{{{names.MAKE_CONNECTION_1_1}}}MakeConnection":
+        return None
+    for child in elements(body[0]):
+        if child.tag == f"{{{names.MAKE_CONNECTION_1_1}}}Address":
+            return text_of(child) or None
+    return None
+
+
+def spoken_in(envelope: bytes) -> tuple[Rm, Soap, Wsa, str | None]:
+    """The versions that an envelope speaks whose parts of reliable messaging are refused, and its
+    message id.
+
+    Raises:
+        Refused: It is no envelope.
+    """
+    read = read_envelope(parse_document(envelope))
+    namespaces = [namespace_of(element) for element in (*read.headers, *read.body)]
+    rm = next((RM_BY_NAMESPACE[each] for each in namespaces if each in RM_BY_NAMESPACE), Rm.V1_1)
+    wsa = layout_of(read.names).wsa
+    message_id = first_message_id(read, wsa).message_id
+    return rm, read.soap, wsa or rm.rules.wsa[0], message_id

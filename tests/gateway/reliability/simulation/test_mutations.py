@@ -1,0 +1,148 @@
+"""The simulator finds what it is there to find: the runtime is broken on purpose, in one place at a
+time, and some seed shows it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.reliability import destination, invoker, source, watching
+from gateway.reliability.acknowledging import block_of
+from gateway.reliability.destination import Outcome
+from gateway.reliability.records import IncomingSequence, OutgoingSequence
+from gateway.reliability.simulation.nodes import Node
+from gateway.reliability.simulation.run import simulate
+from gateway.reliability.simulation.scenarios import Exchange, Scenario
+from gateway.reliability.source import Message, Sent
+from gateway.reliability.steps import Step, begin
+from gateway.reliability.storage import StorageUnavailable
+from mediation.reliable_messaging import Ranges
+from mediation.reliable_messaging.policy import Policy, Verdict
+
+SEEDS = 400
+
+
+def acknowledge_before_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is acknowledged may still be lost with the transaction."""
+
+    def receive(party: Any, message: Any, header: Any, *rest: Any, owner: str | None) -> Outcome:
+        envelope, content_type, now = rest
+        outcome = Outcome()
+        try:
+            with begin(party, now) as step:
+                outcome = destination._receive(step, message, header, envelope, content_type, owner)
+        except StorageUnavailable:
+            pass
+        return outcome
+
+    monkeypatch.setattr(destination, "receive", receive)
+
+
+def forget_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number that is known is taken as a new one."""
+    verdict = Policy.verdict
+
+    def careless(self: Policy, *args: Any, **named: Any) -> Verdict:
+        found = verdict(self, *args, **named)
+        return Verdict.TAKE if found is Verdict.DUPLICATE else found
+
+    monkeypatch.setattr(Policy, "verdict", careless)
+
+
+def number_outside_the_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number is used up, even where the transaction is rolled back."""
+    append = source.append
+    used: dict[str, int] = {}
+
+    def counted(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
+        number = max(used.get(sequence.key, 0) + 1, sequence.next_number)
+        if sequence.next_number > 1:  # The first message makes the sequence.
+            used[sequence.key] = number
+            sequence = replace(sequence, next_number=number)
+        return append(step, sequence, message)
+
+    monkeypatch.setattr(source, "append", counted)
+
+
+def drop_the_tombstone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sequence is forgotten where it ends."""
+    monkeypatch.setattr(Node, "policy", Policy(tombstone=0.0))
+
+
+def deliver_across_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The application gets what is there, in whatever order it came."""
+    new_buffer = destination.new_buffer
+
+    def skipping(sequence: IncomingSequence) -> Any:
+        return replace(new_buffer(sequence), skips=True)
+
+    monkeypatch.setattr(destination, "new_buffer", skipping)
+
+
+def reply_in_a_transaction_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reply is stored, even where what the application did is rolled back."""
+    reply = invoker._reply
+
+    def apart(step: Step, *args: Any) -> None:
+        with begin(step.party, step.now) as own:
+            reply(own, *args)
+
+    monkeypatch.setattr(invoker, "_reply", apart)
+
+
+def acknowledge_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An acknowledgement lists everything up to the highest number."""
+
+    def whole(step: Step, sequence: IncomingSequence) -> bytes:
+        if sequence.received:
+            filled = Ranges.of([(1, sequence.received.highest)])
+            sequence = replace(sequence, received=filled)
+        return block_of(step, sequence)
+
+    monkeypatch.setattr("gateway.reliability.acknowledging.block_of", whole)
+
+
+def never_send_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is lost stays lost."""
+    monkeypatch.setattr(Policy, "retry_after", lambda self, tries, random: 1e9)
+
+
+def keep_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is ever removed."""
+
+    def keep(step: Step, sequence: IncomingSequence, ended_at: float) -> None:
+        step.tx.incoming.put(replace(sequence, due_at=None))
+
+    monkeypatch.setattr(watching, "_bury", keep)
+
+
+MUTATIONS = [
+    (acknowledge_before_commit, Exchange.ANONYMOUS_ONE_WAY),
+    (acknowledge_what_is_missing, Exchange.ANONYMOUS_ONE_WAY),
+    (deliver_across_gaps, Exchange.ONE_WAY),
+    (drop_the_tombstone, Exchange.ONE_WAY),
+    (forget_duplicates, Exchange.ONE_WAY),
+    (keep_tombstones, Exchange.ONE_WAY),
+    (never_send_again, Exchange.ONE_WAY),
+    (number_outside_the_transaction, Exchange.ONE_WAY),
+    (reply_in_a_transaction_of_its_own, Exchange.REQUEST_REPLY),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mutate", "exchange"), MUTATIONS, ids=[mutate.__name__ for mutate, _ in MUTATIONS]
+)
+def test_a_broken_runtime_is_found(
+    mutate: Callable[[pytest.MonkeyPatch], None],
+    exchange: Exchange,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mutate(monkeypatch)
+    for seed in range(SEEDS):
+        outcome = simulate(Scenario.drawn(seed, exchange))
+        if outcome.broken is not None:
+            print(seed, outcome.broken)
+            return
+    pytest.fail(f"{SEEDS} seeds do not show it")
