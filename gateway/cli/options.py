@@ -1,7 +1,7 @@
 """Options that several commands share."""
 
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 from enum import Enum
 from typing import Annotated
@@ -32,19 +32,24 @@ SPOKEN = (*SPECS, Version.CLOUDEVENTS)
 """What the commands speak."""
 
 
-def read_spec(text: str) -> Version:
+def named(versions: Iterable[Version]) -> str:
+    """The names of *versions*, for people."""
+    return ", ".join(version.value for version in versions)
+
+
+def read_spec(text: str, offered: Collection[Version] = SPOKEN) -> Version:
     """The specification that ``--spec`` names.
 
     Raises:
-        typer.BadParameter: It is not offered; the text lists what is.
+        typer.BadParameter: It is not *offered*; the text lists what is.
     """
-    offered = [version.value for version in SPOKEN]
-    if text in offered:
+    names = [version.value for version in offered]
+    if text in names:
         return Version(text)
-    near = get_close_matches(text.lower(), offered, 1, 0.5)
+    near = get_close_matches(text.lower(), names, 1, 0.5)
     hint = f"; did you mean {near[0]}?" if near else ""
     raise typer.BadParameter(
-        f"{text!r} is not offered; there are {', '.join(offered)}{hint}", param_hint="--spec"
+        f"{text!r} is not offered; there are {named(offered)}{hint}", param_hint="--spec"
     )
 
 
@@ -109,7 +114,7 @@ SpecOption = Annotated[
         "--spec",
         metavar="NAME",
         envvar="DRAGOMAN_SPEC",
-        help=f"What to speak: {', '.join(version.value for version in SPOKEN)}.",
+        help=f"What to speak: {named(SPOKEN)}.",
     ),
 ]
 OutputOption = Annotated[

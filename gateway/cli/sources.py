@@ -11,8 +11,8 @@ from gateway.cli.options import (
     Form,
     GatewayOption,
     OutputOption,
-    SpecOption,
     check_xpath,
+    named,
     read_namespaces,
     read_spec,
     tls,
@@ -20,12 +20,23 @@ from gateway.cli.options import (
 from gateway.cli.output import json_line, line, moment
 from gateway.cli.resources import delete_each, list_all, show_each
 from gateway.client import Administration, Record
-from mediation import Version
+from gateway.sources.profiles import PROFILES
+from mediation import SPECS, Version
 
 sources = group("sources", "Subscribe the gateway itself at producers, and see how that stands.")
 sources.callback()(help_alone)
 
 _COLUMNS = ("id", "state", "spec", "producer", "topic", "events", "last event", "last error")
+SpecOption = Annotated[
+    str,
+    typer.Option(
+        "--spec",
+        metavar="NAME",
+        envvar="DRAGOMAN_SPEC",
+        help=f"What the producer speaks: {named(SPECS)}.",
+    ),
+]
+_KINDS = "; ".join(f"{name}: {kind.text}" for name, kind in PROFILES.items())
 IdArguments = Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")]
 
 
@@ -67,7 +78,7 @@ def add_(
         ),
     ] = 300.0,
     profile: Annotated[
-        str, typer.Option(metavar="NAME", help="The kind of producer; `cxf` for Apache CXF.")
+        str, typer.Option(metavar="NAME", help=f"The kind of producer. {_KINDS}.")
     ] = "standard",
     output: OutputOption = Form.TEXT,
 ) -> None:
@@ -85,7 +96,7 @@ def add_(
     """
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
-    asked: Record = {"url": url, "spec": read_spec(spec).value, "silence": silence}
+    asked: Record = {"url": url, "spec": read_spec(spec, SPECS).value, "silence": silence}
     asked |= {"profile": profile, "lease": _lease(lease), "namespaces": namespaces}
     named = {"topic": topic, "xpath": xpath, "publish_on": publish_on}
     asked |= {name: value for name, value in named.items() if value is not None}

@@ -11,6 +11,7 @@ class Profile:
     """What a kind of producer is asked, and how.
 
     Attributes:
+        text: What `dragoman sources add --help` says of it.
         soap: The version of SOAP; None: what the specification's clients speak.
         addressing: Whether requests have headers of WS-Addressing.
         pauses: Whether its subscriptions can be paused.
@@ -25,10 +26,10 @@ class Profile:
 
 
 PROFILES: Mapping[str, Profile] = {
-    "standard": Profile("As the specification says."),
-    "soap-1.1": Profile("As the specification says, in SOAP 1.1.", soap=Soap.V1_1),
+    "standard": Profile("as its specification says"),
+    "soap-1.1": Profile("as its specification says, in SOAP 1.1", soap=Soap.V1_1),
     "cxf": Profile(
-        "Apache CXF, Red Hat A-MQ: SOAP 1.1 without addressing; subscribes and ends, no more.",
+        "Apache CXF, Red Hat A-MQ, without addressing headers, pausing and asking",
         soap=Soap.V1_1,
         addressing=False,
         pauses=False,

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.sources.profiles import PROFILES
+from mediation import SPECS
 from tests.rigs.programs import RunningGateway, run
 from tests.rigs.waiting import wait_until
 
@@ -73,6 +75,10 @@ def test_a_source_from_its_beginning_to_its_end(
 REFUSED = [
     (("add", "http://10.1.2.3/"), "refused: The policy of this gateway does not allow"),
     (("add", "http://127.0.0.1:9/", "--spec", "x"), "--spec"),
+    (
+        ("add", "http://127.0.0.1:9/", "--spec", "cloudevents"),
+        "--spec: 'cloudevents' is not offered",
+    ),
     (("add", "http://127.0.0.1:9/", "--xpath", "/a["), "--xpath"),
     (("add", "http://127.0.0.1:9/", "--ns", "w"), "--ns"),
     (("add", "http://127.0.0.1:9/", "--lease", "soon"), "lease: must be seconds"),
@@ -89,3 +95,11 @@ def test_an_error_is_one_line(
     assert done.returncode in (1, 2)
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
+
+
+def test_the_help_names_what_a_producer_may_speak(folder: Path) -> None:
+    said = " ".join(run("sources", "add", "--help", cwd=folder).stdout.split())
+    assert ", ".join(version.value for version in SPECS) in said
+    assert "cloudevents" not in said
+    for name, profile in PROFILES.items():
+        assert f"{name}: {profile.text}" in said
