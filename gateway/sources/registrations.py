@@ -6,36 +6,44 @@ are to be subscribed at while somebody wants what they have.
                                +-- with Demand: a source for each of its topics, of which `demand`
                                    says whether it is wanted
 
-The registration is in the store before its sources are, and gone before them: what a crash left in
-between is made good by `reconcile`.
+A registration comes into the store with its sources and in place of former ones, and leaves it with
+them, in one transaction: no crash, and no other gateway, sees one without the other.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 
 import structlog
+from sqlalchemy import Connection
 
 from filters import Expression, Reason, Refused, TopicPattern, parse_expression
 from filters.topics import TopicIndex
 from gateway.delivery import WorkSharing
 from gateway.egress import AddressPolicy
 from gateway.model.registrations import Registration
-from gateway.model.sources import Wanted
+from gateway.model.sources import SourceRow, Wanted
 from gateway.resources import ResourceUnknown
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.security.resource_addresses import shown
 from gateway.sources.exchanges import checked
-from gateway.sources.sources import NewSource, Sources, SourceUnknown
-from gateway.store import Store, StoreUnavailable
+from gateway.sources.sources import NewSource, Sources, TooManySources
+from gateway.store import Store, StoreUnavailable, run_apart
 from gateway.store import registrations as rows
+from gateway.store import sources as source_rows
 from gateway.subscriptions.leases import LeaseTerms, grant
-from mediation import LeaseRules, Notification, RegisterPublisher, Spec
+from mediation import (
+    EndpointReference,
+    LeaseRules,
+    Notification,
+    RegisterPublisher,
+    Spec,
+)
 
 MOST = 10_000
 MOST_OF_OWNER = 100
@@ -49,9 +57,18 @@ LOGGED = 200
 ROUND = 1.0
 """Seconds from one look at what has ended to the next."""
 RECONCILE = 30.0
-"""Seconds from one look at what crashes left to the next."""
+"""Seconds from one look at what was left behind to the next."""
 _RULES = LeaseRules()
 _log = structlog.get_logger("dragoman.registrations")
+
+
+@dataclass(frozen=True, slots=True)
+class _Inserted:
+    """What an insertion changed besides: the registrations that it replaced, and the ids of the
+    sources that are to be removed."""
+
+    replaced: Sequence[Registration]
+    removed: Collection[str]
 
 
 class Registrations:
@@ -111,28 +128,33 @@ class Registrations:
         """
         self._rate.take(principal)
         expires = self.lease(request, principal, now)
-        if request.demand and request.publisher is not None:
-            checked(request.publisher.address, self._policy)
-            for new in _sources_of(request, spec):
-                self._sources.check(new, principal)
         key = new_key()
         registration = Registration(
             key, public_id(key), principal.owner, spec, request, now, expires
         )
-        of_owner, in_all = None, self._most
-        if not principal.trusted:
-            of_owner, in_all = MOST_OF_OWNER, self._most - RESERVED
-        insert = partial(rows.insert, registration=registration, of_owner=of_owner, in_all=in_all)
-        if not await self._store.submit(insert):
-            raise QuotaExceeded(Reason.QUOTA, "There are too many registrations.")
+        sources = self._sources_of(registration, principal)
+
+        def operation(connection: Connection) -> _Inserted | Refused:
+            insert = partial(
+                self._insert, registration=registration, sources=sources, trusted=principal.trusted
+            )
+            [outcome] = run_apart([insert], connection)
+            if isinstance(outcome, _Inserted | Refused):
+                return outcome
+            raise outcome
+
+        # Another gateway may register the same publisher at this moment.
+        locks = (f"registrations of {registration.owner}",)
+        outcome = await self._store.submit(operation, locks=locks)
+        if isinstance(outcome, Refused):
+            raise outcome
+        for former in outcome.replaced:
+            self._leave(former)
+            _log.info("publisher.gone", registration=former.id, why="replaced")
         self._enter(registration)
-        try:
-            await self._add_sources(registration, principal)
-        except BaseException:
-            with contextlib.suppress(Refused):
-                await self.destroy(registration)
-            raise
-        await self._replace(registration)
+        for row in sources:
+            self._sources.enter(row)
+        await self._sources.remove(outcome.removed)
         _log.info(
             "publisher.registered",
             registration=registration.id,
@@ -154,18 +176,52 @@ class Registrations:
             return None  # Apache CXF's publishers never say, and never come back.
         return grant(request.expires, _RULES, self._terms, trusted=principal.trusted, now=now)
 
-    async def _replace(self, registration: Registration) -> None:
-        """End earlier registrations of the same publisher on demand: it has restarted, and what it
-        has would come twice."""
+    def _sources_of(self, registration: Registration, principal: Principal) -> list[SourceRow]:
+        """The sources of a registration: of a publisher on demand.
+
+        Raises:
+            Refused: Nothing may be sent to it, or a topic cannot be subscribed to.
+        """
         request = registration.request
-        for other in self.all:
-            if (
-                request.demand
-                and other.id != registration.id
-                and (other.owner, other.request) == (registration.owner, request)
-            ):
-                with contextlib.suppress(ResourceUnknown):
-                    await self.destroy(other)
+        if not request.demand or request.publisher is None:
+            return []
+        checked(request.publisher.address, self._policy)
+        return [
+            self._sources.make(new, principal, registration=registration.id, on=Wanted.OFF)
+            for new in _sources_of(request, request.publisher, registration.spec)
+        ]
+
+    def _insert(
+        self,
+        connection: Connection,
+        *,
+        registration: Registration,
+        sources: Sequence[SourceRow],
+        trusted: bool,
+    ) -> "_Inserted":
+        """Insert a registration with its sources, in place of earlier ones of the same publisher on
+        demand: it has restarted, and what it has would come twice.
+
+        Raises:
+            QuotaExceeded: There is no room; nothing that was done here holds.
+        """
+        request, owner = registration.request, registration.owner
+        replaced: list[Registration] = []
+        removed: list[str] = []
+        if request.demand and request.publisher is not None:
+            known = rows.of_publisher(connection, owner, request.publisher.address)
+            replaced = [one for one in known if _asks_the_same(one.request, request)]
+        for former in replaced:
+            removed += rows.delete(connection, former.id) or ()
+        of_owner, in_all = None, self._most
+        if not trusted:
+            of_owner, in_all = MOST_OF_OWNER, self._most - RESERVED
+        if not rows.insert(connection, registration, of_owner=of_owner, in_all=in_all):
+            raise QuotaExceeded(Reason.QUOTA, "There are too many registrations.")
+        for row in sources:
+            if not self._sources.insert(connection, row, trusted=trusted):
+                raise TooManySources
+        return _Inserted(replaced, removed)
 
     async def find(self, key: str | None) -> Registration:
         """The registration with this key.
@@ -199,11 +255,11 @@ class Registrations:
         Raises:
             ResourceUnknown: It was gone.
         """
-        there = await self._store.submit(partial(rows.delete, id_=registration.id))
+        removed = await self._store.submit(partial(rows.delete, id_=registration.id))
         self._leave(registration)
-        if not there:
+        if removed is None:
             raise ResourceUnknown
-        await self._remove_sources({registration.id})
+        await self._sources.remove(removed)
         _log.info("publisher.gone", registration=registration.id, why=why)
 
     async def check(self, notifications: Sequence[Notification]) -> None:
@@ -231,7 +287,9 @@ class Registrations:
     def _enter(self, registration: Registration) -> None:
         """Know *registration*."""
         key, topics = registration.key, registration.request.topics
-        self._by_key[key] = registration
+        known, self._by_key[key] = key in self._by_key, registration
+        if known:  # Its end may have moved.
+            return
         if not topics:
             self._open.add(key)
         elif self.required:
@@ -251,7 +309,7 @@ class Registrations:
     # Rounds.
 
     async def run(self) -> None:
-        """End what has expired, and make good what crashes left, for ever."""
+        """End what has expired, and remove what was left behind, for ever."""
         loop, reconciled = asyncio.get_running_loop(), 0.0
         while True:
             try:
@@ -281,11 +339,8 @@ class Registrations:
         for registration in self.all:
             if registration.key not in there:
                 self._leave(registration)
-        for key, registration in there.items():
-            if key in self._by_key:
-                self._by_key[key] = registration  # Its end may have moved.
-            else:
-                self._enter(registration)
+        for registration in there.values():
+            self._enter(registration)
         self._state = state
 
     async def _expire(self) -> None:
@@ -296,35 +351,24 @@ class Registrations:
                     await self.destroy(registration, why="expired")
 
     async def reconcile(self) -> None:
-        """Add the sources that registrations lack, and remove those that have none.
+        """Remove sources whose registration is gone, and know those of every other one.
 
         Raises:
             StoreUnavailable: It is done the next time.
         """
-        owned = {entry.source.registration for entry in self._sources.entries}
-        await self.learn()  # After: a registration is there before its sources.
+        owned = {
+            entry.source.registration
+            for entry in self._sources.entries
+            if entry.row.wanted is not Wanted.REMOVED
+        }
+        await self.learn()  # After: what is owned by then is there, or is gone.
         there = {registration.id for registration in self.all}
-        await self._remove_sources({one for one in owned if one is not None} - there)
-        for registration in self.all:
-            if registration.request.demand and registration.id not in owned:
-                with contextlib.suppress(Refused):
-                    await self._add_sources(registration, None)
-
-    async def _add_sources(self, registration: Registration, principal: Principal | None) -> None:
-        if not registration.request.demand:
-            return
-        # Its owner was allowed to when it registered.
-        owner = principal or Principal("", registration.owner, "", trusted=True)
-        for new in _sources_of(registration.request, registration.spec):
-            await self._sources.add(new, owner, registration=registration.id, on=Wanted.OFF)
-
-    async def _remove_sources(self, registrations: Collection[str]) -> None:
-        for entry in self._sources.entries:
-            if entry.source.registration in registrations and entry.row.wanted is not (
-                Wanted.REMOVED
-            ):
-                with contextlib.suppress(SourceUnknown):
-                    await self._sources.want(entry.id, Wanted.REMOVED)
+        orphans = {one for one in owned if one is not None} - there
+        if orphans:
+            remove = partial(source_rows.remove_of, registrations=orphans)
+            await self._sources.remove(await self._store.submit(remove))
+        if any(one.request.demand and one.id not in owned for one in self.all):
+            await self._sources.read()  # Who registered did not wait for the store.
 
 
 @lru_cache(maxsize=4096)
@@ -342,22 +386,36 @@ def _is_over(registration: Registration, now: datetime) -> bool:
     return registration.expires is not None and registration.expires <= now
 
 
-def _sources_of(request: RegisterPublisher, spec: Spec) -> list[NewSource]:
+def _asks_the_same(one: RegisterPublisher, other: RegisterPublisher) -> bool:
+    """Whether one publisher asks for the same: until when does not count."""
+    return (one.publisher, one.demand, _meant(one.topics)) == (
+        other.publisher,
+        other.demand,
+        _meant(other.topics),
+    )
+
+
+def _meant(topics: Sequence[Expression]) -> frozenset[Expression]:
+    """*topics* in any order, with the prefixes that each of them uses."""
+    return frozenset(replace(one, namespaces=tuple(sorted(_used(one)))) for one in topics)
+
+
+def _sources_of(
+    request: RegisterPublisher, publisher: EndpointReference, spec: Spec
+) -> list[NewSource]:
     """The sources of a publisher on demand: one for each topic, so that each is wanted by itself;
     one for all where it names none."""
-    if request.publisher is None:
-        return []
     every: list[Expression | None] = [*request.topics] or [None]
     return [
         NewSource(
-            request.publisher.address,
+            publisher.address,
             spec.version,
             None if topic is None else topic.text,
             namespaces=() if topic is None else _used(topic),
             lease=timedelta(hours=1).total_seconds(),
             silence=0.0,  # Apache CXF's publishers cannot be asked.
             spec=spec,
-            reference=request.publisher,
+            reference=publisher,
         )
         for topic in every
     ]

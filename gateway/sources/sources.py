@@ -5,6 +5,7 @@ them keeps each source, the one that has its share of the work (`keeper`).
 """
 
 import asyncio
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -51,6 +52,13 @@ class SourceUnknown(Refused):
 
     def __init__(self) -> None:
         super().__init__(Reason.SOURCE_UNKNOWN, "There is no such subscription here.")
+
+
+class TooManySources(QuotaExceeded):
+    """There is no room for another source."""
+
+    def __init__(self) -> None:
+        super().__init__(Reason.QUOTA, "There are too many sources.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,32 +195,48 @@ class Sources:
             Refused: The address may not be sent to, or the Subscribe cannot be written.
             QuotaExceeded: There are too many.
         """
-        source = self._made(wanted, principal, registration)
-        row = SourceRow(source, on, Standing(since=source.created, due=source.created), revision=1)
-        of_owner, in_all = None, self._most
-        if not principal.trusted:
-            of_owner, in_all = self._most_of_owner, self._most - RESERVED
-        insert = partial(rows.insert, row=row, of_owner=of_owner, in_all=in_all)
+        row = self.make(wanted, principal, registration=registration, on=on)
+        insert = partial(self.insert, row=row, trusted=principal.trusted)
         if not await self._store.submit(insert):
-            raise QuotaExceeded(Reason.QUOTA, "There are too many sources.")
-        entry = self._enter(row)
+            raise TooManySources
+        return self.enter(row)
+
+    def make(
+        self,
+        wanted: NewSource,
+        principal: Principal,
+        *,
+        registration: str | None = None,
+        on: Wanted = Wanted.ON,
+    ) -> SourceRow:
+        """Make the row of a new source, for `insert`.
+
+        Raises:
+            Refused: The address may not be sent to, or the Subscribe cannot be written.
+        """
+        source = self._made(wanted, principal, registration)
+        return SourceRow(source, on, Standing(since=source.created, due=source.created), revision=1)
+
+    def insert(self, connection: Connection, row: SourceRow, *, trusted: bool) -> bool:
+        """Insert a source in a transaction of the store, after which it is to be entered. Returns
+        whether there was room for it."""
+        of_owner, in_all = None, self._most
+        if not trusted:
+            of_owner, in_all = self._most_of_owner, self._most - RESERVED
+        return rows.insert(connection, row, of_owner=of_owner, in_all=in_all)
+
+    def enter(self, row: SourceRow) -> Entry:
+        """Keep a new source that is in the store now."""
+        source, entry = row.source, self._enter(row)
         self.changed.set()
         _log.info(
             "source.added",
             source=source.id,
             producer=shown(source.url),
             spec=source.spec.version.value,
-            by="registration" if registration else "operator",
+            by="registration" if source.registration else "operator",
         )
         return entry
-
-    def check(self, wanted: NewSource, principal: Principal) -> None:
-        """See that a source could be added.
-
-        Raises:
-            Refused: as `add`.
-        """
-        self._made(wanted, principal, None)
 
     def _made(self, wanted: NewSource, principal: Principal, registration: str | None) -> Source:
         if wanted.version not in SPECS:
@@ -257,6 +281,13 @@ class Sources:
             raise SourceUnknown
         await self.read([id_])
         self.changed.set()
+
+    async def remove(self, ids: Collection[str]) -> None:
+        """Have sources removed that the store says are to be."""
+        if ids:
+            with contextlib.suppress(StoreUnavailable):  # They are orphans: see `Registrations`.
+                await self.read(ids)
+            self.changed.set()
 
     # What producers send.
 
@@ -387,13 +418,13 @@ class Sources:
         self._put(entry, standing=standing)
         self._index(entry)
 
-    async def read(self, ids: Iterable[str]) -> None:
-        """Read sources anew.
+    async def read(self, ids: Iterable[str] | None = None) -> None:
+        """Read sources anew: those with *ids*, or all.
 
         Raises:
             StoreUnavailable: They are known as before.
         """
-        ids = list(ids)
+        ids = None if ids is None else list(ids)
         for row in await self._store.submit(partial(rows.load, ids=ids)):
             self._enter(row)
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Row, func, select
 
 from filters import Expression, View
 from gateway.model.registrations import Registration
+from gateway.store import sources
 from gateway.store.references import (
     read_reference,
     read_spec,
@@ -23,6 +24,7 @@ def insert(
 ) -> bool:
     """Insert a registration, unless its owner or all have too many. Returns whether it was
     inserted."""
+    publisher = registration.request.publisher
     count = select(func.count()).select_from(registrations)
     if of_owner is not None:
         own = count.where(registrations.c.owner == registration.owner)
@@ -38,9 +40,17 @@ def insert(
             definition=_write(registration),
             created=registration.created.timestamp(),
             expires=registration.expires.timestamp() if registration.expires else None,
+            publisher=publisher.address if publisher else None,
         )
     )
     return True
+
+
+def of_publisher(connection: Connection, owner: str, publisher: str) -> list[Registration]:
+    """The registrations by *owner* of publishers at the address *publisher*."""
+    table = registrations.c
+    query = select(registrations).where(table.owner == owner, table.publisher == publisher)
+    return [_read(row) for row in connection.execute(query)]
 
 
 def load(connection: Connection) -> list[Registration]:
@@ -76,11 +86,11 @@ def move(connection: Connection, id_: str, expires: datetime | None) -> bool:
     return bool(connection.execute(changed).rowcount)
 
 
-def delete(connection: Connection, id_: str) -> bool:
-    """Delete a registration. Returns whether there was one."""
-    return bool(
-        connection.execute(registrations.delete().where(registrations.c.id == id_)).rowcount
-    )
+def delete(connection: Connection, id_: str) -> list[str] | None:
+    """Delete a registration, and keep that its sources are to be removed. Returns their ids; None
+    where there is no such registration."""
+    gone = connection.execute(registrations.delete().where(registrations.c.id == id_))
+    return sources.remove_of(connection, [id_]) if gone.rowcount else None
 
 
 def _write(registration: Registration) -> str:

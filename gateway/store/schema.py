@@ -253,6 +253,8 @@ sources = Table(
     Column("last_event", Float),
     Column("ended", Text),
     Column("revision", BigInteger, nullable=False, server_default="0"),
+    Column("owner", Text, nullable=False, server_default=""),
+    Index("sources_by_owner", "owner"),
 )
 """Subscriptions that the gateway holds at producers. ``key`` is the capability of what a producer
 sends, ``pending`` that of a subscription that is being made; ``revision`` grows with every change
@@ -267,6 +269,8 @@ registrations = Table(
     Column("definition", Text, nullable=False),
     Column("created", Float, nullable=False),
     Column("expires", Float),
+    Column("publisher", Text),
     Index("registrations_by_owner", "owner"),
 )
-"""Publishers that registered, with what they asked for."""
+"""Publishers that registered, with what they asked for; ``publisher`` is the address of one that
+named its own."""

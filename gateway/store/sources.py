@@ -19,16 +19,18 @@ from gateway.store.schema import sources
 
 def insert(connection: Connection, row: SourceRow, *, of_owner: int | None, in_all: int) -> bool:
     """Insert a source, unless its owner or all have too many. Returns whether it was inserted."""
+    count = select(func.count()).select_from(sources)
     if of_owner is not None:
-        owners = connection.execute(select(sources.c.definition)).scalars()
-        if sum(json.loads(one)["owner"] == row.source.owner for one in owners) >= of_owner:
+        own = count.where(sources.c.owner == row.source.owner)
+        if connection.execute(own).scalar_one() >= of_owner:
             return False
-    if connection.execute(select(func.count()).select_from(sources)).scalar_one() >= in_all:
+    if connection.execute(count).scalar_one() >= in_all:
         return False
     connection.execute(
         sources.insert().values(
             id=row.source.id,
             registration=row.source.registration,
+            owner=row.source.owner,
             definition=_write_source(row.source),
             wanted=row.wanted.value,
             events=0,
@@ -86,6 +88,18 @@ def want(connection: Connection, id_: str, wanted: Wanted) -> int | None:
         query = select(sources.c.revision).where(sources.c.id == id_)
         found = connection.execute(query).scalar_one_or_none()
     return None if found is None else int(found)
+
+
+def remove_of(connection: Connection, registrations: Collection[str]) -> list[str]:
+    """Keep that the sources of *registrations* are to be removed. Returns their ids."""
+    table = sources.c
+    changed = (
+        sources.update()
+        .where(table.registration.in_(list(registrations)), table.wanted != Wanted.REMOVED.value)
+        .values(wanted=Wanted.REMOVED.value, revision=table.revision + 1)
+        .returning(table.id)
+    )
+    return list(connection.execute(changed).scalars())
 
 
 def end(connection: Connection, id_: str, told: EndTold) -> None:

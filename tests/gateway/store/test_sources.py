@@ -1,16 +1,20 @@
 """Sources and registrations as rows, on each store."""
 
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import create_engine, text
 
 from filters import Expression, dialects
 from gateway.model.registrations import Registration
 from gateway.model.sources import EndTold, Source, SourceRow, Standing, State, Wanted
 from gateway.store import Store, registrations, sources
+from gateway.store.migrations import upgrade
+from gateway.store.references import write_reference
 from mediation import EndpointReference, RegisterPublisher, Soap, Spec, Version, Wsa
 from tests.rigs.stores import on_each_store
 
@@ -29,7 +33,22 @@ def source(id_: str, owner: str = "operator") -> Source:
 
 
 STANDING = Standing(
-    State.LIVE, 1.5, 2.5, "key", "pending", EPR, EPR, 3.5, 4.5, 5.5, True, True, 2, "No.", 6.5
+    State.LIVE,
+    1.5,
+    2.5,
+    "key",
+    "pending",
+    EPR,
+    EPR,
+    3.5,
+    4.5,
+    5.5,
+    True,
+    True,
+    2,
+    "No.",
+    6.5,
+    True,
 )
 
 
@@ -101,9 +120,75 @@ async def test_a_registration_comes_back_as_it_was_put(store: Store) -> None:
     assert not await store.submit(partial(insert, registration=third))
     assert await store.submit(partial(registrations.move, id_="id", expires=NOW))
     assert replace(one, expires=NOW) in await store.submit(registrations.load)
-    assert await store.submit(partial(registrations.delete, id_="id"))
-    assert not await store.submit(partial(registrations.delete, id_="id"))
+    assert await store.submit(partial(registrations.delete, id_="id")) == []
+    assert await store.submit(partial(registrations.delete, id_="id")) is None
     assert not await store.submit(partial(registrations.move, id_="id", expires=NOW))
+
+
+@on_each_store
+async def test_a_registration_goes_with_its_sources(store: Store) -> None:
+    one = Registration("key", "id", "owner", SPEC, RegisterPublisher(EPR, (), True), NOW)
+    insert = partial(registrations.insert, registration=one, of_owner=None, in_all=1)
+    assert await store.submit(insert)
+    for name, registration in (("a", "id"), ("b", "id"), ("other", "x"), ("operator's", None)):
+        put_one = SourceRow(replace(source(name, owner=name), registration=registration))
+        assert await put(store, put_one)
+    await store.submit(partial(sources.want, id_="b", wanted=Wanted.REMOVED))
+    assert await store.submit(partial(registrations.delete, id_="id")) == ["a"]
+    rows = await store.submit(sources.load)
+    assert {row.source.id for row in rows if row.wanted is Wanted.REMOVED} == {"a", "b"}
+    assert (await store.submit(sources.glance))["a"][0] == 2
+
+
+@on_each_store
+async def test_registrations_of_a_publisher_are_found(store: Store) -> None:
+    requests = (RegisterPublisher(EPR, (), True), RegisterPublisher(None, (), False))
+    for number, request in enumerate(requests):
+        one = Registration(f"k{number}", f"{number}", "owner", SPEC, request, NOW)
+        insert = partial(registrations.insert, registration=one, of_owner=None, in_all=9)
+        assert await store.submit(insert)
+    of_publisher = partial(registrations.of_publisher, owner="owner", publisher=EPR.address)
+    assert [one.id for one in await store.submit(of_publisher)] == ["0"]
+    assert await store.submit(partial(of_publisher, owner="other")) == []
+
+
+@on_each_store
+async def test_from_tables_that_did_not_know_owners(store_url: str) -> None:
+    engine = create_engine(store_url.replace("postgresql://", "postgresql+psycopg://"))
+    upgrade(engine, "0007")
+    definition = {"version": "wsn-1.3", "soap": "V1_2", "wsa": "V2005_08", "topics": []}
+    reference = write_reference(EPR)
+    with engine.begin() as connection:
+        for name, owner in (("a", "me"), ("b", "me"), ("c", "you")):
+            connection.execute(
+                text(
+                    "INSERT INTO sources (id, definition, wanted, standing)"
+                    " VALUES (:id, :definition, 'on', '{}')"
+                ),
+                {"id": name, "definition": json.dumps({"owner": owner})},
+            )
+        for name, publisher in (("d", reference), ("e", None)):
+            told = {**definition, "publisher": publisher, "demand": publisher is not None}
+            connection.execute(
+                text(
+                    "INSERT INTO registrations (id, key, owner, definition, created)"
+                    " VALUES (:id, :id, 'me', :definition, 1.5)"
+                ),
+                {"id": name, "definition": json.dumps(told)},
+            )
+    engine.dispose()
+    store = Store(store_url)
+    await store.start()
+    try:
+        row = SourceRow(source("new", "me"))
+        insert = partial(sources.insert, row=row, of_owner=2, in_all=9)
+        assert not await store.submit(insert)
+        assert await store.submit(partial(insert, row=SourceRow(source("new", "you"))))
+        find = partial(registrations.of_publisher, owner="me", publisher=EPR.address)
+        [found] = await store.submit(find)
+        assert (found.id, found.request.publisher) == ("d", EPR)
+    finally:
+        await store.close()
 
 
 TIMES = st.none() | st.floats(0, 4e9)
@@ -133,6 +218,7 @@ REFERENCES = st.none() | st.builds(
         failures=st.integers(0, 10**6),
         error=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30),
         error_at=TIMES,
+        parting=st.booleans(),
     )
 )
 async def test_every_standing_is_kept_as_it_is(store: Store, standing: Standing) -> None:
