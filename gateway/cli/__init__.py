@@ -47,6 +47,9 @@ COMMANDS = {
         "gateway.cli.benchmark:benchmark",
         "Measure parts of Dragoman on this machine, or on a cluster.",
     ),
+    "reliable": Deferred(
+        "gateway.cli.reliable:reliable", "Try reliable messaging without a network."
+    ),
     "config": Deferred(
         "gateway.cli.config:config", "Check and show the settings that a gateway would have."
     ),

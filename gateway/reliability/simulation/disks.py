@@ -2,7 +2,7 @@
 with the process and keep what was committed."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias
 
 from gateway.reliability.storage import (
@@ -66,7 +66,7 @@ class MemoryDisk:
         self.fate: Fate = lambda: ""
         self._store = MemoryStore()
         self._rows: list[Row] = []
-        self.storage: StorageManager = _Fated(self, self._begin)
+        self.storage: StorageManager = fated(self)
 
     def add(self, tx: Transaction, row: Row) -> None:
         tx.connection.append(row)
@@ -87,7 +87,8 @@ class MemoryDisk:
         return self._store.look()
 
     @contextlib.contextmanager
-    def _begin(self) -> Iterator[Transaction]:
+    def begin(self) -> Iterator[Transaction]:
+        """Begin a transaction of the store, whose fate is not drawn yet."""
         staged: list[Row] = []
         with self._store.transaction() as tx:
             yield _WithRows(tx, staged)
@@ -107,29 +108,31 @@ class _WithRows:
         raise TypeError("there are no participants here")
 
 
-class _Looks(Protocol):
+class Store(Protocol):
+    """What a disk has under the transactions whose fate is drawn."""
+
     fate: Fate
+
+    def begin(self) -> contextlib.AbstractContextManager[Transaction]: ...
 
     def look(self) -> contextlib.AbstractContextManager[Look]: ...
 
 
-class _Fated:
+def fated(store: Store) -> StorageManager:
     """A store whose transactions have a fate."""
+    return _Fated(store)
 
-    def __init__(
-        self,
-        disk: _Looks,
-        begin: Callable[[], contextlib.AbstractContextManager[Transaction]],
-    ) -> None:
-        self._disk = disk
-        self._begin = begin
+
+class _Fated:
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        fate = self._disk.fate()
+        fate = self._store.fate()
         if fate == "unavailable":
             raise StorageUnavailable("not now")
-        with self._begin() as tx:
+        with self._store.begin() as tx:
             yield tx
             if fate == "crash before":
                 raise Crash(fate)
@@ -141,7 +144,7 @@ class _Fated:
             raise InDoubt(fate)
 
     def look(self) -> contextlib.AbstractContextManager[Look]:
-        return self._disk.look()
+        return self._store.look()
 
     def recover(self) -> int:
         return 0

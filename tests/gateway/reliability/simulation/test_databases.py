@@ -1,0 +1,49 @@
+"""The same runs over databases, with the application's table beside the messages."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.reliability.simulation.databases import disks_in
+from gateway.reliability.simulation.run import simulate
+from gateway.reliability.simulation.scenarios import Exchange, Scenario
+
+SHORT = [
+    replace(Scenario.drawn(0, exchange), messages=3, pace=0.5, calm_at=20.0)
+    for exchange in (Exchange.REQUEST_REPLY, Exchange.ANONYMOUS, Exchange.FETCHED)
+]
+CAMPAIGN = 1000
+
+
+def run(url: str, folder: Path, scenarios: list[Scenario]) -> None:
+    with disks_in(url, folder) as make_disk:
+        for scenario in scenarios:
+            outcome = simulate(scenario, make_disk)
+            assert outcome.broken is None, outcome.diagram
+
+
+@pytest.mark.slow
+def test_runs_over_sqlite(tmp_path: Path) -> None:
+    run("sqlite://", tmp_path, SHORT)
+
+
+@pytest.mark.slow
+def test_runs_over_postgresql(postgresql_url: str, tmp_path: Path) -> None:
+    run(postgresql_url, tmp_path, SHORT)
+
+
+@pytest.mark.release
+def test_the_campaign_over_sqlite(tmp_path: Path) -> None:
+    run("sqlite://", tmp_path, [Scenario.drawn(seed) for seed in range(CAMPAIGN)])
+
+
+@pytest.mark.release
+def test_the_campaign_over_postgresql(postgresql_url: str, tmp_path: Path) -> None:
+    run(postgresql_url, tmp_path, [Scenario.drawn(seed) for seed in range(CAMPAIGN)])
+
+
+@pytest.mark.slow
+def test_disk_and_memory_run_alike(tmp_path: Path) -> None:
+    with disks_in("sqlite://", tmp_path) as make_disk:
+        assert simulate(SHORT[1], make_disk).diagram == simulate(SHORT[1]).diagram
