@@ -181,8 +181,9 @@ def pairs(origin: str | None, target: str | None) -> Iterator[tuple[Dialect, Dia
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--from", dest="origin")
-    parser.add_argument("--to", dest="target")
+    parser.add_argument("--from", dest="origin", choices=[one.name for one in PUBLISHING])
+    sent = [one.name for one in NOTIFIED if one.fetching is None]
+    parser.add_argument("--to", dest="target", choices=sent)
     options = parser.parse_args()
     pin(0)
     print(describe())

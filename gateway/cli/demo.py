@@ -30,6 +30,8 @@ from mediation import Version
 from mediation.matrix import DIALECTS, NOTIFIED, PUBLISHING, Dialect
 
 SECONDS = 30.0
+_ORIGIN, _TARGET = Version.WSE_2004_08.value, Version.WSN_1_3.value
+"""What is spoken where one side is named."""
 _PAYLOAD = (
     b'<w:Warning xmlns:w="http://example.org/weather">'
     b"<w:place>Amherst</w:place><w:speed>%d</w:speed></w:Warning>"
@@ -73,10 +75,20 @@ class _DemoSettings(Settings):
 
 def demo(
     origin: Annotated[
-        str | None, typer.Option("--from", metavar="SPEC", help="What the publisher speaks.")
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="SPEC",
+            help=f"What the publisher speaks; with --to alone, {_ORIGIN}.",
+        ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--to", metavar="SPEC", help="What the subscriber speaks.")
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="SPEC",
+            help=f"What the subscriber speaks; with --from alone, {_TARGET}.",
+        ),
     ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="List what can be spoken, and end.")
@@ -100,8 +112,8 @@ def demo(
     pair = None
     if origin or target:
         pair = (
-            _dialect(origin or "wse-2004-08", "--from", PUBLISHING),
-            _dialect(target or "wsn-1.3", "--to", NOTIFIED),
+            _dialect(origin or _ORIGIN, "--from", PUBLISHING),
+            _dialect(target or _TARGET, "--to", NOTIFIED),
         )
     set_up_logs("error")
     try:

@@ -5,13 +5,13 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlencode
 
 from lxml import etree
 
 from filters import parse_document
-from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
+from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
 
 Record: TypeAlias = dict[str, Any]
@@ -76,7 +76,7 @@ class Changed:
     reasons: Mapping[str, int]
 
 
-class Administration:
+class Administration(Speaker):
     """A gateway's administration.
 
     Args:
@@ -93,16 +93,8 @@ class Administration:
         page: int = PAGE,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._url = base_url(url)
+        super().__init__(url, timeout=timeout, tls=tls)
         self._page = page
-        self._caller = Caller(timeout=timeout, tls=tls)
-
-    async def __aenter__(self) -> Self:
-        await self._caller.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._caller.__aexit__(*error)
 
     async def subscriptions(self, **selected: str | None) -> AsyncIterator[Record]:
         """Subscriptions in the order of their ids, page after page: all, or those for which all

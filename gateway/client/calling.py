@@ -12,6 +12,7 @@ import aiohttp
 
 from gateway.client.errors import GatewayError
 
+HTTP = ("http", "https")
 TIMEOUT = 30.0
 MAX_ANSWER = 16 * 1024 * 1024
 LARGE = 2**20
@@ -35,7 +36,7 @@ class Answer:
             return str(self.status)
 
 
-def base_url(text: str, schemes: Collection[str] = ("http", "https")) -> str:
+def base_url(text: str, schemes: Collection[str] = HTTP) -> str:
     """A gateway's URL as people write it, without the slash at its end; ``http`` if it has no
     scheme.
 
@@ -112,6 +113,38 @@ class Caller:
             ) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise GatewayError(f"cannot reach {shown(url)}: {_why(error)}") from error
+
+
+class Speaker:
+    """What speaks to one gateway; it is a context manager, which holds its connections.
+
+    Args:
+        url: Of the gateway, as people write it.
+        schemes: That *url* may have.
+        timeout: Seconds for one exchange.
+        tls: For a gateway with TLS; what the system trusts, when None.
+
+    Raises:
+        GatewayError: *url* is none.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schemes: Collection[str] = HTTP,
+        timeout: float = TIMEOUT,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._url = base_url(url, schemes)
+        self._caller = Caller(timeout=timeout, tls=tls)
+
+    async def __aenter__(self) -> Self:
+        await self._caller.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._caller.__aexit__(*error)
 
 
 async def _read(response: aiohttp.ClientResponse, at_most: int) -> bytes:

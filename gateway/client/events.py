@@ -4,10 +4,10 @@ import json
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Any
 
 from filters import Topic, parse_clark
-from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
+from gateway.client.calling import Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
 from gateway.client.messaging import LEASE, Client, Subscription, fresh_id
 from mediation import (
@@ -25,21 +25,8 @@ SOURCE = "urn:dragoman:client"
 """The source of what is published here."""
 
 
-class EventClient:
+class EventClient(Speaker):
     """Speaks CloudEvents to one gateway; its methods are as those of `Client`."""
-
-    def __init__(
-        self, url: str, *, timeout: float = TIMEOUT, tls: ssl.SSLContext | None = None
-    ) -> None:
-        self._url = base_url(url)
-        self._caller = Caller(timeout=timeout, tls=tls)
-
-    async def __aenter__(self) -> Self:
-        await self._caller.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._caller.__aexit__(*error)
 
     async def finish(self) -> None:
         """Return: what was published was answered."""

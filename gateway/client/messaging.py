@@ -5,11 +5,10 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Self
 from urllib.parse import urlsplit
 
 from filters import Refused
-from gateway.client.calling import TIMEOUT, Answer, Caller, base_url, shown, stranger
+from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
 from gateway.client.soap_tcp import SCHEMES, SOAP_TCP, SoapTcpCaller
 from mediation import (
@@ -58,7 +57,7 @@ class Subscription:
     expires: datetime | None
 
 
-class Client:
+class Client(Speaker):
     """Speaks to one gateway in one specification.
 
     ::
@@ -86,18 +85,13 @@ class Client:
         watch: Callable[[Exchange], None] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._url = base_url(url, SCHEMES)
+        super().__init__(url, schemes=SCHEMES, timeout=timeout, tls=tls)
         self._spec: Spec = SPECS[version]
-        self._caller = Caller(timeout=timeout, tls=tls)
         self._soap_tcp = SoapTcpCaller(timeout=timeout, tls=tls)
         self._watch = watch
 
-    async def __aenter__(self) -> Self:
-        await self._caller.__aenter__()
-        return self
-
     async def __aexit__(self, *error: object) -> None:
-        await self._caller.__aexit__(*error)
+        await super().__aexit__(*error)
         self._soap_tcp.close()
 
     async def finish(self) -> None:

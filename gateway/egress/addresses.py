@@ -49,12 +49,17 @@ _FORBIDDEN = re.compile(r"[\x00-\x20\x7f-\x9f\\#]")
 class AddressRefused(Refused):
     """An address that this gateway does not send to.
 
-    The text is the same whatever is wrong, so that refusals map no network. *value* and
+    The text is the same whatever is wrong with a host, so that refusals map no network. *value* and
     *allowed_by*, the setting that would allow it, if any does, are for the log.
     """
 
-    def __init__(self, value: str = "", *, allowed_by: str | None = None) -> None:
-        text = "The policy of this gateway does not allow to send to this address."
+    def __init__(
+        self,
+        value: str = "",
+        *,
+        allowed_by: str | None = None,
+        text: str = "The policy of this gateway does not allow to send to this address.",
+    ) -> None:
         super().__init__(Reason.CONSUMER_ADDRESS, text, value=value)
         self.allowed_by = allowed_by
 

@@ -94,13 +94,17 @@ class AddressPolicy:
         self._own = frozenset() if deliver_to_self else frozenset(_spelled(*one) for one in own)
         self._allowed = HostList(allow)
 
+    def allows_scheme(self, scheme: str) -> bool:
+        """Whether addresses may have *scheme*."""
+        return self._schemes is None or scheme in self._schemes
+
     def check(self, target: Target) -> None:
         """Judge *target* as it is written; a name is judged again once it is resolved.
 
         Raises:
             AddressRefused: It is ourselves, or an address or name that leads inside.
         """
-        if self._schemes is not None and target.scheme not in self._schemes:
+        if not self.allows_scheme(target.scheme):
             raise AddressRefused(target.url, allowed_by="egress_schemes")
         if (target.host, target.port) in self._own:
             raise AddressRefused(target.url, allowed_by="deliver_to_self")

@@ -1,10 +1,21 @@
 """Addresses of every scheme: how each is read, and who may name it."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
-from gateway.egress.addresses import AddressRefused, Target, parse_target
+from gateway.egress.addresses import (
+    DEFAULT_PORTS,
+    MAX_ADDRESS_OCTETS,
+    AddressRefused,
+    Target,
+    parse_target,
+)
 from gateway.egress.policy import AddressPolicy
+
+LONGEST = 30
+"""Characters of a scheme that is named to who sent it."""
+_SCHEME = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]{{0,{LONGEST - 1}}}:")
 
 
 class AddressReader(Protocol):
@@ -41,17 +52,27 @@ class Schemes:
         self._strangers = strangers
         self._trusts = trusts
 
-    def read(self, address: str) -> Target:
-        """Read *address*.
+    def read(self, address: str, owner: str | None = None) -> Target:
+        """Read *address*, which *owner* names.
 
         Raises:
             AddressRefused: It is no address, or of a scheme that is not spoken here.
         """
-        if self._others:
-            other = self._others.get(address.partition(":")[0].lower())
-            if other is not None:
-                return other.read(address)
+        scheme = address[: LONGEST + 1].partition(":")[0].lower()
+        other = self._others.get(scheme)
+        if other is not None:
+            return other.read(address)
+        if scheme not in DEFAULT_PORTS and _SCHEME.match(address):
+            spoken = ", ".join(self._spoken(owner))
+            text = f"Addresses with the scheme {scheme} are not sent to, but those with {spoken}."
+            raise AddressRefused(address[:MAX_ADDRESS_OCTETS], text=text)
         return parse_target(address)
+
+    def _spoken(self, owner: str | None) -> list[str]:
+        """The schemes that *owner* may name."""
+        all_open = owner is not None and self._trusts(owner)
+        others = (one for one in self._others if all_open or one in self._strangers)
+        return [*filter(self._policy.allows_scheme, DEFAULT_PORTS), *others]
 
     def check(self, target: Target, owner: str) -> None:
         """Judge *target*, which *owner* names.

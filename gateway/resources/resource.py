@@ -68,6 +68,20 @@ class Resource(Protocol):
         """
 
 
+async def end_if_over(resource: Resource, expires: Expiry, now: datetime) -> bool:
+    """End *resource* where its new end is over already, which means at once (WS-ResourceLifetime
+    1.2, section 4). Returns whether it was.
+
+    Raises:
+        Refused: as `Resource.destroy`.
+    """
+    at = expires.at(now)
+    if at is None or at > now:
+        return False
+    await resource.destroy()
+    return True
+
+
 class Resources(Protocol):
     """The resources of one room."""
 

@@ -59,6 +59,9 @@ _DATABASE = "subscriptions and messages are in the store of the gateway: see `st
 _TRIES = "what fails is tried again by a schedule, and hosts that fail rest: see `retry_delays`"
 _WITH_DAYS = "in mailbox_age, with messagePreservationDays"
 _SWEEP = "what is too old is dropped as it goes, without a sweep"
+_NOT_WRITTEN = (
+    "it is not written here: give the URL with it in the environment, as DRAGOMAN_AMQP_COPIES__URL"
+)
 _WITH_COPIES = "in amqp_copies, where amqp.notification.enable is 1"
 _ELSEWHERE: Mapping[str, str] = {
     "broker.jdbc.driver": _DATABASE,
@@ -80,10 +83,8 @@ _ELSEWHERE: Mapping[str, str] = {
         for word in ("Preservation", "Perservation")
         for unit in ("Days", "Hours", "Minutes")
     },
-    **{
-        f"amqp.{name}": _WITH_COPIES
-        for name in ("broker.host", "broker.port", "broker.username", "broker.password")
-    },
+    **{f"amqp.{name}": _WITH_COPIES for name in ("broker.host", "broker.port", "broker.username")},
+    "amqp.broker.password": _NOT_WRITTEN,
     **{
         f"amqp.{name}": "the copies have one form"
         for name in ("sender", "topic.sender", "broadcast.sender")
@@ -122,8 +123,8 @@ def _copies(properties: Mapping[str, str], value: str) -> Taken:
     host = properties.get("amqp.broker.host", "localhost")
     port = _number(properties.get("amqp.broker.port", ""), 5672)
     user = quote(properties.get("amqp.broker.username", "guest"), safe="")
-    password = quote(properties.get("amqp.broker.password", "guest"), safe="")
-    url = json.dumps(f"amqp://{user}:{password}@{host}:{port}/")
+    user += "" if "amqp.broker.password" in properties else ":guest"
+    url = json.dumps(f"amqp://{user}@{host}:{port}/")
     lines = f'url = {url}\nrouting_keys = "amqp-routing-keys.xml"'
     return Taken(key, value, lines, table="amqp_copies")
 

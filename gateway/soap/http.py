@@ -36,7 +36,7 @@ from gateway.security.resource_addresses import (
 from gateway.soap.packaging import is_package, pack, soap_hint, unpack
 from gateway.soap.service import SoapService
 from mediation import Context, Packaging, Rejected, Soap, http_headers
-from mediation.wsdl import schema_named, services_named, write_wsdl
+from mediation.wsdl import SERVICES, schema_named, services_named, write_wsdl
 
 DELIVERED_WITHIN = 5.0
 """Seconds that a peer has to receive an answer with messages of a mailbox."""
@@ -125,12 +125,12 @@ class SoapEndpoint:
         self._identification = identification
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = self._described(scope)
-        if body is not None:
-            content_type = http_headers(Soap.V1_1, "")[0][1]
-            await _respond(send, 200, [(b"content-type", content_type.encode())], body)
-            return
         try:
+            body = self._described(scope)
+            if body is not None:
+                content_type = http_headers(Soap.V1_1, "")[0][1]
+                await _respond(send, 200, [(b"content-type", content_type.encode())], body)
+                return
             if scope["method"] != "POST":
                 raise HttpRefusal(405, "SOAP messages are sent with POST.", {"Allow": "POST"})
             inbound = await self._inbound(scope, receive)
@@ -155,11 +155,20 @@ class SoapEndpoint:
 
     def _described(self, scope: Scope) -> bytes | None:
         """The WSDL, or the schema beside it, that a request asks for; None for any other
-        request."""
+        request.
+
+        Raises:
+            HttpRefusal: There is no such description.
+        """
         if scope["method"] not in ("GET", "HEAD") or not is_endpoint(scope["path"]):
             return None
         query = scope["query_string"].decode("latin-1")
         services = services_named(query)
+        if not services and query.lower().startswith("wsdl="):
+            there = ", ".join(dict.fromkeys(service.query for service in SERVICES))
+            raise HttpRefusal(
+                404, f"There is no such description: ?wsdl is all, ?wsdl= of {there}."
+            )
         if not services:
             return schema_named(query)
         return write_wsdl(f"{public_base(scope, self._settings)}/soap", services)

@@ -5,6 +5,7 @@ from datetime import datetime
 
 from gateway.exchange import Inbound
 from gateway.model.registrations import Registration
+from gateway.resources import end_if_over
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import ResourceKind, addressed
 from gateway.sources.registrations import Registrations
@@ -25,10 +26,7 @@ class RegistrationResource:
     async def set_termination_time(
         self, expires: Expiry, principal: Principal, now: datetime
     ) -> datetime | None:
-        """A requested time that is over means at once (WS-ResourceLifetime 1.2, section 4)."""
-        at = expires.at(now)
-        if at is not None and at <= now:
-            await self._registrations.destroy(self._registration)
+        if await end_if_over(self, expires, now):
             return now
         asked = replace(self._registration.request, expires=expires)
         end = self._registrations.lease(asked, principal, now)

@@ -45,7 +45,7 @@ class Consumers:
                 return mailbox_target(await self._mailboxes.find(key), address)
             except Refused:
                 pass  # Perhaps another server's; our own address is refused below.
-        target = self._schemes.read(address)
+        target = self._schemes.read(address, owner)
         self._schemes.check(target, owner)
         return target
 

@@ -4,6 +4,7 @@ from datetime import datetime
 
 from gateway.delivery import Entry
 from gateway.exchange import Inbound
+from gateway.resources import end_if_over
 from gateway.security.principals import Principal
 from gateway.security.resource_addresses import key_in
 from gateway.subscriptions.lifecycle import Subscriptions, SubscriptionUnknown
@@ -27,10 +28,7 @@ class SubscriptionResource:
     async def set_termination_time(
         self, expires: Expiry, principal: Principal, now: datetime
     ) -> datetime | None:
-        """A requested time that is over means at once (WS-ResourceLifetime 1.2, section 4)."""
-        at = expires.at(now)
-        if at is not None and at <= now:
-            await self._subscriptions.end(self._entry)
+        if await end_if_over(self, expires, now):
             return now
         renewed = await self._subscriptions.renew(self._entry, expires, principal, now=now)
         return renewed.lease.expires

@@ -1,11 +1,12 @@
 """WS-Eventing of August 2004, `SPECIFICATION`; also WS-Messenger's subscribers, which speak it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 
 from lxml import etree
 
-from filters import EVERYTHING, Filter, Reason, Topic, dialects
+from filters import EVERYTHING, Filter, Reason, Topic, dialects, topic_dialects
 from mediation import names
 from mediation.eventing.common import (
     EventingClient,
@@ -246,7 +247,7 @@ FAULTS: Faults = {
         NAMESPACE, "DeliveryModeRequestedUnavailable", inner="SupportedDeliveryMode"
     ),
     (Reason.FILTER_UNKNOWN, None): _FILTERING,
-    (Reason.FILTER_DIALECT, None): _FILTERING,
+    (Reason.FILTER_DIALECT, None): replace(_FILTERING, always=topic_dialects()),
     (Reason.FILTER_INVALID, None): _FILTERING,
     (Reason.FILTER_COSTLY, None): _FILTERING,
     (Reason.TOPIC_DIALECT, None): _FILTERING,

@@ -6,11 +6,12 @@ and faults of its own, of which EndToNotSupported is never sent.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lxml import etree
 
-from filters import EVERYTHING, Filter, Reason, Topic, dialects, is_false, quoted
+from filters import EVERYTHING, Filter, Reason, Topic, dialects, is_false, quoted, topic_dialects
 from mediation import names
 from mediation.eventing.common import (
     EventingClient,
@@ -337,7 +338,9 @@ FAULTS: Faults = {
     (Reason.EXPIRY_IN_THE_PAST, None): _VALUE,
     (Reason.EXPIRY_TOO_LONG, None): _VALUE,
     (Reason.FILTER_UNKNOWN, None): _FILTERING,
-    (Reason.FILTER_DIALECT, None): _FILTERING,
+    (Reason.FILTER_DIALECT, None): replace(
+        _FILTERING, always=(dialects.XPATH_1_0_EVENT, *topic_dialects())
+    ),
     (Reason.TOPIC_DIALECT, None): _FILTERING,
     (Reason.FILTER_INVALID, None): _FILTER,
     (Reason.FILTER_COSTLY, None): _FILTER,

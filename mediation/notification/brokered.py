@@ -204,6 +204,16 @@ def registration_properties(
     return {f"{{{namespace}}}{name}": text.encode() for name, text in values.items()}
 
 
+def broker_properties(namespace: str, *, requires_registration: bool) -> Mapping[str, bytes]:
+    """The resource properties that a broker has besides those of a producer, by expanded name
+    (WS-BrokeredNotification 1.3, NotificationBrokerRP)."""
+    required = str(requires_registration).lower()
+    element = (
+        f'<br:RequiresRegistration xmlns:br="{namespace}">{required}</br:RequiresRegistration>'
+    )
+    return {f"{{{namespace}}}RequiresRegistration": element.encode()}
+
+
 def _fault(name: str) -> Fault:
     return base_fault(names.WSN_BR_1_3, name, action=names.WSN_1_3_FAULT_ACTION)
 

@@ -10,7 +10,7 @@ from mediation.filtering import CHANGED_ONLY, FILTER_ELEMENTS, write_kept_expres
 from mediation.model.messages import Subscription
 from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
-from mediation.notification.brokered import BROKERED_1_3, registration_properties
+from mediation.notification.brokered import BROKERED_1_3, broker_properties, registration_properties
 from mediation.notification.topics import topic_set, written_topic
 from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
@@ -93,15 +93,12 @@ def producer_properties(
         for uri in topic_dialects
     )
     fixed_set = f"<wsnt:FixedTopicSet{wsnt}>{str(fixed).lower()}</wsnt:FixedTopicSet>"
-    br = f' xmlns:br="{names.WSN_BR_1_3}"'
-    required = str(requires_registration).lower()
-    registration = f"<br:RequiresRegistration{br}>{required}</br:RequiresRegistration>"
     return {
         f"{{{WSNT}}}TopicExpression": expressions.encode(),
         f"{{{WSNT}}}FixedTopicSet": fixed_set.encode(),
         f"{{{WSNT}}}TopicExpressionDialect": offered.encode(),
         f"{{{names.WSTOP_1_3}}}TopicSet": topic_set(topics),
-        f"{{{names.WSN_BR_1_3}}}RequiresRegistration": registration.encode(),
+        **broker_properties(names.WSN_BR_1_3, requires_registration=requires_registration),
     }
 
 

@@ -8,7 +8,7 @@ from mediation.filtering import CHANGED_ONLY, write_kept_expression
 from mediation.model.messages import Subscription
 from mediation.model.requests import RegisterPublisher
 from mediation.model.specification import PropertyDocument
-from mediation.notification.brokered import registration_properties
+from mediation.notification.brokered import broker_properties, registration_properties
 from mediation.notification.drafts.draft import Draft
 from mediation.resources.wsrf import lifetime_properties, write_time
 from mediation.soap.addressing import write_epr
@@ -68,12 +68,10 @@ class DraftProperties:
                 f"<{name}{declared}>{xml_text(uri)}</{name}>" for uri in offered
             ),
         }
-        required = str(requires_registration).lower()
-        registration = f'<br:RequiresRegistration xmlns:br="{brokered}">{required}'
-        values = {f"{{{wsnt}}}{name}": text.encode() for name, text in own.items()}
-        values[f"{{{brokered}}}RequiresRegistration"] = (
-            f"{registration}</br:RequiresRegistration>".encode()
-        )
+        values = {
+            **{f"{{{wsnt}}}{name}": text.encode() for name, text in own.items()},
+            **broker_properties(brokered, requires_registration=requires_registration),
+        }
         return PropertyDocument(f"{{{brokered}}}NotificationBrokerRP", values)
 
     def of_registration(

@@ -6,6 +6,7 @@ from importlib.metadata import version
 import pytest
 from lxml import etree
 
+from filters import content_dialects, topic_dialects
 from mediation import Wsa, names
 from tests.rigs.consumers import Consumers
 from tests.rigs.envelopes import IBM, IBM_SIMPLE, S11, S12, WSE, WSNT, Speaker, fresh_id
@@ -228,6 +229,8 @@ async def test_a_filter_dialect_is_named_with_what_is_offered(gateway: Running) 
     assert answer.fault.text.startswith(
         'the filter dialect "urn:wql" is not offered; offered: http'
     )
+    offered = answer.message.root.iter(f"{{{WSE}}}SupportedDialect")
+    assert {each.text for each in offered} == {*topic_dialects(), *content_dialects()}
 
 
 @pytest.mark.parametrize("path", ["/soap", "/soap/topic/npex:storms"])

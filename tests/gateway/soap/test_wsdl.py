@@ -48,12 +48,15 @@ async def test_where_it_is(tmp_path: Path) -> None:
         for path in (
             "/soap",
             "/soap?wsdl2",
-            "/soap?wsdl=other",
             "/soap?xsd=../wsdl",
             "/soap/topic/a?wsdl",
             "/subscriptions/x?wsdl",
         ):
             assert (await run.request("GET", path)).status == 405
+        other = await run.request("GET", "/soap?wsdl=other")
+        assert other.status == 404
+        for service in SERVICES:
+            assert service.query in other.body.decode()
 
 
 def test_what_a_query_names() -> None:

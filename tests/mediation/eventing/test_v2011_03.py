@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from filters import DEFAULT_TOPIC, PAYLOAD, Expression, Filter, Reason, Refused, dialects
+from filters import (
+    DEFAULT_TOPIC,
+    PAYLOAD,
+    Expression,
+    Filter,
+    Reason,
+    Refused,
+    dialects,
+    topic_dialects,
+)
 from mediation import (
     SPECIFICATIONS,
     SPECS,
@@ -476,7 +485,8 @@ def test_faults(
     inside = parts(octets, "//detail/*" if soap is Soap.V1_1 else "//s:Detail/*")
     offered = ["urn:one", "urn:two"] if detail else []
     if detail == "SupportedDialect":
-        offered.insert(0, XPATH_10)
+        topics = topic_dialects() if reason is Reason.FILTER_DIALECT else ()
+        offered[:0] = [XPATH_10, *topics]
     assert [(each.tag, each.text) for each in inside] == [
         (f"{{{WSE11}}}{detail}", uri) for uri in offered
     ]
