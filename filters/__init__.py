@@ -25,7 +25,7 @@ from filters.matching.fallback.worker import Question, Worker, evaluate_question
 from filters.querying import evaluate_query
 from filters.reasons import FilterError, Reason, Refused, quoted
 from filters.topics import DEFAULT_TOPIC, Step, Topic, TopicPattern, parse_clark, topic_text
-from filters.xpath import is_false, names_payload_root
+from filters.xpath import is_false, names_payload_root, prefixes_in
 
 __all__ = [
     "ATTRIBUTES",
@@ -63,6 +63,7 @@ __all__ = [
     "parse_document",
     "parse_expression",
     "parse_topics",
+    "prefixes_in",
     "quoted",
     "topic_dialects",
     "topic_text",

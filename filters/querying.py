@@ -48,7 +48,10 @@ def evaluate_query(
     try:
         result: Any = [root] if query.text.strip() == "/" else value(root)
         if not isinstance(result, list):
-            return escape(str(string(root)))
+            text = escape(str(string(root)))
+            if len(text) > max_result:
+                raise _too_long()
+            return text
     except etree.XPathError as error:
         raise _failed("the query cannot be evaluated") from error
     written, texts = list[str](), 0
@@ -58,7 +61,7 @@ def evaluate_query(
         written.append(shown if element or not written else f" {shown}")
         texts += len(shown)
         if texts > max_result:
-            raise _failed("the result of the query is too long")
+            raise _too_long()
     return "".join(written)
 
 
@@ -70,6 +73,10 @@ def _shown(node: Any) -> str:
             return escape(uri)
         case _:
             return escape(str(node))
+
+
+def _too_long() -> FilterError:
+    return _failed("the result of the query is too long")
 
 
 def _failed(text: str) -> FilterError:

@@ -6,6 +6,7 @@ from filters.xpath.admission import (
     compile_xpath,
     is_false,
     names_payload_root,
+    prefixes_in,
 )
 from filters.xpath.lexical import with_lexical_names
 from filters.xpath.limits import XPathLimits
@@ -21,6 +22,7 @@ __all__ = [
     "is_false",
     "names_payload_root",
     "parse",
+    "prefixes_in",
     "relocate",
     "with_lexical_names",
 ]

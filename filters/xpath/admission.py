@@ -85,6 +85,11 @@ def _is_constant(node: Node) -> bool:
             return True
 
 
+def prefixes_in(text: str) -> set[str]:
+    """The prefixes in an expression, of any dialect; also what stands before other colons in it."""
+    return {name.removesuffix(":") for name in _NAME.findall(text) if name.endswith(":")}
+
+
 def names_payload_root(text: str) -> bool:
     """Return True if *text* is meant for the payload as a document of its own.
 
@@ -93,8 +98,7 @@ def names_payload_root(text: str) -> bool:
     an expression; compiling it says what is wrong.
     """
     # Which namespaces the prefixes stand for does not matter: each is its own.
-    names = _NAME.findall(text[: DEFAULT_LIMITS.octets])
-    prefixes = {name.removesuffix(":") for name in names if name.endswith(":")}
+    prefixes = prefixes_in(text[: DEFAULT_LIMITS.octets])
     try:
         tree = parse_text(text, tuple((prefix, prefix) for prefix in prefixes))
     except FilterError:

@@ -341,6 +341,7 @@ def _subscriptions(
         sending.mailboxes,
         sending.dispatchers,
         messaging.sharing,
+        sending.web_hooks,
         terms=_lease_terms(settings),
         quotas=SubscriptionQuotas(
             settings.max_subscriptions_per_owner,
@@ -545,7 +546,6 @@ def serve_endpoints(
         mailboxes=sending.mailboxes,
         sources=answering.holding.sources,
         service=answering.soap,
-        web_hooks=sending.web_hooks,
         parsing=sending.parsing,
         streams=_streams(messaging, sending, subscribing, state),
         making=PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many mailboxes."),

@@ -45,6 +45,7 @@ from gateway.subscriptions.leases import LeaseTerms, grant
 from gateway.subscriptions.leftovers import drop_leftovers
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.table import SubscriptionTable
+from gateway.subscriptions.webhooks import WebHooks
 from mediation import (
     SPECIFICATIONS,
     Bookmark,
@@ -97,6 +98,7 @@ class Subscriptions:
         mailboxes: Mailboxes,
         dispatchers: Dispatchers,
         sharing: WorkSharing,
+        web_hooks: WebHooks,
         *,
         terms: LeaseTerms,
         quotas: SubscriptionQuotas,
@@ -113,6 +115,7 @@ class Subscriptions:
         self._notify_end = notify_end
         self._dispatchers = dispatchers
         self._sharing = sharing
+        self._web_hooks = web_hooks
         self._clock = ExpiryClock(table)
         self._replication = Replication(store, table, adapter, consumers, dispatchers, self)
         self._rate = PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many Subscribe requests.")
@@ -173,6 +176,12 @@ class Subscriptions:
         rules = SPECIFICATIONS[spec.version].leases
         expires = grant(request.expires, rules, self._terms, trusted=principal.trusted, now=now)
         self._check_quotas(principal, target)
+        if isinstance(request, Subscribe) and SPECIFICATIONS[spec.version].handshake:
+            rate = await self._web_hooks.ask(request.consumer, principal)
+            request = replace(request, rate=rate)
+            self._check_quotas(principal, target)  # Others came while the consumer thought.
+            now = datetime.now(UTC)
+            expires = grant(request.expires, rules, self._terms, trusted=principal.trusted, now=now)
         key = new_key()
         manager = f"{base}/subscriptions/{key}"
         make = partial(

@@ -42,9 +42,9 @@ def read_message(
     """
     headers = list(headers)
     content_type = _content_type(headers)
-    name = (content_type or "").partition(";")[0].strip().lower()
-    if not name.startswith("application/cloudevents"):
+    if not is_of_events(content_type or ""):
         return (_read_binary(headers, content_type, body),)
+    name = (content_type or "").partition(";")[0].strip().lower()
     if name not in (STRUCTURED, BATCH) or not _is_utf_8(content_type or ""):
         raise MediationError(
             Reason.MEDIA_TYPE, f"Events are read as {STRUCTURED} and {BATCH}, in UTF-8."
@@ -56,9 +56,15 @@ def is_event(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     """Whether a message with these headers says that it is a CloudEvent."""
     return any(
         name == b"ce-specversion"
-        or (name == b"content-type" and value.lower().startswith(b"application/cloudevents"))
+        or (name == b"content-type" and is_of_events(value.decode("latin-1")))
         for name, value in headers
     )
+
+
+def is_of_events(media_type: str) -> bool:
+    """Whether a message with this content type is read as events (section 3, "Content Mode"): data
+    of such a type cannot be sent in binary mode."""
+    return media_type.strip().lower().startswith("application/cloudevents")
 
 
 def origin_of(address: str) -> str:

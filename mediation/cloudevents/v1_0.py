@@ -9,6 +9,7 @@ from mediation.cloudevents.http_binding import (
     BATCH,
     ORIGIN_HEADER,
     STRUCTURED,
+    is_of_events,
     origin_of,
     write_headers,
 )
@@ -48,9 +49,9 @@ class EventShape:
         if self.form is EventForm.BATCHED:
             return self.batch([notification], producer)
         event = event_of(notification, self.data)
-        if self.form is EventForm.BINARY:
-            own = write_headers(event)
-            headers = _headers(str(event.attributes.get("datacontenttype", "")), producer)
+        data_type = str(event.attributes.get("datacontenttype", ""))
+        if self.form is EventForm.BINARY and not is_of_events(data_type):
+            own, headers = write_headers(event), _headers(data_type, producer)
             return Body(headers, event.data or b"", own)
         return Body(_headers(STRUCTURED, producer), write_event(event))
 
@@ -87,5 +88,6 @@ SPECIFICATION = Specification(
     "CloudEvents 1.0",
     requests=NO_REQUESTS,
     bodies=EventBodies(),
+    handshake=True,
     leases=LeaseRules(shortens=True),
 )

@@ -507,6 +507,7 @@ class Specification:
             consumer can subscribe for; empty where there is none.
         identifiers: Expanded names of elements in a request that name the subscription.
         notifications, bodies, ending, client, properties: None where the specification has none.
+        handshake: Whether consumers are asked if they agree, before anything is sent to them.
         repeats: Whether a Subscribe that is the same as that of a subscription renews it, instead
             of making another; None: never.
     """
@@ -518,6 +519,7 @@ class Specification:
     faults: Faults = field(default_factory=dict)
     notifications: Notifications | None = None
     bodies: Bodies | None = None
+    handshake: bool = False
     ending: Ending | None = None
     termination: str = ""
     client: Client | None = None

@@ -49,3 +49,12 @@ def test_a_long_result_is_refused() -> None:
     with pytest.raises(FilterError) as refused:
         evaluate_query(nested, Expression("//*"), max_result=10**4)
     assert refused.value.reason is Reason.QUERY_FAILED
+
+
+@pytest.mark.parametrize("query", ["concat(/, /)", "string(/)", "translate(/, 'x', '<')"])
+def test_a_long_text_is_refused(query: str) -> None:
+    document = b"<a>" + b"x" * 10_000 + b"</a>"
+    evaluate_query(document, Expression(query), max_result=10**5)
+    with pytest.raises(FilterError) as refused:
+        evaluate_query(document, Expression(query), max_result=9_999)
+    assert refused.value.reason is Reason.QUERY_FAILED

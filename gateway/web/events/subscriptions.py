@@ -4,6 +4,7 @@ Its ``id`` is the key of a subscription: who has it may do everything with it.
 """
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -11,14 +12,15 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from adapters import AdapterUnavailable
-from filters import Expression, Filter
-from filters import compile as compile_filter
+from filters import Expression, Filter, prefixes_in
 from filters.dialects import ATTRIBUTE_FILTERS, XPATH_1_0
 from gateway.delivery.batching import MOST_ELEMENTS
 from gateway.exchange import Inbound
 from gateway.http import client_address, public_base
 from gateway.security.keys import public_id
 from gateway.security.principals import Principal
+from gateway.security.resource_addresses import key_in
+from gateway.subscriptions.lifecycle import SubscriptionUnknown
 from gateway.web.parts import Parts, Web
 from gateway.web.validation import JsonRoute
 from mediation import (
@@ -49,6 +51,8 @@ from mediation.cloudevents import read_secret
 
 PATH = "/events/subscriptions"
 LONGEST_WAIT = 300.0
+MOST_NAMESPACES = 10 * 1024
+"""Bytes of the prefixes and namespaces that a subscription keeps."""
 Text = Annotated[str, Field(min_length=1, max_length=8192)]
 Expires = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text | None
 Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
@@ -172,16 +176,13 @@ async def create(wanted: Create, request: Request, response: Response, web: Part
     said = wanted.protocolsettings
     secret = read_secret(said.secret.get_secret_value()) if said.secret is not None else ""
     consumer = EndpointReference(wanted.sink, Wsa.V2005_08)
-    filter_, expires, mode = _filter(wanted), _expiry(wanted.config.expires), _delivery(said)
-    compile_filter(filter_)  # Nobody is asked on behalf of a request that is refused anyway.
     subscribe = Subscribe(
         consumer,
-        filter=filter_,
-        expires=expires,
+        filter=_filter(wanted),
+        expires=_expiry(wanted.config.expires),
         data=DataForm(said.data),
         secret=secret,
-        delivery=mode,
-        rate=await web.web_hooks.ask(consumer, _principal(web, request)),
+        delivery=_delivery(said),
     )
     form = EventForm(said.mode)
     subscription = await _execute(web, request, subscribe, Operation.SUBSCRIBE, form)
@@ -193,14 +194,14 @@ async def create(wanted: Create, request: Request, response: Response, web: Part
 @router.get("/{key}")
 async def show(key: str, request: Request, web: Parts) -> View:
     """A subscription as it is now."""
-    _check(web, key)
+    await _check(web, key)
     return _view(await _execute(web, request, GetStatus(), Operation.GET_STATUS))
 
 
 @router.put("/{key}")
 async def extend(key: str, wanted: Extend, request: Request, web: Parts) -> View:
     """Move the end of a subscription's lease."""
-    _check(web, key)
+    await _check(web, key)
     renew = Renew(_expiry(wanted.config.expires))
     return _view(await _execute(web, request, renew, Operation.RENEW))
 
@@ -208,15 +209,21 @@ async def extend(key: str, wanted: Extend, request: Request, web: Parts) -> View
 @router.delete("/{key}", status_code=204)
 async def delete(key: str, request: Request, web: Parts) -> None:
     """Unsubscribe."""
-    _check(web, key)
+    await _check(web, key)
     await web.service.execute(*_asked(web, request, Unsubscribe(), Operation.UNSUBSCRIBE))
 
 
-def _check(web: Web, key: str) -> None:
-    """Refuse a key that is, as far as is known here, that of a subscription in SOAP."""
+async def _check(web: Web, key: str) -> None:
+    """Refuse what is no bare key, and the key of a subscription in SOAP, to which this would
+    otherwise lead as the address of its manager does."""
+    await web.subscriptions.refresh()
     entry = web.subscriptions.by_id(public_id(key.lower()))
-    if entry is not None and SPECIFICATIONS[entry.subscription.spec.version].bodies is None:
-        raise HTTPException(404, "There is no such subscription.")
+    if (
+        key_in(key) != key.lower()
+        or entry is None
+        or SPECIFICATIONS[entry.subscription.spec.version].bodies is None
+    ):
+        raise SubscriptionUnknown
 
 
 async def _execute(
@@ -262,14 +269,30 @@ def _filter(wanted: Create) -> Filter:
     others: tuple[Expression, ...] = ()
     namespaces = tuple(sorted(config.namespaces.items()))
     if config.topic is not None:
-        topics = (spoken_topic(config.topic, config.namespaces),)
+        topics = (_with_used(spoken_topic(config.topic, config.namespaces)),)
     if config.xpath is not None:
-        contents = (Expression(config.xpath, XPATH_1_0, namespaces),)
+        contents = (_with_used(Expression(config.xpath, XPATH_1_0, namespaces)),)
+    _check_size(*topics, *contents)
     said = {"source": wanted.source, "types": wanted.types, "filters": wanted.filters}
     if any(value is not None for value in said.values()):
         given = {name: value for name, value in said.items() if value is not None}
         others = (Expression(json.dumps(given, ensure_ascii=False), ATTRIBUTE_FILTERS),)
     return Filter(topics, contents, others)
+
+
+def _with_used(expression: Expression) -> Expression:
+    """*expression* with the namespaces that it uses."""
+    used = prefixes_in(expression.text)
+    namespaces = tuple(pair for pair in expression.namespaces if pair[0] in used)
+    return replace(expression, namespaces=namespaces)
+
+
+def _check_size(*expressions: Expression) -> None:
+    pairs = {pair for one in expressions for pair in one.namespaces}
+    if sum(len(f"{prefix}{uri}".encode()) for prefix, uri in pairs) > MOST_NAMESPACES:
+        raise HTTPException(
+            422, f"config.namespaces: those that are used have {MOST_NAMESPACES} bytes at most."
+        )
 
 
 def _delivery(said: Sending) -> DeliveryMode:

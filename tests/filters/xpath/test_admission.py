@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from filters import FilterError, Namespaces, Reason, names_payload_root
+from filters import FilterError, Namespaces, Reason, names_payload_root, prefixes_in
 from filters.documents import parse_own
 from filters.xpath import XPathLimits, check, compile_xpath
 from filters.xpath.tokens import tokenize
@@ -377,3 +377,19 @@ def test_an_expression_costs_what_it_is_long(text: str, filling: str) -> None:
             tokenize(whole)
 
     assert growth(looked_at, 500) < 3
+
+
+@pytest.mark.parametrize(
+    ("text", "prefixes"),
+    [
+        ("/a:b/@c-d:e[f='g']", {"a", "c-d"}),
+        ("-a:b + 1", {"a"}),
+        ("child::a", {"child"}),
+        ("t0:a//t1:*", {"t0", "t1"}),
+        ("{urn:x}a", {"urn"}),
+        ("a | b", set()),
+        ("", set()),
+    ],
+)
+def test_prefixes(text: str, prefixes: set[str]) -> None:
+    assert prefixes_in(text) == prefixes

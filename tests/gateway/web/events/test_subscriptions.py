@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gateway.security.keys import public_id
 from mediation.cloudevents.mapping import GATEWAY as NOBODY
 from tests.rigs.cloudevents import (
     BATCH,
@@ -235,8 +236,56 @@ async def test_a_subscription_in_soap_is_not_managed_here(
 ) -> None:
     manager = await gateway.subscribe(SPEAKER, SPEAKER.wsn_subscribe(consumer.fresh()))
     key = manager.rpartition("/")[2]
-    assert (await gateway.request("GET", f"/events/subscriptions/{key}")).status == 404
-    assert (await gateway.request("DELETE", f"/events/subscriptions/{key}")).status == 404
+    for form in (
+        "{}",
+        "urn:uuid:{}",
+        "uuid:{}",
+        "%20{}",
+        "{}%20",
+        "x%2Fsubscriptions%2F{}",
+        "{}%3F",
+    ):
+        for named in (key, key.upper()):
+            path = f"/events/subscriptions/{form.format(named)}"
+            assert (await gateway.request("GET", path)).status == 404
+            assert (await put(gateway, path, {"config": {"expires": 60}})).status == 404
+            assert (await gateway.request("DELETE", path)).status == 404
+    listed = json.loads((await gateway.api("GET", "/subscriptions")).body)
+    assert public_id(key) in {one["id"] for one in listed["subscriptions"]}
+
+
+async def test_a_key_has_one_form(gateway: Running, consumer: Consumers) -> None:
+    made = await subscribed(gateway, consumer.add())
+    key = made["id"]
+    for named in (f"urn:uuid:{key}", f"uuid:{key}", f"%20{key}", "%00", "a" * 5000, made["name"]):
+        assert (await gateway.request("GET", f"/events/subscriptions/{named}")).status == 404
+    upper = await gateway.request("GET", f"/events/subscriptions/{key.upper()}")
+    assert read(upper)["id"] == key
+
+
+async def test_namespaces_that_nothing_uses_are_not_kept(
+    gateway: Running, consumer: Consumers
+) -> None:
+    others = {f"p{number}": f"urn:{number}:" + "x" * 8000 for number in range(50)}
+    config = {"topic": "v:a/b", "xpath": "/w:storm", "namespaces": {"w": "urn:w", "v": "urn:v"}}
+    config["namespaces"] |= others  # type: ignore[operator]
+    made = await subscribed(gateway, consumer.add(), config=config)
+    assert made["config"]["namespaces"] == {"w": "urn:w", "v": "urn:v"}
+    config["xpath"] = "/p0:a/p1:b"
+    answer = await subscribe(gateway, consumer.add(), config=config)
+    assert read(answer, 422)["detail"].startswith("config.namespaces: ")
+
+
+async def test_an_event_in_an_event_stays_there(gateway: Running, consumer: Consumers) -> None:
+    """In binary mode it would be taken for the event itself."""
+    sink = consumer.add()
+    config = {"topic": "nested"}
+    await subscribed(gateway, sink, config=config, protocolsettings={"mode": "binary"})
+    for type_ in ("application/cloudevents+json", "Application/CloudEvents-batch+json; a=b"):
+        sent = event(topic="nested", datacontenttype=type_, data=event(id="inner"))
+        await publish(gateway, sent)
+        found = received(await sink.next())
+        assert (found["id"], found["data"]) == (sent["id"], sent["data"])
 
 
 @pytest.mark.parametrize(
@@ -323,6 +372,27 @@ class TestHandshake:
     async def test_one_that_names_us(self, gateway: Running, consumer: Consumers) -> None:
         sink = consumer.add(agreeing(WebHook_Allowed_Origin="127.0.0.1"))
         assert (await subscribe(gateway, sink, address=STRANGER)).status == 201
+
+    async def test_a_full_quota_asks_nobody(self, tmp_path: Path) -> None:
+        settings = {**GATEWAY, "max_subscriptions_per_owner": 1}
+        async with Consumers() as consumer, running(tmp_path, **settings) as run:
+            sink = consumer.add(agreeing())
+            assert (await subscribe(run, sink, address=STRANGER)).status == 201
+            asked = len(sink.received)
+            answer = await subscribe(run, sink.url, address=STRANGER)
+            assert read(answer, 403)["reason"] == "quota"
+            assert len(sink.received) == asked
+
+    async def test_a_rate_that_is_exceeded_asks_nobody(self, tmp_path: Path) -> None:
+        """Of one address, with all its subscriptions."""
+        async with Consumers() as consumer, running(tmp_path, **GATEWAY) as run:
+            sink = consumer.add(agreeing())
+            body = SPEAKER.wsn_subscribe(consumer.fresh())
+            while (await run.ask(SPEAKER, body, source=STRANGER)).status == 200:
+                pass
+            answer = await subscribe(run, sink, address=STRANGER)
+            assert read(answer, 429)["reason"] == "rate"
+            assert not sink.received
 
     async def test_a_host_is_asked_seldom(self, tmp_path: Path) -> None:
         """On behalf of strangers, before it has taken anything: a handshake is an attempt."""
