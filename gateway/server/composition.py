@@ -118,7 +118,6 @@ from gateway.web.events import EventEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.parts import Web
 from gateway.web.streams import Streams
-from mediation.cloudevents import origin_of
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 
@@ -280,7 +279,7 @@ def prepare_sending(
             transports.by_scheme,
             consumers,
             probations,
-            origin=origin_of(peers.producer),
+            base=peers.base,
             handshake=Handshake(settings.webhook_handshake),
         ),
         schedule=schedule,
@@ -546,6 +545,7 @@ def serve_endpoints(
         mailboxes=sending.mailboxes,
         sources=answering.holding.sources,
         service=answering.soap,
+        web_hooks=sending.web_hooks,
         parsing=sending.parsing,
         streams=_streams(messaging, sending, subscribing, state),
         making=PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many mailboxes."),

@@ -12,9 +12,10 @@ from gateway.egress import Request, SendFailed, Target, Transport
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.security.resource_addresses import shown
+from gateway.subscriptions.consents import Consents
 from gateway.subscriptions.consumers import Consumers
 from mediation import EndpointReference
-from mediation.cloudevents import ORIGIN_HEADER
+from mediation.cloudevents import CALLBACK_HEADER, ORIGIN_HEADER, origin_of
 
 PATIENCE = 10.0
 """Seconds that a consumer has to answer."""
@@ -39,7 +40,7 @@ class WebHooks:
     """Asks consumers.
 
     Args:
-        origin: The name of this gateway, as consumers are told it.
+        base: The gateway's own URL, without a slash at the end: consumers are told its host.
     """
 
     def __init__(
@@ -48,13 +49,14 @@ class WebHooks:
         consumers: Consumers,
         probations: Probations,
         *,
-        origin: str,
+        base: str,
         handshake: Handshake,
     ) -> None:
         self._transport = transport
         self._consumers = consumers
         self._probations = probations
-        self._origin = origin
+        self._origin = origin_of(base)
+        self._consents = Consents(base)
         self._handshake = handshake
         self._rate = PrincipalRate(ASKED, ASKED_AT_ONCE, "Too many subscriptions.")
 
@@ -72,15 +74,32 @@ class WebHooks:
             return 0
         required = not principal.trusted or self._handshake is Handshake.ALWAYS
         try:
-            return await self._ask(target, principal)
+            return await self._ask(target, principal, required)
         except Refused as refused:
             if required:
                 raise
             _log.info("webhook.unasked", consumer=shown(target.url), why=refused.text)
             return 0
 
-    async def _ask(self, target: Target, principal: Principal) -> int:
+    def agree(self, key: str, rate: str | None, origin: str | None) -> bool:
+        """Take the consent that came by callback, with its headers ``WebHook-Allowed-Rate`` and
+        ``WebHook-Allowed-Origin``; False where there is nothing to agree to."""
+        if not self._is_ours(origin or "*"):
+            return False
+        return self._consents.agree(key, _rate(rate or "*"), asyncio.get_running_loop().time())
+
+    def _is_ours(self, origin: str | None) -> bool:
+        return origin in ("*", self._origin)
+
+    async def _ask(self, target: Target, principal: Principal, required: bool) -> int:
         clock = asyncio.get_running_loop().time
+        headers = [(ORIGIN_HEADER, self._origin)]
+        if required:
+            given = self._consents.given(principal.owner, target.url, clock())
+            if given is not None:
+                return given
+            callback = self._consents.callback(principal.owner, target.url, clock())
+            headers.append((CALLBACK_HEADER, callback))
         if not self._probations.may_tell(target.destination, principal.owner, clock()):
             raise QuotaExceeded(
                 Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
@@ -88,7 +107,7 @@ class WebHooks:
         request = Request(
             target,
             b"",
-            ((ORIGIN_HEADER, self._origin),),
+            tuple(headers),
             method="OPTIONS",
             soap=None,
             admit=self._probations.gate_for(target.destination, principal.owner, clock),
@@ -101,11 +120,11 @@ class WebHooks:
                 Reason.CONSUMER_ADDRESS,
                 f"The consumer could not be asked whether it agrees: {why}.",
             ) from error
-        if answer.headers.get("webhook-allowed-origin") not in ("*", self._origin):
+        if not self._is_ours(answer.headers.get("webhook-allowed-origin")):
             raise Refused(
                 Reason.CONSUMER_ADDRESS,
                 "The consumer does not agree: it answers OPTIONS without WebHook-Allowed-Origin "
-                f"for {self._origin}.",
+                f"for {self._origin}. If it agrees by its callback, subscribe again.",
             )
         return _rate(answer.headers.get("webhook-allowed-rate", "*"))
 

@@ -22,7 +22,7 @@ from gateway.http import AliasMiddleware, HostMiddleware
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
 from gateway.soap.http import describe_soap, soap_routes
 from gateway.web import api, health, mailboxes
-from gateway.web.events import describe_events, event_routes, subscriptions
+from gateway.web.events import consents, describe_events, event_routes, subscriptions
 from gateway.web.pages import docs_routes
 from gateway.web.parts import Web
 from gateway.web.refusals import headers_of, status_of
@@ -92,7 +92,7 @@ def _make(web: Web, *, public: bool, administration: bool) -> _Application:
         )
         app.router.routes.extend(Route(path, elsewhere) for path in ADMINISTRATION)
     if public:
-        routers += [mailboxes.router, subscriptions.router]
+        routers += [mailboxes.router, subscriptions.router, consents.router]
     for router in routers:
         app.include_router(router, max_body_size=API_BODY)
     app.add_exception_handler(RequestValidationError, refuse_invalid)

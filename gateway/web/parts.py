@@ -19,6 +19,7 @@ from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.lifecycle import Subscriptions
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.reports import SubscriptionReports
+from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.metrics import Metrics
 from gateway.web.streams import Streams
 
@@ -34,6 +35,7 @@ class Web:
         soap: The SOAP endpoint.
         events: The endpoint that takes CloudEvents.
         service: Carries out what stands for a request in SOAP.
+        web_hooks: Takes the consents of consumers of CloudEvents.
         readiness: The state that ``/readyz`` shows.
         draining: Whether the gateway stops.
         making: Limits how many mailboxes a stranger makes.
@@ -53,6 +55,7 @@ class Web:
     mailboxes: Mailboxes
     sources: Sources
     service: SoapService
+    web_hooks: WebHooks
     parsing: Parsing
     streams: Streams
     making: PrincipalRate

@@ -3,6 +3,7 @@
 from mediation.cloudevents.events import MAX_OCTETS, CloudEvent, read_attributes
 from mediation.cloudevents.http_binding import (
     BATCH,
+    CALLBACK_HEADER,
     MOST_IN_BATCH,
     ORIGIN_HEADER,
     STRUCTURED,
@@ -17,6 +18,7 @@ from mediation.cloudevents.signing import Secret, read_secret, signature
 
 __all__ = [
     "BATCH",
+    "CALLBACK_HEADER",
     "MAX_OCTETS",
     "MOST_IN_BATCH",
     "ORIGIN_HEADER",

@@ -17,6 +17,8 @@ MOST_IN_BATCH = 500
 """Events of one message."""
 ORIGIN_HEADER = "WebHook-Request-Origin"
 """The header in which a sender names itself (HTTP 1.1 Web Hooks for Event Delivery, section 4)."""
+CALLBACK_HEADER = "WebHook-Request-Callback"
+"""The header in which it says where consumers agree later than they are asked."""
 _PREFIX = "ce-"
 _PLAIN = "".join(map(chr, range(0x21, 0x7F))).replace('"', "").replace("%", "")
 """The characters that a header's value has as they are (section 3.1.3.2)."""

@@ -373,6 +373,37 @@ class TestHandshake:
         sink = consumer.add(agreeing(WebHook_Allowed_Origin="127.0.0.1"))
         assert (await subscribe(gateway, sink, address=STRANGER)).status == 201
 
+    @pytest.mark.parametrize(
+        ("method", "stranger"), [("GET", "127.0.0.21"), ("POST", "127.0.0.22")]
+    )
+    async def test_one_that_agrees_by_callback(
+        self, gateway: Running, consumer: Consumers, method: str, stranger: str
+    ) -> None:
+        sink = consumer.add(status(405))
+        assert (await subscribe(gateway, sink, address=stranger)).status == 400
+        callback = sink.received[0].headers["webhook-request-callback"]
+        path = callback.removeprefix(gateway.url)
+        assert path.startswith("/events/consents/")
+        for wrong in (path[:-1], f"{path}0", "/events/consents/x"):
+            assert (await gateway.request(method, wrong)).status == 404
+        other = await gateway.request(method, path, webhook_allowed_origin="other.example.com")
+        assert other.status == 404
+        assert (await subscribe(gateway, sink, address=stranger)).status == 400
+        assert sink.received[1].headers["webhook-request-callback"] == callback
+        read(await gateway.request(method, path, source="127.0.0.8", webhook_allowed_rate="600"))
+        assert (await subscribe(gateway, sink, address="127.0.0.7")).status == 400, "another's"
+        asked = len(sink.received)
+        made = read(await subscribe(gateway, sink, address=stranger), 201)
+        assert made["protocolsettings"]["rate"] == 600
+        assert len(sink.received) == asked
+
+    async def test_who_is_trusted_asks_for_no_callback(
+        self, gateway: Running, consumer: Consumers
+    ) -> None:
+        sink = consumer.add(status(405))
+        assert (await subscribe(gateway, sink)).status == 201
+        assert "webhook-request-callback" not in sink.received[0].headers
+
     async def test_a_full_quota_asks_nobody(self, tmp_path: Path) -> None:
         settings = {**GATEWAY, "max_subscriptions_per_owner": 1}
         async with Consumers() as consumer, running(tmp_path, **settings) as run:

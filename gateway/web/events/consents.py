@@ -1,0 +1,30 @@
+"""``/events/consents``: where consumers of CloudEvents agree by a callback."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, HTTPException
+from pydantic import BaseModel
+
+from gateway.subscriptions.consents import PATH
+from gateway.web.parts import Parts
+
+Text = Annotated[str | None, Header(max_length=256)]
+router = APIRouter(prefix=PATH, tags=["CloudEvents"])
+
+
+class Agreed(BaseModel):
+    detail: str
+
+
+@router.get("/{key}")
+@router.post("/{key}")
+async def agree(
+    key: str,
+    web: Parts,
+    webhook_allowed_rate: Text = None,
+    webhook_allowed_origin: Text = None,
+) -> Agreed:
+    """Agree to get events (`WebHook-Request-Callback`), `WebHook-Allowed-Rate` a minute at most."""
+    if not web.web_hooks.agree(key.lower(), webhook_allowed_rate, webhook_allowed_origin):
+        raise HTTPException(404, "There is nothing to agree to, or it was too long ago.")
+    return Agreed(detail="Agreed. The subscription can be made now, within a day.")
