@@ -30,6 +30,7 @@ class ExchangeOption(Enum):
     ANY = "any"
     ONE_WAY = "one-way"
     REQUEST_REPLY = "request-reply"
+    WITHOUT_OFFER = "without-offer"
     ANONYMOUS_ONE_WAY = "anonymous-one-way"
     ANONYMOUS = "anonymous"
     ANONYMOUS_WITHOUT_OFFER = "anonymous-without-offer"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from gateway.reliability import source
 from gateway.reliability.fetching import fetch, reply_to
 from gateway.reliability.invoker import deliver
-from gateway.reliability.party import Channel, Party
+from gateway.reliability.party import Channel, Party, requests_of
 from gateway.reliability.receiving import receive
 from gateway.reliability.sending import act, handed_over
 from gateway.reliability.source import Message, Sent
@@ -134,8 +134,8 @@ class Endpoint:
             if not page:
                 return ended
             for seen in page:
-                # Replies go on: the other side made that sequence.
-                if seen.create_id is not None and source.takes_messages(seen):
+                # Replies go on: they end with the requests.
+                if requests_of(seen.key) is None and source.takes_messages(seen):
                     with begin(self.party, now) as step:
                         sequence = step.tx.outgoing.find(seen.key)
                         if sequence is not None and source.takes_messages(sequence):

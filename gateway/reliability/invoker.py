@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from gateway.reliability.ending import finish_replies
 from gateway.reliability.party import (
-    Channel,
     Party,
     anonymous,
     is_callable,
@@ -18,7 +17,7 @@ from gateway.reliability.records import (
     OutgoingSequence,
     Wire,
 )
-from gateway.reliability.source import Message, SourceFull, append, send, takes_messages
+from gateway.reliability.source import Message, SourceFull, append, takes_messages
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Application, ApplicationFault, Delivered, NoticeKind
@@ -145,27 +144,36 @@ def _reply(step: Step, identifier: str, request: ReliableMessage, action: str, b
     message = Message(action, body, relates_to=request.headers.message_id)
     key = reply_key(identifier)
     sequence = step.tx.outgoing.find(key)
-    if sequence is not None and takes_messages(sequence):
-        append(step, sequence, message)
-        return
     reply_to = request.headers.reply_to
     if sequence is None and reply_to is not None and request.rm is not None:
         wire = Wire(request.rm, request.headers.wsa or reply_to.wsa, request.soap)
-        if is_anonymous(reply_to.address):
-            append(step, _without_sequence(step, key, wire), message)
-            return
-        if is_callable(reply_to) and step.party.address and step.party.allows(reply_to.address):
-            acks_to = EndpointReference(step.party.address, wire.wsa)
-            send(step, "replies", Channel(reply_to, wire, acks_to), message)
-            return
-    step.tell(NoticeKind.UNANSWERED, identifier)
+        sequence = _own_sequence(step, key, wire, reply_to)
+    if sequence is not None and takes_messages(sequence):
+        append(step, sequence, message)
+    else:
+        step.tell(NoticeKind.UNANSWERED, identifier)
 
 
-def _without_sequence(step: Step, key: str, wire: Wire) -> OutgoingSequence:
-    """What keeps replies that go back on connections, where no sequence was offered for them."""
-    return OutgoingSequence(
-        key, anonymous(wire.wsa), wire, SourceState.WAITING, created_at=step.now
+def _own_sequence(
+    step: Step, key: str, wire: Wire, reply_to: EndpointReference
+) -> OutgoingSequence | None:
+    """Make a sequence for replies where none was offered: to where the first request wants its
+    reply."""
+    if is_anonymous(reply_to.address):
+        # It only keeps them: they go back on connections, in no sequence.
+        return _new(step, key, wire, anonymous(wire.wsa))
+    address = step.party.address
+    if not is_callable(reply_to) or address is None or not step.party.allows(reply_to.address):
+        return None
+    return replace(
+        _new(step, key, wire, reply_to),
+        acks_to=EndpointReference(address, wire.wsa),
+        create_id=step.party.new_id(),
     )
+
+
+def _new(step: Step, key: str, wire: Wire, target: EndpointReference) -> OutgoingSequence:
+    return OutgoingSequence(key, target, wire, SourceState.WAITING, created_at=step.now)
 
 
 def _consume_faulted(

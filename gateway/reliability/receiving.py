@@ -70,7 +70,11 @@ def receive(
         message = read_message(octets)
     except RmRefused as refused:
         rm, soap, wsa, message_id = spoken_in(octets)
-        return Reply(_fault(Wire(rm, wsa, soap), refused.fault, message_id), fault=True)
+        fault = refused.fault
+        if fault.name is FaultName.MESSAGE_NUMBER_ROLLOVER and not rm.rules.closes:
+            # 1.1 may go on with what it has.
+            destination.terminate(party, fault.identifier or "", None, now, owner=owner)
+        return Reply(_fault(Wire(rm, wsa, soap), fault, message_id), fault=True)
     if back is not None and message.message_pending:
         pending_told(party, back, now)
     if message.headers.action == MAKE_CONNECTION_ACTION and back is None:

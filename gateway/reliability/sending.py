@@ -116,7 +116,10 @@ class _Look:
             self._bury(sequence.ended_at)
             return
         if sequence.expires_at is not None and sequence.expires_at <= now:
-            give_up(self.step, sequence, "it expired")
+            if sequence.count or not sequence.identifier:
+                self._give_up("it expired")
+            else:
+                finish(self.step, sequence)
             return
         due = self._unfetched() if is_fetched(sequence.target) else None
         if self.sequence.ended_at is None and (is_callable(sequence.target) or self.fetching):
@@ -193,9 +196,7 @@ class _Look:
                 break
             # One that is acknowledged waits for its reply only, however long that takes.
             if policy.gives_up(message.tries) and message.number not in sequence.acknowledged:
-                give_up(self.step, sequence, f"message {message.number} was not acknowledged")
-                self.sequence = replace(sequence, ended_at=now)
-                self.work.outgoing.clear()
+                self._give_up(f"message {message.number} was not acknowledged")
                 return None
             tries = message.tries + 1
             next_at = now + policy.retry_after(tries, self.step.party.random())
@@ -269,14 +270,28 @@ class _Look:
         if policy.gives_up(sequence.tries):
             if sequence.count == 0 and sequence.state is not SourceState.IDLE:
                 finish(self.step, sequence)  # Only its end was never answered.
+                self.sequence = replace(sequence, ended_at=now)
             else:
-                give_up(self.step, sequence, "the destination does not answer")
-            self.sequence = replace(sequence, ended_at=now)
+                self._give_up("the destination does not answer")
             return False
         tries = sequence.tries + 1
         next_at = now + policy.retry_after(tries, self.step.party.random())
         self.sequence = replace(sequence, tries=tries, next_at=next_at)
         return True
+
+    def _give_up(self, why: str) -> None:
+        """Give the sequence up, and tell the destination once, so that it need not wait."""
+        sequence = self.sequence
+        give_up(self.step, sequence, why)
+        self.work.outgoing.clear()
+        if sequence.identifier is not None and is_callable(sequence.target):
+            last = sequence.next_number - 1 or None
+            self._add(
+                TerminateSequence(sequence.identifier, last),
+                message_id=self.step.party.new_id(),
+                reply_to=sequence.acks_to if sequence.wire.rm.rules.terminate_answered else None,
+            )
+        self.sequence = replace(sequence, ended_at=self.step.now)
 
     def _add(
         self,

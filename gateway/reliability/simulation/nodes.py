@@ -115,7 +115,8 @@ class Client:
         self._scenario = scenario
         self._say = say
         self.channel = channel_of(scenario)
-        node.applications[NAME] = self.take
+        # Replies come in the sequence that was offered, or in one that the service makes.
+        node.applications[NAME] = node.applications[""] = self.take
 
     def send_next(self, now: float) -> bool:
         """Send the next message of the list, or end the sequence after the last one.

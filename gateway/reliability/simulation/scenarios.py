@@ -14,6 +14,7 @@ class Exchange(Enum):
 
     ONE_WAY = "one-way"
     REQUEST_REPLY = "request-reply"
+    WITHOUT_OFFER = "request-reply without an offer"
     ANONYMOUS_ONE_WAY = "anonymous one-way"
     ANONYMOUS = "anonymous request-reply"
     ANONYMOUS_WITHOUT_OFFER = "anonymous request-reply without an offer"
@@ -26,7 +27,7 @@ class Exchange(Enum):
 
     @property
     def offers(self) -> bool:
-        return self.replies and self is not Exchange.ANONYMOUS_WITHOUT_OFFER
+        return self.replies and not self.name.endswith("WITHOUT_OFFER")
 
     @property
     def anonymous(self) -> bool:
@@ -39,6 +40,7 @@ class Exchange(Enum):
 
 _REPLYING = (
     Exchange.REQUEST_REPLY,
+    Exchange.WITHOUT_OFFER,
     Exchange.ANONYMOUS,
     Exchange.ANONYMOUS_WITHOUT_OFFER,
     Exchange.FETCHED,
