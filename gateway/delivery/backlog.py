@@ -22,7 +22,6 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from gateway.delivery.batching import most_elements
-from gateway.delivery.contents import event_octets
 from gateway.delivery.outbox import Entry, Message, Outbox, PendingDelivery, State
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.settlement import Settlement
@@ -30,7 +29,7 @@ from gateway.model.deaths import Death, DeathReason
 from gateway.store import HeldRow
 from gateway.store import held as rows
 from gateway.store.held import Backlog, Overflow
-from mediation import Notification, delivery_id
+from mediation import Notification, delivery_id, event_octets
 
 LOADED = 16
 """Deliveries that are loaded at a time for one subscription."""

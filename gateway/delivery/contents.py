@@ -17,7 +17,6 @@ from mediation import (
     PUSH,
     Attachment,
     DeliveryMode,
-    Notification,
     Oversize,
     Soap,
     SoapShape,
@@ -124,11 +123,6 @@ class Contents:
             return _own(entry, WSMAN_EVENTS, batch_id(ids), body, position, hops)
         batch = shape.batch(notifications, self._producer)
         return Content(batch.octets, with_hops(batch.http_headers, hops), batch_id(ids), None)
-
-
-def event_octets(notification: Notification) -> int:
-    """The octets of *notification* in a batch."""
-    return len(write_event(notification))
 
 
 def room_in(entry: Entry) -> int:

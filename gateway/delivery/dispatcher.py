@@ -25,7 +25,7 @@ import structlog
 
 from adapters import Delivery
 from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
-from gateway.delivery.contents import event_octets, room_in
+from gateway.delivery.contents import room_in
 from gateway.delivery.destination import AGAIN, Trouble
 from gateway.delivery.outbox import (
     WINDOW,
@@ -56,7 +56,7 @@ from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
 from gateway.store import Store, totals
 from gateway.store.held import Backlog
-from mediation import Oversize
+from mediation import Oversize, event_octets
 
 PATIENCE = 1.0
 """Seconds after which an attempt counts as stalled, and a delivery that is not made is held."""
@@ -363,19 +363,20 @@ class Dispatcher:
         probation = outbox.destination.probation
         if probation is not None and probation.over:
             self._never_agreed(outbox.entry, True)
-        holding = [one for one in pending.carried if one.state is State.HOLDING]
-        if holding:  # All are one operation of the store, which tells of the last one last.
-            outbox.wait_for_row(max(holding, key=lambda one: one.position), outcome)
-        else:
-            self._conclude(pending, outcome)
+        if pending.batch:  # All are one operation of the store, which tells of the last one last.
+            holding = [one for one in pending.batch if one.state is State.HOLDING]
+            if holding:
+                outbox.wait_for_row(max(holding, key=lambda one: one.position), outcome)
+                return
+        elif pending.state is State.HOLDING:
+            outbox.wait_for_row(pending, outcome)
+            return
+        self._conclude(pending, outcome)
 
     def _conclude(self, pending: PendingDelivery, outcome: Outcome) -> None:
         """Do what the outcome of an attempt leads to, and let the outbox go on."""
-        outbox, carried = pending.outbox, pending.carried
-        for one in carried:
-            outbox.finish(one)
-            one.batch = ()
-        left = [one for one in carried if one.state is not State.DONE]
+        outbox = pending.outbox
+        left = outbox.finish(pending)
         if not left:
             if pending.heartbeat and outcome.verdict in (Verdict.GONE, Verdict.UNWANTED):
                 self._give_up(outbox.entry, GONE if outcome.verdict is Verdict.GONE else UNWANTED)

@@ -104,17 +104,26 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
 
 
 class Entry:
-    """A subscription as delivery sees it: what is prepared once, at Subscribe."""
+    """A subscription as delivery sees it: what is prepared once, at Subscribe.
+
+    Its subscription is another value when it was renewed or paused. How its deliveries are made is
+    agreed at Subscribe, for ever: what every delivery asks for is an attribute of its own.
+    """
 
     __slots__ = (
-        "acknowledged", "allowed_at", "attempted", "dropped", "ended", "failing_attempts",
-        "failing_since", "halted", "recipient", "subscription", "target", "trouble",
+        "acknowledged", "allowed_at", "attempted", "delivery", "dropped", "ended",
+        "failing_attempts", "failing_since", "halted", "rate", "recipient", "subscription",
+        "target", "trouble",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
         self.subscription = subscription
         self.recipient = recipient
         self.target = target
+        self.delivery: DeliveryMode = subscription.policy.delivery
+        """How its deliveries are made."""
+        self.rate = subscription.policy.rate
+        """The messages a minute that its consumer allows; 0 is any number."""
         self.halted = False
         """Its lease is over, but it may still be renewed: nothing is sent."""
         self.ended = False
@@ -139,15 +148,8 @@ class Entry:
         return self.subscription.id
 
     def start(self, now: float) -> None:
-        """Begin an attempt: the next one is allowed later."""
-        rate = self.subscription.policy.rate
-        if rate:
-            self.allowed_at = max(now, self.allowed_at) + 60.0 / rate
-
-    @property
-    def delivery(self) -> DeliveryMode:
-        """How its deliveries are made."""
-        return self.subscription.policy.delivery
+        """Begin an attempt at a consumer with a rate: the next one is allowed later."""
+        self.allowed_at = max(now, self.allowed_at) + 60.0 / self.rate
 
     @property
     def silent(self) -> bool:
@@ -269,9 +271,9 @@ class Outbox(Timed):
     """
 
     __slots__ = (
-        "beats", "breaker", "destination", "entry", "gathers_until", "held", "holding",
+        "batched", "beats", "breaker", "destination", "entry", "gathers_until", "held", "holding",
         "in_flight", "lane", "live", "loaded", "loading", "octets", "owner", "pace", "queued",
-        "smooth", "until",
+        "smooth", "until", "width",
     )  # fmt: skip
 
     def __init__(
@@ -285,6 +287,11 @@ class Outbox(Timed):
         self.rings_at = 0.0
         self.entry = entry
         self.owner = owner
+        self.batched = entry.delivery.batched
+        """One message has several deliveries."""
+        in_turn = entry.subscription.policy.ordered or entry.delivery.acknowledged
+        self.width = 1 if in_turn else UNORDERED_WIDTH
+        """How many may be in flight at a time, each by itself."""
         self.destination = destination
         self.live: deque[PendingDelivery] = deque()
         self.loaded: deque[PendingDelivery] = deque()
@@ -363,17 +370,6 @@ class Outbox(Timed):
     def must_load(self) -> bool:
         """Whether the next delivery is a row that is not in memory."""
         return self.stored and not self.loaded
-
-    @property
-    def width(self) -> int:
-        """How many may be in flight at a time, each by itself."""
-        policy = self.entry.subscription.policy
-        return 1 if policy.ordered or policy.delivery.acknowledged else UNORDERED_WIDTH
-
-    @property
-    def batched(self) -> bool:
-        """Whether one message has several deliveries."""
-        return self.entry.delivery.batched
 
     @property
     def has_room(self) -> bool:
@@ -557,11 +553,15 @@ class Outbox(Timed):
 
     def start(self, pending: PendingDelivery, now: float) -> None:
         """Begin an attempt."""
-        self.in_flight.update(pending.carried)
+        if pending.batch:
+            self.in_flight.update(pending.batch)
+        else:
+            self.in_flight.add(pending)
         pending.started = now
         pending.slot = True
         self.destination.start(now)
-        self.entry.start(now)
+        if self.entry.rate:
+            self.entry.start(now)
 
     def use_lane(self, lane: Lane | None) -> None:
         """Remember the *lane* of an attempt, which keeps the order, so that others may follow; None
@@ -595,9 +595,17 @@ class Outbox(Timed):
         had, pending.slot = pending.slot, False
         return had
 
-    def finish(self, pending: PendingDelivery) -> None:
-        """Take *pending* out of what is in flight."""
-        self.in_flight.discard(pending)
+    def finish(self, pending: PendingDelivery) -> Sequence[PendingDelivery]:
+        """Take what the attempt of *pending* carried out of what is in flight. Returns what of it
+        has not come to its end."""
+        if not pending.batch:
+            self.in_flight.discard(pending)
+            return () if pending.state is State.DONE else (pending,)
+        carried = pending.batch
+        self.in_flight.difference_update(carried)
+        for one in carried:
+            one.batch = ()
+        return [one for one in carried if one.state is not State.DONE]
 
     # The end of a delivery.
 

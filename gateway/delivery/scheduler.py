@@ -187,7 +187,7 @@ class SendScheduler:
         follows = len(outbox.in_flight) >= outbox.width
         outbox.start(pending, now)
         self._slots -= 1
-        self._octets += pending.carried_octets
+        self._octets += pending.carried_octets if pending.batch else pending.octets
         posted = self._attempts.post(pending, self._over)
         if posted is not None:
             self._in_flight[pending] = posted
@@ -254,7 +254,7 @@ class SendScheduler:
 
     def _release(self, pending: PendingDelivery) -> None:
         del self._in_flight[pending]
-        self._octets -= pending.carried_octets
+        self._octets -= pending.carried_octets if pending.batch else pending.octets
         if pending.outbox.release(pending):
             self._slots += 1
 

@@ -26,6 +26,8 @@ AROUND_EVENTS = 1024
 
 _WSMAN = f'xmlns:wsman="{names.WSMAN}"'
 _ACK_REQUESTED = f"<wsman:AckRequested {_WSMAN}/>"
+_EVENT = b"<wsman:Event Action=%b>%b</wsman:Event>"
+_AROUND_EVENT = len(_EVENT % (b"", b""))
 
 
 def acknowledges(reply: PeerReply | None, message_id: str) -> bool:
@@ -62,8 +64,17 @@ def bookmark_header(bookmark: Bookmark) -> bytes:
 
 def write_event(notification: Notification) -> bytes:
     """Write an event as a member of a batch."""
-    action = xml_attribute(notification.action or names.WSMAN_EVENT).encode()
-    return b"<wsman:Event Action=%b>%b</wsman:Event>" % (action, notification.payload)
+    return _EVENT % (_action_of(notification), notification.payload)
+
+
+def event_octets(notification: Notification) -> int:
+    """Return the length of what `write_event` writes, without a copy of the payload."""
+    return _AROUND_EVENT + len(_action_of(notification)) + len(notification.payload)
+
+
+def _action_of(notification: Notification) -> bytes:
+    """Write the action of an event as the value of an attribute."""
+    return xml_attribute(notification.action or names.WSMAN_EVENT).encode()
 
 
 def write_dropped(notification: Notification, number: int) -> str:
