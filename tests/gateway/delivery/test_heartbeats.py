@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from gateway.delivery import Entry
+from gateway.delivery import Entry, Schedule
 from gateway.delivery.breaker import FAILURES
 from gateway.delivery.destination import AGAIN
 from gateway.delivery.heartbeats import EARLY, FEW, SLICE, Heartbeats
@@ -171,6 +171,17 @@ async def test_none_before_the_time_of_the_probe(run: Engine, sinks: Consumers) 
     assert sink.count == 1 < FAILURES
 
 
+async def test_a_probe_that_fails_puts_off_the_next(store_url: str, sinks: Consumers) -> None:
+    sink = sinks.add(status(503))
+    async with engine(store_url, Schedule(probe=0.5)) as run:
+        entry = await run.subscribe(sink.url, delivery=BEATING)
+        for number in range(FAILURES + 1):
+            await until(lambda: run.dispatcher.beat(entry) == 0.0)
+            await sink.have(number + 1)
+            await until(lambda: run.dispatcher.outbox(entry) is None)
+        assert run.dispatcher.beat(entry) == AGAIN
+
+
 async def test_many_at_one_host_have_their_turns(run: Engine, sinks: Consumers) -> None:
     """Though it gets few at a time."""
     sink = sinks.add(acknowledge)
@@ -195,7 +206,8 @@ async def test_one_waits_behind_what_is_sent_to_its_host(run: Engine, sinks: Con
     for connection in list(sinks.connections):
         connection.answer(202)
     await run.at_rest(delivered=11)
-    await until(lambda: beating.attempted > 0)
+    waiting = (beating, gets_event)
+    await until(lambda: not any(run.dispatcher.outbox(entry) for entry in waiting))
     assert [is_heartbeat(receipt.body) for receipt in sink.received].count(True) == 1
 
 
@@ -216,6 +228,27 @@ async def test_those_that_wait_are_bounded(
         connection.transport.abort()
     await until(lambda: all(run.dispatcher.outbox(entry) is None for entry in entries))
     assert [run.dispatcher.beat(entry) for entry in entries[-3:]] == [0.0] * 3  # There is room.
+
+
+async def test_one_that_waits_ends_with_its_subscription(
+    run: Engine, sinks: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And leaves its place to others."""
+    monkeypatch.setattr("gateway.delivery.destination.HEARTBEATS", 1)
+    sink = sinks.add(hang)
+    others = [await run.subscribe(sink.url) for _ in range(8)]
+    ends, another = [await run.subscribe(sink.url, delivery=BEATING) for _ in range(2)]
+    run.publish(1, to=others)
+    assert [run.dispatcher.beat(entry) for entry in (ends, another)] == [0.0, AGAIN]
+    await run.end(ends)
+    assert run.dispatcher.beat(another) == 0.0
+    await sink.have(8)
+    sink.behaviour = acknowledge
+    for connection in list(sinks.connections):
+        connection.answer(202)
+    await sink.have(9)
+    await run.at_rest(delivered=8)
+    assert (ends.attempted, sink.count) == (0.0, 9)
 
 
 async def test_none_waits_for_who_is_paused(run: Engine, sinks: Consumers) -> None:
