@@ -20,6 +20,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 
 from tests.rigs.brokers import free_ports
 from tests.rigs.waiting import wait_until
@@ -30,6 +31,7 @@ USER = "dragoman"
 _CONFIGURATION = """listen_addresses = '127.0.0.1'
 unix_socket_directories = '{folder}'
 max_connections = 50
+max_prepared_transactions = {prepared}
 shared_buffers = 16MB
 fsync = off                       # No test cuts the power.
 log_min_messages = warning
@@ -39,7 +41,7 @@ log_min_messages = warning
 class PostgreSQL:
     """One cluster, in *folder*. The port stays the same from start to start."""
 
-    def __init__(self, folder: Path, programs: Path) -> None:
+    def __init__(self, folder: Path, programs: Path, prepared: int) -> None:
         self.folder = folder
         (self.port,) = free_ports(1)
         self._programs = programs
@@ -57,7 +59,7 @@ class PostgreSQL:
         )
         assert made.wait(START) == 0, self._said()
         with (folder / "data/postgresql.conf").open("a") as file:
-            file.write(_CONFIGURATION.format(folder=folder))
+            file.write(_CONFIGURATION.format(folder=folder, prepared=prepared))
 
     def url(self, database: str = "postgres", port: int | None = None) -> str:
         """The URL of *database*, behind *port* where that is another one."""
@@ -94,7 +96,15 @@ class PostgreSQL:
         return name
 
     def drop_database(self, name: str) -> None:
-        """Drop it, whoever is connected."""
+        """Drop it, whoever is connected, and whatever is prepared there."""
+        with (
+            contextlib.suppress(psycopg.OperationalError),
+            psycopg.connect(self.url(name), autocommit=True) as connection,
+        ):
+            for (gid,) in connection.execute(
+                "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+            ).fetchall():
+                connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
         self._ask(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def admit_to(self, name: str, admit: bool) -> None:
@@ -152,14 +162,14 @@ def needs_postgresql(*, allow_module_level: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def postgresql_cluster() -> Iterator[PostgreSQL]:
-    """A cluster of one's own."""
+def postgresql_cluster(prepared: int = 20) -> Iterator[PostgreSQL]:
+    """A cluster of one's own, with *prepared* as its ``max_prepared_transactions``."""
     programs = _programs()
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="dragoman-postgresql-"))
     cluster = None
     try:
-        cluster = PostgreSQL(folder, programs)
+        cluster = PostgreSQL(folder, programs, prepared)
         cluster.start()
         yield cluster
     finally:

@@ -4,11 +4,11 @@ Its tables may live in the database of an application, whose changes are then co
 with the messages: by the connection of the transaction, or by a session on it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, CursorResult, Engine, Executable
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gateway.reliability.storage import (
@@ -19,6 +19,7 @@ from gateway.reliability.storage import (
 )
 from gateway.reliability.stores.engines import (
     Turns,
+    check_alive,
     check_engine,
     committing,
     failed_commit,
@@ -83,14 +84,14 @@ class DatabaseStore:
     @contextmanager
     def begun(self) -> "Iterator[DatabaseTransaction]":
         """A transaction that the block may commit; if it does not, it is rolled back."""
-        self._turns.wait()
+        end_turn = self._turns.wait()
         try:
             try:
                 connection = self._writing.connect()
             except SQLAlchemyError as error:
                 raise translated(error) from error
             try:
-                transaction = DatabaseTransaction(connection)
+                transaction = DatabaseTransaction(connection, end_turn)
                 try:
                     yield transaction
                 except SQLAlchemyError as error:  # The application's: ours are translated.
@@ -101,7 +102,7 @@ class DatabaseStore:
                 with suppress(SQLAlchemyError):
                     connection.close()
         finally:
-            self._turns.end()
+            end_turn()
 
     @contextmanager
     def look(self) -> Iterator[DatabaseLook]:
@@ -130,7 +131,8 @@ class DatabaseTransaction:
         connection: What an application changes through it is committed together with the messages.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, ended: Callable[[], None]) -> None:
+        self._ended = ended
         try:
             self._transaction = connection.begin()
         except SQLAlchemyError as error:
@@ -153,9 +155,9 @@ class DatabaseTransaction:
         """
         from sqlalchemy.orm import Session
 
-        self._work.check_open()
-        options |= {"bind": self.connection, "join_transaction_mode": "create_savepoint"}
-        session = Session(**options)
+        self.check_open()
+        bind = options.pop("bind", self.connection)
+        session = Session(bind, join_transaction_mode="create_savepoint", **options)
         self._sessions.append(session)
         return session
 
@@ -170,15 +172,49 @@ class DatabaseTransaction:
             InDoubt: The connection broke.
             StorageUnavailable: Nothing was changed.
         """
-        self._work.check_open()
-        for session in self._sessions:
-            session.commit()
+        self.check_open()
+        self.flush()
         self._work.ended = True
         try:
             with committing(self.connection):
                 self._transaction.commit()
         except DBAPIError as error:
             raise failed_commit(error) from error
+        self._ended()
+
+    def check_open(self) -> None:
+        """Check that it has not ended.
+
+        Raises:
+            Ended: It has.
+        """
+        self._work.check_open()
+
+    def execute(
+        self, statement: Executable, values: Mapping[str, Any] | None = None
+    ) -> CursorResult[Any]:
+        """Run a statement of the store's own.
+
+        Raises:
+            StorageUnavailable: The database cannot do it.
+        """
+        return self._work.execute(statement, None if values is None else dict(values))
+
+    def flush(self) -> None:
+        """Let sessions commit what they have not, to the transaction.
+
+        Raises:
+            RuntimeError: A statement failed, so that the transaction cannot be committed.
+        """
+        sessions, self._sessions = self._sessions, []
+        try:
+            for session in sessions:
+                session.commit()
+        finally:
+            for session in sessions:
+                with suppress(SQLAlchemyError):
+                    session.close()
+        check_alive(self.connection)
 
     def end(self) -> None:
         """Roll it back, if it is not committed."""

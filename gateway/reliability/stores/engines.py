@@ -2,7 +2,7 @@
 an error of a database means."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,7 @@ def writing(engine: Engine) -> Engine:
     level = "AUTOCOMMIT" if sqlite else "READ COMMITTED"
     ours = engine.execution_options(isolation_level=level)
     event.listen(ours, "begin", _begin_sqlite if sqlite else _begin_postgresql)
-    event.listen(ours, "commit", _check_commit)
+    event.listen(ours, "commit", check_commit)
     return ours
 
 
@@ -159,7 +159,8 @@ def _begin_postgresql(connection: Connection) -> None:
     connection.exec_driver_sql(settings)
 
 
-def _check_commit(connection: Connection) -> None:
+def check_commit(connection: Connection) -> None:
+    """Refuse a commit that is not ours."""
     if not connection.info.get(_COMMITS):
         raise RuntimeError(
             "the end of its block commits the transaction: use session() or begin_nested() in it"
@@ -173,8 +174,33 @@ def committing(connection: Connection) -> Iterator[None]:
     try:
         yield
     finally:
-        if not connection.invalidated:
+        if not connection.closed and not connection.invalidated:
             connection.info.pop(_COMMITS, None)
+
+
+def check_alive(connection: Connection) -> None:
+    """Check that no statement of the transaction failed. PostgreSQL rolls back such a one at its
+    COMMIT, or PREPARE, and says so to nobody.
+
+    Raises:
+        RuntimeError: One did, and whoever made it went on.
+    """
+    if connection.dialect.name != "postgresql" or connection.closed or connection.invalidated:
+        return
+    driver: Any = connection.connection.dbapi_connection
+    if driver_failed(driver):
+        raise RuntimeError(FAILED)
+    if not hasattr(getattr(driver, "info", None), "transaction_status"):
+        connection.exec_driver_sql("SELECT 1")  # Refused after a failure.
+
+
+def driver_failed(driver: Any) -> bool:
+    """Whether the transaction of a connection of psycopg has failed."""
+    status = getattr(getattr(driver, "info", None), "transaction_status", None)
+    return getattr(status, "name", None) == "INERROR"
+
+
+FAILED = "a statement of the transaction failed: it cannot be committed; use savepoints"
 
 
 class Turns:
@@ -184,18 +210,25 @@ class Turns:
     def __init__(self, engine: Engine) -> None:
         self._lock = threading.Lock() if engine.dialect.name == "sqlite" else None
 
-    def wait(self) -> None:
+    def wait(self) -> Callable[[], None]:
         """Wait for the turn.
+
+        Returns:
+            What ends it; the second call does nothing.
 
         Raises:
             StorageUnavailable: It takes too long.
         """
         if self._lock is not None and not self._lock.acquire(timeout=LOCK_WAIT):
             raise StorageUnavailable(f"another transaction has the file for {LOCK_WAIT:g} s")
+        held = [self._lock]
 
-    def end(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
+        def end() -> None:
+            lock = held.pop() if held else None
+            if lock is not None:
+                lock.release()
+
+        return end
 
 
 def translated(error: SQLAlchemyError) -> Exception:

@@ -12,6 +12,7 @@ its own.
 
 import hashlib
 import json
+import secrets
 from dataclasses import fields
 from enum import Enum
 from types import NoneType
@@ -34,6 +35,7 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
     inspect,
+    select,
     text,
 )
 from sqlalchemy.types import TypeEngine
@@ -168,7 +170,12 @@ def _columns(record: type, *keys: str) -> list[Column[Any]]:
 
 metadata = MetaData()
 
-schema = Table("dragoman_rm_schema", metadata, Column("version", Integer, primary_key=True))
+schema = Table(
+    "dragoman_rm_schema",
+    metadata,
+    Column("version", Integer, primary_key=True),
+    Column("node", Text, nullable=False, comment="what begins names of two-phase commits"),
+)
 
 incoming = Table(
     "dragoman_rm_incoming",
@@ -250,7 +257,7 @@ def create_tables(engine: Engine) -> None:
             connection.execute(lock, {"number": _CREATING})
         version = None
         if inspect(connection).has_table(schema.name):
-            version = connection.execute(schema.select()).scalar()
+            version = connection.execute(select(schema.c.version)).scalar()
             if version is not None and version > VERSION:
                 raise StorageUnavailable(
                     f"the tables of reliable messaging have version {version}, of a newer program "
@@ -258,4 +265,5 @@ def create_tables(engine: Engine) -> None:
                 )
         metadata.create_all(connection)
         if version is None:
-            connection.execute(schema.insert().values(version=VERSION))
+            made = schema.insert().values(version=VERSION, node=secrets.token_hex(6))
+            connection.execute(made)
