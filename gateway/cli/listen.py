@@ -47,7 +47,8 @@ from gateway.client import (
     speaking,
     subscribed,
 )
-from gateway.client.soap_tcp import SCHEMES, SOAP_TCP, SoapTcpConsumer
+from gateway.client.calling import SCHEMES, SOAP_TCP
+from gateway.client.soap_tcp import SoapTcpConsumer
 from mediation import SPECIFICATIONS, Version
 from mediation.client import Ended, Received
 

@@ -15,6 +15,9 @@ from gateway.client.errors import GatewayError
 HTTP = ("http", "https")
 TIMEOUT = 30.0
 MAX_ANSWER = 16 * 1024 * 1024
+SOAP_TCP = ("soap.tcp", "soap.tcps")
+SCHEMES = ("http", "https", *SOAP_TCP)
+"""Schemes of URLs that a gateway can be called at to publish and to subscribe."""
 LARGE = 2**20
 """Bytes of a body from which on it is sent piece by piece."""
 

@@ -5,12 +5,20 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from filters import Refused
-from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
+from gateway.client.calling import (
+    SCHEMES,
+    SOAP_TCP,
+    TIMEOUT,
+    Answer,
+    Speaker,
+    shown,
+    stranger,
+)
 from gateway.client.errors import GatewayError
-from gateway.client.soap_tcp import SCHEMES, SOAP_TCP, SoapTcpCaller
 from mediation import (
     SPECIFICATIONS,
     EndpointReference,
@@ -33,6 +41,9 @@ from mediation.client import (
     write_subscribe,
     write_unsubscribe,
 )
+
+if TYPE_CHECKING:
+    from gateway.client.soap_tcp import SoapTcpCaller
 
 LEASE = timedelta(minutes=10)
 """The lease that a subscription asks for; a listener that was killed is forgotten after it."""
@@ -87,12 +98,22 @@ class Client(Speaker):
     ) -> None:
         super().__init__(url, schemes=SCHEMES, timeout=timeout, tls=tls)
         self._spec: Spec = SPECS[version]
-        self._soap_tcp = SoapTcpCaller(timeout=timeout, tls=tls)
+        self._seconds, self._trusted = timeout, tls
+        self._soap_tcp: SoapTcpCaller | None = None
         self._watch = watch
 
     async def __aexit__(self, *error: object) -> None:
         await super().__aexit__(*error)
-        self._soap_tcp.close()
+        if self._soap_tcp is not None:
+            self._soap_tcp.close()
+
+    def _over_tcp(self) -> "SoapTcpCaller":
+        if self._soap_tcp is None:
+            # Its connections are those of a gateway, whose libraries few programs need.
+            from gateway.client.soap_tcp import SoapTcpCaller
+
+            self._soap_tcp = SoapTcpCaller(timeout=self._seconds, tls=self._trusted)
+        return self._soap_tcp
 
     async def finish(self) -> None:
         """Over SOAP.TCP, where what was taken is answered by nobody: wait until the gateway has
@@ -109,8 +130,8 @@ class Client(Speaker):
         nobody = EndpointReference(f"{self._url}/subscriptions/none", wsa)
         lease = expiry_text(self._spec, LEASE, datetime.now(UTC))
         _, body = write_renew(self._spec, nobody, lease, message_id=fresh_id())
-        await self._soap_tcp.call(self._url, self._spec.soap, body)
-        await self._soap_tcp.finish()
+        await self._over_tcp().call(self._url, self._spec.soap, body)
+        await self._over_tcp().finish()
 
     async def publish(
         self, payload: bytes, *, topic: str | None = None, action: str | None = None
@@ -218,7 +239,7 @@ class Client(Speaker):
         soap, headers = self._spec.soap, http_headers(self._spec.soap, action)
         if urlsplit(url).scheme in SOAP_TCP:
             headers = ()
-            answer = await self._soap_tcp.call(url, soap, body, one_way=one_way)
+            answer = await self._over_tcp().call(url, soap, body, one_way=one_way)
         else:
             answer = await self._caller.call("POST", url, body=body, headers=dict(headers))
         return self._checked(Exchange(operation, url, headers, body, answer))

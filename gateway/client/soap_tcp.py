@@ -18,9 +18,6 @@ from mediation.client import read_received
 from mediation.mailboxes.kept import message_id, relates_to
 from mediation.packaging.dime import DimeLimits, DimeMessage, Encoder
 
-SOAP_TCP = ("soap.tcp", "soap.tcps")
-SCHEMES = ("http", "https", *SOAP_TCP)
-"""Schemes of URLs that a gateway can be called at to publish and to subscribe."""
 PORT = 8081
 """The port of a URL that names none."""
 _log = logging.getLogger("dragoman.client")

@@ -1,0 +1,308 @@
+"""The sending end of applications: messages are stored with what the program changes, and arrive
+once, in order, though both sides and the net between them fail."""
+
+import asyncio
+import ssl
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import Self
+
+from gateway.client.reliable.deliveries import (
+    Applications,
+    Callback,
+    Callbacks,
+    Calls,
+    GivenUp,
+    called_back,
+)
+from gateway.client.reliable.ends import (
+    Endings,
+    dead,
+    given_up,
+    jitter,
+    new_id,
+    opened,
+    say,
+)
+from gateway.client.reliable.transactions import (
+    ClientTransaction,
+    OpenTransaction,
+    Pending,
+    Threads,
+)
+from gateway.client.reliable.workers import Workers
+from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.party import Channel, Party, anonymous
+from gateway.reliability.records import OutgoingSequence, Wire
+from gateway.reliability.source import end_sequence, takes_messages
+from gateway.reliability.steps import Step
+from gateway.reliability.storage import StorageManager
+from gateway.reliability.values import Dead, Notice
+from mediation import EndpointReference, Soap, Wsa, id_to_keep
+from mediation.reliable_messaging import Rm, make_connection_address
+from mediation.reliable_messaging.policy import Policy
+
+PAGE = 256
+PAUSE = 0.02
+
+
+class Replies(Enum):
+    """How acknowledgements and replies come back."""
+
+    ON_CONNECTIONS = "on the connections that the client opened"
+    FETCHED = "the client asks for them (WS-MakeConnection)"
+
+
+class ReliableClient:
+    """Sends messages in sequences of WS-ReliableMessaging.
+
+    ::
+
+        with ReliableClient("sqlite:///shop.db") as client:
+            with client.transaction() as tx:
+                tx.connection.execute(insert(orders).values(item="tea"))
+                tx.send("http://127.0.0.1:8000/orders", b"<order>tea</order>",
+                        action="urn:example:orders/Order")
+
+    A sequence is of one address and one *key*. What is sent when the client does not run is stored,
+    and goes when it does.
+
+    Args:
+        store: Where messages are kept: a store, or its URL.
+        rm, soap, wsa: The versions that it speaks.
+        replies: How acknowledgements and replies come back.
+        timeout: Seconds for a whole exchange over HTTP.
+        tls: For ``https``; what the system trusts, when None.
+        on_notice: Is told what people should know; logged by default.
+
+    Raises:
+        StorageUnavailable: The store cannot be opened.
+    """
+
+    def __init__(
+        self,
+        store: StorageManager | str,
+        *,
+        rm: Rm = Rm.V1_1,
+        soap: Soap = Soap.V1_2,
+        wsa: Wsa | None = None,
+        replies: Replies = Replies.ON_CONNECTIONS,
+        policy: Policy | None = None,
+        timeout: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+        on_notice: Callable[[Notice], None] = say,
+    ) -> None:
+        self.store, self._owns_store = opened(store)
+        self._wire = Wire(rm, wsa or rm.rules.wsa[0], soap)
+        if replies is Replies.FETCHED and rm is Rm.V1_0:
+            raise ValueError("WS-MakeConnection goes with WS-ReliableMessaging 1.1 only")
+        back = make_connection_address(str(uuid.uuid4())) if replies is Replies.FETCHED else None
+        self._acks_to = EndpointReference(back, self._wire.wsa) if back else None
+        self._applications = Applications()
+        self._given_up = Endings()
+        self._dead: dict[str, Dead] = {}
+        self._endpoint = Endpoint(
+            Party(
+                self.store,
+                new_id,
+                jitter,
+                policy=policy or Policy(),
+                applications=self._applications,
+                given_up=self._given_up,
+                dead=self._dead,
+                notify=on_notice,
+            )
+        )
+        self._workers = Workers(self._endpoint, timeout=timeout, tls=tls)
+        self._calls = Calls(fallback=lambda: self._workers.loop)
+        self._threads: Threads | None = None
+
+    def callbacks(
+        self,
+        name: str = "",
+        *,
+        on_message: Callback | None = None,
+        on_fault: Callback | None = None,
+        on_error: Callable[[GivenUp], Awaitable[None] | None] | None = None,
+    ) -> None:
+        """Register what gets the replies of requests that name it. To be done before the start:
+        after a restart they are found again by *name*, and replies without one wait.
+
+        Each is called in the transaction that takes the reply out of the store; where it raises,
+        that is rolled back, and the reply comes again later.
+
+        Args:
+            name: "" is told of messages that nobody answers: of them there are no replies, but
+                *on_error*.
+            on_message: Gets a reply.
+            on_fault: Gets a reply that is a fault.
+            on_error: Is told when a sequence is given up, or a reply that no call could take.
+        """
+        if name.startswith("/"):
+            raise ValueError(f"{name!r} looks like the path of a service")
+        callbacks = Callbacks(on_message, on_fault, on_error)
+        self._applications.register(name, called_back(callbacks, self._calls))
+        self._given_up.register(name, given_up(on_error, self._calls))
+        self._dead[name] = dead(on_error, self._calls)
+
+    def start(self) -> None:
+        """Start sending, unless it does: what a former process left is sent, too; its sequences
+        are ended, and messages go in new ones.
+
+        Raises:
+            StorageUnavailable: The store does not answer.
+        """
+        self._workers.start()
+
+    def close(self) -> None:
+        """Stop; what is not acknowledged stays in the store."""
+        self._workers.stop()
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
+        if self._owns_store:
+            self.store.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        self._calls.loop = asyncio.get_running_loop()
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    def transaction(self) -> OpenTransaction:
+        """A transaction for ``with`` or ``async with``: what is changed through its connection or
+        session and what is sent in it are committed together. The store waits for it, so it should
+        be short."""
+        return OpenTransaction(
+            self.store.transaction,
+            lambda transaction: ClientTransaction(transaction, self._channel, new_id),
+            self._store_pending,
+            self._workers.wake,
+            self._own_threads,
+        )
+
+    def send(
+        self,
+        address: str | EndpointReference,
+        body: bytes = b"",
+        *,
+        action: str = "",
+        key: str = "",
+        envelope: bytes | None = None,
+        last: bool = False,
+    ) -> str:
+        """Send a message in a transaction of its own: see `ClientTransaction.send`."""
+        with self.transaction() as tx:
+            return tx.send(address, body, action=action, key=key, envelope=envelope, last=last)
+
+    def request(
+        self,
+        address: str | EndpointReference,
+        body: bytes = b"",
+        *,
+        callbacks: str,
+        action: str = "",
+        key: str = "",
+        envelope: bytes | None = None,
+        last: bool = False,
+    ) -> str:
+        """Send a request in a transaction of its own: see `ClientTransaction.request`."""
+        with self.transaction() as tx:
+            return tx.request(
+                address,
+                body,
+                callbacks=callbacks,
+                action=action,
+                key=key,
+                envelope=envelope,
+                last=last,
+            )
+
+    def terminate(self, key: str = "", address: str | None = None) -> int:
+        """End the sequences of *key*, to *address* or to all: when their messages are acknowledged
+        they are terminated. What is sent later goes in new ones.
+
+        Returns:
+            How many sequences were ended.
+        """
+        ended = 0
+        for sequence in self._sequences():
+            if address is not None and sequence.target.address != address:
+                continue
+            if not takes_messages(sequence) or not _is_of(sequence, key):
+                continue
+            with self.store.transaction() as tx:
+                found = tx.outgoing.find(sequence.key)
+                if found is not None and takes_messages(found):
+                    end_sequence(Step(self._endpoint.party, tx, time.time()), found)
+                    ended += 1
+        self._workers.wake()
+        return ended
+
+    def waiting(self) -> int:
+        """How many messages are not acknowledged, or wait for their replies."""
+        return sum(each.count for each in self._sequences() if each.ended_at is None)
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until nothing waits.
+
+        Returns:
+            Whether that was so within *seconds*.
+        """
+        end = time.monotonic() + seconds
+        while self.waiting():
+            if time.monotonic() >= end:
+                return False
+            time.sleep(PAUSE)
+        return True
+
+    def _sequences(self) -> list[OutgoingSequence]:
+        """Those that clients made; replies go in others."""
+        found: list[OutgoingSequence] = []
+        after = ""
+        with self.store.look() as look:
+            while page := look.outgoing_page(after, PAGE):
+                found += [each for each in page if each.create_id is not None]
+                after = page[-1].key
+        return found
+
+    def _channel(self, address: str | EndpointReference, callbacks: str | None) -> Channel:
+        wire = self._wire
+        if isinstance(address, str):
+            address = EndpointReference(address, wire.wsa)
+        acks_to = self._acks_to or anonymous(wire.wsa)
+        return Channel(address, wire, acks_to, callbacks is not None, callbacks)
+
+    def _store_pending(self, own: ClientTransaction) -> None:
+        now = time.time()
+        # In the order in which sequences are locked; of one sequence in the order of the calls.
+        for each in sorted(own.pending, key=_place):
+            self._endpoint.send(own.transaction, now, each.name, each.channel, each.message)
+
+    def _own_threads(self) -> Threads:
+        if self._threads is None:
+            self._threads = Threads()
+        return self._threads
+
+
+def _place(pending: Pending) -> str:
+    return f"to {id_to_keep(pending.channel.target.address)} as {pending.name}"
+
+
+def _is_of(sequence: OutgoingSequence, key: str) -> bool:
+    """Whether a sequence is of a client's *key*, as `gateway.reliability.source` names it."""
+    name = key if sequence.callback is None else f"{key} for {sequence.callback}"
+    start = f"to {id_to_keep(sequence.target.address)} as {name}"
+    rest = sequence.key.removeprefix(start)
+    return sequence.key.startswith(start) and (not rest or rest.startswith(" ("))

@@ -1,0 +1,264 @@
+"""What an application gets: a message, with the transaction that takes it out of the store; and the
+functions that get it, found by name."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from gateway.client.reliable.workers import NotHere
+from gateway.reliability.records import OutgoingMessage, OutgoingSequence
+from gateway.reliability.storage import Transaction
+from gateway.reliability.values import Answer, Application, ApplicationFault, Delivered
+from mediation import PeerFault
+from mediation.reliable_messaging import RmFault
+from mediation.reliable_messaging.application import body_of
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+FUNCTION = 30.0
+"""Seconds that a coroutine of an application has: it holds locks of the store."""
+PAGE = 64
+
+
+class InTransaction:
+    """Something that happens in a transaction of the store, for an application that changes its own
+    data in the same.
+
+    Attributes:
+        transaction: The store's transaction.
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        self.transaction = transaction
+        self._session: Session | None = None
+
+    @property
+    def connection(self) -> Any:
+        """The store's own connection, an SQLAlchemy ``Connection``; None in memory. What is done
+        through it is committed, or rolled back, with the message."""
+        return self.transaction.connection
+
+    @property
+    def session(self) -> "Session":
+        """An SQLAlchemy session on that connection.
+
+        Raises:
+            TypeError: The store is no database.
+        """
+        if self._session is None:
+            make = getattr(self.transaction, "session", None)
+            if make is None or self.connection is None:
+                raise TypeError("a store in memory has no session: give it a database")
+            self._session = make()
+        return self._session
+
+    def enlist(self, participant: Any) -> Any:
+        """Let another database take part: see `Transaction.enlist`."""
+        return self.transaction.enlist(participant)
+
+
+class Delivery(InTransaction):
+    """A message for an application: each comes once, in the order of its sequence.
+
+    Attributes:
+        sequence: Identifier of the sequence.
+        number: Its number in it.
+        envelope: As it came.
+        owner: Who sent it, where the receiver tells callers apart.
+    """
+
+    def __init__(self, transaction: Transaction, delivered: Delivered) -> None:
+        super().__init__(transaction)
+        self.sequence = delivered.identifier
+        self.number = delivered.number
+        self.envelope = delivered.envelope
+        self.owner = delivered.owner
+        self._message = delivered.message
+
+    @property
+    def action(self) -> str:
+        return self._message.headers.action or ""
+
+    @property
+    def message_id(self) -> str | None:
+        return self._message.headers.message_id
+
+    @property
+    def relates_to(self) -> str | None:
+        """The message id of the request that it answers."""
+        return self._message.headers.relates_to
+
+    @property
+    def body(self) -> bytes:
+        """The element in its body, as a document of its own."""
+        return body_of(self.envelope)
+
+    @property
+    def fault(self) -> PeerFault | None:
+        """The fault in it; None where it has none."""
+        fault = self._message.fault
+        if isinstance(fault, RmFault):
+            return None
+        return fault
+
+
+class GivenUp(InTransaction):
+    """A sequence that was given up, or a reply that no function could take; the messages will not
+    arrive, or nobody knows whether they did.
+
+    Attributes:
+        address: Where the messages went.
+        reason: Why, in words.
+        messages: Those that nobody acknowledged; the envelopes are as they were sent.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        address: str,
+        reason: str,
+        messages: tuple[OutgoingMessage, ...] = (),
+    ) -> None:
+        super().__init__(transaction)
+        self.address = address
+        self.reason = reason
+        self.messages = messages
+
+
+class Completed(InTransaction):
+    """A sequence that has come to its end with all its messages acknowledged.
+
+    Attributes:
+        address: Where the messages went.
+        count: How many there were.
+    """
+
+    def __init__(self, transaction: Transaction, address: str, count: int) -> None:
+        super().__init__(transaction)
+        self.address = address
+        self.count = count
+
+
+Returned: TypeAlias = Answer | bytes | None
+Service: TypeAlias = Callable[[Delivery], Awaitable[Returned] | Returned]
+"""What it returns is the reply: a body, an `Answer` with an action of its own, or nothing."""
+Callback: TypeAlias = Callable[[Delivery], Awaitable[None] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What a client does with what comes of its requests; each is called in a transaction, on a
+    thread of the workers, or is a coroutine function."""
+
+    on_message: Callback | None = None
+    on_fault: Callback | None = None
+    on_error: Callable[[GivenUp], Awaitable[None] | None] | None = None
+    on_complete: Callable[[Completed], Awaitable[None] | None] | None = None
+
+
+@dataclass(slots=True)
+class Calls:
+    """Calls functions of a program: plain ones here, coroutines in the program's event loop."""
+
+    loop: asyncio.AbstractEventLoop | None = None
+    fallback: Callable[[], asyncio.AbstractEventLoop | None] = field(default=lambda: None)
+
+    def call(self, function: Callable[[Any], Any], argument: object) -> Any:
+        """Call it, and wait for what it returns."""
+        found = function(argument)
+        if not inspect.isawaitable(found):
+            return found
+        loop = self.loop if self.loop is not None and self.loop.is_running() else self.fallback()
+        if loop is None:
+            raise RuntimeError("there is no event loop for a coroutine")
+
+        async def within() -> Any:
+            async with asyncio.timeout(FUNCTION):
+                return await found
+
+        return asyncio.run_coroutine_threadsafe(within(), loop).result()
+
+
+class Applications(Mapping[str, Application]):
+    """Functions by name. One that is not there is not an error: another process may have it, or
+    this one later, and until then its messages wait."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Application] = {}
+
+    def register(self, name: str, application: Application) -> None:
+        """Add one, or put it in the place of that which has the name."""
+        self._named[name] = application
+
+    def __getitem__(self, name: str) -> Application:
+        return self._named.get(name) or _missing(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Find the function; where there is none, one that lets the messages wait."""
+        return self[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named)
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._named
+
+
+def _missing(name: str) -> Application:
+    def wait(transaction: Transaction, delivered: Delivered) -> Answer | None:
+        raise NotHere(f"nothing is registered as {name!r}")
+
+    return wait
+
+
+def served(function: Service, calls: Calls, faults: tuple[type[Exception], ...]) -> Application:
+    """The application of a service.
+
+    Args:
+        faults: Exceptions that are outcomes: they are answered as faults, at once.
+    """
+
+    def application(transaction: Transaction, delivered: Delivered) -> Answer | None:
+        delivery = Delivery(transaction, delivered)
+        try:
+            returned = calls.call(function, delivery)
+        except ApplicationFault:
+            raise
+        except faults as error:
+            raise ApplicationFault(str(error) or type(error).__name__) from error
+        if isinstance(returned, bytes):
+            return Answer(f"{delivery.action}Response", returned)
+        if returned is not None and not isinstance(returned, Answer):
+            raise TypeError(f"a service returns bytes, an Answer or None, not {type(returned)}")
+        return returned
+
+    return application
+
+
+def called_back(callbacks: Callbacks, calls: Calls) -> Application:
+    """The application that gets the replies of a client's requests."""
+
+    def application(transaction: Transaction, delivered: Delivered) -> None:
+        delivery = Delivery(transaction, delivered)
+        function = callbacks.on_message if delivery.fault is None else callbacks.on_fault
+        if function is not None:
+            calls.call(function, delivery)
+
+    return application
+
+
+def unacknowledged(
+    transaction: Transaction, sequence: OutgoingSequence, limit: int
+) -> tuple[OutgoingMessage, ...]:
+    """The messages of a sequence that nobody acknowledged, at most *limit*."""
+    return tuple(
+        message
+        for message in transaction.outgoing.messages(sequence.key, limit)
+        if message.number not in sequence.acknowledged
+    )

@@ -1,0 +1,133 @@
+"""What a client and a receiver have in common: a store, functions by name, workers."""
+
+import logging
+import random
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from gateway.client.reliable.deliveries import (
+    PAGE,
+    Applications,
+    Calls,
+    Completed,
+    GivenUp,
+    unacknowledged,
+)
+from gateway.client.reliable.workers import NotHere, log
+from gateway.reliability.records import OutgoingSequence
+from gateway.reliability.storage import StorageManager, Transaction
+from gateway.reliability.stores.database import DatabaseStore
+from gateway.reliability.stores.memory import MemoryStore
+from gateway.reliability.values import Dead, Delivered, Notice, NoticeKind
+
+Told = Callable[[Transaction, OutgoingSequence], None]
+
+_draw = random.SystemRandom().random
+
+
+def new_id() -> str:
+    """A message id, or an identifier of a sequence; nobody guesses it."""
+    return f"urn:uuid:{uuid.uuid4()}"
+
+
+def jitter() -> float:
+    """A number from 0 to 1."""
+    return _draw()
+
+
+def opened(store: StorageManager | str) -> tuple[StorageManager, bool]:
+    """The store, and whether it was made here: of a URL, or ``memory:``.
+
+    Raises:
+        StorageUnavailable: It cannot be opened.
+    """
+    if not isinstance(store, str):
+        return store, False
+    return (MemoryStore() if store == "memory:" else DatabaseStore(store)), True
+
+
+def say(notice: Notice) -> None:
+    """Log a notice."""
+    quiet = notice.kind in (NoticeKind.UNANSWERED, NoticeKind.DECLINED)
+    number = f" message {notice.number}:" if notice.number is not None else ""
+    level = logging.INFO if quiet else logging.WARNING
+    log.log(level, "%s: %s:%s %s", notice.sequence, notice.kind.value, number, notice.text)
+
+
+class Endings(Mapping[str, Told]):
+    """What is told of the ends of sequences, by the name of callbacks. Where a name is of another
+    process, the sequence waits for it."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Told] = {}
+
+    def register(self, name: str, told: Told) -> None:
+        self._named[name] = told
+
+    def __getitem__(self, name: str) -> Told:
+        return self._named.get(name) or _elsewhere(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Find the function; None where nobody gave a name."""
+        return self[name] if name or name in self._named else default
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._named)
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+
+def _elsewhere(name: str) -> Told:
+    def wait(transaction: Transaction, sequence: OutgoingSequence) -> None:
+        raise NotHere(f"nothing is registered as {name!r}")
+
+    return wait
+
+
+def given_up(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Told:
+    """What tells *function* of sequences that were given up."""
+
+    def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
+        if function is not None:
+            left = unacknowledged(transaction, sequence, max(sequence.count, PAGE))
+            reason = sequence.failure or ""
+            calls.call(function, GivenUp(transaction, sequence.target.address, reason, left))
+
+    return told
+
+
+def completed(function: Callable[[Completed], Any] | None, calls: Calls) -> Told:
+    """What tells *function* of sequences that have come to their ends."""
+
+    def told(transaction: Transaction, sequence: OutgoingSequence) -> None:
+        if function is not None:
+            count = sequence.next_number - 1
+            calls.call(function, Completed(transaction, sequence.target.address, count))
+
+    return told
+
+
+def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Dead:
+    """What tells *function* of messages that an application failed to take again and again."""
+
+    def told(transaction: Transaction, delivered: Delivered, error: Exception) -> None:
+        if function is not None:
+            reason = f"message {delivered.number} failed: {type(error).__name__}: {error}"
+            calls.call(function, GivenUp(transaction, delivered.identifier, reason))
+
+    return told
+
+
+__all__ = [
+    "Applications",
+    "Endings",
+    "completed",
+    "dead",
+    "given_up",
+    "jitter",
+    "new_id",
+    "opened",
+    "say",
+]

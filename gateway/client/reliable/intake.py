@@ -1,0 +1,103 @@
+"""What comes over HTTP, without any server: octets in, a status, headers and octets out."""
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from filters import Refused
+from gateway.client.reliable.ends import new_id
+from gateway.client.reliable.workers import Workers, log
+from gateway.reliability.storage import StorageUnavailable
+from gateway.reliability.values import Outgoing
+from mediation import Context, Soap, http_headers, write_fault
+
+AT_A_TIME = 64
+"""Messages that are taken at the same time."""
+HELD = 256
+"""Connections that are held open for replies."""
+MAX_OCTETS = 4 * 1024 * 1024
+BODY_TIME = 30.0
+"""Seconds from the end of a head to the end of its body."""
+PLAIN = ("Content-Type", "text/plain; charset=utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReply:
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+def plain(status: int, text: str, *headers: tuple[str, str]) -> HttpReply:
+    """An answer in words."""
+    return HttpReply(status, (PLAIN, *headers), f"{text}\n".encode())
+
+
+LATER = plain(503, "It cannot be stored now.", ("Retry-After", "2"))
+
+
+class Intake:
+    """Takes messages for an end.
+
+    Args:
+        hold: Seconds that a connection is held open for a reply.
+    """
+
+    def __init__(self, workers: Workers, *, hold: float) -> None:
+        self._workers = workers
+        self._hold = hold
+        self._busy = 0
+        self._held = 0
+
+    async def take(
+        self, octets: bytes, *, content_type: str, owner: str | None, service: str
+    ) -> HttpReply:
+        """Take a message. To be called in the loop of the workers."""
+        if self._busy >= AT_A_TIME:
+            return LATER
+        self._busy += 1
+        try:
+            reply = await self._workers.on_thread(
+                self._workers.endpoint.received,
+                octets,
+                time.time(),
+                owner=owner,
+                content_type=content_type,
+                service=service,
+            )
+        except Refused as refused:
+            return _refused(octets, refused)
+        except StorageUnavailable as error:
+            log.info("a message is refused for now: %s", error)
+            return LATER
+        finally:
+            self._busy -= 1
+        for outgoing in reply.outgoing:
+            self._workers.post(outgoing)
+        self._workers.wake()
+        answer = reply.answer
+        if reply.awaited is not None and self._held < HELD:
+            self._held += 1
+            try:
+                found = await self._workers.reply_to(reply.awaited, self._hold)
+            except StorageUnavailable:
+                found = None
+            finally:
+                self._held -= 1
+            answer = found or answer
+        if reply.unreliable is not None:
+            return plain(400, "Only messages of WS-ReliableMessaging are taken here.")
+        if answer is None:
+            return HttpReply(202)
+        return _answered(answer, 500 if reply.fault else 200)
+
+
+def _answered(answer: Outgoing, status: int) -> HttpReply:
+    return HttpReply(status, answer.http_headers, answer.envelope)
+
+
+def _refused(octets: bytes, refused: Refused) -> HttpReply:
+    """The fault for what is no message."""
+    soap = Soap.V1_1 if Soap.V1_1.value.encode() in octets[:4096] else Soap.V1_2
+    status, fault = write_fault(refused, Context(soap), now=datetime.now(UTC), message_id=new_id())
+    return HttpReply(status, http_headers(soap, ""), fault)

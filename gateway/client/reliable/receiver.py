@@ -1,0 +1,238 @@
+"""The receiving end of applications: an ASGI app, to mount in another or to be served by itself."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any, Self, TypeAlias
+from urllib.parse import urlsplit
+
+from gateway.client.reliable.deliveries import Applications, Calls, GivenUp, Service, served
+from gateway.client.reliable.ends import Endings, dead, jitter, new_id, opened, say
+from gateway.client.reliable.intake import (
+    BODY_TIME,
+    LATER,
+    MAX_OCTETS,
+    HttpReply,
+    Intake,
+    plain,
+)
+from gateway.client.reliable.workers import Workers
+from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.party import Party
+from gateway.reliability.storage import StorageManager, StorageUnavailable
+from gateway.reliability.values import Dead, Notice
+from mediation.reliable_messaging.policy import Policy
+
+Scope: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+HOLD = 10.0
+
+
+class Receiver:
+    """Receives the messages of sequences, and gives each to a function once, in order.
+
+    It is an ASGI app: served by itself it starts and stops with its server; mounted in another one
+    that one's lifespan has ``async with receiver``. A message is acknowledged once it is stored.
+
+    Args:
+        store: Where messages are kept: a store, or its URL. Several processes may share a database.
+        address: The URL under which peers reach it; needed where replies are sent to listeners of
+            clients, which then acknowledge them here.
+        may_call: The hosts (``name`` or ``name:port``) that it may send acknowledgements and
+            replies to, as strangers name them; or what decides for an address. By default it
+            answers on connections only.
+        identify: Tells who sent a request (of the ASGI scope); a sequence belongs to who made it.
+        hold: Seconds that a connection is held open for the reply to a request.
+        max_octets: The longest message.
+        timeout: Seconds for a whole exchange with a peer.
+        tls: For peers with ``https``.
+        on_notice: Is told what people should know; logged by default.
+
+    Raises:
+        StorageUnavailable: The store cannot be opened.
+    """
+
+    def __init__(
+        self,
+        store: StorageManager | str,
+        *,
+        address: str | None = None,
+        may_call: Collection[str] | Callable[[str], bool] = (),
+        identify: Callable[[Scope], str | None] | None = None,
+        policy: Policy | None = None,
+        hold: float = HOLD,
+        max_octets: int = MAX_OCTETS,
+        timeout: float = 30.0,
+        tls: ssl.SSLContext | None = None,
+        on_notice: Callable[[Notice], None] = say,
+    ) -> None:
+        self.store, self._owns_store = opened(store)
+        self._identify = identify or _nobody
+        self._max_octets = max_octets
+        self._applications = Applications()
+        self._dead: dict[str, Dead] = {}
+        party = Party(
+            self.store,
+            new_id,
+            jitter,
+            address=address,
+            policy=policy or Policy(),
+            applications=self._applications,
+            given_up=Endings(),
+            dead=self._dead,
+            allows=may_call if callable(may_call) else _hosts(may_call),
+            notify=on_notice,
+            requires=True,
+        )
+        self._workers = Workers(Endpoint(party), timeout=timeout, tls=tls)
+        self._calls = Calls(fallback=lambda: self._workers.loop)
+        self._intake = Intake(self._workers, hold=hold)
+
+    def service(
+        self,
+        path: str,
+        function: Service,
+        *,
+        faults: type[Exception] | tuple[type[Exception], ...] = (),
+        on_dead: Callable[[GivenUp], Any] | None = None,
+    ) -> None:
+        """Give the messages of sequences that are made at *path* to *function*.
+
+        It is called in the transaction that takes the message out of the store, on a thread, or
+        in the program's event loop if it is a coroutine function. What it returns is the reply,
+        stored in the same transaction. `Fault` rolls that back, and is the reply; another exception
+        rolls it back, too, and the message comes again, later and later, ten times by default.
+
+        Args:
+            path: Such as ``/orders``, below where the receiver is mounted.
+            faults: Other exceptions that are outcomes, as `Fault` is.
+            on_dead: Is called in the transaction that gives a message up.
+        """
+        if not path.startswith("/"):
+            raise ValueError(f"{path!r} is no path: it begins with /")
+        outcomes = faults if isinstance(faults, tuple) else (faults,)
+        self._applications.register(path, served(function, self._calls, outcomes))
+        self._dead[path] = dead(on_dead, self._calls)
+
+    def start(self) -> None:
+        """Start, unless it runs: messages that a former process left are delivered.
+
+        Raises:
+            StorageUnavailable: The store does not answer.
+        """
+        self._workers.start()
+
+    def close(self) -> None:
+        """Stop; what is being delivered ends first."""
+        self._workers.stop()
+        if self._owns_store:
+            self.store.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        self._calls.loop = asyncio.get_running_loop()
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or follow the lifespan of a server (ASGI 3)."""
+        match scope["type"]:
+            case "lifespan":
+                await self._live(receive, send)
+            case "http":
+                await _write(await self._answer(scope, receive), send)
+            case _:
+                await send({"type": "websocket.close", "code": 1000})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                try:
+                    await self.__aenter__()
+                except StorageUnavailable as error:
+                    await send({"type": "lifespan.startup.failed", "message": str(error)})
+                    return
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.__aexit__()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _answer(self, scope: Scope, receive: Receive) -> HttpReply:
+        path = str(scope["path"]).removeprefix(str(scope.get("root_path", ""))) or "/"
+        if path not in self._applications:
+            return plain(404, "There is no service here.")
+        if scope["method"] != "POST":
+            return plain(405, "Messages are sent with POST.", ("Allow", "POST"))
+        headers = {name.lower(): value for name, value in scope["headers"]}
+        if int(headers.get(b"content-length", b"0")) > self._max_octets:
+            return plain(413, "The message is too long.", ("Connection", "close"))
+        try:
+            async with asyncio.timeout(BODY_TIME):
+                octets = await self._read(receive)
+        except TimeoutError:
+            return plain(408, "The message came too slowly.", ("Connection", "close"))
+        if octets is None:
+            return plain(413, "The message is too long.", ("Connection", "close"))
+        if not self._workers.running:
+            try:
+                await self.__aenter__()
+            except StorageUnavailable:
+                return LATER
+        taken = self._workers.submit(
+            self._intake.take(
+                octets,
+                content_type=headers.get(b"content-type", b"").decode("latin-1"),
+                owner=self._identify(scope),
+                service=path,
+            )
+        )
+        return await asyncio.wrap_future(taken)
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        """The body; None: it is too long."""
+        octets = bytearray()
+        while True:
+            message = await receive()
+            octets += message.get("body", b"")
+            if len(octets) > self._max_octets:
+                return None
+            if not message.get("more_body") or message["type"] == "http.disconnect":
+                return bytes(octets)
+
+
+async def _write(reply: HttpReply, send: Send) -> None:
+    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in reply.headers]
+    headers.append((b"content-length", str(len(reply.body)).encode()))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": reply.body})
+
+
+def _nobody(scope: Scope) -> str | None:
+    return None
+
+
+def _hosts(hosts: Collection[str]) -> Callable[[str], bool]:
+    named = {host.lower() for host in hosts}
+
+    def allows(address: str) -> bool:
+        try:
+            parts = urlsplit(address)
+            places = {(parts.hostname or "").lower(), parts.netloc.lower()}
+        except ValueError:
+            return False
+        return parts.scheme in ("http", "https") and bool(named & places)
+
+    return allows

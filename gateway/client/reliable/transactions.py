@@ -1,0 +1,193 @@
+"""A program's transaction: what it changes and the messages that it sends, together or not."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.client.reliable.deliveries import InTransaction
+from gateway.reliability.party import Channel
+from gateway.reliability.source import Message
+from gateway.reliability.storage import Transaction
+from mediation import EndpointReference
+from mediation.reliable_messaging import read_message
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A message that is stored when its transaction ends."""
+
+    name: str
+    channel: Channel
+    message: Message
+
+
+class ClientTransaction(InTransaction):
+    """A transaction of a client. Its messages get their places in the sequences at its end, so that
+    nobody else waits for a sequence meanwhile."""
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        channel: Callable[[str | EndpointReference, str | None], Channel],
+        new_id: Callable[[], str],
+    ) -> None:
+        super().__init__(transaction)
+        self._channel = channel
+        self._new_id = new_id
+        self.pending: list[Pending] = []
+
+    def send(
+        self,
+        address: str | EndpointReference,
+        body: bytes = b"",
+        *,
+        action: str = "",
+        key: str = "",
+        envelope: bytes | None = None,
+        last: bool = False,
+    ) -> str:
+        """Send a message that nobody answers; it goes when the transaction is committed.
+
+        Args:
+            body: The element in its body, which declares every namespace that it uses.
+            key: Tells several sequences to one address apart; messages of one key come in order.
+            envelope: The whole envelope, with Action and MessageID, instead of *body*.
+            last: It ends the sequence.
+
+        Returns:
+            Its message id.
+
+        Raises:
+            ValueError: It has no action, or the envelope cannot be sent.
+        """
+        return self._add(address, body, action, key, envelope, last, None)
+
+    def request(
+        self,
+        address: str | EndpointReference,
+        body: bytes = b"",
+        *,
+        callbacks: str,
+        action: str = "",
+        key: str = "",
+        envelope: bytes | None = None,
+        last: bool = False,
+    ) -> str:
+        """Send a message that is answered: *callbacks* is the name of what gets the reply.
+
+        Returns:
+            Its message id, to which the reply relates.
+        """
+        return self._add(address, body, action, key, envelope, last, callbacks)
+
+    def _add(
+        self,
+        address: str | EndpointReference,
+        body: bytes,
+        action: str,
+        key: str,
+        envelope: bytes | None,
+        last: bool,
+        callbacks: str | None,
+    ) -> str:
+        message_id = self._new_id()
+        if envelope is not None:
+            headers = read_message(envelope).headers
+            if not headers.action or not headers.message_id:
+                raise ValueError("the envelope has no Action, or no MessageID")
+            action, message_id = headers.action, headers.message_id
+        if not action:
+            raise ValueError("a message needs an action, such as urn:example:orders/Order")
+        message = Message(
+            action,
+            body,
+            message_id,
+            wants_reply=callbacks is not None,
+            last=last,
+            envelope=envelope,
+        )
+        # Sequences with and without replies are two, also where they have one key.
+        name = key if callbacks is None else f"{key} for {callbacks}"
+        self.pending.append(Pending(name, self._channel(address, callbacks), message))
+        return message_id
+
+
+class OpenTransaction:
+    """``with`` or ``async with``: begins, and commits, or rolls back where the block raises. With
+    ``async with``, both run on threads.
+
+    Args:
+        begin: Begins a transaction of the store.
+        finish: Stores the pending messages.
+        committed: Is called after the commit.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], AbstractContextManager[Transaction]],
+        made: Callable[[Transaction], ClientTransaction],
+        finish: Callable[[ClientTransaction], None],
+        committed: Callable[[], None],
+        threads: Callable[[], "Threads"],
+    ) -> None:
+        self._begin = begin
+        self._made = made
+        self._finish = finish
+        self._committed = committed
+        self._threads = threads
+        self._store: AbstractContextManager[Transaction] | None = None
+        self._own: ClientTransaction | None = None
+
+    def __enter__(self) -> ClientTransaction:
+        self._store = self._begin()
+        self._own = self._made(self._store.__enter__())
+        return self._own
+
+    def __exit__(self, *raised: Any) -> None:
+        assert self._store is not None and self._own is not None
+        if raised[0] is None:
+            try:
+                self._finish(self._own)
+            except BaseException:
+                self._store.__exit__(*sys.exc_info())
+                raise
+        self._store.__exit__(*raised)
+        if raised[0] is None:
+            self._committed()
+
+    async def __aenter__(self) -> ClientTransaction:
+        beginning = self._threads().begin.submit(self.__enter__)
+        try:
+            return await asyncio.wrap_future(beginning)
+        except asyncio.CancelledError:
+            beginning.add_done_callback(self._roll_back)
+            raise
+
+    async def __aexit__(self, *raised: Any) -> None:
+        ending = self._threads().end.submit(self.__exit__, *raised)
+        # Who is cancelled does not wait, but the end comes.
+        await asyncio.shield(asyncio.wrap_future(ending))
+
+    def _roll_back(self, begun: "Future[ClientTransaction]") -> None:
+        if not begun.cancelled() and begun.exception() is None:
+            given_up = asyncio.CancelledError()
+            with suppress(asyncio.CancelledError):
+                self.__exit__(type(given_up), given_up, None)
+
+
+class Threads:
+    """Threads for transactions of coroutines: a begin may wait for an end, which therefore has
+    threads of its own."""
+
+    def __init__(self, count: int = 8) -> None:
+        self.begin = ThreadPoolExecutor(count, "reliable-begin")
+        self.end = ThreadPoolExecutor(count, "reliable-end")
+
+    def close(self) -> None:
+        """End them; what they do ends first."""
+        self.begin.shutdown(wait=False)
+        self.end.shutdown(wait=False)

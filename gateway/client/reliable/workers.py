@@ -1,0 +1,378 @@
+"""The workers of one end: they look at the store for what is due, give applications their messages,
+and send. Transactions run on threads, HTTP in an event loop on a thread of its own, so that
+programs with and without an event loop use the same.
+
+Nothing is in memory that a crash must not take: what was in flight is due again.
+"""
+
+import asyncio
+import functools
+import logging
+import ssl
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from filters import Refused
+from gateway.client.calling import Answer, Caller
+from gateway.client.errors import GatewayError
+from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.invoker import deliver
+from gateway.reliability.sending import act
+from gateway.reliability.storage import Conflict, StorageUnavailable
+from gateway.reliability.values import Awaited, Outgoing, Reply
+from gateway.reliability.watching import watch
+
+T = TypeVar("T")
+
+POLL = 1.0
+"""Seconds between two looks at a store to which other processes write, too."""
+DELAY = 5.0
+"""Seconds until something is tried again that the store, or a missing function, prevented."""
+RECOVERY = 60.0
+LOOKED_AT = 256
+"""How many sequences of each kind one look finds."""
+IN_FLIGHT = 64
+"""Messages of one sequence that are on their way, or wait for a connection."""
+AT_A_TIME = 4
+"""Connections for the messages of one sequence."""
+TO_A_HOST = 64
+MAX_ANSWER = 4 * 1024 * 1024
+STOP = 10.0
+"""Seconds that what runs is given when the workers stop."""
+CONFLICTS = 5
+
+log = logging.getLogger("dragoman.reliable")
+log.addHandler(logging.NullHandler())
+
+
+class NotHere(StorageUnavailable):
+    """A message is for a function that this process does not have: another one may, or this one
+    later."""
+
+
+class Workers:
+    """The workers of *endpoint*.
+
+    Args:
+        timeout: Seconds for a whole exchange over HTTP.
+        tls: For ``https``; what the system trusts, when None.
+        threads: How many transactions run at the same time, and how many applications.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout: float,
+        tls: ssl.SSLContext | None = None,
+        threads: int = 8,
+    ) -> None:
+        self.endpoint = endpoint
+        self._timeout = timeout
+        self._tls = tls
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._threads = threads
+        self._stop = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._busy: set[tuple[str, str]] = set()
+        self._not_before: dict[tuple[str, str], float] = {}
+        self._in_flight: dict[str, set[str]] = defaultdict(set)
+        self._lanes: dict[str, asyncio.Semaphore] = {}
+        self._hosts: dict[str, asyncio.Semaphore] = {}
+        self._holding: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> bool:
+        return self._loop is not None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop of the workers, while they run."""
+        return self._loop
+
+    def start(self) -> None:
+        """Start, unless they run: end what a former process left open, then look at what is due.
+
+        Raises:
+            StorageUnavailable: The store does not answer.
+        """
+        with self._lock:
+            if self._loop is not None:
+                return
+            self.endpoint.restart(time.time())
+            ready = threading.Event()
+            self._store_threads = ThreadPoolExecutor(self._threads, "reliable-store")
+            self._application_threads = ThreadPoolExecutor(self._threads, "reliable-application")
+            self._thread = threading.Thread(
+                target=self._run, args=(ready,), name="reliable", daemon=True
+            )
+            self._thread.start()
+            ready.wait()
+
+    def stop(self) -> None:
+        """Stop; what runs ends first, within a deadline."""
+        with self._lock:
+            loop, thread = self._loop, self._thread
+            if loop is None or thread is None:
+                return
+            loop.call_soon_threadsafe(self._stop.set)
+            thread.join(2 * STOP)
+            self._store_threads.shutdown(wait=False, cancel_futures=True)
+            self._application_threads.shutdown(wait=False, cancel_futures=True)
+            self._loop = self._thread = None
+
+    def wake(self) -> None:
+        """Look at the store now: something was committed."""
+        loop = self._loop
+        if loop is not None:
+            loop.call_soon_threadsafe(self._woken.set)
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run something in the event loop of the workers."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    async def on_thread(self, work: Callable[..., T], *args: Any, **named: Any) -> T:
+        """Run transactions on a thread; again, where others were in their way."""
+        bound = functools.partial(_again, functools.partial(work, *args, **named))
+        return await asyncio.get_running_loop().run_in_executor(self._store_threads, bound)
+
+    def _run(self, ready: threading.Event) -> None:
+        asyncio.run(self._main(ready))
+
+    async def _main(self, ready: threading.Event) -> None:
+        self._stop, self._woken = asyncio.Event(), asyncio.Event()
+        async with Caller(timeout=self._timeout, max_answer=MAX_ANSWER, tls=self._tls) as caller:
+            self._caller = caller
+            self._loop = asyncio.get_running_loop()
+            ready.set()
+            attending = [
+                asyncio.create_task(self._attend()),
+                asyncio.create_task(self._recover()),
+            ]
+            await self._stop.wait()
+            for task in attending:
+                task.cancel()
+            if self._tasks:
+                _, pending = await asyncio.wait(self._tasks, timeout=STOP)
+                for task in pending:
+                    task.cancel()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._stop.is_set():
+            work.close()
+            return
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _recover(self) -> None:
+        while True:
+            await asyncio.sleep(RECOVERY)
+            try:
+                await self.on_thread(self.endpoint.party.storage.recover)
+            except Exception as error:
+                log.warning("transactions of two phases wait for their end: %s", error)
+
+    # ------------------------------------------------------------------------- what is due
+
+    async def _attend(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                wait = await self._attend_once()
+            except StorageUnavailable as error:
+                log.warning("the store does not answer: %s", error)
+                wait = POLL
+            except Exception:
+                log.exception("a look at the store failed")
+                wait = POLL
+            if wait > 0:
+                try:
+                    async with asyncio.timeout(wait):
+                        await self._woken.wait()
+                except TimeoutError:
+                    pass
+
+    async def _attend_once(self) -> float:
+        """Begin all that is due; the seconds until the next look, if nothing wakes us."""
+        now = time.time()
+        self._not_before = {at: due for at, due in self._not_before.items() if due > now}
+        limit = LOOKED_AT + len(self._busy) + len(self._not_before)
+        found, next_due = await self.on_thread(self._look, now, limit)
+        begun = 0
+        for place in found:
+            if place in self._busy or place in self._not_before:
+                continue
+            if place[0] == "outgoing" and len(self._in_flight.get(place[1], ())) >= IN_FLIGHT:
+                continue
+            self._busy.add(place)
+            begun += 1
+            self._spawn(self._attend_to(place))
+        # Something due that is not begun now is busy, and wakes us when it ends; or it is delayed.
+        soon = [due - now for due in self._not_before.values()]
+        if next_due is not None and next_due > now:
+            soon.append(next_due - now)
+        return max(0.0, min([POLL, *soon]))
+
+    def _look(self, now: float, limit: int) -> tuple[list[tuple[str, str]], float | None]:
+        with self.endpoint.party.storage.look() as look:
+            found = [
+                *(("invoker", each) for each in look.invoker_due(now, limit)),
+                *(("outgoing", each) for each in look.outgoing_due(now, limit)),
+                *(("incoming", each) for each in look.incoming_due(now, limit)),
+            ]
+            return found, look.next_due()
+
+    async def _attend_to(self, place: tuple[str, str]) -> None:
+        kind, key = place
+        try:
+            match kind:
+                case "invoker":
+                    await self._deliver(key)
+                case "outgoing":
+                    await self._send_due(key)
+                case _:
+                    for outgoing in await self.on_thread(
+                        watch, self.endpoint.party, key, time.time()
+                    ):
+                        self.post(outgoing)
+        except StorageUnavailable as error:
+            self._not_before[place] = time.time() + DELAY
+            level = logging.DEBUG if isinstance(error, NotHere) else logging.WARNING
+            log.log(level, "%s waits: %s", key, error)
+        except Exception:
+            self._not_before[place] = time.time() + DELAY
+            log.exception("the worker of %s failed", key)
+        finally:
+            self._busy.discard(place)
+            self._woken.set()
+
+    async def _deliver(self, identifier: str) -> None:
+        work = functools.partial(
+            _again, functools.partial(deliver, self.endpoint.party, identifier, time.time())
+        )
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._application_threads, work)
+        finally:
+            for event in self._holding.get(identifier, ()):
+                event.set()
+
+    async def _send_due(self, key: str) -> None:
+        room = IN_FLIGHT - len(self._in_flight.get(key, ()))
+        work = await self.on_thread(act, self.endpoint.party, key, time.time(), limit=room)
+        for outgoing in work.outgoing:
+            self.post(outgoing)
+
+    # ---------------------------------------------------------------------------- sending
+
+    def post(self, outgoing: Outgoing) -> None:
+        """Send something, unless the same is on its way. To be called in the workers' loop."""
+        key, what = outgoing.key or "", outgoing.label.removesuffix(" again")
+        if outgoing.key is not None:
+            if what in self._in_flight[key]:
+                return
+            self._in_flight[key].add(what)
+        self._spawn(self._post(outgoing, key, what))
+
+    async def _post(self, outgoing: Outgoing, key: str, what: str) -> None:
+        host = urlsplit(outgoing.to.address).netloc
+        lane = self._lanes.setdefault(key or host, asyncio.Semaphore(AT_A_TIME))
+        at_host = self._hosts.setdefault(host, asyncio.Semaphore(TO_A_HOST))
+        try:
+            async with lane, at_host:
+                answer = await self._call(outgoing)
+                if answer is not None:
+                    await self._sent(outgoing, answer)
+        except Exception:
+            log.exception("the answer to %s could not be taken", outgoing.label)
+        finally:
+            if outgoing.key is not None:
+                self._in_flight[key].discard(what)
+                if not self._in_flight[key]:
+                    del self._in_flight[key]
+                    self._lanes.pop(key, None)
+            elif len(self._lanes) > LOOKED_AT:
+                self._lanes = {k: each for k, each in self._lanes.items() if k in self._in_flight}
+            if len(self._hosts) > LOOKED_AT:
+                self._hosts.clear()
+            self._woken.set()
+
+    async def _call(self, outgoing: Outgoing) -> Answer | None:
+        try:
+            return await self._caller.call(
+                "POST",
+                outgoing.to.address,
+                body=outgoing.envelope,
+                headers=dict(outgoing.http_headers),
+            )
+        except GatewayError as error:
+            log.info("%s: %s", outgoing.label, error)
+            return None
+
+    async def _sent(self, outgoing: Outgoing, answer: Answer) -> None:
+        """Take what came back. Only an envelope is an answer: others in between have pages."""
+        said = answer.body if answer.body and "xml" in answer.content_type else None
+        delivered = 200 <= answer.status < 300 or said is not None
+        if not delivered:
+            log.info("%s: %s", outgoing.label, answer.words)
+            return
+        reply: Reply
+        try:
+            reply = await self.on_thread(
+                self.endpoint.sent,
+                outgoing,
+                time.time(),
+                delivered=delivered,
+                answer=said,
+                content_type=answer.content_type,
+            )
+        except (Refused, StorageUnavailable) as error:
+            log.info("the answer to %s: %s", outgoing.label, error)
+            return
+        for each in reply.outgoing:
+            self.post(each)
+
+    # ------------------------------------------------------------------- replies on connections
+
+    async def reply_to(self, awaited: Awaited, seconds: float) -> Outgoing | None:
+        """The reply to a message, within *seconds*; None: it is not there yet."""
+        ready = asyncio.Event()
+        self._holding[awaited.identifier].add(ready)
+        end = asyncio.get_running_loop().time() + seconds
+        try:
+            while not self._stop.is_set():
+                ready.clear()
+                found = await self.on_thread(self.endpoint.reply_to, awaited, time.time())
+                left = end - asyncio.get_running_loop().time()
+                if found is not None or left <= 0:
+                    return found
+                try:
+                    async with asyncio.timeout(min(left, POLL)):
+                        await ready.wait()
+                except TimeoutError:
+                    pass
+            return None
+        finally:
+            self._holding[awaited.identifier].discard(ready)
+            if not self._holding[awaited.identifier]:
+                del self._holding[awaited.identifier]
+
+
+def _again(work: Callable[[], T]) -> T:
+    """Run *work*; again, where another transaction was in its way."""
+    for attempt in range(1, CONFLICTS):
+        try:
+            return work()
+        except Conflict:
+            time.sleep(0.01 * 2**attempt)
+    return work()

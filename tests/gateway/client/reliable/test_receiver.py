@@ -1,0 +1,184 @@
+"""The receiver as an ASGI app: where it is mounted, what it refuses."""
+
+import http.client
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+from fastapi import FastAPI
+
+from gateway.client.reliable import MemoryStore, Receiver, ReliableClient, StorageUnavailable
+from mediation import EndpointReference, Soap, Wsa
+from mediation.reliable_messaging import CreateSequence, Rm, RmSpec, write_message
+from tests.gateway.client.reliable.test_queued import ORDER, SOON
+from tests.rigs.receivers import served
+from tests.rigs.waiting import wait_until
+
+XML = {"Content-Type": "application/soap+xml"}
+
+
+def ask(
+    url: str, body: bytes = b"", method: str = "POST", headers: dict[str, str] | None = None
+) -> tuple[int, bytes]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    connection.request(method, parts.path, body, XML if headers is None else headers)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+def create(acks_to: str = "http://www.w3.org/2005/08/addressing/anonymous") -> bytes:
+    spoken = RmSpec(Rm.V1_1, Soap.V1_2, Wsa.V2005_08)
+    to = EndpointReference("http://server.example/orders", Wsa.V2005_08)
+    body = CreateSequence(EndpointReference(acks_to, Wsa.V2005_08))
+    return write_message(spoken, body, to=to, message_id="urn:example:1")[1]
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    receiver = Receiver("memory:", max_octets=10_000, may_call=["known.example"])
+    receiver.service("/orders", lambda each: None)
+    with served(receiver) as found:
+        yield found
+
+
+def test_mounted_in_another_app() -> None:
+    taken: list[bytes] = []
+    receiver = Receiver("memory:", policy=SOON)
+    receiver.service("/orders", lambda each: taken.append(each.body))
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with receiver:
+            yield
+
+    app = FastAPI(lifespan=lifespan)
+    app.mount("/reliable", receiver)
+    with served(app) as found, ReliableClient("memory:", policy=SOON) as client:
+        client.send(f"{found}/reliable/orders", b"<tea/>", action=ORDER)
+        wait_until(lambda: taken)
+    assert taken == [b"<tea/>"]
+
+
+def test_mounted_without_its_lifespan_it_starts_with_the_first_message() -> None:
+    taken: list[bytes] = []
+    receiver = Receiver("memory:", policy=SOON)
+    receiver.service("/orders", lambda each: taken.append(each.body))
+    app = FastAPI()
+    app.mount("/reliable", receiver)
+    with served(app) as found, ReliableClient("memory:", policy=SOON) as client:
+        client.send(f"{found}/reliable/orders", b"<tea/>", action=ORDER)
+        wait_until(lambda: taken)
+    receiver.close()
+
+
+def test_what_is_no_service(url: str) -> None:
+    assert ask(f"{url}/other")[0] == 404
+    assert ask(f"{url}/orders", method="GET")[0] == 405
+
+
+def test_bodies_are_bounded(url: str) -> None:
+    assert ask(f"{url}/orders", b"x" * 10_001)[0] == 413
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    connection.request(
+        "POST", "/orders", iter([b"x" * 6_000, b"x" * 6_000]), XML, encode_chunked=True
+    )
+    assert connection.getresponse().status == 413
+    connection.close()
+
+
+def test_what_is_no_envelope_gets_a_fault(url: str) -> None:
+    status, body = ask(f"{url}/orders", b"<no/>")
+    assert status >= 400
+    assert b"Fault" in body
+
+
+def test_a_message_without_a_sequence_is_refused(url: str) -> None:
+    envelope = (
+        b'<e:Envelope xmlns:e="http://www.w3.org/2003/05/soap-envelope"><e:Body><a/></e:Body>'
+        b"</e:Envelope>"
+    )
+    status, body = ask(f"{url}/orders", envelope)
+    assert status == 500
+    assert b"WSRMRequired" in body
+
+
+@pytest.mark.parametrize(
+    ("acks_to", "taken"),
+    [
+        ("http://www.w3.org/2005/08/addressing/anonymous", True),
+        ("http://known.example/acks", True),
+        ("http://KNOWN.example:8080/acks", True),
+        ("http://169.254.169.254/latest", False),
+        ("http://known.example.evil.example/", False),
+        ("http://known.example@evil.example/", False),
+        ("file:///etc/passwd", False),
+        ("http://[", False),
+    ],
+)
+def test_nothing_is_sent_to_addresses_that_were_not_allowed(
+    url: str, acks_to: str, taken: bool
+) -> None:
+    status, body = ask(f"{url}/orders", create(acks_to))
+    assert (b"CreateSequenceResponse" in body) is taken, (status, body)
+
+
+def test_a_sequence_belongs_to_who_made_it() -> None:
+    receiver = Receiver(
+        "memory:",
+        identify=lambda scope: dict(scope["headers"]).get(b"x-who", b"").decode() or None,
+    )
+    receiver.service("/orders", lambda each: None)
+    with served(receiver) as found:
+        status, _ = ask(f"{found}/orders", create(), headers={**XML, "X-Who": "alice"})
+        assert status == 200
+        with receiver.store.look() as look:
+            [sequence] = look.incoming_page("", 10)
+    assert sequence.owner == "alice"
+
+
+def test_functions_that_hang_do_not_stop_what_comes() -> None:
+    """A message is acknowledged though the function has another one still."""
+    release = threading.Event()
+    first = threading.Event()
+
+    def take(each: object) -> None:
+        first.set()
+        release.wait(60)
+
+    receiver = Receiver("memory:", policy=SOON)
+    receiver.service("/slow", take)
+    receiver.service("/quick", lambda each: None)
+    with served(receiver) as found, ReliableClient("memory:", policy=SOON) as client:
+        client.send(f"{found}/slow", b"<tea/>", action=ORDER)
+        assert first.wait(60)
+        client.send(f"{found}/quick", b"<tea/>", action=ORDER)
+        assert client.drain(60)
+        release.set()
+
+
+def test_a_store_that_is_away() -> None:
+    """It is said to come again later; nothing is promised."""
+    away = False
+
+    def step(what: str) -> None:
+        if away:
+            raise StorageUnavailable("the disk is full")
+
+    receiver = Receiver(MemoryStore(step=step))
+    receiver.service("/orders", lambda each: None)
+    with served(receiver) as found:
+        away = True
+        assert ask(f"{found}/orders", create())[0] == 503
+        away = False
+        assert ask(f"{found}/orders", create())[0] == 200
+
+
+def test_a_path_begins_with_a_slash() -> None:
+    with pytest.raises(ValueError, match="path"):
+        Receiver("memory:").service("orders", lambda each: None)
