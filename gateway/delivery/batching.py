@@ -1,10 +1,11 @@
 """Batches: how many of the deliveries that wait go into one message. Pure functions.
 
 A batch that failed is tried again as it was, so that its message id is the same: its rows have the
-attempts and the time of their next one in common.
+attempts and the time of their next one in common. Those of a batch that was refused for good are
+tried once more, each by itself: their times differ, which is also known after a crash.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -16,6 +17,9 @@ USUAL_ELEMENTS = 64
 """Events in one message where the sink names no number."""
 MOST_OCTETS = 2**20
 """Octets of the events in one message, about."""
+APART = 1e-5
+"""Seconds between the times of deliveries that must not go into one message. As POSIX seconds of
+double precision, times have a resolution of 2.4e-7."""
 
 
 class Waiting(Protocol):
@@ -54,7 +58,22 @@ def number_beside(first: Waiting, others: Iterable[Waiting], most: int, room: in
     number = 0
     for other in islice(others, most - 1):
         left -= other.size
-        if left < 0 or (other.attempts, other.due) != (first.attempts, first.due):
+        if left < 0 or not _may_go_together(first, other):
             break
         number += 1
     return number
+
+
+def _may_go_together(one: Waiting, other: Waiting) -> bool:
+    """Whether nothing but room keeps both out of one message."""
+    return (one.attempts, one.due) == (other.attempts, other.due)
+
+
+def goes_alone(waiting: Sequence[Waiting]) -> bool:
+    """Whether the first of *waiting* goes by itself, whatever comes behind them."""
+    return len(waiting) > 1 and not _may_go_together(waiting[0], waiting[1])
+
+
+def times_apart(at: float, number: int) -> list[float]:
+    """So many POSIX times from *at* on, by which deliveries go each into a message of its own."""
+    return [at + index * APART for index in range(number)]

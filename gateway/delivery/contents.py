@@ -81,7 +81,7 @@ class Contents:
         pending.left_out = most is not None and len(content.body) > most
         if not pending.left_out:
             return content
-        if delivery.oversize is not Oversize.NOTIFY:
+        if delivery.oversize is not Oversize.NOTIFY or len(pending.carried) > 1:
             raise SendFailed(FailureKind.TOO_LARGE)
         return _encoded(_dropped(pending, content.message_id), delivery)
 

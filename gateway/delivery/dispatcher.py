@@ -25,6 +25,7 @@ import structlog
 
 from adapters import Delivery
 from gateway.delivery.backlog import MOST, MOST_OCTETS, BacklogStorage, take_up
+from gateway.delivery.batching import times_apart
 from gateway.delivery.contents import room_in
 from gateway.delivery.destination import AGAIN, Trouble
 from gateway.delivery.outbox import (
@@ -44,6 +45,7 @@ from gateway.delivery.policy import (
     GiveUp,
     History,
     Retry,
+    Split,
     Step,
     decide,
 )
@@ -418,6 +420,7 @@ class Dispatcher:
             failing_for=0.0 if since is None else self._loop.time() - since,
             failing_attempts=entry.failing_attempts,
             cancels=entry.delivery.oversize is Oversize.CANCEL,
+            together=len(deliveries),
         )
 
     def _take(self, step: Step, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
@@ -428,7 +431,10 @@ class Dispatcher:
                     if pending.outbox.drop(pending):
                         self.settlement.resolved(pending.message, pending.outbox.entry, total)
             case Retry(at):
-                self._retry(deliveries, at)
+                self._retry(deliveries, [at] * len(deliveries))
+            case Split(at):
+                deliveries[0].outbox.hurry()
+                self._retry(deliveries, times_apart(at, len(deliveries)))
             case Bury(reason):
                 for pending in deliveries:
                     self._bury(pending, reason, outcome)
@@ -456,12 +462,13 @@ class Dispatcher:
         else:
             self.settlement.resolved(pending.message, pending.outbox.entry, "delivered")
 
-    def _retry(self, deliveries: Sequence[PendingDelivery], at: float) -> None:
+    def _retry(self, deliveries: Sequence[PendingDelivery], times: Iterable[float]) -> None:
+        """Put *deliveries* off, each until its one of *times*."""
         outbox = deliveries[0].outbox
-        until = self._loop.time() + at - time.time()
+        ahead = self._loop.time() - time.time()
         failed = []
-        for pending in deliveries:
-            if outbox.postpone(pending, at, until):
+        for pending, at in zip(deliveries, times, strict=True):
+            if outbox.postpone(pending, at, at + ahead):
                 self._backlog.postpone(pending)
             else:
                 failed.append(pending)

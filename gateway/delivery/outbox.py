@@ -28,7 +28,7 @@ from enum import Enum
 from typing import Protocol
 
 from adapters import Delivery
-from gateway.delivery.batching import most_elements, number_beside
+from gateway.delivery.batching import goes_alone, most_elements, number_beside
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.destination import Destination, Timed, Trouble
 from gateway.delivery.schedule import Outcome
@@ -221,7 +221,7 @@ class PendingDelivery:
 
     @property
     def carried(self) -> tuple["PendingDelivery", ...]:
-        """The deliveries that come to their ends together with this one."""
+        """The deliveries in one message with this one."""
         return self.batch or (self,)
 
     @property
@@ -443,7 +443,7 @@ class Outbox(Timed):
         source = self.loaded if first.state is State.HELD else self.live
         number = number_beside(first, source, most_elements(self.entry.delivery), room)
         batch = (first, *(source.popleft() for _ in range(number)))
-        if first.state is State.HELD:
+        if first.state is State.HELD and not goes_alone(self.loaded):
             self.loaded.clear()  # The next batch is as many rows as there are by then.
         for pending in batch:
             pending.batch = batch

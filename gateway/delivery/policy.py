@@ -3,6 +3,7 @@
 delivered ------------------------------------------> Done
 not delivered, its subscription has ended ----------> Done
 its consumer wants no more of its subscription -----> GiveUp, and Retry until it has ended
+rejected or too large, with others in its message --> Split
 rejected, gone, too large --------------------------> Bury (gone: and GiveUp)
 failed, and its attempts or its time are used up ---> Bury (forbidden address: and GiveUp)
 failed otherwise -----------------------------------> Retry
@@ -45,6 +46,7 @@ class History:
         failing_for: Seconds for which every attempt of the subscription failed.
         failing_attempts: The number of these attempts.
         cancels: The subscriber wants no more after an event that is too large for it.
+        together: The deliveries that the attempt carried.
     """
 
     attempts: int
@@ -56,6 +58,7 @@ class History:
     failing_for: float = 0.0
     failing_attempts: int = 0
     cancels: bool = False
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,14 @@ class Done:
 @dataclass(frozen=True, slots=True)
 class Retry:
     """The delivery is tried again *at* a POSIX time."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What one message carried is tried once more from a POSIX time *at* on, each delivery by
+    itself: one event that its consumer refuses must not take the others with it."""
 
     at: float
 
@@ -86,7 +97,7 @@ class GiveUp:
     text: str
 
 
-Step: TypeAlias = Done | Retry | Bury | GiveUp
+Step: TypeAlias = Done | Retry | Split | Bury | GiveUp
 
 DELIVERED = (Done("delivered"),)
 CANCELLED = (Done("cancelled"),)
@@ -102,6 +113,8 @@ def decide(
         return CANCELLED
     if outcome.verdict is Verdict.UNWANTED:
         return (Retry(now + UNTIL_ENDED), GiveUp(UNWANTED))
+    if outcome.verdict is Verdict.REJECTED and history.together > 1:
+        return (Split(now),)
     if outcome.verdict is not Verdict.RETRY:
         too_large = outcome.failure is FailureKind.TOO_LARGE
         bury = Bury(DeathReason.TOO_LARGE if too_large else DeathReason.REJECTED)

@@ -1,5 +1,5 @@
 """Acknowledged deliveries and batches of WS-Management: what is in one message, when it is sent,
-and that all of it ends together."""
+and how all of it ends."""
 
 import asyncio
 import re
@@ -14,6 +14,7 @@ from gateway.delivery.schedule import NOT_ACKNOWLEDGED
 from gateway.model.deaths import DeathReason
 from mediation import DeliveryMode, Mode, Oversize
 from tests.rigs.consumers import (
+    Behaviour,
     Connection,
     Consumers,
     Receipt,
@@ -205,15 +206,102 @@ async def test_a_batch_that_stalls_becomes_rows_and_ends_together(
 
 
 @pytest.mark.parametrize("code", [400, 413])
-async def test_a_batch_that_is_rejected_dies_together(
+async def test_each_event_of_a_batch_that_is_rejected_is_tried_once_more(
     code: int, run: Engine, sinks: Consumers
 ) -> None:
+    """By itself, and not again."""
     sink = sinks.add(status(code))
     await run.subscribe(sink.url, delivery=events(max_elements=3, max_time=LONG))
     run.publish(*numbered(3))
     await run.at_rest(dead=3)
     assert [letter.death.reason for letter in await run.dead()] == [DeathReason.REJECTED] * 3
-    assert sink.count == 1
+    assert [receipt.events for receipt in sink.received] == [["1", "2", "3"], ["1"], ["2"], ["3"]]
+
+
+def refuse_event(number: str) -> Behaviour:
+    """Refuse for good what has the event with this *number*."""
+
+    def behave(connection: Connection, receipt: Receipt) -> None:
+        (status(400) if number in receipt.events else acknowledge)(connection, receipt)
+
+    return behave
+
+
+@on_each_store
+async def test_an_event_that_is_refused_dies_alone(run: Engine, sinks: Consumers) -> None:
+    """Those in its batch, and those behind it, arrive in their order."""
+    sink = sinks.add(refuse_event("3"))
+    entry = await run.subscribe(sink.url, delivery=events(max_elements=4, max_time=LONG))
+    run.publish(*numbered(6))
+    await run.at_rest(delivered=5, dead=1)
+    sent = [receipt.events for receipt in sink.received]
+    assert sent == [numbered(4), ["1"], ["2"], ["3"], ["4"], ["5", "6"]]
+    (letter,) = await run.dead()
+    assert letter.death.reason is DeathReason.REJECTED
+    run.publish(*numbered(4, 7))
+    await run.at_rest(delivered=9, dead=1)
+    assert sink.received[-1].events == numbered(4, 7)
+    assert run.dispatcher.outbox(entry) is None
+
+
+@on_each_store
+async def test_events_without_order_do_not_die_with_another(run: Engine, sinks: Consumers) -> None:
+    """Several batches, and several events of one that was refused, are under way at a time."""
+    sink = sinks.add(refuse_event("3"))
+    wanted = DeliveryMode(Mode.BATCH, max_elements=20)
+    await run.subscribe(sink.url, delivery=wanted, ordered=False)
+    run.publish(*numbered(60))
+    await run.at_rest(delivered=59, dead=1)
+    accepted = [number for one in sink.received if "3" not in one.events for number in one.events]
+    assert sorted(accepted, key=int) == [number for number in numbered(60) if number != "3"]
+
+
+async def test_a_batch_that_is_refused_when_it_is_in_the_store(
+    run: Engine, sinks: Consumers
+) -> None:
+    sink = sinks.add(hang)
+    await run.subscribe(sink.url, delivery=events(max_elements=3, max_time=LONG))
+    run.publish(*numbered(3))
+    await sink.next()
+    await run.settled()
+    sink.behaviour = refuse_event("1")
+    for connection in list(sinks.connections):
+        connection.answer(400)
+    await run.at_rest(delivered=2, dead=1)
+    assert [receipt.events for receipt in sink.received] == [["1", "2", "3"], ["1"], ["2"], ["3"]]
+
+
+@on_each_store
+async def test_a_batch_that_was_refused_stays_apart(store_url: str, sinks: Consumers) -> None:
+    """Also for a gateway that has just started."""
+
+    def refuse(connection: Connection, receipt: Receipt) -> None:
+        connection.answer(400 if len(receipt.events) > 1 else 503)
+
+    sink = sinks.add(refuse)
+    async with engine(store_url) as run:
+        await run.subscribe(sink.url, delivery=events(max_elements=3, max_time=LONG))
+        run.publish(*numbered(3))
+        await sink.have(2)
+    before = sink.count
+    sink.behaviour = acknowledge
+    async with engine(store_url) as run:
+        await run.at_rest(delivered=3)
+    assert [receipt.events for receipt in sink.received][before:] == [["1"], ["2"], ["3"]]
+
+
+@pytest.mark.parametrize("oversize", list(Oversize))
+async def test_a_batch_that_is_too_large_goes_in_parts(
+    oversize: Oversize, run: Engine, sinks: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Should more be around its events than was reckoned with."""
+    monkeypatch.setattr("gateway.delivery.contents.AROUND_EVENTS", -(10**6))
+    sink = sinks.add(acknowledge)
+    wanted = events(max_elements=3, max_time=LONG, max_envelope_size=8192, oversize=oversize)
+    await run.subscribe(sink.url, delivery=wanted)
+    run.publish(*numbered(3), filling=3000)
+    await run.at_rest(delivered=3)
+    assert [receipt.events for receipt in sink.received] == [["1"], ["2"], ["3"]]
 
 
 async def test_max_envelope_size_bounds_a_batch(run: Engine, sinks: Consumers) -> None:

@@ -11,9 +11,11 @@ from gateway.delivery.batching import (
     MOST_ELEMENTS,
     MOST_OCTETS,
     USUAL_ELEMENTS,
+    goes_alone,
     most_elements,
     number_beside,
     room_for_events,
+    times_apart,
 )
 from gateway.delivery.outbox import Outbox, PendingDelivery, State
 from mediation import DeliveryMode, Mode
@@ -47,6 +49,41 @@ def test_bounds(first: Item, others: list[Item], most: int, room: int) -> None:
             or sum(one.size for one in chosen) + following.size > room
             or following.attempts != first.attempts
         )
+
+
+@given(st.floats(0, 1e10), st.integers(1, MOST_ELEMENTS))
+def test_what_is_due_apart_goes_alone(at: float, number: int) -> None:
+    """In its order, and before a hundredth of a second is over."""
+    times = times_apart(at, number)
+    assert times[0] == at and times == sorted(times) and times[-1] < at + 0.01
+    waiting = [Item(1, 1, due) for due in times]
+    while waiting:
+        assert goes_alone(waiting) == (len(waiting) > 1)
+        assert number_beside(waiting.pop(0), waiting, MOST_ELEMENTS, MOST_OCTETS) == 0
+
+
+def test_what_may_go_with_others_does_not_go_alone() -> None:
+    assert not goes_alone([])
+    assert not goes_alone([Item(1)])
+    assert not goes_alone([Item(1), Item(1), Item(1, 1)])
+
+
+def test_rows_that_go_alone_are_loaded_once() -> None:
+    """Else each of them would have all that wait behind it read again."""
+    outbox = make_outbox(delivery=DeliveryMode(Mode.EVENTS, 10))
+    rows = [make(outbox, number) for number in range(1, 4)]
+    for row, due in zip(rows, times_apart(NOW, 3), strict=True):
+        outbox.hold_new()
+        outbox.store_new(row.octets)
+        row.state, row.due = State.HELD, due
+    outbox.begin_load()
+    outbox.end_load(rows, found=True, until=None)
+    for row in rows[:2]:
+        taken = outbox.take_next(NOW, NOW)
+        assert taken is row
+        outbox.take_batch(row, 100)
+        assert row.carried == (row,)
+    assert outbox.must_load  # What came meanwhile may go with the last one.
 
 
 @pytest.mark.parametrize(
@@ -83,6 +120,8 @@ class BatchingMachine(RuleBasedStateMachine):
         self.flying: list[PendingDelivery] = []
         self.failed: list[int] = []
         """The positions of a batch that is to be tried again as it was."""
+        self.refused = 0
+        """Up to this position each goes by itself."""
 
     @rule()
     def come(self) -> None:
@@ -134,14 +173,13 @@ class BatchingMachine(RuleBasedStateMachine):
         assert positions[0] == len(self.delivered) + 1, "out of order, or lost"
         if self.failed:
             assert positions == self.failed
+        assert len(positions) == 1 or positions[0] > self.refused
         assert not self.outbox.has_room, "two messages at a time"
 
     def _land(self) -> list[PendingDelivery]:
         flying, self.flying = self.flying, []
         self.outbox.release(flying[0])
-        for one in flying:
-            self.outbox.finish(one)
-            one.batch = ()
+        assert list(self.outbox.finish(flying[0])) == flying
         return flying
 
     @precondition(lambda self: self.flying)
@@ -158,10 +196,21 @@ class BatchingMachine(RuleBasedStateMachine):
     def fail(self) -> None:
         landed = self._land()
         self.failed = [one.position for one in landed]
+        self._postpone(landed, [NOW] * len(landed))
+
+    @precondition(lambda self: len(self.flying) > 1)
+    @rule()
+    def refuse(self) -> None:
+        landed = self._land()
+        self.failed, self.refused = [], landed[-1].position
+        self.outbox.hurry()
+        self._postpone(landed, times_apart(NOW, len(landed)))
+
+    def _postpone(self, landed: list[PendingDelivery], times: list[float]) -> None:
         again = []
-        for one in landed:
+        for one, due in zip(landed, times, strict=True):
             one.count_attempt(answered=True)
-            if not self.outbox.postpone(one, NOW, NOW):
+            if not self.outbox.postpone(one, due, NOW):
                 again.append(one)
         for one in self.outbox.hold(again):
             self._store(one, held=True)

@@ -15,6 +15,7 @@ from gateway.delivery.policy import (
     GiveUp,
     History,
     Retry,
+    Split,
     Step,
     decide,
 )
@@ -26,6 +27,7 @@ NOW = 1_000_000.0
 SCHEDULE = Schedule(answered=5, forbidden=3, age=3600.0)
 FIRST = History(attempts=1, answered=0, delay=5.0, since=NOW - 1.0)
 """The first attempt of a delivery that is alone."""
+ONE_OF_THREE = replace(FIRST, together=3)
 ANSWERED = replace(FIRST, attempts=5, answered=5)
 HOPELESS_NOW = replace(FIRST, failing_for=HOPELESS + 1, failing_attempts=HOPELESS_ATTEMPTS)
 
@@ -83,6 +85,20 @@ CASES = [
     pytest.param(REJECTED, FIRST, [Bury(DeathReason.REJECTED)], id="rejected"),
     pytest.param(TOO_LARGE, FIRST, [Bury(DeathReason.TOO_LARGE)], id="too large"),
     pytest.param(IS_GONE, FIRST, [Bury(DeathReason.REJECTED), GiveUp(GONE)], id="gone"),
+    pytest.param(REJECTED, ONE_OF_THREE, [Split(NOW)], id="rejected with others"),
+    pytest.param(
+        REJECTED,
+        replace(ONE_OF_THREE, attempts=11, delay=None),
+        [Split(NOW)],
+        id="rejected with others, the last time",
+    ),
+    pytest.param(
+        TOO_LARGE, replace(ONE_OF_THREE, cancels=True), [Split(NOW)], id="too large with others"
+    ),
+    pytest.param(
+        IS_GONE, ONE_OF_THREE, [Bury(DeathReason.REJECTED), GiveUp(GONE)], id="gone for several"
+    ),
+    pytest.param(UNREACHABLE, ONE_OF_THREE, [Retry(NOW + 5.0)], id="unreachable for several"),
     *[
         pytest.param(
             outcome, replace(FIRST, ended=True), [Done("cancelled")], id=f"{name} after the end"
@@ -90,6 +106,15 @@ CASES = [
         for name, outcome in (
             ("unreachable", UNREACHABLE), ("rejected", REJECTED), ("gone", IS_GONE),
         )
+    ],
+    *[
+        pytest.param(
+            outcome,
+            replace(ONE_OF_THREE, ended=True),
+            [Done("cancelled")],
+            id=f"{name} with others after the end",
+        )
+        for name, outcome in (("rejected", REJECTED), ("too large", TOO_LARGE))
     ],
     pytest.param(
         UNREACHABLE, HOPELESS_NOW, [Retry(NOW + 5.0), GiveUp(NOTHING_DELIVERED)], id="hopeless"
@@ -124,9 +149,9 @@ def test_what_an_attempt_leads_to(outcome: Outcome, history: History, steps: lis
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_every_verdict_ends_or_goes_on_in_one_way(verdict: Verdict) -> None:
     """A delivery is counted, tried again or buried, and just one of these."""
-    for history in (FIRST, ANSWERED, HOPELESS_NOW, replace(FIRST, ended=True)):
+    for history in (FIRST, ONE_OF_THREE, ANSWERED, HOPELESS_NOW, replace(FIRST, ended=True)):
         steps = decide(Outcome(verdict), history, SCHEDULE, now=NOW)
-        assert sum(isinstance(step, Done | Retry | Bury) for step in steps) == 1
+        assert sum(isinstance(step, Done | Retry | Split | Bury) for step in steps) == 1
 
 
 def test_a_schedule_without_delays_tries_once() -> None:
