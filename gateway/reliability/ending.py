@@ -59,7 +59,7 @@ def terminate(step: Step, sequence: IncomingSequence, last: int | None) -> Incom
     )
     sequence = acknowledging.planned(step, sequence)
     step.tx.incoming.put(sequence)
-    _end_replies(step, sequence)
+    end_anonymous_replies(step, sequence)
     return sequence
 
 
@@ -113,7 +113,7 @@ def finish_replies(step: Step, identifier: str) -> None:
         end_sequence(step, replies)
 
 
-def _end_replies(step: Step, sequence: IncomingSequence) -> None:
+def end_anonymous_replies(step: Step, sequence: IncomingSequence) -> None:
     """End the replies that go back on connections: with the requests end the connections."""
     replies = step.tx.outgoing.find(reply_key(sequence.identifier))
     if replies is None or replies.ended_at is not None:

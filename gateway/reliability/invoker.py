@@ -66,16 +66,29 @@ def _deliver_next(party: Party, identifier: str, now: float) -> bool:
                 if answer is not None:
                     _reply(step, identifier, read, answer.action, answer.body)
             _mark(step, buffer, message)
-    except ApplicationFault as fault:
-        _consume_faulted(party, identifier, number, now, fault)
+        return True
     except StorageUnavailable:
         raise
     except SourceFull:
         _wait(party, identifier, now)
         return False
     except Exception as error:
+        return _take_failure(party, identifier, number, now, error)
+
+
+def _take_failure(party: Party, identifier: str, number: int, now: float, error: Exception) -> bool:
+    """Do what follows from an exception of an application, in a transaction of its own.
+
+    Returns:
+        Whether the message was consumed.
+    """
+    try:
+        if isinstance(error, ApplicationFault):
+            return _consume_faulted(party, identifier, number, now, error)
         return _fail(party, identifier, number, now, error)
-    return True
+    except SourceFull:
+        _wait(party, identifier, now)
+        return False
 
 
 def _application(party: Party, buffer: InvokerBuffer) -> Application:
@@ -178,16 +191,17 @@ def _new(step: Step, key: str, wire: Wire, target: EndpointReference) -> Outgoin
 
 def _consume_faulted(
     party: Party, identifier: str, number: int, now: float, fault: ApplicationFault
-) -> None:
+) -> bool:
     """Answer the fault of an application, and mark the message as consumed. What the application
     changed is rolled back already."""
     with begin(party, now) as step:
         found = _next(step, identifier)
         if found is None or found[1].number != number:
-            return  # Another worker was faster.
+            return False  # Another worker was faster.
         buffer, message = found
         _reply_fault(step, identifier, read_message(message.envelope), fault)
         _mark(step, buffer, message)
+        return True
 
 
 def _reply_fault(

@@ -60,3 +60,5 @@ def _bury(step: Step, sequence: IncomingSequence, ended_at: float) -> None:
         return
     step.tx.incoming.remove(sequence.identifier)
     step.tx.invoker.remove(sequence.identifier)
+    # What was delivered after the end may have been answered.
+    ending.end_anonymous_replies(step, sequence)

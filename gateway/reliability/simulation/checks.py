@@ -1,7 +1,7 @@
 """What has to be true of a run, while it goes on and at its end."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from gateway.reliability.simulation.disks import Disk, Row
 from gateway.reliability.storage import StorageManager
@@ -65,16 +65,22 @@ def check_rows(rows: Sequence[Row], what: str, *, in_order: bool = True) -> None
         order[identifier] = place
 
 
-def check_same(wanted: set[str], rows: Sequence[Row], what: str) -> None:
+def check_same(
+    wanted: set[str], rows: Sequence[Row], what: str, lost: Set[str] = frozenset()
+) -> None:
     """Check that the application got all that was sent to it, and nothing else.
+
+    Args:
+        lost: What may be missing: nobody acknowledged it, and its sender was told so.
 
     Raises:
         Broken: It did not.
     """
     got = {row[3] for row in rows}
-    if got != wanted:
-        missing = ", ".join(sorted(wanted - got)) or "nothing"
-        raise Broken(f"{what} misses {missing}; it has {sorted(got - wanted)} that was not sent")
+    missing = wanted - got - lost
+    if missing or got - wanted:
+        text = ", ".join(sorted(missing)) or "nothing"
+        raise Broken(f"{what} misses {text}; it has {sorted(got - wanted)} that was not sent")
 
 
 def check_empty(disk: Disk, name: str) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from gateway.reliability.simulation.disks import Disk, Fate, Row, fated
+from gateway.reliability.simulation.disks import Disk, Fate, Pause, Row, fated
 from gateway.reliability.storage import Look, StorageManager, StorageUnavailable, Transaction
 from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.engines import own_engine
@@ -47,6 +47,7 @@ class DatabaseDisk:
 
     def __init__(self, make_engine: Callable[[], Engine]) -> None:
         self.fate: Fate = lambda: ""
+        self.pause: Pause = lambda: None
         self._make_engine = make_engine
         self._open()
         with self._engine.begin() as connection:

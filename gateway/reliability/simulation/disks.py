@@ -2,7 +2,7 @@
 with the process and keep what was committed."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 from gateway.reliability.storage import (
@@ -34,10 +34,15 @@ class Fate(Protocol):
         ...
 
 
+Pause: TypeAlias = Callable[[], None]
+"""Is called between two transactions of a thread: others may do something there."""
+
+
 class Disk(Protocol):
     """A store, and the application's rows, which are of its transactions."""
 
     fate: Fate
+    pause: Pause
     storage: StorageManager
 
     def add(self, tx: Transaction, row: Row) -> None:
@@ -64,6 +69,7 @@ class MemoryDisk:
 
     def __init__(self) -> None:
         self.fate: Fate = lambda: ""
+        self.pause: Pause = lambda: None
         self._store = MemoryStore()
         self._rows: list[Row] = []
         self.storage: StorageManager = fated(self)
@@ -112,6 +118,7 @@ class Store(Protocol):
     """What a disk has under the transactions whose fate is drawn."""
 
     fate: Fate
+    pause: Pause
 
     def begin(self) -> contextlib.AbstractContextManager[Transaction]: ...
 
@@ -129,6 +136,7 @@ class _Fated:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Transaction]:
+        self._store.pause()
         fate = self._store.fate()
         if fate == "unavailable":
             raise StorageUnavailable("not now")

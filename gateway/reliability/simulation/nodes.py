@@ -25,14 +25,15 @@ class Node:
     """A process: what it does, and what it has on disk.
 
     Attributes:
-        policy: That of both processes.
+        policy: What it is made with.
         life: Changes when it ends, so that what it waited for in memory is known to be gone.
     """
 
-    policy = Policy()
-
-    def __init__(self, name: str, address: str, disk: Disk, random: Random, owner: str) -> None:
+    def __init__(
+        self, name: str, address: str, disk: Disk, random: Random, owner: str, policy: Policy
+    ) -> None:
         self.name = name
+        self.policy = policy
         self.address = address
         self.disk = disk
         self.owner = owner
@@ -55,7 +56,7 @@ class Node:
                 address=self.address,
                 policy=self.policy,
                 applications=self.applications,
-                given_up={NAME: self._give_up},
+                given_up={NAME: self._give_up, "": self._give_up},
                 notify=self.notices.append,
             )
         )
@@ -66,6 +67,10 @@ class Node:
 
     def _give_up(self, tx: Transaction, sequence: OutgoingSequence) -> None:
         self.given_up.append(f"{sequence.key}: {sequence.failure}")
+        # What nobody acknowledged may be missing: an application would look at it here.
+        for message in tx.outgoing.messages(sequence.key, 10_000):
+            content = text_in(message.envelope)
+            self.disk.add(tx, ("lost", sequence.key, message.number, content))
 
     def crash(self) -> None:
         """End the process: what is not on disk is gone."""
@@ -132,7 +137,8 @@ class Client:
         endpoint = self._node.endpoint
         with self._node.disk.storage.transaction() as tx:
             if number > self._scenario.messages:
-                endpoint.end(tx, now, NAME, self.channel)
+                for place in range(self._scenario.names):
+                    endpoint.end(tx, now, self._scenario.name_of(place), self.channel)
                 self._node.disk.add(tx, ("ended", "", number, ""))
                 return False
             content = f"order {number}"
@@ -140,10 +146,10 @@ class Client:
                 "urn:example:Order",
                 f'<o xmlns="urn:example">{content}</o>'.encode(),
                 wants_reply=self._scenario.exchange.replies,
-                last=last and self._scenario.says_last,
+                last=last and self._scenario.says_last and self._scenario.names == 1,
             )
             try:
-                sent = endpoint.send(tx, now, NAME, self.channel, message)
+                sent = endpoint.send(tx, now, self._scenario.name_of(number), self.channel, message)
             except SourceFull:
                 return True
             self._node.disk.add(tx, ("sent", sent.key, sent.number, content))
@@ -163,6 +169,8 @@ class Client:
 def text_in(envelope: bytes) -> str:
     """The text in the body of a message of a run."""
     body = body_of(envelope)
+    if not body:
+        return ""
     if b"faultstring" in body or b"Reason" in body:
         return body[body.index(b"no order") :].split(b"<")[0].decode()
     return body[body.index(b">") + 1 :].split(b"<")[0].decode()

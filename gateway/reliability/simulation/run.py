@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 from gateway.reliability.simulation import checks
 from gateway.reliability.simulation.diagrams import Line, drawn
-from gateway.reliability.simulation.disks import Crash, Disk, MemoryDisk
+from gateway.reliability.simulation.disks import Crash, Disk, MemoryDisk, Row
 from gateway.reliability.simulation.network import PATIENCE, Network
 from gateway.reliability.simulation.nodes import (
     CLIENT,
@@ -27,6 +28,8 @@ HORIZON = 8 * 3600.0
 """Simulated seconds after which everything has to be over: a sequence that is forgotten is found
 after an hour, and its tombstone is kept for another."""
 MOST_STEPS = 200_000
+MOST_THREADS = 3
+"""How many threads stand still at most, between two transactions, while another one runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,17 @@ class World:
         self.lines: list[Line] = []
         self.sent = 0
         self.witness = checks.Witness()
-        self.client = Node("client", CLIENT, make_disk("client"), self.random, "a client")
-        self.service = Node("service", SERVICE, make_disk("service"), self.random, "a service")
+        self._paused = 0
+        self.client = self._node("client", CLIENT, make_disk, "a client")
+        self.service = self._node("service", SERVICE, make_disk, "a service")
         self.clients = Client(self.client, scenario, self.say)
         Service(self.service, scenario, self.say)
         for node in (self.client, self.service):
             node.disk.fate = self.fate
+            node.disk.pause = partial(self.pause, node)
+
+    def _node(self, name: str, address: str, make_disk: Callable[[str], Disk], owner: str) -> Node:
+        return Node(name, address, make_disk(name), self.random, owner, self.scenario.policy)
 
     # The run.
 
@@ -102,24 +110,32 @@ class World:
         """Check what has to be true at the end."""
         scenario = self.scenario
         for node in (self.client, self.service):
-            if node.given_up:
+            if node.given_up and not scenario.harsh:
                 raise checks.Broken(f"{node.name} gave up {node.given_up[0]}")
-        sent = [row for row in self.client.disk.rows() if row[0] == "sent"]
-        contents = {row[3] for row in sent}
-        if len(sent) != scenario.messages:
+        sent = [row[3] for row in self._rows(self.client, "sent")]
+        if len(sent) != scenario.messages or len(set(sent)) != len(sent):
             raise checks.Broken(f"the client stored {len(sent)} of {scenario.messages} messages")
-        got = [row for row in self.service.disk.rows() if row[0] == "got"]
-        checks.check_rows(got, "the service")
-        faulty = {each for each in contents if is_faulty(scenario, each)}
-        wanted = contents - faulty if scenario.exchange.replies else contents
-        checks.check_same(wanted, got, "the service")
-        replies = [row for row in self.client.disk.rows() if row[0] == "got"]
+        got, replies = self._rows(self.service, "got"), self._rows(self.client, "got")
         in_order = scenario.exchange is not Exchange.ANONYMOUS_WITHOUT_OFFER
+        checks.check_rows(got, "the service")
         checks.check_rows(replies, "the client", in_order=in_order)
+        faulty = {each for each in sent if is_faulty(scenario, each)}
+        wanted = set(sent) - faulty if scenario.exchange.replies else set(sent)
+        lost = {row[3] for row in self._rows(self.client, "lost")}
+        checks.check_same(wanted, got, "the service", lost)
         answers = wanted | {f"no {each}" for each in faulty}
-        checks.check_same(answers if scenario.exchange.replies else set(), replies, "the client")
+        if self.client.given_up or self.service.given_up:
+            # There is no reply without its request, nor in a sequence that was given up before.
+            lost |= answers
+        if scenario.exchange.replies:
+            checks.check_same(answers, replies, "the client", lost)
+        elif replies:
+            raise checks.Broken("the client got replies that nobody sent")
         for node in (self.client, self.service):
             checks.check_empty(node.disk, node.name)
+
+    def _rows(self, node: Node, event: str) -> list[Row]:
+        return [row for row in node.disk.rows() if row[0] == event]
 
     def close(self) -> None:
         """Let go of the disks."""
@@ -139,14 +155,31 @@ class World:
             return random.choice(("unavailable", "doubt before", "doubt after"))
         return ""
 
+    def pause(self, node: Node) -> None:
+        """Let others do something between two transactions of a thread of *node*."""
+        scenario, life = self.scenario, node.life
+        if self._paused >= MOST_THREADS or not scenario.interleaving:
+            return
+        if self.random.random() >= scenario.interleaving:
+            return
+        self._paused += 1
+        try:
+            self.timeline.step(within=1.0)
+        finally:
+            self._paused -= 1
+        if node.life != life:
+            raise Crash("crash before")
+
     def attempt(self, node: Node, what: Callable[[], None]) -> bool:
         """Let a process do something; False where that ended it, or its store refused."""
         if not node.up:
             return False
+        life = node.life
         try:
             what()
         except Crash as crash:
-            self.crash(node, str(crash))
+            if node.life == life:  # Else another thread of it ended it.
+                self.crash(node, str(crash))
             return False
         except StorageUnavailable as error:
             self.say(node.name, f"its store: {error}")

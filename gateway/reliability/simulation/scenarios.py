@@ -1,12 +1,13 @@
 """What a run is made of, drawn from its seed: versions, the exchange, what goes wrong."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 
 from gateway.reliability.records import Wire
 from mediation import Soap, Wsa
 from mediation.reliable_messaging import Rm
+from mediation.reliable_messaging.policy import Policy
 
 
 class Exchange(Enum):
@@ -77,6 +78,10 @@ class Scenario:
         faulty: The part of messages that the application answers with a fault.
         failing: The part of messages that it takes only the second or third time.
         says_last: The client marks its last message, instead of ending the sequence.
+        interleaving: The part of transactions before which another thread does something.
+        names: How many sequences the client has side by side.
+        policy: That of both sides.
+        harsh: Sides may give up: what was not acknowledged may be missing then.
     """
 
     seed: int
@@ -94,6 +99,10 @@ class Scenario:
     faulty: float = 0.0
     failing: float = 0.0
     says_last: bool = False
+    interleaving: float = 0.0
+    names: int = 1
+    policy: Policy = field(default_factory=Policy)
+    harsh: bool = False
 
     @classmethod
     def drawn(cls, seed: int, exchange: Exchange | None = None) -> "Scenario":
@@ -127,7 +136,14 @@ class Scenario:
             maybe(0.3) if chosen.replies else 0.0,
             maybe(0.3),
             random.random() < 0.3,
+            maybe(0.3),
+            random.choice((1, 1, 2, 3)),
+            *_drawn_policy(random, chosen),
         )
+
+    def name_of(self, number: int) -> str:
+        """The name of the sequence that message *number* goes in."""
+        return f"orders {number % self.names + 1}"
 
     def __str__(self) -> str:
         wire = self.wire
@@ -140,10 +156,25 @@ class Scenario:
             ("unavailable", self.unavailable),
             ("faulty", self.faulty),
             ("failing", self.failing),
+            ("interleaving", self.interleaving),
         )
         wrong = ", ".join(f"{name} {part:.0%}" for name, part in parts if part)
+        harsh = ", whoever waits long gives up" if self.harsh else ""
         cut = "".join(f", no network from {a:.0f} to {b:.0f} s" for a, b in self.partitions)
         return (
             f"seed {self.seed}: {spoken}, {self.exchange.value}, {self.messages} messages,"
-            f" calm at {self.calm_at:.0f} s; {wrong or 'nothing goes wrong'}{cut}"
+            f" calm at {self.calm_at:.0f} s; {wrong or 'nothing goes wrong'}{cut}{harsh}"
         )
+
+
+def _drawn_policy(random: Random, exchange: Exchange) -> tuple[Policy, bool]:
+    """The policy of both sides; and whether they give up soon."""
+    harsh = random.random() < 0.2
+    policy = Policy(
+        window=random.choice((64, 64, 5, 2)),
+        # Replies that are in no sequence are kept until the end.
+        stored=10_000 if not exchange.offers else random.choice((10_000, 10_000, 3)),
+        ack_every=random.choice((32, 3, 1)),
+        tries=3 if harsh else 10,
+    )
+    return policy, harsh

@@ -18,9 +18,15 @@ class Timeline:
         which it was planned."""
         heapq.heappush(self._events, (max(time, self.now), next(self._order), event))
 
-    def step(self) -> bool:
-        """Let the next event happen; False where there is none."""
+    def step(self, within: float | None = None) -> bool:
+        """Let the next event happen; False where there is none.
+
+        Args:
+            within: Only one of the next so many seconds.
+        """
         if not self._events:
+            return False
+        if within is not None and self._events[0][0] > self.now + within:
             return False
         self.now, _, event = heapq.heappop(self._events)
         event()

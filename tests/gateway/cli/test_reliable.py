@@ -1,10 +1,12 @@
 """``dragoman reliable simulate``."""
 
+from functools import partial
+
 import pytest
 
 from gateway.cli.errors import CommandFailed
 from gateway.cli.reliable import ExchangeOption, simulate
-from gateway.reliability.simulation.nodes import Node
+from gateway.reliability.simulation import scenarios
 from gateway.reliability.simulation.scenarios import Exchange
 from mediation.reliable_messaging.policy import Policy
 
@@ -25,7 +27,7 @@ def test_many_seeds_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_breaks_can_be_seen_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Node, "policy", Policy(tombstone=0.0))
+    monkeypatch.setattr(scenarios, "Policy", partial(Policy, tombstone=0.0))
     with pytest.raises(CommandFailed) as failed:
         simulate(seed=0, seeds=400, exchange=ExchangeOption.ONE_WAY)
     assert "CreateSequence ----" in capsys.readouterr().out

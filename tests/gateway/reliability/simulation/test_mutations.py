@@ -3,6 +3,7 @@ time, and some seed shows it."""
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from gateway.reliability import destination, invoker, source, watching
 from gateway.reliability.acknowledging import block_of
 from gateway.reliability.destination import Outcome
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
-from gateway.reliability.simulation.nodes import Node
+from gateway.reliability.simulation import scenarios
 from gateway.reliability.simulation.run import simulate
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
 from gateway.reliability.source import Message, Sent
@@ -67,7 +68,7 @@ def number_outside_the_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def drop_the_tombstone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sequence is forgotten where it ends."""
-    monkeypatch.setattr(Node, "policy", Policy(tombstone=0.0))
+    monkeypatch.setattr(scenarios, "Policy", partial(Policy, tombstone=0.0))
 
 
 def deliver_across_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
