@@ -19,7 +19,9 @@ between children.
 
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
 
 from lxml import etree
 
@@ -34,7 +36,21 @@ _DEEPEST = 200
 def project(payload: bytes) -> Any:
     """The JSON value of *payload*."""
     root = parse_own(payload)
-    return {_name(root): _element(root, {})}
+    outer = _Open({}, {})
+    around = [outer]
+    declares = False
+    for event, value in etree.iterwalk(root, events=("start-ns", "start", "end")):
+        if event == "start-ns":
+            declares = True
+        elif event == "start":
+            element = cast("etree._Element", value)
+            around.append(_opened(element, around[-1].scope, declares=declares))
+            declares = False
+        else:
+            element = cast("etree._Element", value)
+            inner = _closed(element, around.pop())
+            _add(around[-1].members, _name(element), inner)
+    return outer.members
 
 
 def unproject(value: Any) -> bytes:
@@ -62,33 +78,41 @@ def write_projection(payload: bytes) -> bytes:
 
 
 def _name(element: etree._Element) -> str:
-    local = etree.QName(element).localname
+    local = str(element.tag).rpartition("}")[2]
     return f"{element.prefix}:{local}" if element.prefix else local
 
 
-def _element(element: etree._Element, scope: dict[str | None, str]) -> Any:
+@dataclass(slots=True)
+class _Open:
+    """An element whose end is still to come."""
+
+    members: dict[str, Any]
+    scope: dict[str | None, str]
+    """Its namespaces by prefix: one value for all elements between two declarations, for to ask an
+    element of theirs takes as long as there are namespaces and elements around it."""
+
+
+def _opened(element: etree._Element, scope: dict[str | None, str], *, declares: bool) -> _Open:
     members: dict[str, Any] = {}
-    for prefix, namespace in sorted(element.nsmap.items(), key=lambda each: each[0] or ""):
-        if scope.get(prefix) != namespace:
-            members[f"@xmlns:{prefix}" if prefix else "@xmlns"] = namespace
-    if None in scope and None not in element.nsmap:
-        members["@xmlns"] = ""
+    inner = scope
+    if declares:
+        inner = dict(element.nsmap)
+        for prefix, namespace in sorted(inner.items(), key=lambda each: each[0] or ""):
+            if scope.get(prefix) != namespace:
+                members[f"@xmlns:{prefix}" if prefix else "@xmlns"] = namespace
+        if None in scope and None not in inner:
+            members["@xmlns"] = ""
     for name, value in element.attrib.items():
-        members[f"@{_attribute_name(str(name), element)}"] = str(value)
-    inner = dict(element.nsmap)
-    children = False
-    for child in element.iterchildren(etree.Element):
-        children = True
-        name, value = _name(child), _element(child, inner)
-        there = members.get(name)
-        if name not in members:
-            members[name] = value
-        elif isinstance(there, list):
-            there.append(value)
-        else:
-            members[name] = [there, value]
-    text = "".join([element.text or "", *(node.tail or "" for node in element)])
-    if children and not text.strip():
+        members[f"@{_attribute_name(str(name), inner)}"] = str(value)
+    return _Open(members, inner)
+
+
+def _closed(element: etree._Element, opened: _Open) -> Any:
+    members = opened.members
+    text = element.text or ""
+    if len(element):
+        text = "".join([text, *(node.tail or "" for node in element)])
+    if not text.strip() and any(not name.startswith("@") for name in members):
         text = ""
     if not members:
         return text
@@ -97,14 +121,24 @@ def _element(element: etree._Element, scope: dict[str | None, str]) -> Any:
     return members
 
 
-def _attribute_name(name: str, element: etree._Element) -> str:
+def _add(members: dict[str, Any], name: str, value: Any) -> None:
+    there = members.get(name)
+    if name not in members:
+        members[name] = value
+    elif isinstance(there, list):
+        there.append(value)
+    else:
+        members[name] = [there, value]
+
+
+def _attribute_name(name: str, scope: Mapping[str | None, str]) -> str:
     if not name.startswith("{"):
         return name
     namespace, _, local = name[1:].partition("}")
     if namespace == _XML:
         return f"xml:{local}"
     prefix = next(
-        prefix for prefix, uri in element.nsmap.items() if prefix is not None and uri == namespace
+        prefix for prefix, uri in scope.items() if prefix is not None and uri == namespace
     )
     return f"{prefix}:{local}"
 

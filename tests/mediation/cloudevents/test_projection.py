@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from mediation.cloudevents.projection import project, unproject, write_projection
+from tests.rigs.pace import pace
 
 NAMES = st.sampled_from(["storm", "speed", "at", "w.1-x", "\u00e9t\u00e9"])
 TEXT = st.text(
@@ -71,6 +72,17 @@ def test_what_is_projected_comes_back(element: etree._Element) -> None:
         ('<a xmlns="urn:w"><b/></a>', {"a": {"@xmlns": "urn:w", "b": ""}}),
         ('<a xmlns="urn:w"><b xmlns=""/></a>', {"a": {"@xmlns": "urn:w", "b": {"@xmlns": ""}}}),
         ('<a xml:lang="en">x</a>', {"a": {"@xml:lang": "en", "#text": "x"}}),
+        (
+            '<a xmlns:p="urn:p"><b xmlns:p="urn:q" p:c=""/><p:b xmlns:p="urn:p"/><p:c p:d=""/></a>',
+            {
+                "a": {
+                    "@xmlns:p": "urn:p",
+                    "b": {"@xmlns:p": "urn:q", "@p:c": ""},
+                    "p:b": "",
+                    "p:c": {"@p:d": ""},
+                }
+            },
+        ),
         ("<a>one<!-- no --><b/>two</a>", {"a": {"b": "", "#text": "onetwo"}}),
     ],
 )
@@ -94,3 +106,13 @@ def test_namespaces_come_back(xml: str) -> None:
 def test_what_stands_for_no_xml(value: object) -> None:
     with pytest.raises(ValueError, match=r"no |too deep"):
         unproject(value)
+
+
+def test_namespaces_cost_where_they_are_declared() -> None:
+    """And not again for each element within."""
+    depth = range(60)
+    around = "".join(f'<a{n} xmlns:p{n}="urn:{n}">' for n in depth)
+    end = "".join(f"</a{n}>" for n in reversed(depth))
+    many = f"{around}{'<b/>' * 10_000}{end}".encode()
+    none = f"<a>{'<b/>' * 10_000}</a>".encode()
+    assert pace(lambda: project(many)) < 3 * pace(lambda: project(none))
