@@ -9,6 +9,7 @@ from gateway.reliability.party import Offers, Party, is_callable, reply_key
 from gateway.reliability.records import IncomingSequence, InvokerBuffer, InvokerMessage, Wire
 from gateway.reliability.source import accepted, replied
 from gateway.reliability.steps import Step, begin
+from gateway.reliability.storage import Taken
 from mediation import EndpointReference, id_to_keep
 from mediation.reliable_messaging import (
     CONNECTION_LIMIT_REACHED,
@@ -71,16 +72,23 @@ def create(
     wire = Wire(message.rm, message.wsa, message.soap)
     message_id = message.headers.message_id
     create_id = id_to_keep(message_id) if message_id else None
-    with begin(party, now) as step:
-        sequence = None
-        if create_id is not None:
-            sequence = step.tx.incoming.find_created(create_id, owner)
-        if sequence is None:
-            refusal = _refusal(step, message, request, wire, owner)
-            if refusal is not None:
-                return refusal, None
-            sequence = _make(step, message, request, wire, create_id, owner, service)
+    try:
+        with begin(party, now) as step:
+            sequence = None
+            if create_id is not None:
+                sequence = step.tx.incoming.find_created(create_id, owner)
+            if sequence is None:
+                refusal = _refusal(step, message, request, wire, owner)
+                if refusal is not None:
+                    return refusal, None
+                sequence = _make(step, message, request, wire, create_id, owner, service)
+    except Taken:
+        return _refuse("The offered identifier is in use."), None
     return _response(party, message, sequence), sequence
+
+
+def _refuse(reason: str, subcode: str = "") -> RmFault:
+    return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=reason, subcode=subcode)
 
 
 def _refusal(
@@ -92,26 +100,23 @@ def _refusal(
 ) -> RmFault | None:
     party, incoming = step.party, step.tx.incoming
 
-    def refuse(reason: str, subcode: str = "") -> RmFault:
-        return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=reason, subcode=subcode)
-
     if not party.policy.admits(incoming.count(owner) if owner else 0, incoming.count()):
-        return refuse("There are too many sequences.", CONNECTION_LIMIT_REACHED)
+        return _refuse("There are too many sequences.", CONNECTION_LIMIT_REACHED)
     offer = request.offer
     named = [request.acks_to, message.headers.reply_to, offer.endpoint if offer else None]
     for epr in named:
         if epr is not None and is_callable(epr) and not party.allows(epr.address):
-            return refuse("Nothing is sent to an address of the request.")
+            return _refuse("Nothing is sent to an address of the request.")
     if (request.token is not None or message.uses_token or message.uses_tls) and (
         not party.takes_tokens
     ):
-        return refuse("No sequence is bound to a token here.")
+        return _refuse("No sequence is bound to a token here.")
     if offer is not None:
         declines = Kind.CLOSE_SEQUENCE in wire.rm.rules.kinds
         if party.offers is Offers.REFUSE or (party.offers is Offers.DECLINE and not declines):
-            return refuse("No offer of a sequence is accepted here.")
+            return _refuse("No offer of a sequence is accepted here.")
         if step.tx.outgoing.find_identified(offer.identifier) is not None:
-            return refuse("The offered identifier is in use.")
+            return _refuse("The offered identifier is in use.")
     return None
 
 

@@ -1,28 +1,36 @@
 """One end of reliable messaging, as programs use it: `Endpoint`. Everything is synchronous, and the
 time is an argument; a transport sends what it returns, and tells what came of it."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from gateway.reliability import source
 from gateway.reliability.fetching import fetch, reply_to
 from gateway.reliability.invoker import deliver
-from gateway.reliability.party import Channel, Party, requests_of
+from gateway.reliability.party import Channel, Manners, Party, requests_of
 from gateway.reliability.receiving import receive
 from gateway.reliability.sending import act, handed_over
 from gateway.reliability.source import Message, Sent
 from gateway.reliability.steps import Step, begin
-from gateway.reliability.storage import Transaction
+from gateway.reliability.storage import Conflict, StorageUnavailable, Transaction
 from gateway.reliability.values import Awaited, Outgoing, Reply
 from gateway.reliability.watching import watch
 
 PAGE = 256
+ATTEMPTS = 3
+"""How often a message is taken that comes in the way of other transactions."""
 
 
-@dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One end of sequences, client or service or both."""
+    """One end of sequences, client or service or both.
 
-    party: Party
+    Args:
+        party: All that it is made with.
+    """
+
+    def __init__(self, party: Party) -> None:
+        self.party = party
+        self._manners = Manners(party.policy)
 
     def send(
         self, tx: Transaction, now: float, name: str, channel: Channel, message: Message
@@ -54,11 +62,37 @@ class Endpoint:
         owner: str | None = None,
         content_type: str = "",
         service: str = "",
+        peer: str = "",
     ) -> Reply:
-        """Take a message that came on a connection: see `gateway.reliability.receiving.receive`."""
-        return receive(
-            self.party, octets, now, owner=owner, content_type=content_type, service=service
+        """Take a message that came on a connection: see `gateway.reliability.receiving.receive`.
+
+        Args:
+            peer: The network address of who sent it: nobody makes many sequences a second, or has
+                many faults about sequences that nobody knows.
+        """
+        manners = self._manners if peer else None
+        return self._retried(
+            lambda: receive(
+                self.party,
+                octets,
+                now,
+                owner=owner,
+                content_type=content_type,
+                service=service,
+                manners=manners,
+                peer=peer,
+            )
         )
+
+    def _retried(self, take: Callable[[], Reply]) -> Reply:
+        """Take a message again where two transactions were in each other's way: what was taken of
+        it is found to be known then."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return take()
+            except Conflict:
+                pass
+        return take()
 
     def sent(
         self,
@@ -100,7 +134,22 @@ class Endpoint:
 
         Args:
             limit: The most sequences of each kind that are looked at.
+
+        Raises:
+            StorageUnavailable: Nothing is to be sent; to be called again later.
         """
+        sent: list[Outgoing] = []
+        try:
+            for work in self._work(now, limit):
+                sent.extend(work)
+        except StorageUnavailable:
+            # What was decided is sent; what was not comes the next time.
+            if not sent:
+                raise
+        return sent
+
+    def _work(self, now: float, limit: int) -> Iterator[list[Outgoing]]:
+        """What is due, one sequence after the other."""
         storage = self.party.storage
         with storage.look() as look:
             invoker = look.invoker_due(now, limit)
@@ -110,9 +159,10 @@ class Endpoint:
             incoming = look.incoming_due(now, limit)
             outgoing = look.outgoing_due(now, limit)
         # Messages first: an acknowledgement travels on one where it can.
-        sent = [each for key in outgoing for each in act(self.party, key, now).outgoing]
-        sent.extend(each for key in incoming for each in watch(self.party, key, now))
-        return sent
+        for key in outgoing:
+            yield act(self.party, key, now).outgoing
+        for identifier in incoming:
+            yield watch(self.party, identifier, now)
 
     def next_due(self) -> float | None:
         """When there is something to do; None: never, unless something comes."""

@@ -6,8 +6,9 @@ from gateway.reliability import acknowledging
 from gateway.reliability.destination import new_buffer
 from gateway.reliability.party import Party
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
-from gateway.reliability.source import is_peer
+from gateway.reliability.source import give_up, is_peer
 from gateway.reliability.steps import Step, begin
+from gateway.reliability.storage import Taken
 from gateway.reliability.values import NoticeKind
 from mediation import EndpointReference, id_to_keep
 from mediation.reliable_messaging import CreateSequenceResponse
@@ -24,6 +25,22 @@ def created(
         seen = step.tx.outgoing.find_creating(id_to_keep(relates_to))
     if seen is None:
         return
+    try:
+        _take(party, response, seen, now, owner)
+    except Taken:
+        with begin(party, now) as step:
+            sequence = step.tx.outgoing.find(seen.key)
+            if sequence is not None and sequence.ended_at is None and not sequence.identifier:
+                give_up(step, sequence, "the destination gave it the identifier of another one")
+
+
+def _take(
+    party: Party,
+    response: CreateSequenceResponse,
+    seen: OutgoingSequence,
+    now: float,
+    owner: str | None,
+) -> None:
     with begin(party, now) as step:
         accept = response.accept_acks_to
         if seen.offered is not None and accept is not None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from gateway.reliability.rates import Rates
 from gateway.reliability.records import Wire
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Application, Dead, GivenUp, Notice
@@ -65,6 +66,14 @@ class Party:
     takes_tokens: bool = False
     requires: bool = False
     tells_room: bool = False
+
+
+class Manners:
+    """What peers may ask for, and how often; in memory, for one process."""
+
+    def __init__(self, policy: Policy) -> None:
+        self.creations = Rates(policy.creations)
+        self.unknowns = Rates(1 / policy.unknown_every)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from gateway.reliability import destination, ending, source
 from gateway.reliability.fetching import alone, fetch, reply_to
 from gateway.reliability.invoker import deliver
 from gateway.reliability.opening import created
-from gateway.reliability.party import Party, anonymous, is_callable, reply_key
+from gateway.reliability.party import Manners, Party, anonymous, is_callable, reply_key
 from gateway.reliability.records import IncomingSequence, Wire
 from gateway.reliability.sending import pending_told
 from gateway.reliability.steps import begin
@@ -53,6 +53,8 @@ def receive(
     content_type: str = "",
     service: str = "",
     back: str | None = None,
+    manners: Manners | None = None,
+    peer: str = "",
 ) -> Reply:
     """Take a message that came. What the reply says is committed.
 
@@ -61,6 +63,7 @@ def receive(
         service: The application that gets what comes in a sequence that is made now.
         back: It came back on a connection that the sequence with this key opened; an answer has
             to go elsewhere then, or nowhere.
+        manners, peer: What *peer*, a network address, may ask for how often.
 
     Raises:
         Refused: It is no message that can be read; who asks answers with a fault of SOAP.
@@ -79,7 +82,19 @@ def receive(
         pending_told(party, back, now)
     if message.headers.action == MAKE_CONNECTION_ACTION and back is None:
         return _fetched(party, octets, now, owner)
-    return _Exchange(party, message, octets, now, owner, content_type, service, back).run()
+    hurries = manners is not None and isinstance(message.body, CreateSequence)
+    if manners is not None and hurries and not manners.creations.allows(peer, now):
+        rm = message.rm or Rm.V1_1
+        wire = Wire(rm, message.wsa or rm.rules.wsa[0], message.soap)
+        refused_now = RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason="Too many at once.")
+        answer = _fault(wire, refused_now, message.headers.message_id, about_header=False)
+        return Reply(answer, fault=True)
+    exchange = _Exchange(party, message, octets, now, owner, content_type, service, back)
+    reply = exchange.run()
+    unknown = reply.fault and exchange.knows_nothing
+    if manners is not None and unknown and not manners.unknowns.allows(peer, now):
+        return replace(reply, answer=None, fault=False)
+    return reply
 
 
 def _fetched(party: Party, octets: bytes, now: float, owner: str | None) -> Reply:
@@ -142,6 +157,12 @@ class _Exchange:
     misread: RmFault | None = None
     ready: Outgoing | None = None
     awaited: Awaited | None = None
+
+    @property
+    def knows_nothing(self) -> bool:
+        """Whether the answer is that nobody knows a sequence."""
+        faults = (self.fault, self.misread)
+        return any(each and each.name is FaultName.UNKNOWN_SEQUENCE for each in faults)
 
     def run(self) -> Reply:
         message = self.message

@@ -1,0 +1,303 @@
+"""The life of sequences at both ends: restarts, room, windows, quiet times, expiry."""
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.reliability.party import Channel
+from gateway.reliability.records import IncomingSequence, OutgoingSequence, Wire
+from gateway.reliability.source import Message, SourceFull
+from gateway.reliability.storage import StorageUnavailable
+from mediation import EndpointReference
+from mediation.reliable_messaging import (
+    CreateSequence,
+    CreateSequenceResponse,
+    FaultName,
+    Offer,
+    Ranges,
+    SequenceHeader,
+    read_message,
+    sequence_block,
+    with_blocks,
+)
+from mediation.reliable_messaging.application import write_application_message
+from mediation.reliable_messaging.policy import Policy
+from tests.gateway.reliability.test_faults import Peer, fault_in
+from tests.rigs.reliable_ends import CLIENT, SERVICE, WIRE_1_0, WIRE_1_1, Ends, losing
+
+VERSIONS = [pytest.param(WIRE_1_0, id="1.0"), pytest.param(WIRE_1_1, id="1.1")]
+
+
+def outgoing(ends: Ends) -> list[OutgoingSequence]:
+    with ends.client.store.look() as look:
+        return look.outgoing_page("", 100)
+
+
+def incoming(ends: Ends) -> list[IncomingSequence]:
+    with ends.service.store.look() as look:
+        return look.incoming_page("", 100)
+
+
+@pytest.mark.parametrize("wire", VERSIONS)
+def test_after_a_restart_the_rest_goes_in_a_new_sequence(wire: Wire) -> None:
+    ends = Ends(wire)
+    channel = ends.channel()
+    ends.loses = lambda line: line.startswith("client: message")
+    ends.send(channel, "order 1")
+    ends.send(channel, "order 2")
+    ends.settle()
+    ends.restart(ends.client)
+    first = ends.send(channel, "order 3")
+    assert (first.number, len(outgoing(ends))) == (1, 2)
+    ends.loses = lambda line: False
+    ends.end(channel)
+    ends.settle(30)
+    assert sorted(ends.service.got) == ["order 1", "order 2", "order 3"]
+    ends.settle(3 * 3600)
+    assert ends.is_empty()
+
+
+def test_a_restart_before_there_is_a_sequence() -> None:
+    ends = Ends()
+    ends.send(ends.channel(), "order 1")
+    ends.restart(ends.client)
+    ends.restart(ends.client)
+    ends.settle(30)
+    assert ends.service.got == ["order 1"]
+    ends.settle(3 * 3600)
+    assert ends.is_empty()
+
+
+def test_a_restart_of_the_service_ends_no_replies() -> None:
+    ends = Ends(echoes=True)
+    channel = ends.channel(offers=True)
+    ends.send(channel, "order 1", wants_reply=True)
+    ends.settle(1)
+    ends.restart(ends.service)
+    ends.send(channel, "order 2", wants_reply=True)
+    ends.settle(1)
+    assert ends.client.got == ["order 1", "order 2"]
+
+
+def test_a_message_that_is_rolled_back_leaves_no_gap() -> None:
+    ends = Ends()
+    channel = ends.channel()
+    ends.send(channel, "order 1")
+    with pytest.raises(RuntimeError), ends.client.store.transaction() as tx:
+        ends.client.endpoint.send(tx, ends.now, "orders", channel, Message("urn:a", b"<a/>"))
+        raise RuntimeError("the client thinks again")
+    assert ends.send(channel, "order 2").number == 2
+    ends.settle(1)
+    assert ends.service.got == ["order 1", "order 2"]
+
+
+def test_sequences_of_one_name_are_bounded() -> None:
+    ends = Ends()
+    channel = ends.channel()
+    ends.loses = lambda line: True
+    for _ in range(4):
+        ends.send(channel, "order")
+        assert ends.end(channel)
+    with pytest.raises(SourceFull):
+        ends.send(channel, "order")
+    assert not ends.end(channel)
+
+
+def test_messages_of_a_sequence_are_bounded() -> None:
+    ends = Ends(client={"policy": Policy(stored=3)})
+    channel = ends.channel()
+    for number in range(3):
+        ends.send(channel, f"order {number}")
+    with pytest.raises(SourceFull):
+        ends.send(channel, "order 3")
+    ends.settle(1)
+    ends.send(channel, "order 3")
+    ends.settle(1)
+    assert len(ends.service.got) == 4
+
+
+def test_64_messages_are_on_their_way() -> None:
+    ends = Ends()
+    ends.loses = lambda line: line.startswith("client: message")
+    for number in range(100):
+        ends.send(ends.channel(), f"order {number}")
+    ends.settle()
+    assert sum(line.startswith("client: message") for line in ends.log) == 64
+    ends.loses = lambda line: False
+    ends.settle(10)
+    assert ends.service.got == [f"order {number}" for number in range(100)]
+
+
+def test_a_destination_without_room_is_sent_one_message() -> None:
+    ends = Ends(service={"tells_room": True, "policy": Policy(stored=1), "applications": {}})
+    channel = ends.channel()
+    ends.send(channel, "order 1")
+    ends.settle(1)
+    assert outgoing(ends)[0].window == 0
+    del ends.log[:]
+    for number in range(2, 10):
+        ends.send(channel, f"order {number}")
+    ends.settle()
+    assert ends.log == ["client: message 2"]
+
+
+def test_what_a_full_destination_drops_comes_again() -> None:
+    ends = Ends(service={"policy": Policy(stored=2)})
+    ends.loses = losing("client: message 1")
+    for number in range(1, 6):
+        ends.send(ends.channel(), f"order {number}")
+    ends.settle()
+    assert str(incoming(ends)[0].received) == "2-3"
+    ends.settle(30)
+    assert ends.service.got == [f"order {number}" for number in range(1, 6)]
+
+
+def test_a_gap_that_is_too_large() -> None:
+    peer = Peer(Ends(service={"policy": Policy(gap=10)}))
+    made = peer.create()
+    assert peer.message(made, 11).answer is None
+    assert peer.message(made, 10).answer is not None
+
+
+def test_a_quiet_sequence_is_kept_alive() -> None:
+    ends = Ends()
+    channel = ends.channel()
+    ends.send(channel, "order 1")
+    ends.settle(8 * 3600)
+    assert "client: AckRequestedAlone" in ends.log
+    ends.send(channel, "order 2")
+    ends.settle(1)
+    assert ends.service.got == ["order 1", "order 2"]
+    assert ends.log.count("client: CreateSequence") == 1
+
+
+def test_before_it_expires_a_sequence_is_replaced() -> None:
+    ends = Ends()
+    channel = ends.channel()
+    ends.send(channel, "order 1")
+    ends.settle(13 * 3600)
+    ends.send(channel, "order 2")
+    ends.settle(1)
+    assert ends.service.got == ["order 1", "order 2"]
+    assert ends.log.count("client: CreateSequence") == 2
+    ends.settle(30 * 3600)
+    assert ends.is_empty()
+    assert ends.client.given_up == []
+
+
+def test_nobody_lives_longer_than_a_day() -> None:
+    ends = Ends()
+    ends.send(ends.channel(), "order 1")
+    ends.settle(1)
+    [sequence] = incoming(ends)
+    assert sequence.expires_at == 1_000_000.0 + 24 * 3600
+    [kept] = outgoing(ends)
+    assert kept.expires_at is not None and kept.expires_at <= sequence.expires_at + 1
+
+
+def test_an_acknowledgement_travels_only_to_the_same_place() -> None:
+    """Also the reference parameters of AcksTo are the place."""
+    ends = Ends(echoes=True)
+    wsa = ends.wire.wsa
+    here = EndpointReference(CLIENT, wsa, parameters=(b'<k xmlns="urn:example">7</k>',))
+    channel = Channel(EndpointReference(SERVICE, wsa), ends.wire, here, offers=True)
+    ends.send(channel, "order 1", wants_reply=True)
+    ends.settle(1)
+    [reply] = [
+        (message, envelope)
+        for message, envelope in zip(ends.sent, ends.envelopes, strict=True)
+        if message.headers.action == "urn:example:Reply"
+    ]
+    assert reply[0].acknowledgements
+    assert b'xmlns="urn:example">7</k></s:Header>' in reply[1]
+
+
+def test_an_acknowledgement_that_goes_elsewhere_goes_alone() -> None:
+    ends = Ends(echoes=True)
+    peer = Peer(ends)
+    wsa = ends.wire.wsa
+    here = EndpointReference(CLIENT, wsa)
+    there = replace(here, parameters=(b'<k xmlns="urn:example">7</k>',))
+    answer = peer.say(CreateSequence(there, offer=Offer("urn:peer:offered", here))).answer
+    assert answer is not None
+    made = read_message(answer.envelope).body
+    assert isinstance(made, CreateSequenceResponse)
+    peer.message(made.identifier, 1)
+    reply, alone = ends.service.endpoint.due(ends.now + 1)
+    assert (reply.to, alone.to) == (here, there)
+    assert not read_message(reply.envelope).acknowledgements
+    assert read_message(alone.envelope).acknowledgements
+
+
+def test_a_message_is_the_same_each_time_it_is_sent() -> None:
+    ends = Ends()
+    ends.loses = losing("client: message 1", "client: message 1 again")
+    sent = ends.send(ends.channel(), "order 1")
+    ends.settle(30)
+    envelopes = [each for each in ends.envelopes if b"urn:example:Order" in each]
+    assert len(envelopes) == 3
+    assert all(sent.message_id.encode() in each for each in envelopes)
+    # Only the request for an acknowledgement is new.
+    first, second, third = envelopes
+    assert second == third
+    start, _, rest = second.partition(b"<wsrm:AckRequested")
+    assert start + rest.partition(b"</wsrm:AckRequested>")[2] == first
+
+
+def test_unknown_sequences_are_told_of_once_a_second() -> None:
+    ends = Ends()
+    wire = ends.wire
+    envelope = write_application_message(
+        wire.soap,
+        wire.wsa,
+        action="urn:example:Order",
+        body=b'<o xmlns="urn:example"/>',
+        to=EndpointReference(SERVICE, wire.wsa),
+        message_id="urn:peer:1",
+    )
+    block = sequence_block(wire.rm, wire.soap, SequenceHeader("urn:nobody", 1))
+    octets = with_blocks(envelope, [block])
+    received = ends.service.endpoint.received
+    replies = [received(octets, ends.now, peer="192.0.2.1") for _ in range(3)]
+    assert [reply.fault for reply in replies] == [True, False, False]
+    assert received(octets, ends.now, peer="192.0.2.2").fault
+    assert received(octets, ends.now + 1, peer="192.0.2.1").fault
+
+
+def test_sequences_are_made_at_a_bounded_rate() -> None:
+    ends = Ends()
+    peer = Peer(ends)
+    peer.take = lambda envelope: ends.service.endpoint.received(  # type: ignore[method-assign]
+        envelope, ends.now, peer="192.0.2.1"
+    )
+    for _ in range(10):
+        peer.create()
+    with pytest.raises(AssertionError):
+        peer.create()
+    ends.now += 1
+    peer.create()
+
+
+def test_an_identifier_that_is_in_use_cannot_be_offered_again() -> None:
+    peer = Peer(Ends())
+    nobody = EndpointReference(peer.wire.wsa.anonymous, peer.wire.wsa)
+    peer.create(offer=Offer("urn:peer:offered", nobody))
+    again = peer.say(CreateSequence(nobody, offer=Offer("urn:peer:offered", nobody)))
+    assert fault_in(again).name is FaultName.CREATE_SEQUENCE_REFUSED
+
+
+def test_a_store_that_is_away_promises_nothing() -> None:
+    ends = Ends()
+    peer = Peer(ends)
+    made = peer.create()
+
+    class Away:
+        def __getattr__(self, name: str) -> object:
+            raise StorageUnavailable("away")
+
+    party = ends.service.endpoint.party
+    ends.service.endpoint.party = replace(party, storage=Away())  # type: ignore[arg-type]
+    with pytest.raises(StorageUnavailable):
+        peer.message(made, 1)
+    ends.service.endpoint.party = party
+    assert incoming(ends)[0].received == Ranges()

@@ -1,0 +1,162 @@
+"""What applications get, and what becomes of what they answer, refuse and fail at."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from gateway.reliability.party import Channel
+from gateway.reliability.source import Message
+from gateway.reliability.storage import Transaction
+from gateway.reliability.values import Answer, ApplicationFault, Delivered, NoticeKind
+from mediation import EndpointReference, PeerFault
+from mediation.reliable_messaging.policy import Policy
+from tests.rigs.reliable_ends import CLIENT, FETCHED, WIRE_1_0, WIRE_1_1, Ends, content_of
+
+BACK = [CLIENT, "anonymous", FETCHED]
+
+
+def ends_with(take: Callable[[Transaction, Delivered], Answer | None], **service: Any) -> Ends:
+    return Ends(WIRE_1_1, service={"applications": {"": take}, **service})
+
+
+def ask(ends: Ends, acks_to: str, *contents: str) -> None:
+    channel = ends.channel(acks_to, offers=True)
+    for content in contents:
+        ends.send(channel, content, wants_reply=True)
+    ends.end(channel)
+
+
+@pytest.mark.parametrize("acks_to", BACK)
+def test_a_fault_is_the_reply_and_the_next_message_follows(acks_to: str) -> None:
+    took: list[str] = []
+    faults: list[str] = []
+
+    def take(tx: Transaction, delivered: Delivered) -> Answer | None:
+        took.append(content_of(delivered.envelope))
+        if delivered.number == 2:
+            raise ApplicationFault("no such article", detail=b'<d xmlns="urn:example"/>')
+        return Answer("urn:example:Reply", b'<r xmlns="urn:example">done</r>')
+
+    def take_reply(tx: Transaction, delivered: Delivered) -> None:
+        fault = delivered.message.fault
+        faults.append(fault.reason if isinstance(fault, PeerFault) else "")
+
+    ends = Ends(
+        WIRE_1_1,
+        service={"applications": {"": take}},
+        client={"applications": {"": take_reply}},
+    )
+    ask(ends, acks_to, "one", "two", "three")
+    ends.settle(30)
+    assert took == ["one", "two", "three"]
+    assert faults == ["", "no such article", ""]
+    ends.settle(3 * 3600)
+    assert ends.is_empty()
+
+
+def test_what_a_fault_follows_is_rolled_back() -> None:
+    """What the application sends on in its transaction is gone with it."""
+    ends = Ends(WIRE_1_1)
+
+    def take(tx: Transaction, delivered: Delivered) -> None:
+        message = Message("urn:example:Order", b'<o xmlns="urn:example">on</o>')
+        ends.service.endpoint.send(tx, delivered.now, "onward", ends.channel(), message)
+        raise ApplicationFault("no")
+
+    ends.service.endpoint.party.applications[""] = take  # type: ignore[index]
+    ends.send(ends.channel(), "one")
+    ends.settle()
+    with ends.service.store.look() as look:
+        assert look.outgoing_page("", 10) == []
+    # Nobody waits for a reply: people are told.
+    assert [notice.kind for notice in ends.service.notices] == [NoticeKind.UNANSWERED]
+
+
+def test_what_an_application_sends_on_is_sent_once() -> None:
+    failures = [RuntimeError("not now"), RuntimeError("not now")]
+    ends = Ends(WIRE_1_1)
+    onward = Channel(EndpointReference(CLIENT, WIRE_1_1.wsa), WIRE_1_1, ends.channel().target)
+
+    def take(tx: Transaction, delivered: Delivered) -> None:
+        message = Message("urn:example:Order", b'<o xmlns="urn:example">on</o>')
+        ends.service.endpoint.send(tx, delivered.now, "onward", onward, message)
+        if failures:
+            raise failures.pop()
+
+    ends.service.endpoint.party.applications[""] = take  # type: ignore[index]
+    ends.send(ends.channel(), "one")
+    ends.settle(30)
+    assert ends.client.got == ["on"]
+
+
+def test_a_failure_leads_to_another_delivery_later() -> None:
+    times: list[float] = []
+
+    def take(tx: Transaction, delivered: Delivered) -> None:
+        times.append(delivered.now)
+        if len(times) < 4:
+            raise RuntimeError("not now")
+
+    ends = ends_with(take)
+    ends.send(ends.channel(), "one")
+    ends.settle(60)
+    waits = [after - before for before, after in pairwise(times)]
+    assert waits == [2.0, 4.0, 8.0]
+    assert ends.service.notices == []
+
+
+@pytest.mark.parametrize("acks_to", BACK)
+def test_a_message_that_always_fails_is_dead_and_said_aloud(acks_to: str) -> None:
+    took: list[str] = []
+    dead: list[str] = []
+
+    def take(tx: Transaction, delivered: Delivered) -> None:
+        content = content_of(delivered.envelope)
+        took.append(content)
+        if content == "bad":
+            raise ValueError("cannot be read")
+
+    def bury(tx: Transaction, delivered: Delivered, error: Exception) -> None:
+        dead.append(f"{content_of(delivered.envelope)}: {error}")
+
+    ends = ends_with(take, policy=Policy(attempts=3), dead={"": bury})
+    ask(ends, acks_to, "bad", "good")
+    ends.settle(120)
+    assert took == ["bad", "bad", "bad", "good"]
+    assert dead == ["bad: cannot be read"]
+    [notice] = [each for each in ends.service.notices if each.kind is NoticeKind.DEAD_MESSAGE]
+    assert (notice.number, notice.text) == (1, "ValueError: cannot be read")
+
+
+def test_an_empty_last_message_is_not_delivered() -> None:
+    ends = Ends(WIRE_1_0)
+    channel = ends.channel()
+    ends.send(channel, "one")
+    ends.end(channel)
+    ends.settle(10)
+    assert "client: message 2" in ends.log
+    assert ends.service.got == ["one"]
+
+
+def test_a_last_message_of_an_application_is_delivered() -> None:
+    ends = Ends(WIRE_1_0)
+    ends.send(ends.channel(), "one", last=True)
+    ends.settle(10)
+    assert ends.service.got == ["one"]
+    assert "client: TerminateSequence" in ends.log
+
+
+def test_no_application_is_a_failure_that_can_be_mended() -> None:
+    ends = Ends(WIRE_1_1, service={"applications": {}})
+    ends.send(ends.channel(), "one")
+    ends.settle(1)
+    got: list[str] = []
+
+    def take(tx: Transaction, delivered: Delivered) -> None:
+        got.append(content_of(delivered.envelope))
+
+    ends.service.endpoint.party.applications[""] = take  # type: ignore[index]
+    ends.settle(10)
+    assert got == ["one"]
