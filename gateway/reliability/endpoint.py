@@ -9,6 +9,7 @@ from gateway.reliability.fetching import fetch, reply_to
 from gateway.reliability.invoker import deliver
 from gateway.reliability.party import Channel, Manners, Party, requests_of
 from gateway.reliability.receiving import receive
+from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.sending import act, handed_over
 from gateway.reliability.source import Message, Sent
 from gateway.reliability.steps import Step, begin
@@ -171,7 +172,9 @@ class Endpoint:
 
     def restart(self, now: float) -> int:
         """Take up what a process left behind: nobody knows whether its clients had more for their
-        sequences, so that those are ended, and what else they send goes in new ones.
+        sequences, so that those are ended, and what else they send goes in new ones. One that its
+        destination has not made yet goes on: no sequence has begun, and programs that start often
+        while a destination is away would run out of them.
 
         Returns:
             How many sequences were ended.
@@ -185,10 +188,14 @@ class Endpoint:
                 return ended
             for seen in page:
                 # Replies go on: they end with the requests.
-                if requests_of(seen.key) is None and source.takes_messages(seen):
+                if requests_of(seen.key) is None and _is_left(seen):
                     with begin(self.party, now) as step:
                         sequence = step.tx.outgoing.find(seen.key)
-                        if sequence is not None and source.takes_messages(sequence):
+                        if sequence is not None and _is_left(sequence):
                             source.end_sequence(step, replace(sequence, due_at=now))
                             ended += 1
             after = page[-1].key
+
+
+def _is_left(sequence: OutgoingSequence) -> bool:
+    return sequence.identifier is not None and source.takes_messages(sequence)

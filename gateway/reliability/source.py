@@ -12,7 +12,7 @@ from mediation.reliable_messaging import Acknowledgement, FaultName, Kind, Range
 from mediation.reliable_messaging.application import write_application_message
 from mediation.reliable_messaging.machines import SourceEvent, SourceState, after_source
 
-GENERATIONS = 4
+GENERATIONS = 16
 """The most sequences of one name: the newest takes messages, those before it come to their ends."""
 
 _OPEN = frozenset({SourceState.WAITING, SourceState.SENDING, SourceState.IDLE})
@@ -161,7 +161,8 @@ def takes_messages(sequence: OutgoingSequence) -> bool:
 
 def _keys(name: str, target: EndpointReference) -> list[str]:
     key = f"to {id_to_keep(target.address)} as {name}"
-    return [key, *(f"{key} ({number})" for number in range(2, GENERATIONS + 1))]
+    # In the order in which they are locked.
+    return [key, *(f"{key} ({number:02})" for number in range(2, GENERATIONS + 1))]
 
 
 def _open_sequence(step: Step, name: str, channel: Channel) -> OutgoingSequence | None:

@@ -31,6 +31,7 @@ from gateway.client.reliable.transactions import (
     OpenTransaction,
     Pending,
     Threads,
+    sequence_name,
 )
 from gateway.client.reliable.workers import Workers
 from gateway.reliability.endpoint import Endpoint
@@ -302,7 +303,7 @@ def _place(pending: Pending) -> str:
 
 def _is_of(sequence: OutgoingSequence, key: str) -> bool:
     """Whether a sequence is of a client's *key*, as `gateway.reliability.source` names it."""
-    name = key if sequence.callback is None else f"{key} for {sequence.callback}"
+    name = sequence_name(key, sequence.callback)
     start = f"to {id_to_keep(sequence.target.address)} as {name}"
     rest = sequence.key.removeprefix(start)
     return sequence.key.startswith(start) and (not rest or rest.startswith(" ("))

@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from gateway.client.reliable.deliveries import InTransaction
 from gateway.reliability.party import Channel
@@ -23,6 +24,12 @@ class Pending:
     name: str
     channel: Channel
     message: Message
+
+
+def sequence_name(key: str, callbacks: str | None) -> str:
+    """The name of the sequence of a client's *key*: with and without replies they are two. It has
+    no blanks, so that the names of sequences sort as the sequences are locked."""
+    return quote(key) if callbacks is None else f"{quote(key)}>{quote(callbacks)}"
 
 
 class ClientTransaction(InTransaction):
@@ -110,8 +117,7 @@ class ClientTransaction(InTransaction):
             last=last,
             envelope=envelope,
         )
-        # Sequences with and without replies are two, also where they have one key.
-        name = key if callbacks is None else f"{key} for {callbacks}"
+        name = sequence_name(key, callbacks)
         self.pending.append(Pending(name, self._channel(address, callbacks), message))
         return message_id
 

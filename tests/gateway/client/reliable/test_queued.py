@@ -23,6 +23,7 @@ from gateway.client.reliable import (
     ReliableClient,
     Replies,
     Rm,
+    SourceFull,
 )
 from gateway.reliability.storage import StorageManager
 from mediation import Soap
@@ -371,3 +372,42 @@ def test_an_engine_of_the_application(tmp_path: Path) -> None:
     assert client.waiting() == 1
     client.close()
     engine.dispose()
+
+
+def test_starts_while_the_receiver_is_away_use_up_nothing(store: Make) -> None:
+    """A program that starts each minute has one sequence all the same."""
+    taken: list[bytes] = []
+    receiver = Receiver(store("server"), policy=SOON)
+    receiver.service("/orders", lambda each: taken.append(each.body))
+    kept = store("client")
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    bodies = [b"<order>%d</order>" % number for number in range(20)]
+    for body in bodies:
+        with ReliableClient(kept, policy=SOON) as client:
+            client.send(f"http://127.0.0.1:{port}/orders", body, action=ORDER)
+    with served(receiver, port=port), ReliableClient(kept, policy=SOON):
+        wait_until(lambda: len(taken) == 20)
+    assert taken == bodies
+
+
+def test_sequences_that_do_not_end_are_bounded(store: Make) -> None:
+    client = ReliableClient(store("client"))
+    with pytest.raises(SourceFull, match="have not ended"):
+        for _ in range(100):
+            client.send("http://127.0.0.1:9/", b"<tea/>", action=ORDER)
+            assert client.terminate() == 1
+
+
+def test_keys_are_told_apart_whatever_they_are(store: Make) -> None:
+    """Sequences are locked in the order of their names, and each key ends its own."""
+    keys = ["", " ", "a", "a !", "a (02)", "a>b", "a b", "ä", "a for r", "%"]
+    client = ReliableClient(store("client"))
+    for _ in range(3):
+        with client.transaction() as tx:
+            for key in reversed(keys):
+                tx.send("http://127.0.0.1:9/", b"<tea/>", action=ORDER, key=key)
+                tx.request("http://127.0.0.1:9/", b"<tea/>", action=ORDER, key=key, callbacks="r")
+        for key in keys:
+            assert client.terminate(key) == 2
+    assert client.waiting() == 3 * 2 * len(keys)
