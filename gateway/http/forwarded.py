@@ -16,7 +16,11 @@ from starlette.types import Scope
 from gateway.security.networks import Networks
 
 _HOST = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
-_PAIR = re.compile(r'(?<![A-Za-z])([A-Za-z]++)=(?:"([^"\\]*+)"|([^\s;,"]*+))[ \t]*+(?:;|$)')
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]++"
+_PAIR = re.compile(
+    rf"""[ \t]*+(?:({_TOKEN})=(?:"((?:[^"\\]++|\\.)*+)"|([^\s;,"]*+))[ \t]*+)?(?:;|\Z)"""
+)
+"""One of the pairs of an element, or none between two semicolons."""
 _MAX_HOPS = 16
 
 
@@ -118,9 +122,22 @@ def _forwarded(scope: Scope) -> list[_Hop]:
     """RFC 7239, "Forwarded HTTP Header Field"."""
     hops = []
     for element in _list(scope, b"forwarded"):
-        pairs = _PAIR.findall(element)
-        hops.append(_hop({name.lower(): quoted or plain for name, quoted, plain in pairs}))
+        hops.append(_hop(_pairs(element)))
     return hops
+
+
+def _pairs(element: str) -> dict[str, str]:
+    """The pairs of an element, whose names are in lower case; none where it has another form."""
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(element):
+        pair = _PAIR.match(element, at)
+        if pair is None:
+            return {}
+        name, quoted, plain = pair.groups("")
+        found[name.lower()] = quoted or plain
+        at = pair.end()
+    return found
 
 
 def _hop(said: Mapping[str, str]) -> _Hop:
