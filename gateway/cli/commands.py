@@ -144,8 +144,17 @@ def help_alone(context: typer.Context) -> None:
 def add(app: typer.Typer, function: Callable[..., Any], name: str | None = None) -> None:
     r"""Make *function* a command of *app*, its docstring the help; ``\b`` on a line of its own
     keeps the paragraph that follows as it is written."""
-    text = inspect.cleandoc(function.__doc__ or "").replace("\\b\n", "\b\n")
-    app.command(name, cls=_Command, help=text)(function)
+    app.command(name, cls=_Command, help=_help(function))(function)
+
+
+def callback(app: typer.Typer, function: Callable[..., Any]) -> None:
+    """Make *function* what *app* does without a command; help as of `add`. With one it is called,
+    too, and has to return."""
+    app.callback(help=_help(function))(function)
+
+
+def _help(function: Callable[..., Any]) -> str:
+    return inspect.cleandoc(function.__doc__ or "").replace("\\b\n", "\b\n")
 
 
 def command() -> str:

@@ -1,10 +1,11 @@
 """``dragoman doctor``."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gateway.cli.commands import add, callback, group
 from gateway.cli.options import VARIABLES, Form, OutputOption
 from gateway.cli.output import json_line, line
 from gateway.cli.serve import (
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from gateway.checks import Finding
 
 
-def doctor(
+doctor = group("doctor", "")
+
+
+def examine_all(
     context: typer.Context,
     host: HostOption = None,
     port: PortOption = None,
@@ -61,6 +65,8 @@ def doctor(
       dragoman doctor --data /var/lib/dragoman --port 80
       dragoman doctor --output json | jq '.[] | select(.verdict != "ok")'
     """
+    if context.invoked_subcommand is not None:
+        return
     # Imported when it is wanted, so that other commands start quickly.
     from gateway.checks import examine
 
@@ -85,6 +91,30 @@ def doctor(
     raise typer.Exit(report(examine(given, VARIABLES), output))
 
 
+def two_phase(
+    urls: Annotated[
+        list[str],
+        typer.Argument(metavar="URL", help="A database, as SQLAlchemy writes it: postgresql://..."),
+    ],
+    output: OutputOption = Form.TEXT,
+) -> None:
+    r"""Try whether databases recover from a crash in the middle of a two-phase commit.
+
+    In each one a table is made, and dropped afterwards. A process prepares two transactions there
+    and is killed; then one is committed, the other rolled back. The exit code is 0 when nothing
+    failed, else 1.
+
+    \b
+    Examples:
+      dragoman doctor two-phase postgresql://orders@db.example.org/orders
+      dragoman doctor two-phase "$ORDERS_URL" "$STOCK_URL" --output json
+    """
+    from gateway.checks.two_phase import check_two_phase
+
+    found = (finding for url in urls for finding in check_two_phase(url))
+    raise typer.Exit(report(found, output))
+
+
 def report(findings: "Iterable[Finding]", output: Form) -> int:
     """Print what checks found, a line each as it comes; the exit code."""
     failed = False
@@ -99,3 +129,7 @@ def report(findings: "Iterable[Finding]", output: Form) -> int:
     if output is Form.JSON:
         json_line(records)
     return 1 if failed else 0
+
+
+callback(doctor, examine_all)
+add(doctor, two_phase, "two-phase")

@@ -64,7 +64,7 @@ def own_engine(url: str) -> Engine:
         if parts.get_backend_name() == "postgresql":
             options = {key: value for key, value in _LIVELINESS.items() if key not in parts.query}
         engine = create_engine(parts, connect_args=options)
-    except (ArgumentError, NoSuchModuleError) as error:
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise StorageUnavailable(f"no database has such a URL: {first_line(error)}") from error
     except ImportError as error:
         text = f"the store needs {error.name}, which is not installed"

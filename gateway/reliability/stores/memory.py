@@ -586,3 +586,14 @@ def _is_live(record: IncomingSequence | None, owner: str | None) -> int:
     return int(
         record is not None and record.ended_at is None and (owner is None or record.owner == owner)
     )
+
+
+def memory_store(url: str) -> MemoryStore:
+    """Make a store for the URL ``memory:``.
+
+    Raises:
+        StorageUnavailable: The URL says more than that.
+    """
+    if url.lower() not in ("memory:", "memory://"):
+        raise StorageUnavailable(f"{url[:80]!r}: memory: takes nothing after the colon")
+    return MemoryStore()
