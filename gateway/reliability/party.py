@@ -7,7 +7,7 @@ from enum import Enum
 from gateway.reliability.rates import Rates
 from gateway.reliability.records import Wire
 from gateway.reliability.storage import StorageManager
-from gateway.reliability.values import Application, Dead, GivenUp, Notice
+from gateway.reliability.values import Application, Dead, Notice, Told
 from mediation import EndpointReference, Wsa, is_anonymous
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
 from mediation.reliable_messaging import IncompleteBehaviour
@@ -42,6 +42,7 @@ class Party:
         address: Where peers reach it; None: it cannot be called.
         applications: What gets messages, by the name of the service.
         given_up: Is told of sequences that were given up, by the name of the callback.
+        completed: Is told of sequences that ended with all messages acknowledged, likewise.
         dead: Gets messages that an application refused too often, by the name of the service.
         allows: Whether something may be sent to an address that a stranger named.
         notify: Tells people.
@@ -57,7 +58,8 @@ class Party:
     address: str | None = None
     policy: Policy = field(default_factory=Policy)
     applications: Mapping[str, Application] = field(default_factory=dict)
-    given_up: Mapping[str, GivenUp] = field(default_factory=dict)
+    given_up: Mapping[str, Told] = field(default_factory=dict)
+    completed: Mapping[str, Told] = field(default_factory=dict)
     dead: Mapping[str, Dead] = field(default_factory=dict)
     offers: Offers = Offers.ACCEPT
     allows: Callable[[str], bool] = _everywhere

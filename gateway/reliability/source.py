@@ -318,9 +318,11 @@ def finish(step: Step, sequence: OutgoingSequence) -> None:
     state = sequence.state
     if state is SourceState.COMPLETE:
         state = after_source(state, SourceEvent.TMS)
-    step.tx.outgoing.put(
-        replace(sequence, state=state, answered=True, ended_at=step.now, due_at=step.now)
-    )
+    ended = replace(sequence, state=state, answered=True, ended_at=step.now, due_at=step.now)
+    step.tx.outgoing.put(ended)
+    told = step.party.completed.get(sequence.callback or "")
+    if told is not None and sequence.create_id is not None and not sequence.count:
+        told(step.tx, ended)
 
 
 def closed(step: Step, identifier: str, owner: str | None) -> None:

@@ -115,9 +115,9 @@ Application: TypeAlias = Callable[[Transaction, Delivered], Answer | None]
 """What gets the messages of a sequence. What it changes through the transaction is committed
 together with the message's end, or not at all."""
 
-GivenUp: TypeAlias = Callable[[Transaction, OutgoingSequence], None]
-"""Is called in the transaction that gives a sequence up; its messages are in the transaction
-still."""
+Told: TypeAlias = Callable[[Transaction, OutgoingSequence], None]
+"""Is called in the transaction that ends a sequence, or gives it up; its messages are in the
+transaction still."""
 
 
 Dead: TypeAlias = Callable[[Transaction, Delivered, Exception], None]

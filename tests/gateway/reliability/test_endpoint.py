@@ -286,6 +286,20 @@ def test_an_identifier_that_is_in_use_cannot_be_offered_again() -> None:
     assert fault_in(again).name is FaultName.CREATE_SEQUENCE_REFUSED
 
 
+def test_clients_are_told_that_all_arrived() -> None:
+    completed: list[int] = []
+    told = {"": lambda tx, sequence: completed.append(sequence.next_number - 1)}
+    ends = Ends(client={"completed": told})
+    channel = ends.channel()
+    ends.send(channel, "order 1")
+    ends.send(channel, "order 2")
+    ends.settle(10)
+    assert completed == []
+    ends.end(channel)
+    ends.settle(10)
+    assert completed == [2]
+
+
 def test_a_store_that_is_away_promises_nothing() -> None:
     ends = Ends()
     peer = Peer(ends)
