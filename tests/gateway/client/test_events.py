@@ -47,7 +47,7 @@ async def test_what_is_published_arrives(gateway: Running) -> None:
             assert (notification.action, notification.message_id) == ("urn:example:storm", id_)
             await publish(gateway, event(topic="storms", data={"level": 1}))
             [notification] = (await received(consumer)).notifications
-            assert notification.payload == b'{"level":1}'
+            assert notification.payload == b'{"level": 1}'
         assert held.is_over
     assert len(gateway.gateway.subscriptions) == 0
 
