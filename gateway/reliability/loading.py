@@ -16,9 +16,12 @@ Third parties add a scheme with an entry point, whose object makes a store of a 
 from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, cast
 
 from gateway.reliability.storage import StorageManager, StorageUnavailable
-from gateway.reliability.stores.participants import ConnectionManager
+
+if TYPE_CHECKING:
+    from gateway.reliability.stores.participants import ConnectionManager
 
 ENTRY_POINT_GROUP = "dragoman.reliable_stores"
 
@@ -36,12 +39,17 @@ _OURS = {
 _METHODS = ("transaction", "look", "recover", "close")
 
 
+def bundled_schemes() -> list[str]:
+    """Return the schemes of Dragoman's own stores, sorted."""
+    return sorted(_OURS)
+
+
 def schemes() -> list[str]:
     """Return the schemes of all stores that are installed, sorted."""
     return sorted({*_OURS, *(point.name for point in entry_points(group=ENTRY_POINT_GROUP))})
 
 
-def load_store(url: str, participants: Collection[ConnectionManager] = ()) -> StorageManager:
+def load_store(url: str, participants: "Collection[ConnectionManager]" = ()) -> StorageManager:
     """Make the store of *url*.
 
     Args:
@@ -60,9 +68,8 @@ def load_store(url: str, participants: Collection[ConnectionManager] = ()) -> St
         from gateway.reliability.stores.two_phase import TwoPhaseStore
 
         return TwoPhaseStore(url, participants)
-    point = _find(scheme)
+    make = store_maker(scheme)
     try:
-        make: Callable[[str], StorageManager] = point.load()
         store = make(url)
     except StorageUnavailable:
         raise
@@ -71,8 +78,28 @@ def load_store(url: str, participants: Collection[ConnectionManager] = ()) -> St
         raise StorageUnavailable(_without_password(text, url)) from error
     missing = [name for name in _METHODS if not callable(getattr(store, name, None))]
     if missing:
-        raise StorageUnavailable(f"{point.value} makes no store: it has no {', '.join(missing)}")
+        text = f"the store of {scheme}: is not a store: it has no {', '.join(missing)}"
+        raise StorageUnavailable(text)
     return store
+
+
+def store_maker(scheme: str) -> Callable[[str], StorageManager]:
+    """Return what makes a store of a URL with *scheme*.
+
+    Raises:
+        StorageUnavailable: No store has the scheme, several packages bring one, or it cannot be
+            loaded.
+    """
+    try:
+        made = _find(scheme).load()
+    except StorageUnavailable:
+        raise
+    except Exception as error:  # A module of others may raise anything.
+        text = f"the store of {scheme}: cannot be loaded: {type(error).__name__}: {error}"
+        raise StorageUnavailable(text) from error
+    if not callable(made):
+        raise StorageUnavailable(f"the store of {scheme}: {made!r} cannot be called")
+    return cast("Callable[[str], StorageManager]", made)
 
 
 def _find(scheme: str) -> EntryPoint:

@@ -74,6 +74,10 @@ class Branch(Protocol):
         """Undo it, prepared or not."""
         ...
 
+    def lost(self) -> bool:
+        """Whether the connection broke, so that an error of it is the database's."""
+        ...
+
     def close(self) -> None:
         """Leave it as it is: if it is prepared, it stays so until somebody ends it."""
         ...
@@ -136,9 +140,15 @@ class PsycopgConnections:
         connection = self._connection()
         try:
             connection.tpc_begin(connection.xid(FORMAT, gtrid, self.name))
-        except Exception as error:
+        except Exception:
             connection.close()
-            raise _unavailable(self.name, error) from error
+            self.close()  # Those that were idle broke, the server was started anew, say.
+            connection = self._connection()
+            try:
+                connection.tpc_begin(connection.xid(FORMAT, gtrid, self.name))
+            except Exception as error:
+                connection.close()
+                raise _unavailable(self.name, error) from error
         return _PsycopgBranch(self, connection)
 
     def check(self) -> None:
@@ -186,6 +196,7 @@ class PsycopgConnections:
             connection.close()
             if _is_unknown(error):
                 return None
+            self.close()
             if isinstance(error, StorageUnavailable):
                 raise
             raise _unavailable(self.name, error) from error
@@ -243,13 +254,18 @@ class _PsycopgBranch:
         try:
             end()
         except Exception as error:
-            self.connection.close()
+            self.close()
             if not _is_unknown(error):  # Else recovery has ended it.
                 raise _unavailable(self._manager.name, error) from error
         else:
             self._manager.give_back(self.connection)
 
+    def lost(self) -> bool:
+        return bool(self.connection.closed)
+
     def close(self) -> None:
+        if self.lost():
+            self._manager.close()  # Those that are idle broke with it.
         self.connection.close()
 
 
@@ -375,6 +391,9 @@ class _EngineBranch:
             if not _is_unknown(error):  # Else recovery has ended it.
                 raise _unavailable(self._name, error) from error
 
+    def lost(self) -> bool:
+        return self.connection.invalidated
+
     def close(self) -> None:
         with suppress(SQLAlchemyError):
             if not self.connection.closed:
@@ -442,6 +461,9 @@ class _LastBranch:
         with suppress(Exception):
             self.connection.rollback()
         self.close()
+
+    def lost(self) -> bool:
+        return False
 
     def close(self) -> None:
         with suppress(Exception):

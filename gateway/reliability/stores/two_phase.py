@@ -33,7 +33,7 @@ from gateway.reliability.storage import (
     StorageUnavailable,
 )
 from gateway.reliability.stores.database import DatabaseStore, DatabaseTransaction
-from gateway.reliability.stores.engines import translated
+from gateway.reliability.stores.engines import first_line, translated
 from gateway.reliability.stores.managers import DatabaseLook
 from gateway.reliability.stores.participants import Branch, CannotPrepare, ConnectionManager
 from gateway.reliability.stores.tables import decisions, schema
@@ -132,7 +132,10 @@ class TwoPhaseStore:
             except Exception as error:
                 # Of an application's driver; SQLAlchemy's are known to the store.
                 if getattr(error, "sqlstate", None) in ("40001", "40P01"):
-                    raise Conflict(str(error).partition("\n")[0]) from error
+                    raise Conflict(first_line(error)) from error
+                lost = transaction._lost()
+                if lost and not isinstance(error, StorageUnavailable):
+                    raise StorageUnavailable(f"{lost}: {first_line(error)}") from error
                 raise
             finally:
                 transaction._end()
@@ -308,6 +311,10 @@ class TwoPhaseTransaction:
         if participant is not None:
             options["bind"] = self.enlist(participant)
         return self._own.session(**options)
+
+    def _lost(self) -> str | None:
+        """The name of a participant whose connection broke."""
+        return next((name for name, branch in self._branches.items() if branch.lost()), None)
 
     def _commit(self) -> None:
         gtrid = self._gtrid

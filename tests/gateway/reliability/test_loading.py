@@ -96,8 +96,8 @@ def test_stores_of_others() -> None:
     assert isinstance(load_store("memory:"), MemoryStore)
     for scheme, said in (
         ("bad", "the store of bad: cannot be made: KeyError"),
-        ("none", "other_stores:none makes no store: it has no transaction, look"),
-        ("missing", "the store of missing: cannot be made: AttributeError"),
+        ("none", "the store of none: is not a store: it has no transaction, look"),
+        ("missing", "the store of missing: cannot be loaded: AttributeError"),
     ):
         with pytest.raises(StorageUnavailable, match=said) as caught:
             load_store(f"{scheme}://user:secret@host/")

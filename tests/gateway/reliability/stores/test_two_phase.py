@@ -427,6 +427,39 @@ def test_a_participant_that_is_away(on_postgresql: Databases) -> None:
     store.close()
 
 
+def test_idle_connections_that_broke(on_postgresql: Databases) -> None:
+    store = TwoPhaseStore(on_postgresql.store, on_postgresql.participants())
+    with store.transaction() as tx, store.transaction() as other:  # Two are idle afterwards.
+        tx.enlist("orders")
+        other.enlist("orders")
+    _end_connections(on_postgresql.orders)
+    with store.transaction() as tx:
+        tx.enlist("orders").execute("INSERT INTO items VALUES (1)")
+    assert on_postgresql.items() == ([1], [])
+    store.close()
+
+
+@pytest.mark.parametrize("name", ["orders", "stock"])
+def test_a_participant_whose_connection_breaks(on_postgresql: Databases, name: str) -> None:
+    """It is the database's fault, not that of the application."""
+    store = TwoPhaseStore(on_postgresql.store, on_postgresql.participants())
+    statement: Any = "INSERT INTO items VALUES (1)"
+    if name == "stock":
+        statement = text(statement)
+    with pytest.raises(StorageUnavailable), store.transaction() as tx:
+        tx.outgoing.put(outgoing("key"))
+        connection = tx.enlist(name)
+        connection.execute(statement)
+        _end_connections(getattr(on_postgresql, name))
+        connection.execute(statement)
+    assert (keys(store), *on_postgresql.items()) == ([], [], [])
+    with store.transaction() as tx:
+        tx.outgoing.put(outgoing("key"))
+        tx.enlist(name).execute(statement)
+    assert sorted(on_postgresql.items()) == [[], [1]]
+    store.close()
+
+
 def test_the_log_keeps_what_a_participant_that_is_away_may_ask_for(
     on_postgresql: Databases,
 ) -> None:
