@@ -58,7 +58,7 @@ def test_structured() -> None:
     assert event.attributes == {
         **SENT, "n": 5, "datacontenttype": "application/json", "topic": "tides"
     }  # fmt: skip
-    assert event.data == b'{"level":1}'
+    assert event.data == b'{"level": 1}'
 
 
 @pytest.mark.parametrize(
