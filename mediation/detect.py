@@ -17,7 +17,7 @@ from mediation import names, profiles
 from mediation.eventing.management import channel_topic, read_management
 from mediation.mailboxes.message_box import BOX_NAMES, box_named_in
 from mediation.model.errors import MediationError
-from mediation.model.messages import NO_HEADERS, EndpointReference
+from mediation.model.messages import NO_HEADERS, EndpointReference, MessageHeaders
 from mediation.model.requests import (
     Arrival,
     Context,
@@ -29,6 +29,7 @@ from mediation.model.requests import (
     Rejected,
     Request,
     Response,
+    Sequences,
     Subscribe,
 )
 from mediation.model.specification import Specification
@@ -41,6 +42,7 @@ from mediation.notification.notify import (
 )
 from mediation.notification.topics import read_topics
 from mediation.packaging.attachments import attach
+from mediation.reliable_messaging import RM_BY_NAMESPACE, ReliableMessage, read_parts
 from mediation.soap.addressing import (
     MAX_URI,
     first_message_id,
@@ -140,7 +142,7 @@ def read(
         Rejected: with the reason, and with all that is known of how to answer.
     """
     soap, headers, name, namespaces = soap_hint, NO_HEADERS, "", _NO_NAMESPACES
-    specification = operation = managed = None
+    specification = operation = managed = reliable = None
     try:
         root = parse_document(octets, charset=charset, limits=limits, names=learnt)
         soap = soap_of(root)
@@ -156,8 +158,13 @@ def read(
             raise
         # A fault is written in it, should the request be refused from here on.
         specification = _BY_NAMESPACE.get(name[1:].rpartition("}")[0]) if name else None
+        strange: Iterable[int] = layout.strange
+        if arrival.rules.sequences is not Sequences.OFF:
+            reliable = _read_sequences(envelope, layout, headers, name)
         specification, operation = _detect(name, headers.action)
-        check_understood(envelope, layout.strange)
+        if reliable is not None:
+            strange = (at for at in strange if _namespace_at(envelope, at) not in RM_BY_NAMESPACE)
+        check_understood(envelope, strange)
         if names.WSMAN in namespaces:
             managed = read_management(envelope)
         if specification is None:
@@ -166,11 +173,13 @@ def read(
             if acknowledged:
                 specification = SPECIFICATIONS[Version.MANAGEMENT]
             version = _version(specification)
-            context = Context(soap, headers, version, operation, name, namespaces, managed)
+            context = Context(
+                soap, headers, version, operation, name, namespaces, managed, reliable
+            )
             event = _read_event(envelope, layout, context, arrival, acknowledged=acknowledged)
             return Incoming(context, event, Named(_identifiers(envelope, layout), headers.to))
         version = specification.version
-        context = Context(soap, headers, version, operation, name, namespaces, managed)
+        context = Context(soap, headers, version, operation, name, namespaces, managed, reliable)
         if operation is Operation.PUBLISH and layout.topic is not None:
             topic = _header_topics(envelope, layout)[0] or arrival.url_topic
             arrival = replace(arrival, url_topic=topic)
@@ -183,8 +192,24 @@ def read(
         return Incoming(context, request, _read_named(envelope, layout, element, headers.to))
     except Refused as refused:
         # The context has all that was known by then.
-        context = Context(soap, headers, _version(specification), operation, name, namespaces)
+        version = _version(specification)
+        context = Context(soap, headers, version, operation, name, namespaces, reliable=reliable)
         raise Rejected(context, refused) from refused
+
+
+def _namespace_at(envelope: Envelope, place: int) -> str:
+    return envelope.names[place][1:].rpartition("}")[0]
+
+
+def _read_sequences(
+    envelope: Envelope, layout: Layout, headers: MessageHeaders, name: str
+) -> ReliableMessage | None:
+    """Read what a message says of sequences; None where it says nothing."""
+    body = name[1:].rpartition("}")[0]
+    if body not in RM_BY_NAMESPACE and layout.namespaces.isdisjoint(RM_BY_NAMESPACE):
+        return None
+    said = read_parts(envelope, headers)
+    return said if said.rm is not None else None
 
 
 def _answering(action: str | None, rules: EndpointRules) -> Specification | None:

@@ -15,6 +15,15 @@ from mediation.model.messages import EndpointReference
 from mediation.model.requests import Context, Operation
 from mediation.model.specification import MAX_NAMES, Code, Detail, Fault
 from mediation.model.versions import Soap, Version, Wsa
+from mediation.reliable_messaging import FAULTS as RM_FAULTS
+from mediation.reliable_messaging import (
+    RM_BY_NAMESPACE,
+    ReliableMessage,
+    Rm,
+    RmRefused,
+    RmSpec,
+    write_rm_fault,
+)
 from mediation.soap.addressing import reference_headers, write_headers
 from mediation.soap.envelopes import write_envelope, xml_attribute, xml_text
 from mediation.specifications import SPECIFICATIONS
@@ -98,6 +107,8 @@ def write_fault(
     SOAP 1.1 faults are 500 always; in SOAP 1.2 the sender's are 400 (WS-I Basic Profile;
     SOAP 1.2 Part 2, section 7.5.2).
     """
+    if isinstance(refused, RmRefused):
+        return _reliable_fault(refused, context, to)
     fault = fault_of(refused.reason, context.operation, context.version)
     if begin:
         fault = replace(fault, text=" ".join(filter(None, (begin, fault.text))))
@@ -129,6 +140,40 @@ def write_fault(
     sender = fault.code is Code.SENDER and soap is Soap.V1_2
     status = _HTTP_STATUS.get(refused.reason, 400 if sender else 500)
     return status, write_envelope(soap, wsa, headers, body)
+
+
+def _reliable_fault(
+    refused: RmRefused, context: Context, to: EndpointReference | None
+) -> tuple[int, bytes]:
+    """Write a fault of WS-ReliableMessaging, in the version that the message spoke."""
+    said, fault, operation = context.reliable, refused.fault, context.operation
+    rm = said.rm if isinstance(said, ReliableMessage) and said.rm is not None else None
+    if rm is None:
+        spoken = [RM_BY_NAMESPACE[each] for each in RM_BY_NAMESPACE if each in _said(context)]
+        rm = spoken[0] if spoken else Rm.V1_1
+    if rm not in RM_FAULTS[fault.name].versions:
+        rm = Rm.V1_1
+    wsa = context.wsa or rm.rules.wsa[0]
+    _, envelope = write_rm_fault(
+        RmSpec(rm, context.soap, wsa),
+        fault,
+        about_header=operation not in _PROTOCOL,
+        to=to or EndpointReference(wsa.anonymous, wsa),
+        relates_to=context.headers.message_id,
+        blocks=refused.blocks,
+    )
+    sender = (fault.code or RM_FAULTS[fault.name].code) is Code.SENDER
+    return 400 if sender and context.soap is Soap.V1_2 else 500, envelope
+
+
+_PROTOCOL = frozenset(
+    {Operation.CREATE_SEQUENCE, Operation.CLOSE_SEQUENCE, Operation.TERMINATE_SEQUENCE}
+)
+"""Requests about sequences that are messages of their own, not header blocks."""
+
+
+def _said(context: Context) -> frozenset[str]:
+    return context.header_namespaces | {context.element[1:].partition("}")[0]}
 
 
 def _action(fault: Fault, context: Context, addressing: bool) -> str:

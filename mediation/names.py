@@ -198,8 +198,6 @@ KNOWN_ELSEWHERE: Mapping[str, str] = {
     "http://schemas.xmlsoap.org/ws/2004/09/enumeration": "WS-Enumeration",
     "http://schemas.xmlsoap.org/ws/2005/04/discovery": "WS-Discovery 2005/04",
     "http://docs.oasis-open.org/ws-dd/ns/discovery/2009/01": "WS-Discovery 1.1",
-    WSRM_1_0: "WS-ReliableMessaging 1.0",
-    WSRM_1_1: "WS-ReliableMessaging 1.1",
     **{
         f"http://www.onvif.org/{path}/wsdl": f"ONVIF's {service} service"
         for path, service in _ONVIF_SERVICES.items()

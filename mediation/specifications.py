@@ -10,6 +10,7 @@ from mediation.metadata import exchange
 from mediation.model.specification import ResourceProperties, Specification
 from mediation.model.versions import Version
 from mediation.notification import onvif_device, v1_0, v1_2, v1_3
+from mediation.reliable_messaging import specification as reliable_messaging
 
 SPECIFICATIONS: Mapping[Version, Specification] = {
     specification.version: specification
@@ -28,6 +29,8 @@ SPECIFICATIONS: Mapping[Version, Specification] = {
         exchange.SPECIFICATION_2011_03,
         onvif_device.SPECIFICATION,
         cloudevents.SPECIFICATION,
+        reliable_messaging.SPECIFICATION_1_1,
+        reliable_messaging.SPECIFICATION_1_0,
         administration.SPECIFICATION,
     )
 }

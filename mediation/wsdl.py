@@ -12,8 +12,10 @@ from itertools import chain, count
 
 from filters.documents import parse_own
 from mediation import names
+from mediation.model.requests import Operation, Sequences
 from mediation.model.specification import Offer, Service
 from mediation.model.versions import Soap
+from mediation.reliable_messaging import Assurance, Rm, RmAssertion, write_rm_assertion
 from mediation.soap.envelopes import octets_of, xml_attribute
 from mediation.specifications import SPECIFICATIONS
 
@@ -66,9 +68,15 @@ def services_named(query: str) -> tuple[Service, ...]:
     return tuple(service for service in SERVICES if value in ("", service.query))
 
 
-def write_wsdl(address: str, services: Sequence[Service] = SERVICES) -> bytes:
-    """Write the description of the endpoint at *address*."""
-    described, ports = _described(tuple(services)), list[str]()
+def write_wsdl(
+    address: str,
+    services: Sequence[Service] = SERVICES,
+    *,
+    sequences: Sequences = Sequences.OFF,
+) -> bytes:
+    """Write the description of the endpoint at *address*; *sequences* is what it does with events
+    in sequences."""
+    described, ports = _described(tuple(services), sequences), list[str]()
     described = described.replace('"?xsd=', f'"{xml_attribute(address)[1:-1]}?xsd=')
     for service in services:
         ports.append(f'<wsdl:service name="{service.name}">')
@@ -79,7 +87,7 @@ def write_wsdl(address: str, services: Sequence[Service] = SERVICES) -> bytes:
 
 
 @lru_cache
-def _described(services: tuple[Service, ...]) -> str:
+def _described(services: tuple[Service, ...], sequences: Sequences) -> str:
     """Write the document without its end, the services."""
     offers = list(dict.fromkeys(offer for service in services for offer in service.offers))
     schemas = dict.fromkeys(name for service in services for name in service.schemas)
@@ -96,13 +104,18 @@ def _described(services: tuple[Service, ...]) -> str:
     parts = [
         f'<wsdl:definitions xmlns:wsdl="{names.WSDL}" xmlns:d="{NAMESPACE}" '
         f'xmlns:wsam="{names.WSAM}" name="Dragoman" targetNamespace="{NAMESPACE}">',
+        _policy(sequences),
         "<wsdl:types>",
         *map(_schema, schemas),
         "</wsdl:types>",
         *map(_messages, offers),
         *(_message(message, "fault", fault) for fault, message in faults.items()),
         *(_port_type(name, its, faults, actions) for name, its in port_types.items()),
-        *(_binding(name, its, soap) for name, its in port_types.items() for soap in Soap),
+        *(
+            _binding(name, its, soap, sequences)
+            for name, its in port_types.items()
+            for soap in Soap
+        ),
     ]
     return "".join(parts)
 
@@ -172,7 +185,37 @@ def _fault(fault: str, message: str, actions: Mapping[str, str]) -> str:
     return f'<wsdl:fault name="{local}" message="d:{message}" wsam:Action="{actions[namespace]}"/>'
 
 
-def _binding(name: str, offers: Sequence[Offer], soap: Soap) -> str:
+_POLICY = "Sequences"
+_WRITTEN = names.POLICY_1_5
+_MODES = {Sequences.OFFERED: True, Sequences.REQUIRED: False}
+"""Whether the assertion is optional."""
+
+
+def _policy(sequences: Sequences) -> str:
+    """Write the policy of endpoints that take events in sequences: either version will do."""
+    optional = _MODES.get(sequences)
+    if optional is None:
+        return ""
+    assertion = RmAssertion(optional, Assurance.EXACTLY_ONCE, in_order=True)
+    either = "".join(
+        f"<wsp:All>{write_rm_assertion(rm, assertion, policy=_WRITTEN).decode()}</wsp:All>"
+        for rm in (Rm.V1_1, Rm.V1_0)
+    )
+    return (
+        f'<wsp:Policy xmlns:wsp="{_WRITTEN}" xmlns:wsu="{names.WSU}" wsu:Id="{_POLICY}">'
+        f"<wsp:ExactlyOne>{either}</wsp:ExactlyOne></wsp:Policy>"
+    )
+
+
+def _policy_of(offers: Sequence[Offer], sequences: Sequences) -> str:
+    """Refer to the policy where events are taken."""
+    taken = any(offer.operation is Operation.PUBLISH for offer in offers)
+    if not taken or sequences not in _MODES:
+        return ""
+    return f'<wsp:PolicyReference xmlns:wsp="{_WRITTEN}" URI="#{_POLICY}"/>'
+
+
+def _binding(name: str, offers: Sequence[Offer], soap: Soap, sequences: Sequences) -> str:
     suffix, namespace = _SOAP_BINDINGS[soap]
     body = '<b:body use="literal"/>'
     operations = []
@@ -188,6 +231,7 @@ def _binding(name: str, offers: Sequence[Offer], soap: Soap) -> str:
         )
     return (
         f'<wsdl:binding name="{name}{suffix}" type="d:{name}" xmlns:b="{namespace}">'
+        f"{_policy_of(offers, sequences)}"
         f'<b:binding style="document" transport="{names.WSDL_HTTP}"/>'
         f"{''.join(operations)}</wsdl:binding>"
     )

@@ -61,6 +61,14 @@ SpoolOption = Annotated[
         help="Accept what the broker cannot take into the store, and publish it later.",
     ),
 ]
+WsrmOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODE",
+        help="Whether publishers may, or must, send in sequences (WS-ReliableMessaging): off, "
+        "offered or required.  [default: off]",
+    ),
+]
 TlsCertificateOption = Annotated[
     Path | None,
     typer.Option(help="Speak HTTPS, and soap.tcps, with this certificate (PEM, with its chain)."),
@@ -93,6 +101,7 @@ def serve(
     public_url: PublicUrlOption = None,
     archive: ArchiveOption = None,
     spool: SpoolOption = None,
+    wsrm: WsrmOption = None,
     tls_certificate: TlsCertificateOption = None,
     tls_key: TlsKeyOption = None,
     tls_client_ca: TlsClientCaOption = None,
@@ -110,6 +119,7 @@ def serve(
       dragoman serve --soap-tcp-port 8081
       dragoman serve --host 0.0.0.0 --tls-certificate events.pem --tls-key events.key
       dragoman serve --adapter amqp://broker.example.org:5672/ --spool
+      dragoman serve --wsrm offered
       dragoman serve --mailboxes-only --host 0.0.0.0 --public-url https://boxes.example.org
     """
     # Imported when they are wanted, so that other commands start quickly.
@@ -131,6 +141,7 @@ def serve(
         public_url=public_url,
         archive=archive,
         spool=spool,
+        wsrm=wsrm,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         tls_client_ca=tls_client_ca,

@@ -8,7 +8,7 @@ from gateway.parsing import Parsing
 from gateway.publishing.topics import TopicsSeen
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
-from mediation import GetMetadata, Incoming, Metadata, MetadataSection, names
+from mediation import GetMetadata, Incoming, Metadata, MetadataSection, Sequences, names
 from mediation.metadata import write_event_descriptions, write_policy
 from mediation.wsdl import NAMESPACE, schemas, write_wsdl
 
@@ -23,6 +23,7 @@ class MetadataOperations:
         looks: Counts these requests with those to be told of topics.
         parsing: Makes the answers, which are long.
         longest_lease: How long a stranger's subscription lasts at most.
+        sequences: What the endpoint does with sequences.
     """
 
     def __init__(
@@ -32,7 +33,9 @@ class MetadataOperations:
         looks: PrincipalRate,
         parsing: Parsing,
         longest_lease: timedelta,
+        sequences: Sequences = Sequences.OFF,
     ) -> None:
+        self._sequences = sequences
         self._topics = topics
         self._looks = looks
         self._parsing = parsing
@@ -61,7 +64,7 @@ class MetadataOperations:
         address = f"{inbound.base}/soap"
         match dialect:
             case names.WSDL:
-                described = write_wsdl(address)
+                described = write_wsdl(address, sequences=self._sequences)
                 yield MetadataSection(f"{{{dialect}}}definitions", NAMESPACE, described)
             case names.XSD:
                 for namespace, schema in schemas(address).items():

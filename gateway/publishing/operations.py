@@ -106,32 +106,48 @@ class PublishingOperations:
         self, request: Publish, incoming: Incoming, inbound: Inbound
     ) -> Published | Acknowledged | None:
         """Publish notifications; they are durable on return. Only some specifications answer it."""
+        await self._check_topics(request)
+        return await self.take_in(request, incoming, inbound)
+
+    async def _check_topics(self, request: Publish) -> None:
         if self._check is not None:
             await self._check(request.notifications)
         self._topics.namespaces.check(each.topic or DEFAULT_TOPIC for each in request.notifications)
-        return await self.take_in(request, incoming, inbound)
 
-    async def take_in(
-        self, request: Publish, _incoming: Incoming, inbound: Inbound
-    ) -> Published | Acknowledged | None:
-        """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
-        notifications = request.notifications
+    async def admit(self, request: Publish, inbound: Inbound) -> tuple[Notification, ...]:
+        """Check notifications that are to be published later, by `accept`: what may be refused is
+        refused now."""
+        await self._check_topics(request)
+        return self._admitted(request.notifications, inbound)[0]
+
+    def _admitted(
+        self, notifications: tuple[Notification, ...], inbound: Inbound
+    ) -> tuple[tuple[Notification, ...], int, str]:
+        """Count and check *notifications*; and how many gateways they passed, and which event they
+        copy."""
         principal = inbound.principal
         self._intake.admit_events(principal, len(notifications))
         self._intake.admit_bytes(principal, sum(each.octets for each in notifications))
-        hops = origin = None
+        hops, origin = 0, ""
         if inbound.hops is not None:
             hops, origin = read_hops(inbound.hops), read_origin(inbound.origin)
             notifications = _with_hops(notifications, hops, origin)
         for notification in notifications:
             if has_references(notification):
                 check_references(notification)  # On acceptance, not when the broker is to carry it.
+        return notifications, hops, origin
+
+    async def take_in(
+        self, request: Publish, _incoming: Incoming, inbound: Inbound
+    ) -> Published | Acknowledged | None:
+        """Publish as `publish` does what the gateway itself asked for: nobody need register it."""
+        notifications, hops, origin = self._admitted(request.notifications, inbound)
         if not notifications:
             pass  # A heartbeat.
         elif not (hops and origin):
-            await self._accept(notifications)
+            await self.accept(notifications)
         elif not await self._origins.accept_once(
-            origin, principal.source, notifications, lambda: self._accept(notifications)
+            origin, inbound.principal.source, notifications, lambda: self.accept(notifications)
         ):
             self.repeated += len(notifications)
         if request.acknowledged:
@@ -140,7 +156,8 @@ class PublishingOperations:
             return Published(request.notifications[0].id)
         return None
 
-    async def _accept(self, notifications: Sequence[Notification]) -> None:
+    async def accept(self, notifications: Sequence[Notification]) -> None:
+        """Publish what was admitted; it is durable on return."""
         await self._publisher.publish(notifications)
         self.accepted += len(notifications)
         self._topics.see(notifications)

@@ -6,23 +6,35 @@ from dataclasses import replace
 from gateway.reliability.party import is_callable
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.steps import Step, soonest
-from mediation.reliable_messaging import Acknowledgement, Nothing, acknowledgement_block
+from mediation.reliable_messaging import Acknowledgement, Nothing, Ranges, acknowledgement_block
 from mediation.reliable_messaging.machines import DestinationState
 
 
 def block_of(step: Step, sequence: IncomingSequence) -> bytes:
     """The header block that acknowledges all that is committed of *sequence*, or nothing where the
     version has no word for it."""
-    room = None
+    room, received = None, sequence.received
     if step.party.tells_room and sequence.ended_at is None:
         buffer = step.tx.invoker.find(sequence.identifier)
         waiting = 0 if buffer is None else buffer.count
         room = min(max(step.party.policy.stored - waiting, 0), 4096)
+    if step.party.after_delivery:
+        taken = step.tx.invoker.find(sequence.identifier)
+        received = received.upto(received.highest if taken is None else taken.delivered)
+    return _written(sequence, received, room)
+
+
+def block_upto(sequence: IncomingSequence, highest: int) -> bytes:
+    """The header block that acknowledges what is committed of *sequence*, up to a number."""
+    return _written(sequence, sequence.received.upto(highest), None)
+
+
+def _written(sequence: IncomingSequence, received: Ranges, room: int | None) -> bytes:
     return acknowledgement_block(
         sequence.wire.rm,
         Acknowledgement(
             sequence.identifier,
-            sequence.received,
+            received,
             final=sequence.closed or sequence.ended_at is not None,
             buffer_remaining=room,
         ),

@@ -48,6 +48,8 @@ def close(step: Step, sequence: IncomingSequence, last: int | None) -> IncomingS
 
 def terminate(step: Step, sequence: IncomingSequence, last: int | None) -> IncomingSequence:
     """End the sequence; it is a tombstone from now on."""
+    if step.party.after_delivery:
+        step.tx.invoker.find(sequence.identifier)  # It is asked once more, after the replies.
     sequence = close(step, sequence, last)
     sequence = replace(
         sequence,

@@ -50,6 +50,7 @@ class Party:
         takes_tokens: Something else binds sequences to security tokens.
         requires: A message without a sequence is refused (WSRMRequired).
         tells_room: Acknowledgements say how many messages there is room for (WCF's extension).
+        after_delivery: What is acknowledged is what the application took, not what is stored.
     """
 
     storage: StorageManager
@@ -68,6 +69,7 @@ class Party:
     takes_tokens: bool = False
     requires: bool = False
     tells_room: bool = False
+    after_delivery: bool = False
 
 
 class Manners:

@@ -81,6 +81,7 @@ class InvokerBuffer:
         held: Nothing is delivered before all is there (DiscardEntireSequence).
         skips: No gap will be filled any more: what is beyond it is delivered.
         due_at: When a worker should look at it, or None.
+        leased_until: Until then somebody delivers, outside a transaction, or None.
     """
 
     identifier: str
@@ -94,6 +95,7 @@ class InvokerBuffer:
     held: bool = False
     skips: bool = False
     due_at: float | None = None
+    leased_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

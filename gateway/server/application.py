@@ -79,6 +79,7 @@ class Application:
         self._demand = answering.holding.demand
         self.synchronizing = answering.synchronizing
         self.soap = answering.soap
+        self.sequences = answering.sequences
         self.limits = endpoints.limits
         self.gate = endpoints.gate
         self.admin_gate = endpoints.admin_gate
@@ -112,6 +113,8 @@ class Application:
         for key, error in (await self.adapter.start(filters)).items():
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
         await self.sharing.start(self.dispatchers, self.subscriptions, self._make_dispatcher)
+        if self.sequences is not None:
+            await self.sequences.start()
         if self.archive is not None:
             self.archive.start()
         if self._copies is not None:
@@ -148,6 +151,8 @@ class Application:
                 keeps_house=lambda: sharing.keeps_house,
             ),
         ]
+        if self.sequences is not None:
+            works.append(self.sequences.run)
         if self.spool is not None:
             works.append(self.spool.run)
         if self.store.may_be_shared:
@@ -191,6 +196,8 @@ class Application:
             await self._listeners.close(self.settings.drain)
             await self.sharing.stop(self.settings.drain)
             await self.subscription_ends.close(ENDS_CLOSE)
+            if self.sequences is not None:
+                await self.sequences.close()
             await self.adapter.close()
             if self.archive is not None:
                 await self.archive.close(ARCHIVE_CLOSE)

@@ -61,6 +61,8 @@ from gateway.security.intake import Intake
 from gateway.security.networks import networks
 from gateway.security.quotas import PrincipalRate, SubscriptionQuotas
 from gateway.security.resource_addresses import ResourceKind
+from gateway.sequences.operations import SequenceOperations
+from gateway.sequences.sequences import Sequences
 from gateway.server.addresses import own_addresses
 from gateway.server.application import Application
 from gateway.server.data_folder import DataInUse, lock
@@ -81,9 +83,10 @@ from gateway.server.state import RunState
 from gateway.server.store_counts import Counting, count
 from gateway.server.transports import make_transports
 from gateway.settings.settings import WITHIN, Settings, host_and_port
-from gateway.soap.endpoint_rules import rules_at
+from gateway.soap.endpoint_rules import rules_at, with_sequences
 from gateway.soap.http import SoapEndpoint
 from gateway.soap.registry import Registry
+from gateway.soap.reliable import SequenceStep
 from gateway.soap.replies import Replies
 from gateway.soap.service import SoapService
 from gateway.sources.admission import Admission
@@ -118,6 +121,9 @@ from gateway.web.events import EventEndpoint
 from gateway.web.metrics import Metrics
 from gateway.web.parts import Web
 from gateway.web.streams import Streams
+from mediation import EndpointRules
+from mediation import Sequences as Sequenced
+from mediation.reliable_messaging.policy import Policy
 
 LOOPBACK = ("127.0.0.0/8", "::1")
 
@@ -412,6 +418,18 @@ def answer_requests(
         copies=messaging.copies,
         check=registrations.check if settings.requires_registration else None,
     )
+    replies = Replies(
+        sending.transport,
+        peers.policy,
+        has_agreed=lambda target: sending.probations.has_agreed(target.destination),
+    )
+    rules = _rules(settings)
+    sequences = _sequences(settings, storage, messaging, publishing, replies)
+    step = None
+    if sequences is not None:
+        modes = {settings.wsrm, *settings.wsrm_at.values()}
+        required = Sequenced.REQUIRED.value in modes
+        step = SequenceStep(sequences, rules, required=required)
     synchronizing = Synchronizing(messaging.adapter.evaluate)
     managing = SubscriptionOperations(
         subscribing.subscriptions,
@@ -444,6 +462,7 @@ def answer_requests(
             looks=looks,
             parsing=sending.parsing,
             longest_lease=subscribing.subscriptions.longest_lease,
+            sequences=rules("/soap").sequences,
         )
         administering = ManagementOperations(subscribing.management, looks)
         windows = WindowsOperations(
@@ -452,24 +471,57 @@ def answer_requests(
         rooms = (
             reading, publishing, managing, resources, metadata, registering, administering, windows,
         )  # fmt: skip
+        running = SequenceOperations(sequences, publishing).handlers() if sequences else {}
         registry = Registry(
-            *(room.handlers() for room in rooms), at={ResourceKind.SOURCE: taking_in.handlers()}
+            *(room.handlers() for room in rooms),
+            running,
+            at={ResourceKind.SOURCE: taking_in.handlers()},
         )
-    replies = Replies(
-        sending.transport,
-        peers.policy,
-        has_agreed=lambda target: sending.probations.has_agreed(target.destination),
-    )
     soap = SoapService(
         registry,
         sending.parsing,
         deposits,
         replies,
-        rules=partial(rules_at, lexical_names=settings.messenger_lexical_names),
+        reliable=step,
+        rules=rules,
     )
     demand = Demand(sources, messaging.table, base=peers.base)
     holding = Holding(sources, keeper, registrations, demand)
-    return Answering(topics, intake, deposits, publishing, holding, synchronizing, soap)
+    return Answering(topics, intake, deposits, publishing, holding, synchronizing, soap, sequences)
+
+
+def _rules(settings: Settings) -> Callable[[str], EndpointRules]:
+    """What tells the rules of the endpoint at a path."""
+    rules = partial(rules_at, lexical_names=settings.messenger_lexical_names)
+    if not settings.takes_sequences:
+        return rules
+    at = {path: Sequenced(mode) for path, mode in settings.wsrm_at.items()}
+    return with_sequences(rules, Sequenced(settings.wsrm), at)
+
+
+def _sequences(
+    settings: Settings,
+    storage: Storage,
+    messaging: Messaging,
+    publishing: PublishingOperations,
+    replies: Replies,
+) -> Sequences | None:
+    """The sequences of publishers; None where no endpoint takes any."""
+    if not settings.takes_sequences:
+        return None
+    return Sequences(
+        storage.store,
+        Policy(
+            sequences=settings.wsrm_sequences,
+            sequences_per_peer=settings.wsrm_sequences_per_owner,
+            stored=settings.wsrm_messages,
+            expiry=settings.wsrm_expiry.total_seconds(),
+        ),
+        publish=publishing.accept,
+        may_name=replies.may_name,
+        send=replies.send_again,
+        shared=messaging.sharing.shared,
+    )
 
 
 def _lease_terms(settings: Settings) -> LeaseTerms:
@@ -544,6 +596,7 @@ def serve_endpoints(
         dead_letters=subscribing.dead_letters,
         mailboxes=sending.mailboxes,
         sources=answering.holding.sources,
+        sequences=answering.sequences,
         service=answering.soap,
         web_hooks=sending.web_hooks,
         parsing=sending.parsing,
@@ -621,6 +674,8 @@ def _metrics(
         partial(transport_samples, sending.guarded),
         messaging.sharing.metrics,
     ]
+    if answering.sequences is not None:
+        sources.append(answering.sequences.metrics)
     if messaging.archive is not None:
         sources.append(messaging.archive.metrics)
     if messaging.copies is not None:

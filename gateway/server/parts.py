@@ -29,6 +29,7 @@ from gateway.publishing.topics import TopicsSeen
 from gateway.security.identify import Identification
 from gateway.security.intake import Intake
 from gateway.security.networks import Networks
+from gateway.sequences.sequences import Sequences
 from gateway.server.data_folder import FolderLock
 from gateway.server.listeners import SoapTcpListeners
 from gateway.soap.service import SoapService
@@ -158,6 +159,7 @@ class Answering:
     holding: Holding
     synchronizing: Synchronizing
     soap: SoapService
+    sequences: Sequences | None
 
 
 @dataclass(frozen=True, slots=True)

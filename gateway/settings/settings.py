@@ -41,6 +41,7 @@ from gateway.egress.plugins import PluggedScheme
 from gateway.mailboxes.mailboxes import MailboxQuotas
 from gateway.model.mailboxes import MailboxBounds
 from gateway.security.networks import networks, one_host
+from gateway.security.resource_addresses import TOPIC_PATHS, is_endpoint
 from gateway.settings.amqp_copies import AmqpCopies
 from gateway.settings.messenger_properties import STRATEGIES
 from gateway.settings.validation_texts import wanted
@@ -144,6 +145,14 @@ def _is_base(value: str) -> str:
     return value
 
 
+def _is_endpoint_path(value: str) -> str:
+    if not is_endpoint(value) and not value.startswith(TOPIC_PATHS):
+        raise ValueError(f"{value!r} is no path of the SOAP endpoint, such as /soap/topic/orders")
+    return value.removesuffix("/")
+
+
+EndpointPath = Annotated[str, AfterValidator(_is_endpoint_path)]
+WsrmMode = Annotated[str, Field(pattern="^(off|offered|required)$")]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 NetworkWords = Annotated[Words, AfterValidator(_are_networks)]
 Length = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(), le=_CENTURY)]
@@ -328,6 +337,19 @@ class Settings(BaseSettings):
     mail: MailSettings | None = None
     """The smart host for consumers with addresses of mail; without it there is no mail."""
 
+    wsrm: str = Field("off", pattern="^(off|offered|required)$")
+    """Whether publishers may, or must, send in sequences (WS-ReliableMessaging). Off is the
+    default: a sequence is state that a stranger makes, and keeps."""
+    wsrm_at: dict[EndpointPath, WsrmMode] = {}
+    """The same for a path, and what is below it."""
+    wsrm_sequences: int = Field(10_000, ge=1)
+    wsrm_sequences_per_owner: int = Field(64, ge=1)
+    """Sequences that have not ended, of all and of one stranger."""
+    wsrm_messages: int = Field(10_000, ge=1)
+    """Messages of one sequence that wait for others before them."""
+    wsrm_expiry: Length = timedelta(hours=24)
+    """The longest life of a sequence, whatever is asked for."""
+
     default_lease: Length = timedelta(hours=24)
     longest_lease: Length = timedelta(hours=24)
     grace: Annotated[timedelta, BeforeValidator(_seconds), Field(ge=timedelta(), le=_CENTURY)] = (
@@ -408,6 +430,11 @@ class Settings(BaseSettings):
         if self.port and self._admin_address == (self.host, self.port) and not self.on_loopback:
             raise ValueError("admin_port: strangers reach it, for SOAP is there; choose another")
         return self
+
+    @property
+    def takes_sequences(self) -> bool:
+        """Whether some endpoint takes reliable messages."""
+        return any(mode != "off" for mode in (self.wsrm, *self.wsrm_at.values()))
 
     @property
     def _admin_address(self) -> tuple[str, int]:

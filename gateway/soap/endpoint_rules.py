@@ -1,10 +1,15 @@
 """The rules of the endpoints that have some of their own: a row for each."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from gateway.security.resource_addresses import EVENTING_SERVICE, NOTIFICATION_SERVICE
-from mediation import ANYWHERE, MESSENGER_FAULT_TEXTS, EndpointRules, Version
+from gateway.security.resource_addresses import (
+    EVENTING_SERVICE,
+    NOTIFICATION_SERVICE,
+    TOPIC_PATHS,
+    is_endpoint,
+)
+from mediation import ANYWHERE, MESSENGER_FAULT_TEXTS, EndpointRules, Sequences, Version
 
 _MESSENGER = EndpointRules(
     Version.MESSENGER, event_is_root=True, lexical_names=True, fault_texts=MESSENGER_FAULT_TEXTS
@@ -25,3 +30,29 @@ def rules_at(path: str, *, lexical_names: bool = True) -> EndpointRules:
         if path == endpoint or path.startswith(f"{endpoint}/"):
             return rules
     return ANYWHERE
+
+
+def with_sequences(
+    rules: Callable[[str], EndpointRules], mode: Sequences, at: Mapping[str, Sequences]
+) -> Callable[[str], EndpointRules]:
+    """*rules* with what each endpoint does with sequences: *mode*, or what *at* says of its path or
+    of the longest one above it. Addresses of resources, such as mailboxes, have none."""
+    rows = sorted(at.items(), key=lambda row: -len(row[0]))
+    known: dict[tuple[int, Sequences], EndpointRules] = {}
+
+    def mode_at(path: str) -> Sequences:
+        if path and not is_endpoint(path) and not path.startswith(TOPIC_PATHS):
+            return Sequences.OFF
+        for above, said in rows:
+            if path == above or path.startswith(f"{above}/"):
+                return said
+        return mode
+
+    def ruled(path: str) -> EndpointRules:
+        found, its = rules(path), mode_at(path)
+        key = id(found), its  # The rows are few, and live for ever.
+        if key not in known:
+            known[key] = replace(found, sequences=its)
+        return known[key]
+
+    return ruled

@@ -171,7 +171,8 @@ class SoapEndpoint:
             )
         if not services:
             return schema_named(query)
-        return write_wsdl(f"{public_base(scope, self._settings)}/soap", services)
+        address = f"{public_base(scope, self._settings)}/soap"
+        return write_wsdl(address, services, sequences=self._service.sequences_at("/soap"))
 
     def _principal(self, scope: Scope) -> Principal:
         return self._identification.identify(client_address(scope, self._settings))

@@ -126,6 +126,33 @@ class Replies:
             raise AdapterUnavailable("Too many replies are under way.")
         return epr
 
+    def may_name(self, address: str, principal: Principal) -> bool:
+        """Whether *principal* may name *address* for what is to be sent to it time and again."""
+        try:
+            self._policy.check(target := parse_target(address))
+        except Refused:
+            return False
+        return may_choose_reply_address(principal, host_agreed=self._has_agreed(target))
+
+    def send_again(
+        self, to: EndpointReference, soap: Soap, action: str, body: bytes, owner: str | None
+    ) -> None:
+        """Send what will be sent again, should it be lost, to an address that a peer named; *owner*
+        is None where that is trusted. It is left out where too much goes there."""
+        try:
+            self._policy.check(target := parse_target(to.address))
+        except Refused:
+            return
+        if len(self._under_way) >= REPLIES_AT_A_TIME:
+            return
+        now, octets = time.monotonic(), len(body)
+        if owner is not None and (
+            self._replied.take(f"to {target.host}", now, number=octets)
+            or self._replied.take(owner, now, number=octets)
+        ):
+            return
+        self.send(to, soap, action, body)
+
     def may_send(self, to: EndpointReference, octets: int, principal: Principal) -> bool:
         """Whether so many *octets* may be sent to *to* for *principal*; if so, they are counted.
         Else they go back on the connection."""

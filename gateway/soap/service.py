@@ -5,7 +5,7 @@
     identify   gateway.security.identify     tells the principal; asked by the transport, for it
                                              decides already where a message may be read
     read       gateway.soap.read             makes octets a request
-    reliable   gateway.soap.reliable         has room for sequences; every message goes on
+    reliable   gateway.soap.reliable         keeps sequences: once, in order, acknowledged
     authorise  gateway.security.authorise    says whether the principal may ask for that
     deposit    gateway.soap.deposit          keeps what is sent to a mailbox; else:
     execute    gateway.soap.registry         finds the handler that carries the request out
@@ -35,9 +35,9 @@ from gateway.soap.deposit import deposited, is_deposit, keeps_unread
 from gateway.soap.endpoint_rules import rules_at
 from gateway.soap.read import read_inbound
 from gateway.soap.registry import Registry
-from gateway.soap.reliable import ReliableStep, pass_on
+from gateway.soap.reliable import PassOn, ReliableStep
 from gateway.soap.replies import Replies
-from mediation import Context, EndpointRules, Incoming, Named, Rejected
+from mediation import Context, EndpointRules, Incoming, Named, Rejected, Sequences
 
 _log = structlog.get_logger("dragoman.soap")
 T = TypeVar("T")
@@ -59,14 +59,14 @@ class SoapService:
         deposits: Deposits,
         replies: Replies,
         *,
-        reliable: ReliableStep = pass_on,
+        reliable: ReliableStep | None = None,
         rules: Callable[[str], EndpointRules] = rules_at,
     ) -> None:
         self._registry = registry
         self._parsing = parsing
         self._deposits = deposits
         self._replies = replies
-        self._reliable = reliable
+        self._reliable = reliable or PassOn()
         self._rules = rules
         self._answers = Answers(replies, parsing)
         self.requests: dict[str, int] = {}
@@ -91,13 +91,16 @@ class SoapService:
             _log.exception("soap.internal-error")
             refused = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
         context = context or Context(inbound.hint)
-        return self._answers.refuse(
+        reply = self._answers.refuse(
             refused,
             context,
             inbound.principal,
             on_connection=False,
             begin=self._rules(inbound.path).fault_text(refused.reason, context.operation),
         )
+        if context.reliable is None:
+            return reply
+        return await self._reliable.refused(inbound, context, refused, reply)
 
     async def _proceed(self, inbound: Inbound, incoming: Incoming) -> Reply:
         """The steps behind "reliable"."""
@@ -140,6 +143,10 @@ class SoapService:
         return deposited(resource, context)
 
     # For transports and routes that take a part of the way.
+
+    def sequences_at(self, path: str) -> Sequences:
+        """What the endpoint at *path* does with sequences."""
+        return self._rules(path).sequences
 
     async def execute(self, inbound: Inbound, incoming: Incoming) -> Result:
         """Authorise and execute a request that came in another form than SOAP.

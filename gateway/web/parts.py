@@ -12,6 +12,7 @@ from gateway.mailboxes.mailboxes import Mailboxes
 from gateway.parsing import Parsing
 from gateway.security.identify import Identification
 from gateway.security.quotas import PrincipalRate
+from gateway.sequences.sequences import Sequences
 from gateway.soap.service import SoapService
 from gateway.sources.sources import Sources
 from gateway.subscriptions.dead_letters import DeadLetters
@@ -34,6 +35,7 @@ class Web:
     Attributes:
         soap: The SOAP endpoint.
         events: The endpoint that takes CloudEvents.
+        sequences: None where no endpoint takes any.
         service: Carries out what stands for a request in SOAP.
         web_hooks: Takes the consents of consumers of CloudEvents.
         readiness: The state that ``/readyz`` shows.
@@ -54,6 +56,7 @@ class Web:
     dead_letters: DeadLetters
     mailboxes: Mailboxes
     sources: Sources
+    sequences: Sequences | None
     service: SoapService
     web_hooks: WebHooks
     parsing: Parsing

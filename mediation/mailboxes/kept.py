@@ -64,6 +64,8 @@ SPECIFICATION_NAMESPACES = frozenset(
         names.WSMAN_IDENTITY,
         names.MEX_2004_09,
         names.MEX_2011_03,
+        names.WSRM_1_0,
+        names.WSRM_1_1,
         names.MESSAGE_BOX_2011,
         names.MESSAGE_BOX_2011_SLASH,
         names.MESSAGE_BOX_2004,

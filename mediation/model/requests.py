@@ -83,6 +83,29 @@ class Operation(Enum):
     GET_SERVICES = "GetServices"
     GET_CAPABILITIES = "GetCapabilities"
     GET_DEVICE_INFORMATION = "GetDeviceInformation"
+    CREATE_SEQUENCE = "CreateSequence"
+    CLOSE_SEQUENCE = "CloseSequence"
+    TERMINATE_SEQUENCE = "TerminateSequence"
+    LAST_MESSAGE = "LastMessage"
+    REQUEST_ACKNOWLEDGEMENT = "AckRequested"
+    ACKNOWLEDGE_SEQUENCE = "SequenceAcknowledgement"
+
+
+class Sequences(Enum):
+    """What an endpoint does with sequences of reliable messages (WS-ReliableMessaging)."""
+
+    OFF = "off"
+    """It does not understand them."""
+    OFFERED = "offered"
+    REQUIRED = "required"
+    """It takes events in sequences alone."""
+
+
+class SequenceParts:
+    """What a message says of sequences. `mediation.reliable_messaging.ReliableMessage` is what it
+    always is; this stands for it where that is not known yet."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +120,7 @@ class EndpointRules:
         lexical_names: XPath filters compare names as they are written, too.
         fault_texts: What the texts of faults begin with, by reason and operation; a row without an
             operation is for the others.
+        sequences: Whether messages may come, or must, in sequences.
     """
 
     answers: Version | None = None
@@ -106,6 +130,7 @@ class EndpointRules:
     fault_texts: Mapping[tuple[Reason, Operation | None], str] = field(
         default_factory=dict, hash=False
     )
+    sequences: Sequences = Sequences.OFF
 
     def fault_text(self, reason: Reason, operation: Operation | None) -> str:
         """What the text of a fault begins with; empty where nothing is prescribed."""
@@ -277,6 +302,11 @@ class SubscribePulling:
     delivery: DeliveryMode = PUSH
 
 
+@dataclass(frozen=True, slots=True)
+class RunSequence:
+    """Make, ask about or end a sequence, or acknowledge one: as `Context.reliable` says."""
+
+
 class MailboxService(Enum):
     """The service that makes a mailbox, which decides at which address its maker finds it."""
 
@@ -391,6 +421,7 @@ Request = (
     | EndOfExchange
     | RegisterPublisher
     | DestroyRegistration
+    | RunSequence
 )
 
 
@@ -436,6 +467,8 @@ class Context:
     """The expanded name of the body's first child."""
     header_namespaces: frozenset[str] = frozenset()
     managed: ManagementHeaders | None = None
+    reliable: SequenceParts | None = None
+    """What it says of sequences, where its endpoint has any; None where it says nothing."""
 
     @property
     def soap(self) -> Soap:
@@ -576,6 +609,14 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceAnswered:
+    """The answer to RunSequence: an action, and the whole envelope."""
+
+    action: str
+    envelope: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Acknowledged:
     """The answer to a delivery whose sender waits for an acknowledgement (WS-Management): its
     events are durable."""
@@ -672,6 +713,7 @@ Response = (
     | Published
     | PublisherRegistered
     | Acknowledged
+    | SequenceAnswered
     | SourceSubscriptions
     | NoContent
     | Identified

@@ -21,6 +21,8 @@ class Family(Enum):
     """Dragoman's own, of subscriptions."""
     DEVICE = "device"
     """ONVIF's device service."""
+    RELIABLE = "reliable-messaging"
+    """WS-ReliableMessaging: what makes, asks about and ends sequences."""
 
 
 class Version(Enum):
@@ -42,6 +44,8 @@ class Version(Enum):
     METADATA_2011_03 = "ws-mex-2011-03"
     ONVIF_DEVICE = "onvif-device"
     CLOUDEVENTS = "cloudevents"
+    WSRM_1_0 = "wsrm-1.0"
+    WSRM_1_1 = "wsrm-1.1"
     ADMINISTRATION_1 = "dragoman-management-1"
     """Subscriptions listed and deleted, whatever their subscribers speak."""
 

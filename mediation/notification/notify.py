@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
 
 from lxml import etree
 
@@ -91,14 +90,7 @@ def written_topic_header(
     text = element.text or ""
     if len(element) or len(text) > _LONG_TOPIC:
         return payload_of(element)
-    around = element.getparent()
-    return _written_again(
-        element.tag,
-        text,
-        tuple(element.items()),
-        tuple(element.nsmap.items()),
-        () if around is None else tuple(around.nsmap.items()),
-    )
+    return _written_again(element.tag, text, tuple(element.items()), tuple(element.nsmap.items()))
 
 
 @lru_cache(maxsize=256)
@@ -107,15 +99,10 @@ def _written_again(
     text: str,
     attributes: tuple[tuple[str, str], ...],
     namespaces: tuple[tuple[str | None, str], ...],
-    inherited: tuple[tuple[str | None, str], ...],
 ) -> bytes:
     """The octets of an element with no children; the same few topics come with every event."""
-    outer: Any = dict(inherited)
-    # lxml declares on the element what is not inherited.
-    inner: Any = dict(namespaces)
-    element = etree.SubElement(
-        etree.Element("around", nsmap=outer), tag, dict(attributes), nsmap=inner
-    )
+    around = etree.Element("around", nsmap=dict(namespaces))  # type: ignore[arg-type]
+    element = etree.SubElement(around, tag, dict(attributes))
     element.text = text
     return payload_of(element)
 

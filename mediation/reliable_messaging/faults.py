@@ -133,11 +133,16 @@ class RmFault:
 
 
 class RmRefused(MediationError):
-    """A message that is refused with a fault of WS-ReliableMessaging."""
+    """A message that is refused with a fault of WS-ReliableMessaging.
 
-    def __init__(self, fault: RmFault, text: str = "") -> None:
+    Attributes:
+        blocks: Acknowledgements that travel with the fault.
+    """
+
+    def __init__(self, fault: RmFault, text: str = "", *, blocks: tuple[bytes, ...] = ()) -> None:
         super().__init__(Reason.MESSAGE_INVALID, text or FAULTS[fault.name].text)
         self.fault = fault
+        self.blocks = blocks
 
 
 # Writing.

@@ -72,6 +72,12 @@ class Ranges:
         """How many numbers there are."""
         return self.count
 
+    def upto(self, highest: int) -> "Ranges":
+        """Those that are not above *highest*."""
+        return Ranges(
+            tuple((low, min(high, highest)) for low, high in self.pairs if low <= highest)
+        )
+
     def add(self, number: int) -> "Ranges":
         """With *number*.
 

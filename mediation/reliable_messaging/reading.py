@@ -13,6 +13,7 @@ from filters.documents import DEFAULT_LIMITS
 from mediation import names
 from mediation.model.errors import MediationError
 from mediation.model.messages import MessageHeaders
+from mediation.model.requests import SequenceParts
 from mediation.model.versions import Soap, Wsa
 from mediation.reliable_messaging.bodies import BODIES
 from mediation.reliable_messaging.faults import (
@@ -54,7 +55,7 @@ from mediation.soap.payloads import payload_of
 
 
 @dataclass(frozen=True, slots=True)
-class ReliableMessage:
+class ReliableMessage(SequenceParts):
     """A message, as far as reliable messaging goes.
 
     Attributes:

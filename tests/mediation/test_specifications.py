@@ -24,6 +24,7 @@ from mediation import (
 )
 from mediation.mailboxes.kept import SPECIFICATION_NAMESPACES
 from mediation.model.specification import MAX_NAMES, Client, Requests
+from mediation.reliable_messaging.specification import EMPTY_OPERATIONS
 from tests.rigs.mediation import subscription
 
 EVERY = pytest.mark.parametrize("version", Version, ids=lambda version: version.value)
@@ -47,6 +48,8 @@ PARTS = {
     Version.METADATA_2011_03: set[str](),
     Version.ONVIF_DEVICE: {"faults"},
     Version.CLOUDEVENTS: {"bodies"},
+    Version.WSRM_1_0: set[str](),
+    Version.WSRM_1_1: set[str](),
     Version.ADMINISTRATION_1: {"services"},
 }
 ALWAYS = {"version", "family", "title", "requests", "leases"}
@@ -78,7 +81,7 @@ def test_requests(version: Version) -> None:
     assert bool(requests.elements) is not takes_all
     for element in requests.elements:
         assert element[1:].partition("}")[0] in requests.namespaces
-    without_element = {Operation.END}  # Its body is always empty.
+    without_element = {Operation.END, *EMPTY_OPERATIONS}  # Their bodies are always empty.
     assert set(requests.actions.values()) - without_element <= set(requests.elements.values())
     assert requests.namespaces <= SPECIFICATION_NAMESPACES
 

@@ -7,7 +7,7 @@ from gateway.exchange import ACCEPTED, Inbound, Reply
 from gateway.security.principals import anonymous
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
-from gateway.soap.reliable import pass_on
+from gateway.soap.reliable import PassOn
 from gateway.soap.topic_paths import topic_of_path
 from mediation import Context, GetStatus, Incoming, Operation, Rejected, Soap
 
@@ -60,7 +60,7 @@ async def test_every_message_goes_on() -> None:
         assert (inbound, read) == (INBOUND, incoming)
         return ACCEPTED[Soap.V1_1]
 
-    assert await pass_on(INBOUND, incoming, proceed) is ACCEPTED[Soap.V1_1]
+    assert await PassOn()(INBOUND, incoming, proceed) is ACCEPTED[Soap.V1_1]
 
 
 @pytest.mark.parametrize(

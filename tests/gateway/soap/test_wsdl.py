@@ -7,8 +7,19 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from mediation import SPECIFICATIONS, Done, Operation, Soap, Version, Wsa, write_response
+from mediation import (
+    SPECIFICATIONS,
+    Done,
+    Operation,
+    Sequences,
+    Soap,
+    Version,
+    Wsa,
+    write_response,
+)
 from mediation.model.specification import Offer, Service
+from mediation.names import POLICY_1_5
+from mediation.reliable_messaging.specification import EMPTY_OPERATIONS
 from mediation.wsdl import SERVICES, schema_named, services_named, write_wsdl
 from tests.rigs.envelopes import Answer, Speaker
 from tests.rigs.gateways import Running, running
@@ -240,6 +251,10 @@ def test_every_operation_is_offered() -> None:
         Operation.GET_CAPABILITIES,
         Operation.GET_DEVICE_INFORMATION,
         Operation.SUBSCRIPTION_END,
+        Operation.CREATE_SEQUENCE,
+        Operation.CLOSE_SEQUENCE,
+        Operation.TERMINATE_SEQUENCE,
+        *EMPTY_OPERATIONS,
     }
     assert {offer.operation for offer in ALL} == set(Operation) - elsewhere
 
@@ -300,3 +315,22 @@ def test_answers_of_the_codecs_have_the_action_that_is_declared() -> None:
             spoken = context(offer.operation, version, action=offer.action)
             action, _ = write_response(Done(), spoken, message_id="urn:m")
             assert action == offer.response
+
+
+@pytest.mark.parametrize("mode", Sequences)
+async def test_what_takes_events_says_whether_it_takes_them_in_sequences(
+    tmp_path: Path, mode: Sequences
+) -> None:
+    async with running(tmp_path, wsrm=mode.value) as run:
+        root = etree.fromstring((await run.request("GET", "/soap?wsdl")).body)
+    wsp = f"{{{POLICY_1_5}}}"
+    assertions = list(root.iter("{*}RMAssertion"))
+    optional = {"true"} if mode is Sequences.OFFERED else {None}
+    described = 0 if mode is Sequences.OFF else 2
+    assert len(assertions) == described
+    assert {each.get(f"{wsp}Optional") for each in assertions} == (optional if described else set())
+    referring = [each.get("name") for each in root.iter(f"{WSDL}binding") if each.find(f"{wsp}PolicyReference") is not None]  # fmt: skip
+    takes = {offer.port_type for offer in ALL if offer.operation is Operation.PUBLISH}
+    wanted = {f"{name}{soap}" for name in takes for soap in SOAP} if described else set()
+    assert set(referring) == wanted
+    assert {each.get("URI") for each in root.iter(f"{wsp}PolicyReference")} <= {"#Sequences"}

@@ -1,0 +1,1 @@
+"""Sequences of reliable messages that publishers make at the gateway (WS-ReliableMessaging)."""

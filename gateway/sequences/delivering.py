@@ -1,0 +1,129 @@
+"""The way of events from the buffer of a sequence to the messaging system, in order: one gateway
+leases what is next, publishes it, which takes a while, and notes that it is published."""
+
+from dataclasses import dataclass, replace
+
+from gateway.reliability import acknowledging
+from gateway.reliability.ending import finish_replies
+from gateway.reliability.party import is_callable
+from gateway.reliability.records import IncomingSequence, InvokerBuffer, InvokerMessage
+from gateway.reliability.steps import Step
+from mediation.reliable_messaging.machines import InvokerEvent, InvokerState, after_invoker
+
+LEASE = 30.0
+"""Seconds for which what is next is one gateway's. One that is killed meanwhile holds it up so
+long, where others share the store."""
+MOST = 64
+MOST_OCTETS = 4 * 2**20
+"""Messages, and bytes of them, that are published at once; always one at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Messages that are this gateway's to publish, in order.
+
+    Attributes:
+        leased_until: What tells this lease from others.
+        delivered: The number of the last message before them.
+    """
+
+    identifier: str
+    messages: tuple[InvokerMessage, ...]
+    leased_until: float
+    delivered: int
+
+
+def lease(step: Step, identifier: str) -> Turn | None:
+    """Lease what is next; None where nothing is, or another has it."""
+    buffer = step.tx.invoker.find(identifier)
+    if buffer is None or not buffer.count or _is_leased(buffer, step.now):
+        return None
+    found: list[InvokerMessage] = []
+    octets, after = 0, buffer.delivered
+    for message in step.tx.invoker.messages(identifier, buffer.delivered + 1, MOST):
+        octets += len(message.envelope)
+        if buffer.held or (message.number != after + 1 and not buffer.skips):
+            break
+        if found and octets > MOST_OCTETS:
+            break
+        found.append(message)
+        after = message.number
+    if not found:
+        step.tx.invoker.put(replace(buffer, due_at=None, leased_until=None))
+        return None
+    until = step.now + LEASE
+    step.tx.invoker.put(replace(buffer, due_at=until, leased_until=until))
+    return Turn(identifier, tuple(found), until, buffer.delivered)
+
+
+def is_busy(step: Step, identifier: str) -> bool:
+    """Whether something waits that could be published: nothing hinders it but time."""
+    buffer = step.tx.invoker.find(identifier)
+    if buffer is None or not buffer.count or buffer.held:
+        return False
+    first = step.tx.invoker.messages(identifier, buffer.delivered + 1, 1)
+    return bool(first) and (first[0].number == buffer.delivered + 1 or buffer.skips)
+
+
+def _is_leased(buffer: InvokerBuffer, now: float) -> bool:
+    return buffer.leased_until is not None and buffer.leased_until > now
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a sequence is.
+
+    Attributes:
+        delivered: The number of the last message that is published.
+        sequence: As it is committed; None where it is gone.
+    """
+
+    delivered: int
+    sequence: IncomingSequence | None
+
+
+def published(step: Step, turn: Turn, count: int) -> Progress:
+    """Note that the first *count* messages of *turn* are published, and give up the lease. Where
+    another took it meanwhile, nothing changes."""
+    sequence = step.tx.incoming.find(turn.identifier)
+    buffer = step.tx.invoker.find(turn.identifier)
+    if buffer is None:
+        return Progress(turn.delivered, sequence)
+    if buffer.leased_until != turn.leased_until:
+        return Progress(buffer.delivered, sequence)
+    for message in turn.messages[:count]:
+        step.tx.invoker.remove_message(turn.identifier, message.number)
+        left = buffer.count - 1
+        buffer = replace(
+            buffer,
+            state=after_invoker(buffer.state, _event(buffer, left)),
+            delivered=message.number,
+            count=left,
+            attempts=0,
+        )
+    waits = count < len(turn.messages)
+    attempts = buffer.attempts + 1 if waits else 0
+    due_at = step.now if buffer.count else None
+    if waits:
+        due_at = step.now + step.party.policy.retry_after(attempts, step.party.random())
+    step.tx.invoker.put(replace(buffer, attempts=attempts, due_at=due_at, leased_until=None))
+    if buffer.state is InvokerState.DELIVERED:
+        finish_replies(step, turn.identifier)
+    if count and sequence is not None:
+        _acknowledge_soon(step, sequence)
+    return Progress(buffer.delivered, sequence)
+
+
+def _event(buffer: InvokerBuffer, left: int) -> InvokerEvent:
+    if left:
+        return InvokerEvent.SAM_GAP
+    ended = buffer.state is InvokerState.WAITING_ENDED
+    return InvokerEvent.SAM_ALL if ended else InvokerEvent.SAM_EMPTY
+
+
+def _acknowledge_soon(step: Step, sequence: IncomingSequence) -> None:
+    """Have a worker acknowledge what was published later than it came."""
+    if sequence.ended_at is not None or not is_callable(sequence.acks_to):
+        return
+    if sequence.ack_at is None:
+        step.tx.incoming.put(acknowledging.planned(step, replace(sequence, ack_at=step.now)))

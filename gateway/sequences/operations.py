@@ -1,0 +1,124 @@
+"""Handlers of requests about sequences, and of events that come in one."""
+
+from dataclasses import dataclass, field
+
+from filters import Reason, Refused
+from gateway.exchange import Handlers, Inbound
+from gateway.publishing.operations import PublishingOperations
+from gateway.reliability.fetching import alone
+from gateway.reliability.party import is_callable
+from gateway.reliability.records import Wire
+from gateway.sequences.contents import named, write_content
+from gateway.sequences.sequences import Acknowledged as Told
+from gateway.sequences.sequences import Sequences
+from mediation import (
+    Acknowledged,
+    EndpointReference,
+    Incoming,
+    Publish,
+    Published,
+    RunSequence,
+    SequenceAnswered,
+)
+from mediation.reliable_messaging import (
+    AcknowledgementAlone,
+    AckRequestedAlone,
+    Body,
+    CloseSequence,
+    CloseSequenceResponse,
+    CreateSequence,
+    ReliableMessage,
+    TerminateSequence,
+    TerminateSequenceResponse,
+    write_message,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishInSequence(Publish):
+    """Events that came in a sequence. ``told`` gets what is to be acknowledged."""
+
+    told: list[Told] = field(default_factory=list, compare=False)
+
+
+def parts_of(incoming: Incoming) -> ReliableMessage | None:
+    """What *incoming* says of sequences."""
+    said = incoming.context.reliable
+    return said if isinstance(said, ReliableMessage) else None
+
+
+class SequenceOperations:
+    """Carries out what is asked for about sequences."""
+
+    def __init__(self, sequences: Sequences, publishing: PublishingOperations) -> None:
+        self._sequences = sequences
+        self._publishing = publishing
+
+    def handlers(self) -> Handlers:
+        return {RunSequence: self.run, PublishInSequence: self.publish}
+
+    async def publish(
+        self, request: PublishInSequence, incoming: Incoming, inbound: Inbound
+    ) -> Published | Acknowledged | None:
+        """Publish events that came in a sequence, in their turn. They are checked now: what waits
+        for its turn is not refused any more."""
+        said = parts_of(incoming)
+        assert said is not None
+        assert said.sequence is not None
+        admitted = await self._publishing.admit(request, inbound)
+        events = named(admitted, said.sequence.identifier, said.sequence.number)
+        content = write_content(events) if events else b""
+        request.told.append(await self._sequences.take(said, content, inbound.principal))
+        if request.acknowledged:
+            return Acknowledged()
+        if request.answered:
+            return Published(events[0].id)
+        return None
+
+    async def run(
+        self, _request: RunSequence, incoming: Incoming, inbound: Inbound
+    ) -> SequenceAnswered | None:
+        """Make, ask about or end a sequence."""
+        said = parts_of(incoming)
+        assert said is not None
+        principal, sequences = inbound.principal, self._sequences
+        match said.body:
+            case CreateSequence() as asked:
+                return _written(said, await sequences.create(said, asked, principal))
+            case CloseSequence(identifier, last):
+                told = await sequences.end(identifier, last, principal, terminate=False)
+                return _written(said, CloseSequenceResponse(identifier), told.block)
+            case TerminateSequence(identifier, last):
+                told = await sequences.end(identifier, last, principal, terminate=True)
+                if not said.rm or not said.rm.rules.terminate_answered:
+                    return None
+                return _written(said, TerminateSequenceResponse(identifier), told.block)
+            case AckRequestedAlone() if said.ack_requested:
+                told = await sequences.ask(said.ack_requested[0].identifier, principal)
+                return acknowledgement(told)
+            case AcknowledgementAlone():
+                return None  # Nothing is sent in sequences here.
+        raise Refused(Reason.ACTION_UNSUPPORTED, "That is no request about a sequence.")
+
+
+def acknowledgement(told: Told) -> SequenceAnswered | None:
+    """A message that only acknowledges, for the connection; None where it goes elsewhere."""
+    if told.sequence is None or not told.block or is_callable(told.sequence.acks_to):
+        return None
+    outgoing = alone(told.sequence, told.block)
+    return SequenceAnswered(outgoing.action, outgoing.envelope)
+
+
+def _written(said: ReliableMessage, body: Body, block: bytes = b"") -> SequenceAnswered:
+    assert said.rm is not None
+    wsa = said.wsa or said.rm.rules.wsa[0]
+    reply_to = said.headers.reply_to
+    to = reply_to if reply_to is not None and is_callable(reply_to) else None
+    action, envelope = write_message(
+        Wire(said.rm, wsa, said.soap),
+        body,
+        to=to or EndpointReference(wsa.anonymous, wsa),
+        relates_to=said.headers.message_id,
+        blocks=[block] if block else (),
+    )
+    return SequenceAnswered(action, envelope)

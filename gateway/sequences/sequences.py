@@ -1,0 +1,507 @@
+"""The sequences that publishers made, `Sequences`: what comes in them is kept in the store, is
+published in order, and is acknowledged once the messaging system holds it.
+
+    a message comes   it is stored with its number            one operation of the store
+                      what is next in order is leased         the same one
+    then              it is published                         the messaging system
+                      it leaves the buffer; the next is       one operation
+                      leased
+    only then         its number is acknowledged
+
+A gateway that is killed in between finds the message in the buffer, and publishes it once more,
+under the same id, by which ``embedded:`` knows that it has it.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import structlog
+
+from adapters import AdapterUnavailable
+from filters import Reason, Refused
+from gateway.observing.samples import Sample, counters, gauge
+from gateway.reliability import acknowledging, destination
+from gateway.reliability.party import Offers, Party, is_callable
+from gateway.reliability.records import IncomingSequence, InvokerMessage
+from gateway.reliability.steps import begin
+from gateway.reliability.storage import StorageManager
+from gateway.reliability.values import Notice, Outgoing
+from gateway.reliability.watching import watch
+from gateway.security.keys import new_key, public_id
+from gateway.security.principals import Principal
+from gateway.security.quotas import PrincipalRate
+from gateway.sequences.contents import MEDIA_TYPE, read_content
+from gateway.sequences.delivering import Progress, Turn, is_busy, lease, published
+from gateway.sequences.listing import SequenceState, read_all
+from gateway.sequences.storage import free_leases, run_in
+from gateway.sequences.tails import Tail, Tails
+from gateway.store import Store, StoreUnavailable
+from mediation import EndpointReference, Notification, Soap
+from mediation.reliable_messaging import (
+    CreateSequence,
+    CreateSequenceResponse,
+    IncompleteBehaviour,
+    ReliableMessage,
+    RmFault,
+    RmRefused,
+    SequenceHeader,
+)
+from mediation.reliable_messaging.policy import Policy
+
+SERVICE = "publish"
+TRUSTED = "trusted"
+"""The owner of the sequences of all trusted peers."""
+CREATIONS_AT_ONCE = 50.0
+FOR_TRUSTED = 0.1
+"""The part of all sequences that strangers leave to trusted peers."""
+DUE = 64
+"""Sequences that a round of work looks at, of each kind."""
+SHORTEST, LONGEST, LONGEST_SHARED = 0.02, 60.0, 5.0
+"""Seconds from one round to the next. Of gateways that share a store each looks after what another
+one left, which nobody tells it of."""
+_log = structlog.get_logger("dragoman.sequences")
+_PASSING = frozenset({Reason.UNAVAILABLE, Reason.RATE, Reason.INTERNAL})
+
+
+def passes(reason: Reason) -> bool:
+    """Whether what was refused for *reason* may be taken when it comes again."""
+    return reason in _PASSING
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """What goes back on the connection of a message; an empty *block*: nothing."""
+
+    sequence: IncomingSequence | None = None
+    block: bytes = b""
+
+
+class Sequences:
+    """The sequences of publishers.
+
+    Args:
+        publish: Publishes events; they are durable when it returns.
+        may_name: Whether something may be sent to an address that a principal names.
+        send: Sends a message with an action to an address that an owner named; None is a trusted
+            one.
+        shared: Other gateways have the same store.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        policy: Policy,
+        *,
+        publish: Callable[[Sequence[Notification]], Awaitable[None]],
+        may_name: Callable[[str, Principal], bool],
+        send: Callable[[EndpointReference, Soap, str, bytes, str | None], None],
+        shared: bool,
+    ) -> None:
+        self._store = store
+        self._publish_all = publish
+        self._may_name = may_name
+        self._send = send
+        self._shared = shared
+        self._policy = policy
+        self._tails = Tails()
+        self._woken = asyncio.Event()
+        self._creations = PrincipalRate(policy.creations, CREATIONS_AT_ONCE, "Too many sequences.")
+        self.open = 0
+        """How many sequences had not ended, as of the last round of work."""
+        self.messages = dict.fromkeys(("published", "empty", "repeated", "dropped", "refused"), 0)
+        """What became of messages in sequences."""
+
+    # What peers ask for.
+
+    async def create(
+        self, said: ReliableMessage, asked: CreateSequence, principal: Principal
+    ) -> CreateSequenceResponse:
+        """Make a sequence.
+
+        Raises:
+            RmRefused: It is not made. Refused: ``RATE``.
+        """
+        self._creations.take(principal)
+        now, owner = time.time(), owner_of(principal)
+
+        def work(storage: StorageManager) -> CreateSequenceResponse | RmFault:
+            party = self._party(storage, principal)
+            answer, _ = destination.create(party, said, asked, now, owner=owner, service=SERVICE)
+            return answer
+
+        answer = await run_in(self._store, work)
+        if isinstance(answer, RmFault):
+            raise RmRefused(answer, answer.reason)
+        _log.info("sequence.created", sequence=public_id(answer.identifier), owner=owner)
+        self._woken.set()
+        return answer
+
+    async def take(
+        self, said: ReliableMessage, content: bytes, principal: Principal
+    ) -> Acknowledged:
+        """Take a message of a sequence, and return once it is published, unless others have to come
+        before it, or the messaging system is away; what is returned says so.
+
+        Args:
+            content: What `write_content` made of its events; nothing, where there is nothing to
+                publish.
+
+        Raises:
+            RmRefused: The sequence cannot take it. StoreUnavailable.
+        """
+        header = said.sequence
+        assert header is not None
+        outcome, turn, progress = await self._store_message(said, header, content, principal)
+        if outcome.fault is not None:
+            blocks = (outcome.acknowledgement,) if outcome.acknowledgement else ()
+            raise RmRefused(outcome.fault, blocks=blocks)
+        sequence = outcome.sequence
+        if sequence is None or not (outcome.taken or outcome.known):
+            self.messages["dropped"] += 1
+            return Acknowledged()
+        if outcome.known:
+            self.messages["repeated"] += 1
+        tail = self._tails.of(header.identifier)
+        tail.advance(replace(progress, sequence=sequence))
+        if turn is not None:
+            self._start(tail, turn)
+        if header.number < sequence.received.first_gap:
+            await tail.reached(header.number)
+        if is_callable(sequence.acks_to):
+            self._woken.set()
+            return Acknowledged(sequence)
+        return self._acknowledgement(tail, sequence)
+
+    async def _store_message(
+        self, said: ReliableMessage, header: SequenceHeader, content: bytes, principal: Principal
+    ) -> tuple[destination.Outcome, Turn | None, Progress]:
+        now, owner, identifier = time.time(), owner_of(principal), header.identifier
+        media_type = MEDIA_TYPE if content else ""
+
+        def work(storage: StorageManager) -> tuple[destination.Outcome, Turn | None, Progress]:
+            party = self._party(storage, principal)
+            outcome = destination.receive(
+                party, said, header, content, media_type, now, owner=owner
+            )
+            if outcome.fault is not None or not (outcome.taken or outcome.known):
+                return outcome, None, Progress(0, None)
+            with begin(party, now) as step:
+                turn = lease(step, identifier)
+                buffer = step.tx.invoker.find(identifier)
+            return outcome, turn, Progress(buffer.delivered if buffer else 0, outcome.sequence)
+
+        return await run_in(self._store, work, identifier)
+
+    def _acknowledgement(self, tail: Tail, sequence: IncomingSequence) -> Acknowledged:
+        """Acknowledge on the connection what is published."""
+        newest = tail.sequence
+        if newest is None or len(newest.received) < len(sequence.received):
+            newest = sequence
+        return Acknowledged(newest, acknowledging.block_upto(newest, tail.delivered))
+
+    async def ask(self, identifier: str, principal: Principal) -> Acknowledged:
+        """Answer AckRequested.
+
+        Raises:
+            RmRefused: It is no sequence of *principal*. StoreUnavailable.
+        """
+        now, owner = time.time(), owner_of(principal)
+
+        def work(storage: StorageManager) -> destination.Outcome:
+            party = self._party(storage, principal)
+            return destination.acknowledge(party, identifier, now, owner=owner)
+
+        return self._answered(await run_in(self._store, work, identifier))
+
+    async def end(
+        self, identifier: str, last: int | None, principal: Principal, *, terminate: bool
+    ) -> Acknowledged:
+        """Close or terminate a sequence. What can be published is, before.
+
+        Raises:
+            RmRefused: It is no sequence of *principal*.
+            Refused: ``UNAVAILABLE``: something of it waits for the messaging system.
+        """
+        now, owner = time.time(), owner_of(principal)
+
+        def work(storage: StorageManager) -> destination.Outcome | None:
+            party = self._party(storage, principal)
+            with begin(party, now) as step:
+                sequence = step.tx.incoming.find(identifier)
+                mine = sequence is not None and destination.is_owner(sequence, owner)
+                if mine and not terminate and is_busy(step, identifier):
+                    return None
+            change = destination.terminate if terminate else destination.close
+            return change(party, identifier, last, now, owner=owner)
+
+        for _ in range(3):
+            await self._settle(identifier)
+            outcome = await run_in(self._store, work, identifier)
+            if outcome is not None:
+                return self._answered(outcome)
+        raise AdapterUnavailable("Messages of the sequence wait for the messaging system.")
+
+    def _answered(self, outcome: destination.Outcome) -> Acknowledged:
+        if outcome.fault is not None:
+            raise RmRefused(outcome.fault)
+        sequence = outcome.sequence
+        if sequence is not None and is_callable(sequence.acks_to):
+            self._woken.set()
+        return Acknowledged(sequence, outcome.acknowledgement)
+
+    # What is published.
+
+    def _start(self, tail: Tail, turn: Turn) -> None:
+        tail.work = asyncio.create_task(self._deliver(tail, turn))
+
+    async def _settle(self, identifier: str) -> None:
+        """Publish what can be published now."""
+        turn = await self._lease(identifier)
+        tail = self._tails.of(identifier) if turn is not None else None
+        if tail is not None and turn is not None:
+            self._start(tail, turn)
+        if tail is not None and tail.work is not None:
+            await asyncio.wait({tail.work})
+
+    async def _lease(self, identifier: str) -> Turn | None:
+        now = time.time()
+
+        def work(storage: StorageManager) -> Turn | None:
+            with begin(self._party(storage), now) as step:
+                return lease(step, identifier)
+
+        return await run_in(self._store, work, identifier)
+
+    async def _deliver(self, tail: Tail, first: Turn) -> None:
+        """Publish what is leased, and what then is next, for as long as there is something."""
+        turn: Turn | None = first
+        try:
+            while turn is not None:
+                count = await self._publish(tail, turn)
+                progress, turn = await self._note(turn, count)
+                tail.advance(progress)
+        except StoreUnavailable:
+            pass  # Published or not, it is leased still: the same happens again after that.
+        except Exception:
+            _log.exception("sequence.internal-error")
+        finally:
+            tail.rest()
+            self._woken.set()
+
+    async def _note(self, turn: Turn, count: int) -> tuple[Progress, Turn | None]:
+        """Note that *count* messages of *turn* are published, and lease what is next."""
+
+        def work(storage: StorageManager) -> tuple[Progress, Turn | None]:
+            with begin(self._party(storage), time.time()) as step:
+                progress = published(step, turn, count)
+                another = lease(step, turn.identifier) if count == len(turn.messages) else None
+                return progress, another
+
+        return await run_in(self._store, work, turn.identifier)
+
+    async def _publish(self, tail: Tail, turn: Turn) -> int:
+        """Publish the messages of *turn*; how many of them need not be published any more."""
+        waiting = [message for message in turn.messages if message.number > tail.published]
+        try:
+            await self._publish_messages(tail, waiting)
+        except Refused as refused:
+            if not passes(refused.reason):
+                return await self._publish_each(tail, turn, waiting)
+            self._failed(turn, refused)
+            return len(turn.messages) - len(waiting)
+        return len(turn.messages)
+
+    async def _publish_each(self, tail: Tail, turn: Turn, waiting: Sequence[InvokerMessage]) -> int:
+        """One of them is refused for good: publish each by itself, and leave that one out."""
+        done = len(turn.messages) - len(waiting)
+        for message in waiting:
+            try:
+                await self._publish_messages(tail, [message])
+            except Refused as refused:
+                if passes(refused.reason):
+                    self._failed(turn, refused)
+                    return done
+                self.messages["refused"] += 1
+                _log.warning(
+                    "sequence.message-refused",
+                    sequence=public_id(turn.identifier),
+                    number=message.number,
+                    reason=refused.reason.value,
+                    text=str(refused)[:500],
+                )
+                tail.published = max(tail.published, message.number)
+            done += 1
+        return done
+
+    async def _publish_messages(self, tail: Tail, messages: Sequence[InvokerMessage]) -> None:
+        events = [each for message in messages for each in read_content(message.envelope)]
+        if events:
+            await self._publish_all(events)
+        for message in messages:
+            self.messages["published" if message.envelope else "empty"] += 1
+            tail.published = max(tail.published, message.number)
+
+    def _failed(self, turn: Turn, refused: Refused) -> None:
+        sequence = public_id(turn.identifier)
+        _log.warning("sequence.not-published", sequence=sequence, text=str(refused)[:500])
+
+    # The work that is due.
+
+    async def start(self) -> None:
+        """Publish what a process that was killed left behind, before anything else comes."""
+        if not self._shared:
+            now = time.time()
+            await self._store.submit(lambda connection: free_leases(connection, now))
+        await self._look(wait=True)
+
+    async def run(self) -> None:
+        """Acknowledge, publish, end and forget, each when it is due."""
+        longest = LONGEST_SHARED if self._shared else LONGEST
+        while True:
+            self._woken.clear()
+            try:
+                due_at = await self._look()
+            except StoreUnavailable:
+                due_at = time.time() + 1.0
+            pause = longest if due_at is None else min(max(due_at - time.time(), SHORTEST), longest)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._woken.wait()
+                await asyncio.sleep(SHORTEST)
+            except TimeoutError:
+                pass
+
+    async def _look(self, *, wait: bool = False) -> float | None:
+        """Do what is due; when there is more to do."""
+        now = time.time()
+
+        def work(storage: StorageManager) -> tuple[list[str], list[str], int]:
+            with storage.look() as look:
+                due = look.invoker_due(now, DUE), look.incoming_due(now, DUE)
+            with storage.transaction() as tx:
+                return *due, tx.incoming.count()
+
+        waiting, watched, self.open = await run_in(self._store, work)
+        for identifier in waiting:
+            turn = await self._lease(identifier)
+            if turn is not None:
+                tail = self._tails.of(identifier)
+                self._start(tail, turn)
+                if wait and tail.work is not None:
+                    await asyncio.wait({tail.work})
+        for identifier in watched:
+            await self._watch(identifier)
+
+        def find_next(storage: StorageManager) -> float | None:
+            with storage.look() as look:
+                return look.next_due()
+
+        return await run_in(self._store, find_next)
+
+    async def _watch(self, identifier: str) -> None:
+        now = time.time()
+
+        def work(storage: StorageManager) -> tuple[list[Outgoing], str | None]:
+            party = self._party(storage)
+            with begin(party, now) as step:
+                sequence = step.tx.incoming.find(identifier)
+            owner = sequence.owner if sequence is not None else None
+            return watch(party, identifier, now), owner
+
+        outgoing, owner = await run_in(self._store, work, identifier)
+        stranger = None if owner == TRUSTED else owner
+        for each in outgoing:
+            self._send(each.to, each.wire.soap, each.action, each.envelope, stranger)
+
+    # What operators ask for.
+
+    async def listed(self, after: str = "", limit: int = 100) -> list[SequenceState]:
+        """Sequences in the order of their public ids, from behind *after*, at most *limit*."""
+        states = await self._store.submit(read_all)
+        behind = sorted((state for state in states if state.id > after), key=lambda one: one.id)
+        return behind[:limit]
+
+    async def by_id(self, id: str) -> SequenceState | None:
+        """The sequence with this public id."""
+        for state in await self._store.submit(read_all):
+            if state.id == id:
+                return state
+        return None
+
+    async def terminate(self, state: SequenceState) -> None:
+        """End a sequence for its maker."""
+        identifier, now = state.sequence.identifier, time.time()
+        await self._settle(identifier)
+
+        def work(storage: StorageManager) -> None:
+            party = self._party(storage)
+            owner = state.sequence.owner
+            destination.terminate(party, identifier, None, now, owner=owner)
+
+        await run_in(self._store, work, identifier)
+        _log.info("sequence.terminated", sequence=state.id)
+        self._woken.set()
+
+    def metrics(self) -> Iterator[Sample]:
+        """Sequences, and what became of their messages."""
+        yield gauge("sequences", "Sequences of publishers that have not ended.", self.open)
+        yield counters(
+            "sequence_messages", "Messages in sequences, by outcome.", "outcome", self.messages
+        )
+
+    async def close(self) -> None:
+        """Wait for what is being published."""
+        working = self._tails.working()
+        if working:
+            await asyncio.wait(working, timeout=5.0)
+
+    def _party(self, storage: StorageManager, principal: Principal | None = None) -> Party:
+        policy, allows = self._policy, _nowhere
+        if principal is not None:
+            named = principal
+
+            def allows(address: str) -> bool:
+                return self._may_name(address, named)
+
+            most = policy.sequences
+            if principal.trusted:
+                policy = replace(policy, sequences_per_peer=most)
+            else:
+                policy = replace(policy, sequences=most - int(most * FOR_TRUSTED))
+        return Party(
+            storage,
+            _new_id,
+            random.random,
+            policy=policy,
+            offers=Offers.DECLINE,
+            allows=allows,
+            notify=_tell,
+            incomplete=IncompleteBehaviour.DISCARD_FOLLOWING_FIRST_GAP,
+            after_delivery=True,
+        )
+
+
+def _new_id() -> str:
+    """The identifier of a sequence: whoever knows it could send in it."""
+    return f"urn:uuid:{new_key()}"
+
+
+def _nowhere(address: str) -> bool:
+    return False
+
+
+def owner_of(principal: Principal) -> str:
+    """Whose sequences are those that *principal* makes; trusted peers are one."""
+    return TRUSTED if principal.trusted else principal.owner
+
+
+def _tell(notice: Notice) -> None:
+    _log.warning(
+        "sequence.notice",
+        sequence=public_id(notice.sequence),
+        kind=notice.kind.value,
+        text=notice.text[:500],
+    )

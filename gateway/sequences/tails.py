@@ -1,0 +1,84 @@
+"""What this process knows of a sequence while messages of it come: how far it is published, and who
+waits for that."""
+
+import asyncio
+from collections import OrderedDict
+
+from gateway.reliability.records import IncomingSequence
+from gateway.sequences.delivering import Progress
+
+KEPT = 10_000
+"""Tails that are remembered while nothing happens at them; the one unseen the longest goes."""
+
+
+class Tail:
+    """The end of one sequence.
+
+    Attributes:
+        published: The highest number that the messaging system is known to have.
+        delivered: The highest one of which that is committed, too.
+        sequence: As it was committed last.
+        work: What publishes its messages now.
+    """
+
+    __slots__ = ("_waiting", "delivered", "published", "sequence", "work")
+
+    def __init__(self) -> None:
+        self.published = 0
+        self.delivered = 0
+        self.sequence: IncomingSequence | None = None
+        self.work: asyncio.Task[None] | None = None
+        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+
+    @property
+    def at_work(self) -> bool:
+        return self.work is not None and not self.work.done()
+
+    async def reached(self, number: int) -> None:
+        """Return once *number* is published, or nobody works on that."""
+        if self.delivered >= number or not self.at_work:
+            return
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append((number, future))
+        await future
+
+    def advance(self, progress: Progress) -> None:
+        """Note how far it is, and tell who waits for that."""
+        self.delivered = max(self.delivered, progress.delivered)
+        self.sequence = progress.sequence or self.sequence
+        self._tell(self.delivered)
+
+    def rest(self) -> None:
+        """Tell all who wait that nobody works on it any more."""
+        self._tell(None)
+
+    def _tell(self, upto: int | None) -> None:
+        waiting, self._waiting = self._waiting, []
+        for number, future in waiting:
+            if upto is not None and number > upto:
+                self._waiting.append((number, future))
+            elif not future.done():
+                future.set_result(None)
+
+
+class Tails:
+    """The tails by identifier, as many as are remembered."""
+
+    def __init__(self, most: int = KEPT) -> None:
+        self._most = most
+        self._tails: OrderedDict[str, Tail] = OrderedDict()
+
+    def of(self, identifier: str) -> Tail:
+        """The tail of a sequence, which is one that exists."""
+        tail = self._tails.pop(identifier, None) or Tail()
+        self._tails[identifier] = tail
+        if len(self._tails) > self._most:
+            for name, oldest in self._tails.items():
+                if not oldest.at_work and oldest is not tail:
+                    del self._tails[name]
+                    break
+        return tail
+
+    def working(self) -> list["asyncio.Task[None]"]:
+        """What is under way."""
+        return [tail.work for tail in self._tails.values() if tail.work and not tail.work.done()]

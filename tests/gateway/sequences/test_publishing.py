@@ -1,0 +1,286 @@
+"""Publishers that send in sequences: each event once, in order, and acknowledged once it is
+durable."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mediation import Soap, Wsa
+from mediation.reliable_messaging import (
+    NO_NUMBERS,
+    CloseSequenceResponse,
+    CreateSequence,
+    FaultName,
+    Offer,
+    Ranges,
+    Rm,
+    SequenceHeader,
+    TerminateSequenceResponse,
+)
+from tests.rigs.consumers import Consumer, consumers
+from tests.rigs.envelopes import Speaker, fresh_id
+from tests.rigs.gateways import Running, running
+from tests.rigs.reliable_publishers import ReliablePublisher, fault_of, numbers_in, upto
+
+SPEAKER = Speaker()
+EMBEDDED = {"adapter": "embedded:"}
+VERSIONS = [
+    pytest.param(rm, soap, wsa, id=f"{rm.number}-{soap.name}-{wsa.name}")
+    for rm in Rm
+    for soap in Soap
+    for wsa in rm.rules.wsa
+]
+
+
+@asynccontextmanager
+async def a_gateway(data: Path, **settings: object) -> AsyncIterator[tuple[Running, Consumer]]:
+    """A gateway that offers sequences, and a consumer of everything."""
+    chosen = {"wsrm": "offered", **EMBEDDED, **settings}
+    async with consumers() as some, running(data, **chosen) as run:
+        consumer = some.add()
+        await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(consumer.url))
+        yield run, consumer
+
+
+async def arrived(run: Running, consumer: Consumer, *numbers: int) -> None:
+    """Wait for events, and see that they came each once, in this order."""
+    await run.until(lambda: len(seen(consumer)) >= len(numbers))
+    await run.quiet()
+    assert seen(consumer) == list(numbers)
+
+
+def seen(consumer: Consumer) -> list[int]:
+    return numbers_in(receipt.body for receipt in consumer.received)
+
+
+@pytest.mark.parametrize(("rm", "soap", "wsa"), VERSIONS)
+async def test_a_sequence(tmp_path: Path, rm: Rm, soap: Soap, wsa: Wsa) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run, rm, soap, wsa)
+        await publisher.create()
+        for number in (1, 2, 3):
+            await publisher.send(number, last=number == 3 and rm is Rm.V1_0)
+            assert publisher.acknowledged == upto(number)
+        if rm is Rm.V1_1:
+            said = await publisher.close(3)
+            assert said is not None
+            assert isinstance(said.body, CloseSequenceResponse)
+            assert said.acknowledgements[0].final
+            said = await publisher.terminate(3)
+            assert said is not None
+            assert isinstance(said.body, TerminateSequenceResponse)
+        else:
+            assert await publisher.terminate() is None
+        await arrived(run, consumer, 1, 2, 3)
+
+
+async def test_what_comes_again_is_acknowledged_and_not_published(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        for number in (1, 1, 2, 1, 2):
+            await publisher.send(number)
+        assert publisher.acknowledged == upto(2)
+        await arrived(run, consumer, 1, 2)
+
+
+async def test_what_came_too_early_waits_and_is_not_acknowledged(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        for number in (3, 2, 5):
+            await publisher.send(number)
+            assert publisher.acknowledged == NO_NUMBERS
+        await publisher.send(1)
+        assert publisher.acknowledged == upto(3)
+        await publisher.send(4)
+        assert publisher.acknowledged == upto(5)
+        await arrived(run, consumer, 1, 2, 3, 4, 5)
+
+
+async def test_many_at_once_in_any_order_and_some_of_them_twice(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        numbers = [*range(1, 101), *range(20, 60)]
+        random.Random(7).shuffle(numbers)
+        waiting = asyncio.Semaphore(16)
+
+        async def send(number: int) -> None:
+            body = f'<e:event xmlns:e="urn:example">{number}</e:event>'
+            async with waiting:
+                await publisher.post(publisher.message(number, body))
+
+        await asyncio.gather(*map(send, numbers))
+        await publisher.ask()
+        assert publisher.acknowledged == upto(100)
+        await arrived(run, consumer, *range(1, 101))
+
+
+async def test_the_gateway_is_stopped_while_messages_wait(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        await publisher.send(1)
+        await publisher.send(3)
+        assert publisher.acknowledged == upto(1)
+        await arrived(run, consumer, 1)
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher.run = run
+        await publisher.send(2)
+        assert publisher.acknowledged == upto(3)
+        await run.until(lambda: len(seen(consumer)) >= 2)
+        assert seen(consumer) == [2, 3]
+
+
+async def test_an_event_that_is_refused_holds_nobody_up(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        await publisher.send(2)
+        said = await publisher.send(1, SPEAKER.wsn_subscribe("http://a.example.com/"))
+        assert said is not None
+        assert said.fault is not None, "a request is no event"
+        assert publisher.acknowledged == upto(2)
+        await arrived(run, consumer, 2)
+
+
+async def test_a_message_that_cannot_be_read_has_had_its_turn(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        said = await publisher.send(1, '<n:Notify xmlns:n="http://docs.oasis-open.org/wsn/b-2"/>')
+        assert said is not None
+        assert said.fault is not None
+        await publisher.send(2)
+        assert publisher.acknowledged == upto(2)
+        await arrived(run, consumer, 2)
+
+
+async def test_a_gap_that_is_never_filled(tmp_path: Path) -> None:
+    """What was not acknowledged is not published, when the sequence ends."""
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        for number in (1, 3):
+            await publisher.send(number)
+        said = await publisher.close(3)
+        assert said is not None
+        assert [(each.ranges, each.final) for each in said.acknowledgements] == [(upto(1), True)]
+        assert fault_of(await publisher.send(2)).name is FaultName.SEQUENCE_CLOSED
+        await publisher.terminate(3)
+        await arrived(run, consumer, 1)
+
+
+async def test_an_empty_last_message_of_1_0(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run, Rm.V1_0)
+        await publisher.create()
+        await publisher.send(1)
+        octets = publisher.message(2, "", last=True)
+        action = f"{Rm.V1_0.namespace}/LastMessage"
+        await publisher.exchange(octets.replace(b"urn:example:Event", action.encode()))
+        assert publisher.acknowledged == upto(2)
+        assert fault_of(await publisher.send(3)).name is FaultName.LAST_MESSAGE_NUMBER_EXCEEDED
+        await arrived(run, consumer, 1)
+
+
+async def test_create_sequence_comes_twice(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run)
+        octets = publisher.create_message(message_id=fresh_id())
+        one, other = await publisher.exchange(octets), await publisher.exchange(octets)
+        assert one is not None
+        assert other is not None
+        assert one.body == other.body
+
+
+@pytest.mark.parametrize("rm", Rm)
+async def test_an_offer(tmp_path: Path, rm: Rm) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run, rm)
+        endpoint = publisher.here if rm is Rm.V1_1 else None
+        asked = CreateSequence(publisher.here, offer=Offer(fresh_id(), endpoint))
+        said = await publisher.ask_to_create(asked=asked)
+        assert said is not None
+        if rm is Rm.V1_0:
+            assert fault_of(said).name is FaultName.CREATE_SEQUENCE_REFUSED
+        else:
+            assert getattr(said.body, "accept_acks_to", "") is None
+
+
+async def test_what_is_acknowledged_is_asked_for(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        said = await publisher.ask()
+        assert said is not None
+        assert said.acknowledgements[0].ranges == NO_NUMBERS
+        await publisher.send(1, asks=True)
+        await publisher.ask()
+        assert publisher.acknowledged == upto(1)
+
+
+async def test_acknowledgements_go_elsewhere(tmp_path: Path) -> None:
+    async with consumers() as some, a_gateway(tmp_path) as (run, consumer):
+        mine = some.add()
+        publisher = ReliablePublisher(run, acks_to=mine.url)
+        await publisher.create()
+        for number in (1, 2):
+            assert await publisher.send(number) is None
+        await run.until(lambda: any(b'Upper="2"' in each.body for each in mine.received))
+        await arrived(run, consumer, 1, 2)
+
+
+async def test_an_event_without_a_sequence_where_one_is_required(tmp_path: Path) -> None:
+    rows = {"wsrm_at": {"/soap/topic/orders": "required"}, "wsrm": "off"}
+    async with a_gateway(tmp_path, **rows) as (run, consumer):
+        answer = await run.ask(SPEAKER, "<a/>", "/soap/topic/orders")
+        assert b"WSRMRequired" in answer.body
+        await run.publish('<e:event xmlns:e="urn:example">7</e:event>')
+        publisher = ReliablePublisher(run, path="/soap/topic/orders")
+        await publisher.create()
+        await publisher.send(1)
+        await arrived(run, consumer, 7, 1)
+        publisher.path = "/soap"
+        said = await publisher.send(2)
+        assert said is not None
+        assert said.fault is not None, "there the Sequence header is not understood"
+
+
+async def test_where_sequences_are_off(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path, wsrm="off") as (run, _):
+        publisher = ReliablePublisher(run)
+        answer = await publisher.post(publisher.create_message())
+        assert b"WS-ReliableMessaging 1.1 is not offered" in answer.body
+        answer = await publisher.post(publisher.message(1, "<a/>", identifier="urn:x"))
+        assert b"MustUnderstand" in answer.body
+        assert run.gateway.sequences is None
+
+
+async def test_the_answer_that_a_publisher_waits_for_comes_again(tmp_path: Path) -> None:
+    """WS-Messenger's clients wait for an envelope in answer to every event."""
+    async with a_gateway(tmp_path) as (run, consumer):
+        path = "/axis2/services/EventingService"
+        publisher = ReliablePublisher(run, soap=Soap.V1_1, path=path)
+        await publisher.create()
+        message = publisher.message(1, '<e:event xmlns:e="urn:example">1</e:event>')
+        one, other = await publisher.post(message), await publisher.post(message)
+        assert one.status == other.status == 200
+        assert b"SequenceAcknowledgement" in one.body
+        track = [each.message.body[0].get("trackId") for each in (one, other)]
+        assert track[0] is not None
+        assert track[0] == track[1]
+        await arrived(run, consumer, 1)
+
+
+def test_ranges_up_to_a_number() -> None:
+    ranges = Ranges.of([(1, 3), (5, 9)])
+    assert [str(ranges.upto(number)) for number in (0, 2, 4, 5, 20)] == [
+        "", "1-2", "1-3", "1-3,5", "1-3,5-9",
+    ]  # fmt: skip
+    assert SequenceHeader("urn:x", 1).number in ranges.upto(1)

@@ -1,0 +1,241 @@
+"""What strangers try with sequences: others' identifiers, guessed ones, floods, and addresses of
+third parties."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from mediation import Soap
+from mediation.reliable_messaging import (
+    LARGEST_NUMBER,
+    NO_NUMBERS,
+    CreateSequence,
+    CreateSequenceResponse,
+    FaultName,
+    Rm,
+    RmFault,
+)
+from tests.rigs.consumers import Consumers, consumers
+from tests.rigs.envelopes import Speaker
+from tests.rigs.gateways import Running, running
+from tests.rigs.reliable_publishers import ReliablePublisher, fault_of, upto
+
+SPEAKER = Speaker()
+STRANGER, ANOTHER = "127.0.0.9", "127.0.0.10"
+
+
+@asynccontextmanager
+async def a_gateway(data: Path, **settings: object) -> AsyncIterator[tuple[Running, Consumers]]:
+    """A gateway to which all but 127.0.0.1 are strangers."""
+    loopback = {"trusted": "127.0.0.1", "egress_allow": "127.0.0.0/8"}
+    chosen = {"wsrm": "offered", "adapter": "embedded:", **loopback, **settings}
+    async with consumers() as some, running(data, **chosen) as run:
+        yield run, some
+
+
+def accepted(run: Running) -> int:
+    return run.gateway.publishing.accepted
+
+
+@pytest.mark.parametrize("other", [ANOTHER, "127.0.0.1"])
+async def test_a_sequence_of_somebody_else(tmp_path: Path, other: str) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run, source=STRANGER)
+        identifier = await publisher.create()
+        await publisher.send(1)
+        thief = ReliablePublisher(run, source=other, identifier=identifier)
+        assert fault_of(await thief.send(2)).name is FaultName.UNKNOWN_SEQUENCE
+        if other == "127.0.0.1":  # A stranger is not told that often.
+            assert fault_of(await thief.ask()).name is FaultName.UNKNOWN_SEQUENCE
+            assert fault_of(await thief.close(1)).name is FaultName.UNKNOWN_SEQUENCE
+            assert fault_of(await thief.terminate()).name is FaultName.UNKNOWN_SEQUENCE
+        else:
+            assert await thief.ask() is None
+            assert await thief.close(1) is None
+            assert await thief.terminate() is None
+        await publisher.send(2)
+        assert publisher.acknowledged == upto(2)
+        assert accepted(run) == 2
+
+
+async def test_a_refused_message_in_a_sequence_of_somebody_else_takes_no_turn(
+    tmp_path: Path,
+) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run, source=STRANGER)
+        identifier = await publisher.create()
+        thief = ReliablePublisher(run, source=ANOTHER, identifier=identifier)
+        said = await thief.send(1, SPEAKER.wsn_subscribe("http://a.example.com/"))
+        assert said is not None
+        assert not said.acknowledgements
+        await publisher.send(1)
+        assert accepted(run) == 1
+
+
+async def test_who_guesses_learns_little(tmp_path: Path) -> None:
+    """A fault for the first, and then hardly a word."""
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run, source=STRANGER)
+        begun, told = time.monotonic(), 0
+        for number in range(30):
+            answer = await publisher.post(
+                publisher.message(1, "<a/>", identifier=f"urn:uuid:{number}")
+            )
+            told += bool(answer.body)
+        assert 1 <= told <= 2 + time.monotonic() - begun
+        assert accepted(run) == 0
+
+
+async def test_identifiers_are_random(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, some):
+        consumer = some.add()
+        await run.subscribe(SPEAKER, SPEAKER.wsn_subscribe(consumer.url))
+        publisher = ReliablePublisher(run)
+        made = {await publisher.create() for _ in range(5)}
+        assert len(made) == 5
+        await publisher.send(1)
+        await run.until(lambda: bool(consumer.received))
+        assert publisher.identifier[9:].encode() not in consumer.received[0].body
+        assert not [each for each in run.logs if publisher.identifier in str(each)]
+
+
+async def test_numbers_far_above_those_before(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run, source=STRANGER)
+        await publisher.create()
+        await publisher.send(1)
+        for number in (10_002, 10**9, LARGEST_NUMBER):
+            await publisher.send(number)
+        assert run.gateway.sequences is not None
+        assert run.gateway.sequences.messages["dropped"] == 3
+        [state] = await run.gateway.sequences.listed()
+        assert (str(state.sequence.received), state.waiting) == ("1", 0)
+
+
+@pytest.mark.parametrize("soap", Soap)
+@pytest.mark.parametrize("rm", Rm)
+async def test_numbers_that_are_none(tmp_path: Path, rm: Rm, soap: Soap) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run, rm, soap)
+        await publisher.create()
+        octets = publisher.message(7, "<a/>")
+        for number, name in (
+            ("9223372036854775808", FaultName.MESSAGE_NUMBER_ROLLOVER),
+            ("18446744073709551615", FaultName.MESSAGE_NUMBER_ROLLOVER),
+            ("18446744073709551616", None),
+            ("0", None),
+            ("-1", None),
+            ("1" * 60_000, None),
+        ):
+            said = await publisher.exchange(octets.replace(b">7<", b">%b<" % number.encode()))
+            assert said is not None
+            assert said.fault is not None
+            assert (said.fault.name if isinstance(said.fault, RmFault) else None) is name
+        await publisher.send(1)
+        assert publisher.acknowledged == upto(1)
+
+
+async def test_more_messages_than_may_wait(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path, wsrm_messages=50) as (run, _):
+        publisher = ReliablePublisher(run, source=STRANGER)
+        await publisher.create()
+        for number in range(2, 102, 2):
+            await publisher.send(number)
+        await publisher.send(102)
+        sequences = run.gateway.sequences
+        assert sequences is not None
+        [state] = await sequences.listed()
+        assert (state.waiting, state.sequence.received.highest) == (50, 100)
+        await publisher.send(1)
+        assert publisher.acknowledged == upto(2), "what fills the first gap is taken always"
+
+
+async def test_the_default_bounds_what_waits(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        assert run.gateway.settings.wsrm_messages == 10_000
+
+
+async def test_a_flood_of_sequences(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path, wsrm_sequences_per_owner=5) as (run, _):
+        publisher = ReliablePublisher(run, source=STRANGER)
+        for _ in range(5):
+            await publisher.create()
+        assert fault_of(await publisher.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
+        statuses = [(await publisher.post(publisher.create_message())).status for _ in range(60)]
+        assert 429 in statuses
+        other = ReliablePublisher(run, source=ANOTHER)
+        await other.create()
+        trusted = ReliablePublisher(run)
+        for _ in range(7):
+            await trusted.create()
+        await publisher.terminate(identifier=publisher.identifier)
+
+
+async def test_strangers_leave_room_for_trusted_peers(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path, wsrm_sequences=10) as (run, _):
+        for number in range(9):
+            await ReliablePublisher(run, source=f"127.0.1.{number + 1}").create()
+        late = ReliablePublisher(run, source=STRANGER)
+        assert fault_of(await late.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
+        trusted = ReliablePublisher(run)
+        await trusted.create()
+        said = await trusted.ask_to_create()
+        assert fault_of(said).name is FaultName.CREATE_SEQUENCE_REFUSED
+
+
+async def test_acknowledgements_go_to_no_third_party(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, some):
+        victim = some.add()
+        publisher = ReliablePublisher(run, source=STRANGER, acks_to=victim.url)
+        assert fault_of(await publisher.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
+        trusted = ReliablePublisher(run, acks_to=victim.url)
+        await trusted.create()
+        assert not victim.received
+
+
+@pytest.mark.parametrize(
+    "address", ["http://169.254.169.254/latest", "http://10.0.0.1/", "file:///etc/passwd", "gopher://a.example.com/"]
+)  # fmt: skip
+async def test_acknowledgements_go_to_no_address_that_is_forbidden(
+    tmp_path: Path, address: str
+) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run, acks_to=address)
+        assert fault_of(await publisher.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
+
+
+async def test_a_life_of_a_year_is_not_given(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run, source=STRANGER)
+        asked = CreateSequence(publisher.here, expires=timedelta(days=365))
+        said = await publisher.ask_to_create(asked=asked)
+        assert said is not None
+        assert isinstance(said.body, CreateSequenceResponse)
+        assert said.body.expires == timedelta(hours=24)
+
+
+async def test_tokens_are_not_taken(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run)
+        token = b'<w:SecurityTokenReference xmlns:w="http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd"/>'  # fmt: skip
+        asked = CreateSequence(publisher.here, token=token)
+        said = await publisher.ask_to_create(asked=asked)
+        assert fault_of(said).name is FaultName.CREATE_SEQUENCE_REFUSED
+
+
+async def test_a_mailbox_has_no_sequences(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, _):
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        answer = await publisher.post(
+            publisher.message(1, "<a/>").replace(
+                b"http://gateway.example.com/soap",
+                b"http://gateway.example.com/mailboxes/3f0c9f0e-6d6e-4b84-9d33-3f8a2f0f6f10",
+            )
+        )
+        assert answer.status in (400, 500)
+        assert publisher.acknowledged == NO_NUMBERS
