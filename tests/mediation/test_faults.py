@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 from lxml import etree
 
-from filters import Reason, Refused
+from filters import Reason, Refused, topic_dialects
 from mediation import SPECIFICATIONS, Operation, Soap, Version, Wsa, fault_of, write_fault
 from mediation.faults import ADDRESSING, FAULTS
 from mediation.model.specification import MAX_NAMES
@@ -67,8 +67,11 @@ def test_ws_eventing(
     assert text(answer, "//wsa:RelatesTo") == "urn:uuid:request"
     assert text(answer, "//wsa:To") == wsa.anonymous
     said = f"{said} What was wrong.".strip()
+    offered = ("urn:one", "urn:two")
+    if reason is Reason.FILTER_DIALECT:
+        offered = (*topic_dialects(), *offered)  # A topic is a filter, too.
     if reason in (Reason.DELIVERY_MODE, Reason.FILTER_DIALECT, Reason.TOPIC_DIALECT):
-        said = "What was wrong; offered: urn:one, urn:two"
+        said = f"What was wrong; offered: {', '.join(offered)}"
     if soap is S11:
         assert status == 500
         fault = body(answer)[0]
@@ -80,7 +83,7 @@ def test_ws_eventing(
     assert text(answer, "//s:Code/s:Value") == f"s:{code}"
     assert _expanded(part(answer, "//s:Subcode/s:Value")) == f"{{{WSE}}}{subcode}"
     assert text(answer, "//s:Reason/s:Text") == said
-    expected = [(f"{{{WSE}}}{detail}", name) for name in refused.names] if detail else []
+    expected = [(f"{{{WSE}}}{detail}", name) for name in offered] if detail else []
     assert [(child.tag, child.text) for child in parts(answer, "//s:Detail/*")] == expected
 
 
