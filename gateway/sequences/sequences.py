@@ -17,27 +17,28 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import structlog
 
 from adapters import AdapterUnavailable
-from filters import Reason, Refused
 from gateway.observing.samples import Sample, counters, gauge
 from gateway.reliability import acknowledging, destination
 from gateway.reliability.party import Offers, Party, is_callable
-from gateway.reliability.records import IncomingSequence, InvokerMessage
-from gateway.reliability.steps import begin
+from gateway.reliability.records import IncomingSequence
+from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Notice, Outgoing
 from gateway.reliability.watching import watch
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
-from gateway.sequences.contents import MEDIA_TYPE, read_content
-from gateway.sequences.delivering import Progress, Turn, is_busy, lease, published
+from gateway.sequences.contents import MEDIA_TYPE
+from gateway.sequences.delivering import Progress, Turn, is_busy, lease
 from gateway.sequences.listing import SequenceState, read_all
-from gateway.sequences.storage import free_leases, run_in
-from gateway.sequences.tails import Tail, Tails
+from gateway.sequences.storage import free_leases, postpone, run_in, waiting_octets
+from gateway.sequences.tails import Tail
+from gateway.sequences.turns import Turns
 from gateway.store import Store, StoreUnavailable
 from mediation import EndpointReference, Notification, Soap
 from mediation.reliable_messaging import (
@@ -57,18 +58,18 @@ TRUSTED = "trusted"
 CREATIONS_AT_ONCE = 50.0
 FOR_TRUSTED = 0.1
 """The part of all sequences that strangers leave to trusted peers."""
+WAITING_OCTETS = 64 * 2**20
+"""Bytes of the messages of one sequence that wait for others before them."""
+FEW = 32
+"""So many messages do not exceed that."""
+REQUESTS, REQUESTS_AT_ONCE = 100.0, 500.0
+"""Requests about sequences of a stranger, and messages that are refused: a second, and at once."""
 DUE = 64
 """Sequences that a round of work looks at, of each kind."""
 SHORTEST, LONGEST, LONGEST_SHARED = 0.02, 60.0, 5.0
 """Seconds from one round to the next. Of gateways that share a store each looks after what another
 one left, which nobody tells it of."""
 _log = structlog.get_logger("dragoman.sequences")
-_PASSING = frozenset({Reason.UNAVAILABLE, Reason.RATE, Reason.INTERNAL})
-
-
-def passes(reason: Reason) -> bool:
-    """Whether what was refused for *reason* may be taken when it comes again."""
-    return reason in _PASSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +102,18 @@ class Sequences:
         shared: bool,
     ) -> None:
         self._store = store
-        self._publish_all = publish
         self._may_name = may_name
         self._send = send
         self._shared = shared
         self._policy = policy
-        self._tails = Tails()
         self._woken = asyncio.Event()
+        self._turns = Turns(store, publish, self._party, self._woken)
+        self.messages = self._turns.messages
+        """What became of messages in sequences."""
         self._creations = PrincipalRate(policy.creations, CREATIONS_AT_ONCE, "Too many sequences.")
+        self._requests = PrincipalRate(REQUESTS, REQUESTS_AT_ONCE, "Too many messages.")
         self.open = 0
         """How many sequences had not ended, as of the last round of work."""
-        self.messages = dict.fromkeys(("published", "empty", "repeated", "dropped", "refused"), 0)
-        """What became of messages in sequences."""
 
     # What peers ask for.
 
@@ -150,10 +151,13 @@ class Sequences:
                 publish.
 
         Raises:
-            RmRefused: The sequence cannot take it. StoreUnavailable.
+            RmRefused: The sequence cannot take it.
+            Refused: ``UNAVAILABLE``, ``RATE``.
         """
         header = said.sequence
         assert header is not None
+        if not content:
+            self._requests.take(principal)  # Events were counted already.
         outcome, turn, progress = await self._store_message(said, header, content, principal)
         if outcome.fault is not None:
             blocks = (outcome.acknowledgement,) if outcome.acknowledgement else ()
@@ -164,10 +168,10 @@ class Sequences:
             return Acknowledged()
         if outcome.known:
             self.messages["repeated"] += 1
-        tail = self._tails.of(header.identifier)
+        tail = self._turns.tails.of(header.identifier)
         tail.advance(replace(progress, sequence=sequence))
         if turn is not None:
-            self._start(tail, turn)
+            self._turns.start(tail, turn)
         if header.number < sequence.received.first_gap:
             await tail.reached(header.number)
         if is_callable(sequence.acks_to):
@@ -183,6 +187,9 @@ class Sequences:
 
         def work(storage: StorageManager) -> tuple[destination.Outcome, Turn | None, Progress]:
             party = self._party(storage, principal)
+            with begin(party, now) as step:
+                if not _has_room(step, header, len(content)):
+                    return destination.Outcome(), None, Progress(0, None)
             outcome = destination.receive(
                 party, said, header, content, media_type, now, owner=owner
             )
@@ -198,7 +205,7 @@ class Sequences:
     def _acknowledgement(self, tail: Tail, sequence: IncomingSequence) -> Acknowledged:
         """Acknowledge on the connection what is published."""
         newest = tail.sequence
-        if newest is None or len(newest.received) < len(sequence.received):
+        if newest is None or len(newest.received) <= len(sequence.received):
             newest = sequence
         return Acknowledged(newest, acknowledging.block_upto(newest, tail.delivered))
 
@@ -208,6 +215,7 @@ class Sequences:
         Raises:
             RmRefused: It is no sequence of *principal*. StoreUnavailable.
         """
+        self._requests.take(principal)
         now, owner = time.time(), owner_of(principal)
 
         def work(storage: StorageManager) -> destination.Outcome:
@@ -225,6 +233,7 @@ class Sequences:
             RmRefused: It is no sequence of *principal*.
             Refused: ``UNAVAILABLE``: something of it waits for the messaging system.
         """
+        self._requests.take(principal)
         now, owner = time.time(), owner_of(principal)
 
         def work(storage: StorageManager) -> destination.Outcome | None:
@@ -238,7 +247,7 @@ class Sequences:
             return change(party, identifier, last, now, owner=owner)
 
         for _ in range(3):
-            await self._settle(identifier)
+            await self._turns.settle(identifier)
             outcome = await run_in(self._store, work, identifier)
             if outcome is not None:
                 return self._answered(outcome)
@@ -251,102 +260,6 @@ class Sequences:
         if sequence is not None and is_callable(sequence.acks_to):
             self._woken.set()
         return Acknowledged(sequence, outcome.acknowledgement)
-
-    # What is published.
-
-    def _start(self, tail: Tail, turn: Turn) -> None:
-        tail.work = asyncio.create_task(self._deliver(tail, turn))
-
-    async def _settle(self, identifier: str) -> None:
-        """Publish what can be published now."""
-        turn = await self._lease(identifier)
-        tail = self._tails.of(identifier) if turn is not None else None
-        if tail is not None and turn is not None:
-            self._start(tail, turn)
-        if tail is not None and tail.work is not None:
-            await asyncio.wait({tail.work})
-
-    async def _lease(self, identifier: str) -> Turn | None:
-        now = time.time()
-
-        def work(storage: StorageManager) -> Turn | None:
-            with begin(self._party(storage), now) as step:
-                return lease(step, identifier)
-
-        return await run_in(self._store, work, identifier)
-
-    async def _deliver(self, tail: Tail, first: Turn) -> None:
-        """Publish what is leased, and what then is next, for as long as there is something."""
-        turn: Turn | None = first
-        try:
-            while turn is not None:
-                count = await self._publish(tail, turn)
-                progress, turn = await self._note(turn, count)
-                tail.advance(progress)
-        except StoreUnavailable:
-            pass  # Published or not, it is leased still: the same happens again after that.
-        except Exception:
-            _log.exception("sequence.internal-error")
-        finally:
-            tail.rest()
-            self._woken.set()
-
-    async def _note(self, turn: Turn, count: int) -> tuple[Progress, Turn | None]:
-        """Note that *count* messages of *turn* are published, and lease what is next."""
-
-        def work(storage: StorageManager) -> tuple[Progress, Turn | None]:
-            with begin(self._party(storage), time.time()) as step:
-                progress = published(step, turn, count)
-                another = lease(step, turn.identifier) if count == len(turn.messages) else None
-                return progress, another
-
-        return await run_in(self._store, work, turn.identifier)
-
-    async def _publish(self, tail: Tail, turn: Turn) -> int:
-        """Publish the messages of *turn*; how many of them need not be published any more."""
-        waiting = [message for message in turn.messages if message.number > tail.published]
-        try:
-            await self._publish_messages(tail, waiting)
-        except Refused as refused:
-            if not passes(refused.reason):
-                return await self._publish_each(tail, turn, waiting)
-            self._failed(turn, refused)
-            return len(turn.messages) - len(waiting)
-        return len(turn.messages)
-
-    async def _publish_each(self, tail: Tail, turn: Turn, waiting: Sequence[InvokerMessage]) -> int:
-        """One of them is refused for good: publish each by itself, and leave that one out."""
-        done = len(turn.messages) - len(waiting)
-        for message in waiting:
-            try:
-                await self._publish_messages(tail, [message])
-            except Refused as refused:
-                if passes(refused.reason):
-                    self._failed(turn, refused)
-                    return done
-                self.messages["refused"] += 1
-                _log.warning(
-                    "sequence.message-refused",
-                    sequence=public_id(turn.identifier),
-                    number=message.number,
-                    reason=refused.reason.value,
-                    text=str(refused)[:500],
-                )
-                tail.published = max(tail.published, message.number)
-            done += 1
-        return done
-
-    async def _publish_messages(self, tail: Tail, messages: Sequence[InvokerMessage]) -> None:
-        events = [each for message in messages for each in read_content(message.envelope)]
-        if events:
-            await self._publish_all(events)
-        for message in messages:
-            self.messages["published" if message.envelope else "empty"] += 1
-            tail.published = max(tail.published, message.number)
-
-    def _failed(self, turn: Turn, refused: Refused) -> None:
-        sequence = public_id(turn.identifier)
-        _log.warning("sequence.not-published", sequence=sequence, text=str(refused)[:500])
 
     # The work that is due.
 
@@ -386,20 +299,35 @@ class Sequences:
 
         waiting, watched, self.open = await run_in(self._store, work)
         for identifier in waiting:
-            turn = await self._lease(identifier)
-            if turn is not None:
-                tail = self._tails.of(identifier)
-                self._start(tail, turn)
-                if wait and tail.work is not None:
-                    await asyncio.wait({tail.work})
+            await self._guarded(identifier, partial(self._publish_due, wait=wait))
         for identifier in watched:
-            await self._watch(identifier)
+            await self._guarded(identifier, self._watch)
 
         def find_next(storage: StorageManager) -> float | None:
             with storage.look() as look:
                 return look.next_due()
 
         return await run_in(self._store, find_next)
+
+    async def _guarded(self, identifier: str, work: Callable[[str], Awaitable[None]]) -> None:
+        """Do *work* on a sequence; what goes wrong with one is no matter of the others."""
+        try:
+            await work(identifier)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            _log.exception("sequence.internal-error", sequence=public_id(identifier))
+            later = time.time() + LONGEST
+            await self._store.submit(lambda connection: postpone(connection, identifier, later))
+
+    async def _publish_due(self, identifier: str, *, wait: bool) -> None:
+        turn = await self._turns.lease(identifier)
+        if turn is None:
+            return
+        tail = self._turns.tails.of(identifier)
+        self._turns.start(tail, turn)
+        if wait and tail.work is not None:
+            await asyncio.wait({tail.work})
 
     async def _watch(self, identifier: str) -> None:
         now = time.time()
@@ -434,7 +362,7 @@ class Sequences:
     async def terminate(self, state: SequenceState) -> None:
         """End a sequence for its maker."""
         identifier, now = state.sequence.identifier, time.time()
-        await self._settle(identifier)
+        await self._turns.settle(identifier)
 
         def work(storage: StorageManager) -> None:
             party = self._party(storage)
@@ -454,7 +382,7 @@ class Sequences:
 
     async def close(self) -> None:
         """Wait for what is being published."""
-        working = self._tails.working()
+        working = self._turns.tails.working()
         if working:
             await asyncio.wait(working, timeout=5.0)
 
@@ -482,6 +410,16 @@ class Sequences:
             incomplete=IncompleteBehaviour.DISCARD_FOLLOWING_FIRST_GAP,
             after_delivery=True,
         )
+
+
+def _has_room(step: Step, header: SequenceHeader, octets: int) -> bool:
+    """Whether a message may wait for others before it, as far as bytes go. What is next in order
+    may always come."""
+    step.tx.incoming.find(header.identifier)
+    buffer = step.tx.invoker.find(header.identifier)
+    if buffer is None or buffer.count < FEW or header.number == buffer.delivered + 1:
+        return True
+    return waiting_octets(step.tx.connection, header.identifier) + octets <= WAITING_OCTETS
 
 
 def _new_id() -> str:

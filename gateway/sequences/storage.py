@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, func, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.reliability.storage import (
@@ -25,7 +25,7 @@ from gateway.reliability.stores.managers import (
     DatabaseOutgoing,
     Work,
 )
-from gateway.reliability.stores.tables import invoker
+from gateway.reliability.stores.tables import incoming, invoker, invoker_messages
 from gateway.store import Store
 
 T = TypeVar("T")
@@ -99,3 +99,17 @@ def free_leases(connection: Connection, now: float) -> None:
     """Give up what a process that is no more had leased."""
     leased = update(invoker).where(invoker.c.leased_until.is_not(None))
     connection.execute(leased.values(leased_until=None, due_at=now))
+
+
+def postpone(connection: Connection, identifier: str, due_at: float) -> None:
+    """Have nobody look at a sequence before *due_at*."""
+    for table in (incoming, invoker):
+        mine = update(table).where(table.c.identifier == identifier)
+        connection.execute(mine.where(table.c.due_at.is_not(None)).values(due_at=due_at))
+
+
+def waiting_octets(connection: Connection, identifier: str) -> int:
+    """The bytes of the messages of a sequence that wait for their turn."""
+    columns = invoker_messages.c
+    size = select(func.coalesce(func.sum(func.length(columns.envelope)), 0))
+    return int(connection.execute(size.where(columns.sequence == identifier)).scalar_one())

@@ -79,6 +79,10 @@ class Tails:
                     break
         return tail
 
+    def known(self, identifier: str) -> Tail | None:
+        """The tail of a sequence, where it is remembered."""
+        return self._tails.get(identifier)
+
     def working(self) -> list["asyncio.Task[None]"]:
         """What is under way."""
         return [tail.work for tail in self._tails.values() if tail.work and not tail.work.done()]

@@ -19,8 +19,8 @@ from gateway.sequences.operations import (
     acknowledgement,
     parts_of,
 )
-from gateway.sequences.sequences import Acknowledged, Sequences, passes
-from gateway.store import StoreUnavailable
+from gateway.sequences.sequences import Acknowledged, Sequences
+from gateway.sequences.turns import passes
 from mediation import Context, EndpointRules, Incoming, Publish
 from mediation import Sequences as Mode
 from mediation.reliable_messaging import (
@@ -157,7 +157,7 @@ class SequenceStep:
             return reply
         try:
             told = await self._sequences.take(said, b"", inbound.principal)
-        except (RmRefused, StoreUnavailable):
+        except Refused:
             return reply
         return _with(told, reply)
 

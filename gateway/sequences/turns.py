@@ -1,0 +1,150 @@
+"""The turns of messages: what is next in a sequence is published, as long as there is something:
+`Turns`."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import structlog
+
+from filters import Reason, Refused
+from gateway.reliability.party import Party
+from gateway.reliability.records import InvokerMessage
+from gateway.reliability.steps import begin
+from gateway.reliability.storage import StorageManager
+from gateway.security.keys import public_id
+from gateway.sequences.contents import read_content
+from gateway.sequences.delivering import Progress, Turn, lease, published
+from gateway.sequences.storage import run_in
+from gateway.sequences.tails import Tail, Tails
+from gateway.store import Store, StoreUnavailable
+from mediation import Notification
+
+_log = structlog.get_logger("dragoman.sequences")
+_PASSING = frozenset({Reason.UNAVAILABLE, Reason.RATE, Reason.INTERNAL})
+
+
+def passes(reason: Reason) -> bool:
+    """Whether what was refused for *reason* may be taken when it comes again."""
+    return reason in _PASSING
+
+
+class Turns:
+    """Publishes what is next.
+
+    Args:
+        publish: Publishes events; they are durable when it returns.
+        woken: Set when a worker has to look what is due.
+
+    Attributes:
+        messages: What became of messages in sequences.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        publish: Callable[[Sequence[Notification]], Awaitable[None]],
+        make_party: Callable[[StorageManager], Party],
+        woken: asyncio.Event,
+    ) -> None:
+        self._store = store
+        self._publish_all = publish
+        self._make_party = make_party
+        self._woken = woken
+        self.tails = Tails()
+        self.messages = dict.fromkeys(("published", "empty", "repeated", "dropped", "refused"), 0)
+
+    def start(self, tail: Tail, turn: Turn) -> None:
+        tail.work = asyncio.create_task(self._deliver(tail, turn))
+
+    async def settle(self, identifier: str) -> None:
+        """Publish what can be published now."""
+        turn = await self.lease(identifier)
+        tail = self.tails.known(identifier)
+        if turn is not None:
+            tail = self.tails.of(identifier)
+            self.start(tail, turn)
+        if tail is not None and tail.work is not None:
+            await asyncio.wait({tail.work})
+
+    async def lease(self, identifier: str) -> Turn | None:
+        now = time.time()
+
+        def work(storage: StorageManager) -> Turn | None:
+            with begin(self._make_party(storage), now) as step:
+                return lease(step, identifier)
+
+        return await run_in(self._store, work, identifier)
+
+    async def _deliver(self, tail: Tail, first: Turn) -> None:
+        """Publish what is leased, and what then is next, for as long as there is something."""
+        turn: Turn | None = first
+        try:
+            while turn is not None:
+                count = await self._publish(tail, turn)
+                progress, turn = await self._note(turn, count)
+                tail.advance(progress)
+        except StoreUnavailable:
+            pass  # Published or not, it is leased still: the same happens again after that.
+        except Exception:
+            _log.exception("sequence.internal-error")
+        finally:
+            tail.rest()
+            self._woken.set()
+
+    async def _note(self, turn: Turn, count: int) -> tuple[Progress, Turn | None]:
+        """Note that *count* messages of *turn* are published, and lease what is next."""
+
+        def work(storage: StorageManager) -> tuple[Progress, Turn | None]:
+            with begin(self._make_party(storage), time.time()) as step:
+                progress = published(step, turn, count)
+                another = lease(step, turn.identifier) if count == len(turn.messages) else None
+                return progress, another
+
+        return await run_in(self._store, work, turn.identifier)
+
+    async def _publish(self, tail: Tail, turn: Turn) -> int:
+        """Publish the messages of *turn*; how many of them need not be published any more."""
+        waiting = [message for message in turn.messages if message.number > tail.published]
+        try:
+            await self._publish_messages(tail, waiting)
+        except Refused as refused:
+            if not passes(refused.reason):
+                return await self._publish_each(tail, turn, waiting)
+            self._failed(turn, refused)
+            return len(turn.messages) - len(waiting)
+        return len(turn.messages)
+
+    async def _publish_each(self, tail: Tail, turn: Turn, waiting: Sequence[InvokerMessage]) -> int:
+        """One of them is refused for good: publish each by itself, and leave that one out."""
+        done = len(turn.messages) - len(waiting)
+        for message in waiting:
+            try:
+                await self._publish_messages(tail, [message])
+            except Refused as refused:
+                if passes(refused.reason):
+                    self._failed(turn, refused)
+                    return done
+                self.messages["refused"] += 1
+                _log.warning(
+                    "sequence.message-refused",
+                    sequence=public_id(turn.identifier),
+                    number=message.number,
+                    reason=refused.reason.value,
+                    text=str(refused)[:500],
+                )
+                tail.published = max(tail.published, message.number)
+            done += 1
+        return done
+
+    async def _publish_messages(self, tail: Tail, messages: Sequence[InvokerMessage]) -> None:
+        events = [each for message in messages for each in read_content(message.envelope)]
+        if events:
+            await self._publish_all(events)
+        for message in messages:
+            self.messages["published" if message.envelope else "empty"] += 1
+            tail.published = max(tail.published, message.number)
+
+    def _failed(self, turn: Turn, refused: Refused) -> None:
+        sequence = public_id(turn.identifier)
+        _log.warning("sequence.not-published", sequence=sequence, text=str(refused)[:500])
