@@ -30,6 +30,10 @@ COMMANDS = {
         "gateway.cli.sources:sources",
         "Subscribe the gateway itself at producers, and see how that stands.",
     ),
+    "sequences": Deferred(
+        "gateway.cli.sequences:sequences",
+        "List, show and terminate sequences of reliable messages.",
+    ),
     "deadletters": Deferred(
         "gateway.cli.deadletters:deadletters",
         "Look at, deliver again or forget what could not be delivered.",

@@ -191,6 +191,19 @@ class Administration(Speaker):
         """Remove a source; its producer is told."""
         await self._call("DELETE", f"sources/{_checked(id_, 'source')}", of=id_)
 
+    async def sequences(self) -> AsyncIterator[Record]:
+        """All sequences of publishers in the order of their ids, page after page."""
+        async for record in self._pages("sequences", "sequences", {}):
+            yield record
+
+    async def sequence(self, id_: str) -> Record:
+        """One sequence, and how far it is."""
+        return await self._ask("GET", f"sequences/{_checked(id_, 'sequence')}", of=id_)
+
+    async def terminate_sequence(self, id_: str) -> None:
+        """End a sequence for its maker."""
+        await self._call("DELETE", f"sequences/{_checked(id_, 'sequence')}", of=id_)
+
     async def dead_letters(self, subscription: str | None = None) -> AsyncIterator[Record]:
         """Dead letters in the order in which they died, of one subscription or of all."""
         chosen = {"subscription": subscription} if subscription else {}

@@ -1,0 +1,105 @@
+"""Sequences as operators see and end them, and what is counted."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mediation.reliable_messaging import FaultName
+from tests.rigs.gateways import Running, running
+from tests.rigs.programs import RunningGateway
+from tests.rigs.programs import run as run_program
+from tests.rigs.reliable_publishers import ReliablePublisher, fault_of
+
+EMBEDDED = {"wsrm": "offered", "adapter": "embedded:"}
+
+
+async def asked(run: Running, rest: str = "") -> Any:
+    return json.loads((await run.api("GET", f"/sequences{rest}")).body)
+
+
+async def test_what_is_shown(tmp_path: Path) -> None:
+    async with running(tmp_path, **EMBEDDED) as run:
+        publisher = ReliablePublisher(run)
+        identifier = await publisher.create()
+        for number in (1, 2, 4):
+            await publisher.send(number)
+        found = await asked(run)
+        assert identifier[9:] not in json.dumps(found)
+        [seen] = found["sequences"]
+        shown = {name: seen[name] for name in ("state", "received", "published", "waiting")}
+        assert shown == {"state": "open", "received": "1-2,4", "published": 2, "waiting": 1}
+        assert (seen["owner"], seen["version"], seen["last"]) == ("trusted", "1.1", None)
+        assert await asked(run, f"/{seen['id']}") == seen
+
+
+async def test_pages(tmp_path: Path) -> None:
+    async with running(tmp_path, **EMBEDDED) as run:
+        for _ in range(5):
+            await ReliablePublisher(run).create()
+        found: list[str] = []
+        after = ""
+        while True:
+            page = await asked(run, f"?limit=2&after={after}")
+            found += [each["id"] for each in page["sequences"]]
+            if page["next"] is None:
+                break
+            after = page["next"]
+        assert len(found) == len(set(found)) == 5
+        assert found == sorted(found)
+
+
+async def test_an_operator_ends_a_sequence(tmp_path: Path) -> None:
+    async with running(tmp_path, **EMBEDDED) as run:
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        await publisher.send(1)
+        [seen] = (await asked(run))["sequences"]
+        assert (await run.api("DELETE", f"/sequences/{seen['id']}")).status == 204
+        assert fault_of(await publisher.send(2)).name is FaultName.SEQUENCE_CLOSED
+        one = await asked(run, f"/{seen['id']}")
+        assert (one["state"], one["published"]) == ("ended", 1)
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize("mode", ["off", "offered"])
+async def test_one_that_is_not_there(tmp_path: Path, method: str, mode: str) -> None:
+    async with running(tmp_path, wsrm=mode) as run:
+        assert await asked(run) == {"sequences": [], "next": None}
+        assert (await run.api(method, "/sequences/5b1f0c9a3e77")).status == 404
+
+
+async def test_what_is_counted(tmp_path: Path) -> None:
+    async with running(tmp_path, **EMBEDDED) as run:
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        for number in (1, 1, 2, 30_000):
+            await publisher.send(number)
+
+        async def counted() -> bool:
+            text = (await run.admin("GET", "/metrics")).body.decode()
+            assert 'dragoman_sequence_messages_total{outcome="published"} 2' in text
+            assert 'dragoman_sequence_messages_total{outcome="repeated"} 1' in text
+            assert 'dragoman_sequence_messages_total{outcome="dropped"} 1' in text
+            assert 'dragoman_requests_total{operation="CreateSequence"} 1' in text
+            return "dragoman_sequences 1" in text
+
+        assert run.gateway.sequences is not None
+        while not await counted():
+            await run.gateway.sequences.start()
+
+
+@pytest.mark.slow
+def test_the_commands(tmp_path: Path) -> None:
+    arguments = ("--adapter", "embedded:", "--data", "own", "--wsrm", "offered")
+    with RunningGateway(*arguments, cwd=tmp_path) as gateway:
+        none = run_program("sequences", "list", "--gateway", gateway.url, cwd=tmp_path)
+        assert (none.returncode, none.stderr) == (0, "There are no sequences.\n")
+        gone = run_program(
+            "sequences", "terminate", "5b1f0c9a3e77", "--gateway", gateway.url, cwd=tmp_path
+        )
+        assert gone.returncode != 0
+        assert "There is no such sequence" in gone.stderr
+        assert gateway.stop(signal.SIGTERM) == 0
