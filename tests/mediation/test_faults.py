@@ -67,7 +67,7 @@ def test_ws_eventing(
     assert text(answer, "//wsa:RelatesTo") == "urn:uuid:request"
     assert text(answer, "//wsa:To") == wsa.anonymous
     said = f"{said} What was wrong.".strip()
-    offered = ("urn:one", "urn:two")
+    offered: tuple[str, ...] = ("urn:one", "urn:two")
     if reason is Reason.FILTER_DIALECT:
         offered = (*topic_dialects(), *offered)  # A topic is a filter, too.
     if reason in (Reason.DELIVERY_MODE, Reason.FILTER_DIALECT, Reason.TOPIC_DIALECT):
