@@ -95,7 +95,10 @@ class DatabaseStore:
                 try:
                     yield transaction
                 except SQLAlchemyError as error:  # The application's: ours are translated.
-                    raise outage(error) or error from error
+                    found = outage(error)
+                    if found is None:
+                        raise
+                    raise found from error
                 finally:
                     transaction.end()
             finally:
@@ -179,7 +182,10 @@ class DatabaseTransaction:
             with committing(self.connection):
                 self._transaction.commit()
         except DBAPIError as error:
-            raise failed_commit(error) from error
+            found = failed_commit(error)
+            if found is None:
+                raise
+            raise found from error
         self._ended()
 
     def check_open(self) -> None:

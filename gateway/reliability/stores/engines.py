@@ -258,13 +258,14 @@ def outage(error: SQLAlchemyError) -> StorageUnavailable | None:
     return None
 
 
-def failed_commit(error: DBAPIError) -> Exception:
-    """What an error of COMMIT means."""
+def failed_commit(error: DBAPIError) -> StorageUnavailable | None:
+    """What an error of COMMIT means; None for one of the application, a constraint that is checked
+    at the end, say."""
     state = str(getattr(error.orig, "sqlstate", None) or "")
     if state in _CONFLICTS:
         return Conflict(first_line(error))
     if state and state[:2] not in _BROKEN:
-        return error  # A constraint of the application that is checked at the end, say.
+        return None
     # An SQLite file that is locked or full was not changed; where it cannot be written, nobody
     # knows what of it was.
     if getattr(error.orig, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_FULL")):

@@ -270,7 +270,8 @@ def test_tables_are_made_once(engine: Engine) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(tables.create_tables, [engine] * 4))
     with engine.connect() as connection:
-        assert connection.execute(tables.schema.select()).all() == [(tables.VERSION,)]
+        found = connection.execute(select(tables.schema.c.version)).scalars().all()
+    assert found == [tables.VERSION]
 
 
 def test_without_tables(engine: Engine) -> None:
@@ -448,3 +449,19 @@ def test_a_name_that_two_take_at_once(postgresql_url: str) -> None:
         with pytest.raises(Taken):
             running.result(60)
     store.close()
+
+
+def test_a_constraint_that_is_checked_at_the_end(postgresql_url: str) -> None:
+    """It is the application's error, and certain: not a commit in doubt."""
+    engine = engines.own_engine(postgresql_url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE orders (number INTEGER PRIMARY KEY)"))
+        connection.execute(
+            text("CREATE TABLE parts (of INTEGER REFERENCES orders INITIALLY DEFERRED)")
+        )
+    store = DatabaseStore(engine)
+    with pytest.raises(IntegrityError), store.transaction() as tx:
+        tx.outgoing.put(outgoing("key"))
+        tx.connection.execute(text("INSERT INTO parts VALUES (99)"))
+    assert keys(store) == []
+    engine.dispose()
