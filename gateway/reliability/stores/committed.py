@@ -1,0 +1,134 @@
+"""What is committed in memory, with its indexes."""
+
+from bisect import bisect_left, insort
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Generic, TypeAlias, TypeVar
+
+from gateway.reliability.records import (
+    IncomingSequence,
+    InvokerBuffer,
+    InvokerMessage,
+    OutgoingMessage,
+    OutgoingSequence,
+)
+from gateway.reliability.stores.shelves import Shelf
+
+R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
+Record: TypeAlias = IncomingSequence | InvokerBuffer | OutgoingSequence
+
+
+@dataclass(slots=True)
+class Table(Generic[R]):
+    """The committed objects of one kind, and those that are due, the longest due first."""
+
+    records: dict[str, R] = field(default_factory=dict)
+    due: list[tuple[float, str]] = field(default_factory=list)
+    addressed: dict[str, set[str]] = field(default_factory=dict)
+    """The keys of those that have not ended, by the address that they send to."""
+
+    def copy(self) -> "Table[R]":
+        addressed = {address: set(keys) for address, keys in self.addressed.items()}
+        return Table(dict(self.records), list(self.due), addressed)
+
+    def put(self, key: str, record: R | None) -> None:
+        old = self.records.pop(key, None)
+        if old is not None and old.due_at is not None:
+            del self.due[bisect_left(self.due, (old.due_at, key))]
+        address = _address(old)
+        if address is not None:
+            self.addressed[address].discard(key)
+            if not self.addressed[address]:
+                del self.addressed[address]
+        address = _address(record)
+        if address is not None:
+            self.addressed.setdefault(address, set()).add(key)
+        if record is not None:
+            self.records[key] = record
+            if record.due_at is not None:
+                insort(self.due, (record.due_at, key))
+
+    def due_by(self, now: float, limit: int) -> list[str]:
+        return [key for due_at, key in islice(self.due, limit) if due_at <= now]
+
+    def sending_to(self, address: str, limit: int) -> list[str]:
+        return sorted(self.addressed.get(address, ()))[:limit]
+
+    def page(self, after: str, limit: int) -> list[R]:
+        keys = sorted(key for key in self.records if key > after)
+        return [self.records[key] for key in keys[:limit]]
+
+
+def _address(record: Record | None) -> str | None:
+    """Where a sequence sends to, until it has ended."""
+    if isinstance(record, IncomingSequence):
+        return record.acks_to.address if record.ended_at is None else None
+    if isinstance(record, OutgoingSequence):
+        return record.target.address if record.ended_at is None else None
+    return None
+
+
+@dataclass(slots=True)
+class Committed:
+    """All that is committed."""
+
+    incoming: Table[IncomingSequence] = field(default_factory=Table)
+    invoker: Table[InvokerBuffer] = field(default_factory=Table)
+    outgoing: Table[OutgoingSequence] = field(default_factory=Table)
+    invoker_messages: dict[str, Shelf[InvokerMessage]] = field(default_factory=dict)
+    outgoing_messages: dict[str, Shelf[OutgoingMessage]] = field(default_factory=dict)
+    created: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    identified: dict[str, str] = field(default_factory=dict)
+    offered: dict[str, str] = field(default_factory=dict)
+    creating: dict[str, str] = field(default_factory=dict)
+    live: Counter[str | None] = field(default_factory=Counter)
+    """Incoming sequences that have not ended, by owner."""
+
+    def copy(self) -> "Committed":
+        return Committed(
+            self.incoming.copy(),
+            self.invoker.copy(),
+            self.outgoing.copy(),
+            {key: shelf.copy() for key, shelf in self.invoker_messages.items()},
+            {key: shelf.copy() for key, shelf in self.outgoing_messages.items()},
+            dict(self.created),
+            dict(self.identified),
+            dict(self.offered),
+            dict(self.creating),
+            Counter(self.live),
+        )
+
+    def put_incoming(self, key: str, record: IncomingSequence | None) -> None:
+        old = self.incoming.records.get(key)
+        if old is not None:
+            if old.create_id is not None and self.created[old.create_id, old.owner] == key:
+                del self.created[old.create_id, old.owner]
+            if old.ended_at is None:
+                self.live[old.owner] -= 1
+                self.live += Counter()  # Without those that are none.
+        if record is not None:
+            if record.create_id is not None:
+                self.created[record.create_id, record.owner] = key
+            if record.ended_at is None:
+                self.live[record.owner] += 1
+        self.incoming.put(key, record)
+
+    def put_outgoing(self, key: str, record: OutgoingSequence | None) -> None:
+        old = self.outgoing.records.get(key)
+        for name, index in self.names().items():
+            value = getattr(old, name, None)
+            if value is not None and index.get(value) == key:
+                del index[value]
+            value = getattr(record, name, None)
+            if value is not None:
+                index[value] = key
+        self.outgoing.put(key, record)
+
+    def names(self) -> dict[str, dict[str, str]]:
+        """The fields that tell an outgoing sequence from all others, with their indexes."""
+        return {
+            "identifier": self.identified,
+            "offered": self.offered,
+            "create_id": self.creating,
+        }
