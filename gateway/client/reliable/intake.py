@@ -1,5 +1,6 @@
 """What comes over HTTP, without any server: octets in, a status, headers and octets out."""
 
+import asyncio
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,7 +53,7 @@ class Intake:
     async def take(
         self, octets: bytes, *, content_type: str, owner: str | None, service: str
     ) -> HttpReply:
-        """Take a message. To be called in the loop of the workers."""
+        """Take a message, in the event loop of any server."""
         if self._busy >= AT_A_TIME:
             return LATER
         self._busy += 1
@@ -73,13 +74,14 @@ class Intake:
         finally:
             self._busy -= 1
         for outgoing in reply.outgoing:
-            self._workers.post(outgoing)
+            self._workers.post_soon(outgoing)
         self._workers.wake()
         answer = reply.answer
         if reply.awaited is not None and self._held < HELD:
             self._held += 1
             try:
-                found = await self._workers.reply_to(reply.awaited, self._hold)
+                waiting = self._workers.submit(self._workers.reply_to(reply.awaited, self._hold))
+                found = await asyncio.wrap_future(waiting)
             except StorageUnavailable:
                 found = None
             finally:

@@ -191,15 +191,12 @@ class Receiver:
                 await self.__aenter__()
             except StorageUnavailable:
                 return LATER
-        taken = self._workers.submit(
-            self._intake.take(
-                octets,
-                content_type=headers.get(b"content-type", b"").decode("latin-1"),
-                owner=self._identify(scope),
-                service=path,
-            )
+        return await self._intake.take(
+            octets,
+            content_type=headers.get(b"content-type", b"").decode("latin-1"),
+            owner=self._identify(scope),
+            service=path,
         )
-        return await asyncio.wrap_future(taken)
 
     async def _read(self, receive: Receive) -> bytes | None:
         """The body; None: it is too long."""

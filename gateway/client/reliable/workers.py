@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
+from gateway.client.reliable.pool import Pool
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.invoker import deliver
 from gateway.reliability.sending import act
@@ -31,6 +32,8 @@ T = TypeVar("T")
 
 POLL = 1.0
 """Seconds between two looks at a store to which other processes write, too."""
+GATHER = 0.01
+"""Seconds between two looks at the least."""
 DELAY = 5.0
 """Seconds until something is tried again that the store, or a missing function, prevented."""
 RECOVERY = 60.0
@@ -109,7 +112,7 @@ class Workers:
                 return
             self.endpoint.restart(time.time())
             ready = threading.Event()
-            self._store_threads = ThreadPoolExecutor(self._threads, "reliable-store")
+            self._store_threads = Pool(self._threads, "reliable-store")
             self._application_threads = ThreadPoolExecutor(self._threads, "reliable-application")
             self._thread = threading.Thread(
                 target=self._run, args=(ready,), name="reliable", daemon=True
@@ -125,15 +128,21 @@ class Workers:
                 return
             loop.call_soon_threadsafe(self._stop.set)
             thread.join(2 * STOP)
-            self._store_threads.shutdown(wait=False, cancel_futures=True)
+            self._store_threads.close(STOP)
             self._application_threads.shutdown(wait=False, cancel_futures=True)
             self._loop = self._thread = None
 
     def wake(self) -> None:
         """Look at the store now: something was committed."""
         loop = self._loop
-        if loop is not None:
+        # Where it is set, the look that follows sees what is committed now.
+        if loop is not None and not self._woken.is_set():
             loop.call_soon_threadsafe(self._woken.set)
+
+    def post_soon(self, outgoing: Outgoing) -> None:
+        """As `post`, from any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.post, outgoing)
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Run something in the event loop of the workers."""
@@ -142,8 +151,9 @@ class Workers:
 
     async def on_thread(self, work: Callable[..., T], *args: Any, **named: Any) -> T:
         """Run transactions on a thread; again, where others were in their way."""
-        bound = functools.partial(_again, functools.partial(work, *args, **named))
-        return await asyncio.get_running_loop().run_in_executor(self._store_threads, bound)
+        return await self._store_threads.run(
+            functools.partial(_again, functools.partial(work, *args, **named))
+        )
 
     def _run(self, ready: threading.Event) -> None:
         asyncio.run(self._main(ready))
@@ -195,6 +205,8 @@ class Workers:
             except Exception:
                 log.exception("a look at the store failed")
                 wait = POLL
+            # What comes meanwhile is looked at together.
+            await asyncio.sleep(GATHER)
             if wait > 0:
                 try:
                     async with asyncio.timeout(wait):

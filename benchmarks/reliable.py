@@ -1,0 +1,204 @@
+"""Measures queued transactions: messages a second through sequences, beside plain HTTP.
+
+Question: how many one-way messages a second arrive through 32 sequences, each message stored in a
+transaction of its own, sent, stored, given to a function and acknowledged; beside plain posts of
+the same envelopes by the same HTTP client to the same server in the same run (32 at a time)? What
+does each part of a message take? What do 10,000 open, idle sequences weigh?
+
+    .venv/bin/python -m benchmarks.reliable [--messages 2000] [--postgresql URL]
+
+Client and server are a process each, on a core each.
+"""
+
+import argparse
+import asyncio
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from sqlalchemy import create_engine
+
+from benchmarks.machine import describe, pin, spread
+from gateway.client.calling import Caller
+from gateway.client.reliable import (
+    DatabaseStore,
+    Policy,
+    Receiver,
+    ReliableClient,
+    load_store,
+)
+from mediation import EndpointReference, Soap, Wsa, http_headers
+from mediation.reliable_messaging.application import write_application_message
+
+SEQUENCES = 32
+IDLE = 10_000
+ACTION = "urn:example:orders/Order"
+BODY = b'<order xmlns="urn:example:orders">' + b"x" * 500 + b"</order>"
+POLICY = Policy(interval=30.0)
+"""Nothing is lost here, so that nothing is to be sent twice."""
+
+
+def serve(store: str) -> None:
+    """The server's process: a receiver, and a place that answers 202 to anything."""
+    import socket
+
+    import uvicorn
+
+    pin(0)
+    taken = itertools.count()
+    receiver = Receiver(store, policy=POLICY)
+    receiver.service("/orders", lambda each: next(taken) and None)
+
+    async def app(scope, receive, send):  # type: ignore[no-untyped-def]
+        if scope.get("path") != "/plain":
+            await receiver(scope, receive, send)
+            return
+        while (await receive()).get("more_body"):
+            pass
+        empty = [(b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 202, "headers": empty})
+        await send({"type": "http.response.body", "body": b""})
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none")).run([listener])
+
+
+@contextmanager
+def server(store: str) -> Iterator[str]:
+    """Run it; yields its URL."""
+    command = [sys.executable, "-m", "benchmarks.reliable", "--serve", store]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def stores(kind: str, folder: str, url: str) -> Iterator[tuple[str, str]]:
+    """The URLs of the stores of both sides."""
+    if kind != "postgresql":
+        yield (
+            ("memory:", "memory:")
+            if kind == "memory"
+            else (f"sqlite:///{folder}/client.db", f"sqlite:///{folder}/server.db")
+        )
+        return
+    admin = create_engine(
+        url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT"
+    )
+    names = [f"reliable_{os.getpid()}_{side}" for side in ("client", "server")]
+    with admin.connect() as connection:
+        for name in names:
+            connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    try:
+        one, other = (
+            admin.url.set(database=name).render_as_string(hide_password=False) for name in names
+        )
+        yield one, other
+    finally:
+        with admin.connect() as connection:
+            for name in names:
+                connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+        admin.dispose()
+
+
+async def plain(url: str, messages: int) -> float:
+    """Posts a second."""
+    to = EndpointReference(f"{url}/plain", Wsa.V2005_08)
+    envelope = write_application_message(
+        Soap.V1_2, Wsa.V2005_08, action=ACTION, body=BODY, to=to, message_id="urn:example:1"
+    )
+    headers = dict(http_headers(Soap.V1_2, ACTION))
+    left = iter(range(messages))
+
+    async def post(caller: Caller) -> None:
+        for _ in left:
+            answer = await caller.call("POST", f"{url}/plain", body=envelope, headers=headers)
+            assert answer.status == 202
+
+    async with Caller() as caller:
+        started = time.perf_counter()
+        await asyncio.gather(*(post(caller) for _ in range(SEQUENCES)))
+        return messages / (time.perf_counter() - started)
+
+
+def through_sequences(url: str, store: str, messages: int) -> tuple[float, float]:
+    """Messages a second from the first that is stored to the last that is acknowledged, and of
+    these seconds the ones that storing took."""
+    client = ReliableClient(store, policy=POLICY)
+    with client:
+        for key in range(SEQUENCES):  # The sequences are there before the clock runs.
+            client.send(f"{url}/orders", BODY, action=ACTION, key=str(key))
+        assert client.drain(120)
+        started = time.perf_counter()
+        for number in range(messages):
+            client.send(f"{url}/orders", BODY, action=ACTION, key=str(number % SEQUENCES))
+        stored = time.perf_counter()
+        assert client.drain(300)
+        ended = time.perf_counter()
+    return messages / (ended - started), stored - started
+
+
+def idle(store: str) -> float:
+    """What *IDLE* open sequences weigh in the process of the client, in MiB."""
+
+    def resident() -> float:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+
+    client = ReliableClient(store, policy=POLICY)
+    before = resident()
+    for start in range(0, IDLE, 100):
+        with client.transaction() as tx:
+            for key in range(start, start + 100):
+                tx.send("http://127.0.0.1:9/", b"<a/>", action=ACTION, key=str(key))
+    weighed = resident() - before
+    client.close()
+    return weighed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--messages", type=int, default=2000)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--postgresql", help="URL of a server, whose user may create databases")
+    parser.add_argument("--stores", nargs="+", default=None)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.serve)
+        return
+    pin(1)
+    print(describe())
+    kinds = options.stores or ["memory", "sqlite", *(["postgresql"] * bool(options.postgresql))]
+    for kind in kinds:
+        posts, rates, stored = [], [], []
+        for _ in range(options.repetitions):
+            with (
+                tempfile.TemporaryDirectory(dir=".", prefix=".benchmark-") as folder,
+                stores(kind, folder, options.postgresql or "") as (here, there),
+                server(there) as url,
+            ):
+                posts.append(asyncio.run(plain(url, options.messages)))
+                rate, seconds = through_sequences(url, here, options.messages)
+                rates.append(rate)
+                stored.append(options.messages / seconds)
+        print(f"\n{kind}: {SEQUENCES} sequences, {options.messages} messages")
+        print(f"  through sequences  {spread(rates)} messages/s")
+        print(f"  plain posts        {spread(posts)} posts/s")
+        print(f"  ratio              {median(rates) / median(posts):.2f}")
+        print(f"  stored             {spread(stored)} transactions/s, while sending")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Threads for short transactions. A thread takes several that wait, and tells what came of them at
+once: to hand each over for itself would take longer than many of them do."""
+
+import asyncio
+import queue
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+TOGETHER = 16
+"""The most that a thread takes at a time."""
+
+_Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
+_Done = tuple["asyncio.Future[Any]", Any, BaseException | None]
+
+
+class Pool:
+    """*count* threads; they do not outlive the program."""
+
+    def __init__(self, count: int, name: str) -> None:
+        self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True)
+            for number in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run *work* on a thread."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._queue.put((loop, future, work))
+        return await future
+
+    def close(self, seconds: float) -> None:
+        """Do what waits, and end."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            batch = self._next()
+            done: dict[asyncio.AbstractEventLoop, list[_Done]] = defaultdict(list)
+            for one in batch:
+                if one is None:
+                    continue
+                loop, future, work = one
+                if future.cancelled():
+                    continue
+                try:
+                    done[loop].append((future, work(), None))
+                except BaseException as error:
+                    done[loop].append((future, None, error))
+            for loop, results in done.items():
+                with suppress(RuntimeError):  # The loop is closed: nobody waits.
+                    loop.call_soon_threadsafe(_settle, results)
+            if None in batch:
+                return
+
+    def _next(self) -> list[_Work | None]:
+        """What there is to do; None stands at its end where the thread is to end then."""
+        batch = [self._queue.get()]
+        share = min(TOGETHER, 1 + self._queue.qsize() // len(self._threads))
+        while batch[-1] is not None and len(batch) < share:
+            try:
+                batch.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        return batch
+
+
+def _settle(results: list[_Done]) -> None:
+    for future, value, error in results:
+        if future.done():
+            continue
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)
