@@ -12,7 +12,7 @@ Client and server are a process each, on a core each.
 
 import argparse
 import asyncio
-import itertools
+import http.client
 import os
 import subprocess
 import sys
@@ -28,11 +28,9 @@ from sqlalchemy import create_engine
 from benchmarks.machine import describe, pin, spread
 from gateway.client.calling import Caller
 from gateway.client.reliable import (
-    DatabaseStore,
     Policy,
     Receiver,
     ReliableClient,
-    load_store,
 )
 from mediation import EndpointReference, Soap, Wsa, http_headers
 from mediation.reliable_messaging.application import write_application_message
@@ -52,9 +50,8 @@ def serve(store: str) -> None:
     import uvicorn
 
     pin(0)
-    taken = itertools.count()
     receiver = Receiver(store, policy=POLICY)
-    receiver.service("/orders", lambda each: next(taken) and None)
+    receiver.service("/orders", lambda each: None)
 
     async def app(scope, receive, send):  # type: ignore[no-untyped-def]
         if scope.get("path") != "/plain":
@@ -150,6 +147,48 @@ def through_sequences(url: str, store: str, messages: int) -> tuple[float, float
     return messages / (ended - started), stored - started
 
 
+def parts(url: str, store: str, messages: int) -> dict[str, float]:
+    """Milliseconds of each part of a message, one after the other."""
+    took: dict[str, float] = {}
+
+    @contextmanager
+    def part(name: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        took[name] = took.get(name, 0.0) + (time.perf_counter() - started) * 1000 / messages
+
+    to = EndpointReference(f"{url}/orders", Wsa.V2005_08)
+    with part("create"):
+        for number in range(messages):
+            write_application_message(
+                Soap.V1_2,
+                Wsa.V2005_08,
+                action=ACTION,
+                body=BODY,
+                to=to,
+                message_id=f"urn:example:{number}",
+            )
+    client = ReliableClient(store, policy=POLICY)  # It is not started: what it does is done here.
+    with part("store"):
+        for _ in range(messages):
+            client.send(f"{url}/orders", BODY, action=ACTION)
+    endpoint = client._endpoint
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+    while client.waiting():
+        with part("choose"):
+            found = endpoint.due(time.time())
+        for outgoing in found:
+            with part("send"):
+                headers = dict(outgoing.http_headers)
+                connection.request("POST", "/orders", outgoing.envelope, headers)
+                answer = connection.getresponse().read()
+            with part("acknowledge"):
+                endpoint.sent(outgoing, time.time(), delivered=True, answer=answer)
+    connection.close()
+    client.close()
+    return took
+
+
 def idle(store: str) -> float:
     """What *IDLE* open sequences weigh in the process of the client, in MiB."""
 
@@ -183,6 +222,7 @@ def main() -> None:
     kinds = options.stores or ["memory", "sqlite", *(["postgresql"] * bool(options.postgresql))]
     for kind in kinds:
         posts, rates, stored = [], [], []
+        each: dict[str, float] = {}
         for _ in range(options.repetitions):
             with (
                 tempfile.TemporaryDirectory(dir=".", prefix=".benchmark-") as folder,
@@ -193,11 +233,18 @@ def main() -> None:
                 rate, seconds = through_sequences(url, here, options.messages)
                 rates.append(rate)
                 stored.append(options.messages / seconds)
+                each = parts(url, here, min(options.messages, 1000))
         print(f"\n{kind}: {SEQUENCES} sequences, {options.messages} messages")
         print(f"  through sequences  {spread(rates)} messages/s")
         print(f"  plain posts        {spread(posts)} posts/s")
         print(f"  ratio              {median(rates) / median(posts):.2f}")
         print(f"  stored             {spread(stored)} transactions/s, while sending")
+        shown = ", ".join(f"{name} {took:.2f}" for name, took in each.items())
+        print(f"  one after the other, ms each: {shown}")
+    with tempfile.TemporaryDirectory(dir=".", prefix=".benchmark-") as folder:
+        for kind in ("memory", "sqlite"):
+            store = "memory:" if kind == "memory" else f"sqlite:///{folder}/idle.db"
+            print(f"\n{IDLE:,} idle sequences, {kind}: {idle(store):.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -25,10 +25,13 @@ from gateway.client.reliable.client import ReliableClient, Replies
 from gateway.client.reliable.deliveries import Completed, Delivery, GivenUp
 from gateway.client.reliable.receiver import Receiver
 from gateway.client.reliable.transactions import ClientTransaction
+from gateway.reliability.loading import load_store
 from gateway.reliability.source import SourceFull
 from gateway.reliability.storage import InDoubt, StorageUnavailable
 from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.memory import MemoryStore
+from gateway.reliability.stores.participants import EngineConnections, PsycopgConnections
+from gateway.reliability.stores.two_phase import TwoPhaseStore
 from gateway.reliability.values import Answer
 from gateway.reliability.values import ApplicationFault as Fault
 from mediation.reliable_messaging import Rm
@@ -40,15 +43,19 @@ __all__ = [
     "Completed",
     "DatabaseStore",
     "Delivery",
+    "EngineConnections",
     "Fault",
     "GivenUp",
     "InDoubt",
     "MemoryStore",
     "Policy",
+    "PsycopgConnections",
     "Receiver",
     "ReliableClient",
     "Replies",
     "Rm",
     "SourceFull",
     "StorageUnavailable",
+    "TwoPhaseStore",
+    "load_store",
 ]

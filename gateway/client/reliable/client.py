@@ -14,11 +14,14 @@ from gateway.client.reliable.deliveries import (
     Callback,
     Callbacks,
     Calls,
+    Completed,
     GivenUp,
     called_back,
 )
 from gateway.client.reliable.ends import (
+    PATIENT,
     Endings,
+    completed,
     dead,
     given_up,
     jitter,
@@ -74,6 +77,8 @@ class ReliableClient:
         store: Where messages are kept: a store, or its URL.
         rm, soap, wsa: The versions that it speaks.
         replies: How acknowledgements and replies come back.
+        policy: How often it tries, how long it waits, how much it takes; what is not acknowledged
+            when the sequence expires, by default after a day, is given up.
         timeout: Seconds for a whole exchange over HTTP.
         tls: For ``https``; what the system trusts, when None.
         on_notice: Is told what people should know; logged by default.
@@ -103,15 +108,17 @@ class ReliableClient:
         self._acks_to = EndpointReference(back, self._wire.wsa) if back else None
         self._applications = Applications()
         self._given_up = Endings()
+        self._completed = Endings()
         self._dead: dict[str, Dead] = {}
         self._endpoint = Endpoint(
             Party(
                 self.store,
                 new_id,
                 jitter,
-                policy=policy or Policy(),
+                policy=policy or PATIENT,
                 applications=self._applications,
                 given_up=self._given_up,
+                completed=self._completed,
                 dead=self._dead,
                 notify=on_notice,
             )
@@ -127,6 +134,7 @@ class ReliableClient:
         on_message: Callback | None = None,
         on_fault: Callback | None = None,
         on_error: Callable[[GivenUp], Awaitable[None] | None] | None = None,
+        on_complete: Callable[[Completed], Awaitable[None] | None] | None = None,
     ) -> None:
         """Register what gets the replies of requests that name it. To be done before the start:
         after a restart they are found again by *name*, and replies without one wait.
@@ -135,17 +143,20 @@ class ReliableClient:
         that is rolled back, and the reply comes again later.
 
         Args:
-            name: "" is told of messages that nobody answers: of them there are no replies, but
-                *on_error*.
+            name: "" is told of sequences that nobody answers: they have no replies, but errors and
+                ends.
             on_message: Gets a reply.
             on_fault: Gets a reply that is a fault.
             on_error: Is told when a sequence is given up, or a reply that no call could take.
+            on_complete: Is told when a sequence that was terminated has ended, with all its
+                messages acknowledged; replies in a sequence of theirs may come later.
         """
         if name.startswith("/"):
             raise ValueError(f"{name!r} looks like the path of a service")
-        callbacks = Callbacks(on_message, on_fault, on_error)
+        callbacks = Callbacks(on_message, on_fault)
         self._applications.register(name, called_back(callbacks, self._calls))
         self._given_up.register(name, given_up(on_error, self._calls))
+        self._completed.register(name, completed(on_complete, self._calls))
         self._dead[name] = dead(on_error, self._calls)
 
     def start(self) -> None:

@@ -150,13 +150,11 @@ Callback: TypeAlias = Callable[[Delivery], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """What a client does with what comes of its requests; each is called in a transaction, on a
+    """What a client does with the replies to its requests; each is called in a transaction, on a
     thread of the workers, or is a coroutine function."""
 
     on_message: Callback | None = None
     on_fault: Callback | None = None
-    on_error: Callable[[GivenUp], Awaitable[None] | None] | None = None
-    on_complete: Callable[[Completed], Awaitable[None] | None] | None = None
 
 
 @dataclass(slots=True)

@@ -8,19 +8,20 @@ from typing import Any
 
 from gateway.client.reliable.deliveries import (
     PAGE,
-    Applications,
     Calls,
     Completed,
     GivenUp,
     unacknowledged,
 )
 from gateway.client.reliable.workers import NotHere, log
+from gateway.reliability.loading import load_store
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager, Transaction
-from gateway.reliability.stores.database import DatabaseStore
-from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.values import Dead, Delivered, Notice, NoticeKind
+from mediation.reliable_messaging.policy import Policy
 
+PATIENT = Policy(tries=10_000)
+"""A queue waits for a destination that is away until its sequence expires, a day later."""
 Told = Callable[[Transaction, OutgoingSequence], None]
 
 _draw = random.SystemRandom().random
@@ -37,14 +38,14 @@ def jitter() -> float:
 
 
 def opened(store: StorageManager | str) -> tuple[StorageManager, bool]:
-    """The store, and whether it was made here: of a URL, or ``memory:``.
+    """The store, and whether it was made here, of a URL: see `gateway.reliability.loading`.
 
     Raises:
         StorageUnavailable: It cannot be opened.
     """
     if not isinstance(store, str):
         return store, False
-    return (MemoryStore() if store == "memory:" else DatabaseStore(store)), True
+    return load_store(store), True
 
 
 def say(notice: Notice) -> None:
@@ -121,7 +122,7 @@ def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Dead:
 
 
 __all__ = [
-    "Applications",
+    "PATIENT",
     "Endings",
     "completed",
     "dead",

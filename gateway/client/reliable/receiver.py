@@ -7,7 +7,7 @@ from typing import Any, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from gateway.client.reliable.deliveries import Applications, Calls, GivenUp, Service, served
-from gateway.client.reliable.ends import Endings, dead, jitter, new_id, opened, say
+from gateway.client.reliable.ends import PATIENT, Endings, dead, jitter, new_id, opened, say
 from gateway.client.reliable.intake import (
     BODY_TIME,
     LATER,
@@ -78,9 +78,10 @@ class Receiver:
             new_id,
             jitter,
             address=address,
-            policy=policy or Policy(),
+            policy=policy or PATIENT,
             applications=self._applications,
             given_up=Endings(),
+            completed=Endings(),
             dead=self._dead,
             allows=may_call if callable(may_call) else _hosts(may_call),
             notify=on_notice,

@@ -13,6 +13,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from gateway.client.reliable import (
     Answer,
+    Completed,
     DatabaseStore,
     Delivery,
     Fault,
@@ -412,3 +413,23 @@ def test_keys_are_told_apart_whatever_they_are(store: Make) -> None:
         for key in keys:
             assert client.terminate(key) == 2
     assert client.waiting() == 3 * 2 * len(keys)
+
+
+def test_the_end_of_a_sequence_is_told(database: Make) -> None:
+    kept = database("client")
+    receiver = Receiver(database("server"), policy=SOON)
+    receiver.service("/orders", lambda each: each.body)
+
+    def note(each: Completed) -> None:
+        each.connection.execute(insert(orders).values(number=each.count, item=each.address))
+
+    client = ReliableClient(kept, policy=SOON)
+    client.callbacks(on_complete=note)
+    client.callbacks("answered")
+    with served(receiver) as url, client:
+        for _ in range(3):
+            client.send(f"{url}/orders", b"<tea/>", action=ORDER)
+        client.request(f"{url}/orders", b"<tea/>", action=ORDER, callbacks="answered")
+        assert client.terminate(address=f"{url}/orders") == 2
+        wait_until(lambda: rows(kept))
+    assert rows(kept) == [(3, f"{url}/orders")]

@@ -1,0 +1,38 @@
+"""Orders are confirmed. Messages and data are in one database, and change in one transaction."""
+
+from shop import ORDER, POLICY, Shop, number_in, order, ordered, run, taken
+from sqlalchemy import insert, update
+
+from gateway.client.reliable import DatabaseStore, Delivery, Receiver, ReliableClient
+
+
+def client(shop: Shop) -> None:
+    def confirm(reply: Delivery) -> None:
+        done = update(ordered).where(ordered.c.number == number_in(reply.body))
+        reply.connection.execute(done.values(state="confirmed"))
+
+    sender = ReliableClient(DatabaseStore(shop.data), policy=POLICY)
+    sender.callbacks("orders", on_message=confirm)
+    with sender:
+        for number in shop.orders():
+            with sender.transaction() as tx:
+                tx.connection.execute(insert(ordered).values(number=number))
+                shop.work()
+                tx.request(shop.address, order(number), action=ORDER, callbacks="orders")
+        shop.finish(sender, answered=True)
+
+
+def server(shop: Shop) -> None:
+    def take(message: Delivery) -> bytes:
+        number = number_in(message.body)
+        message.connection.execute(insert(taken).values(number=number))
+        shop.work()
+        return f"<confirmed>{number}</confirmed>".encode()
+
+    receiver = Receiver(DatabaseStore(shop.data), policy=POLICY)
+    receiver.service("/orders", take)
+    shop.serve(receiver)
+
+
+if __name__ == "__main__":
+    run(client, server)

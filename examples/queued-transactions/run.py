@@ -1,0 +1,238 @@
+"""Orders 20 times while both programs are killed and the net between them is cut, once for each way
+to keep messages, and prints what became of the orders.
+
+After S. Suriarachchi, "Queued Transaction Processing with Web Service Reliable Messaging"
+(University of Moratuwa, 2010), chapter 5.
+"""
+
+import argparse
+import random
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from shop import metadata, ordered, taken
+from sqlalchemy import create_engine, func, select
+
+HERE = Path(__file__).parent
+SETTLED = 3.0
+"""Seconds without a change after which nothing more is expected to arrive."""
+WAYS = {
+    "memory": "in memory",
+    "apart": "in a database, two transactions",
+    "database": "in a database, one transaction",
+    "two_phase": "in two databases, two-phase commit",
+}
+
+
+class Relay(threading.Thread):
+    """The net between client and server: it forwards connections, until it is cut."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self._server = ("127.0.0.1", port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._open: set[socket.socket] = set()
+        self._is_cut = False
+
+    def run(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._is_cut:
+                near.close()
+                continue
+            try:
+                far = socket.create_connection(self._server, timeout=5)
+            except OSError:
+                near.close()
+                continue
+            far.settimeout(None)
+            self._open |= {near, far}
+            for one, other in ((near, far), (far, near)):
+                threading.Thread(target=self._copy, args=(one, other), daemon=True).start()
+
+    def _copy(self, one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while octets := one.recv(65536):
+                other.sendall(octets)
+        for end in (one, other):
+            self._open.discard(end)
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+    def cut(self, seconds: float) -> None:
+        """Break all connections, and make no new ones for a while."""
+        self._is_cut = True
+        for end in list(self._open):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+        time.sleep(seconds)
+        self._is_cut = False
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@dataclass
+class Program:
+    """A program that is killed and started again."""
+
+    command: list[str]
+    process: "subprocess.Popen[bytes] | None" = field(default=None, init=False)
+
+    def start(self) -> None:
+        self.process = subprocess.Popen([sys.executable, *self.command])
+
+    def kill(self) -> None:
+        """SIGKILL: it has no time to clean up."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def has_ended(self) -> bool:
+        assert self.process is not None
+        if self.process.poll():
+            raise SystemExit(f"{self.command[0]} ended with {self.process.returncode}")
+        return self.process.returncode is not None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of the orders."""
+
+    sent: int
+    arrived: int
+    lost: int
+    doubled: int
+
+
+@contextmanager
+def databases(way: str, folder: Path, url: str | None) -> Iterator[dict[str, str]]:
+    """The databases of the applications; two fresh ones of a server for two-phase commits."""
+    if way != "two_phase":
+        yield {role: f"sqlite:///{folder}/{role}.db" for role in ("client", "server")}
+        return
+    assert url is not None
+    url = url.replace("postgresql://", "postgresql+psycopg://", 1)
+    admin = create_engine(url, isolation_level="AUTOCOMMIT")
+    names = {role: f"queued_{role}_{random.randrange(10**9)}" for role in ("client", "server")}
+    with admin.connect() as connection:
+        for name in names.values():
+            connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    try:
+        yield {
+            role: admin.url.set(database=name).render_as_string(hide_password=False)
+            for role, name in names.items()
+        }
+    finally:
+        with admin.connect() as connection:
+            for name in names.values():
+                connection.exec_driver_sql(f"DROP DATABASE {name} WITH (FORCE)")
+        admin.dispose()
+
+
+def play(way: str, options: argparse.Namespace, folder: Path) -> Result:
+    """Play one row of the table."""
+    draw = random.Random(options.seed)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    relay = Relay(port)
+    relay.start()
+    program = str(HERE / f"{way}_one_way.py")
+    common = ["--folder", str(folder), "--count", str(options.orders), "--work", str(options.work)]
+    where = ["--address", f"http://127.0.0.1:{relay.port}/orders", "--port", str(port)]
+    with databases(way, folder, options.postgresql) as urls:
+        data = {role: create_engine(url) for role, url in urls.items()}
+        for engine in data.values():
+            metadata.create_all(engine)
+        ends = {
+            "client": Program([program, "client", "--data", urls["client"], *common, *where]),
+            "server": Program([program, "server", "--data", urls["server"], *common, *where]),
+        }
+
+        def so_far() -> tuple[int, int]:
+            with data["client"].connect() as client, data["server"].connect() as server:
+                return (
+                    client.execute(select(func.count()).select_from(ordered)).scalar_one(),
+                    server.execute(select(func.count()).select_from(taken)).scalar_one(),
+                )
+
+        try:
+            for end in ends.values():
+                end.start()
+            happenings = ["client", "server", "net"] * options.kills
+            for what in happenings:
+                # It happens once the program that is killed has done something, at any time then.
+                before, at = so_far(), 0 if what == "client" else 1
+                deadline = time.monotonic() + 60
+                while (
+                    so_far()[at] <= before[at] < options.orders and not ends["client"].has_ended()
+                ):
+                    if time.monotonic() > deadline:
+                        break
+                    time.sleep(0.01)
+                time.sleep(draw.random() * options.work / 2)
+                if what == "net":
+                    relay.cut(options.work)
+                elif not ends["client"].has_ended():
+                    ends[what].kill()
+                    ends[what].start()
+            while not ends["client"].has_ended():
+                time.sleep(0.05)
+            now, settled = so_far(), time.monotonic()
+            while time.monotonic() < settled + SETTLED:
+                time.sleep(0.05)
+                if so_far() != now:
+                    now, settled = so_far(), time.monotonic()
+            with data["client"].connect() as client, data["server"].connect() as server:
+                sent = set(client.execute(select(ordered.c.number)).scalars())
+                arrived = Counter(server.execute(select(taken.c.number)).scalars())
+        finally:
+            for end in ends.values():
+                end.kill()
+            relay.close()
+            for engine in data.values():
+                engine.dispose()
+    doubled = sum(count - 1 for count in arrived.values())
+    return Result(len(sent), len(arrived), len(sent - set(arrived)), doubled)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=None)
+    parser.add_argument("--orders", type=int, default=20)
+    parser.add_argument("--kills", type=int, default=3, help="of each program, and cuts of the net")
+    parser.add_argument("--work", type=float, default=0.2, help="seconds for each order")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--postgresql", help="URL of a server with max_prepared_transactions, for two-phase commits"
+    )
+    options = parser.parse_args()
+    ways = options.ways or [way for way in WAYS if way != "two_phase" or options.postgresql]
+    if "two_phase" in ways and not options.postgresql:
+        parser.error("two_phase needs --postgresql URL")
+    print(f"{'messages':36}{'sent':>8}{'arrived':>9}{'lost':>6}{'twice':>7}", flush=True)
+    for way in ways:
+        with tempfile.TemporaryDirectory() as folder:
+            found = play(way, options, Path(folder))
+        print(
+            f"{WAYS[way]:36}{found.sent:8}{found.arrived:9}{found.lost:6}{found.doubled:7}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

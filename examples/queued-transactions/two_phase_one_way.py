@@ -1,0 +1,43 @@
+"""Orders go one way. Messages and data are in two databases, which commit together."""
+
+from shop import ORDER, POLICY, Shop, number_in, order, ordered, run, taken
+from sqlalchemy import insert
+
+from gateway.client.reliable import (
+    Delivery,
+    EngineConnections,
+    Receiver,
+    ReliableClient,
+    TwoPhaseStore,
+)
+
+
+def store_of(shop: Shop) -> TwoPhaseStore:
+    """Messages in a file, and with them the decisions; the data takes part as "data"."""
+    return TwoPhaseStore(shop.messages, [EngineConnections("data", shop.data)])
+
+
+def client(shop: Shop) -> None:
+    sender = ReliableClient(store_of(shop), policy=POLICY)
+    with sender:
+        for number in shop.orders():
+            with sender.transaction() as tx:
+                tx.enlist("data").execute(insert(ordered).values(number=number))
+                shop.work()
+                tx.send(shop.address, order(number), action=ORDER)
+        shop.finish(sender)
+
+
+def server(shop: Shop) -> None:
+    def take(message: Delivery) -> None:
+        number = number_in(message.body)
+        message.enlist("data").execute(insert(taken).values(number=number))
+        shop.work()
+
+    receiver = Receiver(store_of(shop), policy=POLICY)
+    receiver.service("/orders", take)
+    shop.serve(receiver)
+
+
+if __name__ == "__main__":
+    run(client, server)

@@ -1,0 +1,107 @@
+"""The nine programs of queued transactions, and the experiment of the dissertation's chapter 5."""
+
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.rigs.brokers import free_ports
+from tests.rigs.postgresql import fresh_database, needs_postgresql
+from tests.rigs.waiting import wait_until
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "queued-transactions"
+END = 240.0
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def database(way: str, path: Path) -> Iterator[str]:
+    """The URL of the database of an application."""
+    if way != "two_phase":
+        yield f"sqlite:///{path}"
+        return
+    with fresh_database() as url:
+        yield url.replace("postgresql:", "postgresql+psycopg:")
+
+
+def rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    if url.startswith("sqlite"):
+        with sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30) as connection:
+            return connection.execute(query).fetchall()
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+@pytest.mark.parametrize("pattern", ["one_way", "request_reply", "fault"])
+@pytest.mark.parametrize("way", ["memory", "database", "two_phase"])
+def test_a_program(way: str, pattern: str, tmp_path: Path) -> None:
+    if way == "two_phase":
+        needs_postgresql()
+    (port,) = free_ports(1)
+    program = [sys.executable, str(EXAMPLE / f"{way}_{pattern}.py")]
+    options = ["--folder", str(tmp_path), "--count", "10"]
+    with database(way, tmp_path / "shop.db") as shop, database(way, tmp_path / "yard.db") as yard:
+        server = subprocess.Popen(
+            [*program, "server", "--data", yard, "--port", str(port), *options]
+        )
+        try:
+            address = ["--address", f"http://127.0.0.1:{port}/orders"]
+            subprocess.run(
+                [*program, "client", "--data", shop, *address, *options], check=True, timeout=END
+            )
+            refused = {5, 10} if pattern == "fault" else set()
+            wanted = [(number,) for number in range(1, 11) if number not in refused]
+            query = "SELECT number FROM taken ORDER BY id"
+            wait_until(lambda: rows(yard, query) == wanted, says=lambda: rows(yard, query))
+        finally:
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(END) in (0, -signal.SIGTERM)
+        states = dict(rows(shop, "SELECT number, state FROM ordered"))
+    done = "ordered" if pattern == "one_way" else "confirmed"
+    assert states == {number: "refused" if number in refused else done for number in range(1, 11)}
+
+
+def experiment(*options: str) -> dict[str, tuple[int, ...]]:
+    """The rows of the table that the experiment prints: sent, arrived, lost, twice."""
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLE / "run.py"), *options],
+        capture_output=True, text=True, timeout=2 * END,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    table = re.findall(r"^(in .*?) {2,}(\d+) +(\d+) +(\d+) +(\d+)$", done.stdout, re.MULTILINE)
+    return {row[0]: tuple(int(number) for number in row[1:]) for row in table}
+
+
+def test_in_one_transaction_nothing_is_lost_or_doubled() -> None:
+    found = experiment("--ways", "database", "--orders", "8", "--kills", "1")
+    assert found == {"in a database, one transaction": (8, 8, 0, 0)}
+
+
+def test_with_two_phase_commits_nothing_is_lost_or_doubled() -> None:
+    needs_postgresql()
+    with fresh_database() as url:
+        found = experiment(
+            "--ways", "two_phase", "--orders", "8", "--kills", "1", "--postgresql", url
+        )
+    assert found == {"in two databases, two-phase commit": (8, 8, 0, 0)}
+
+
+def test_without_a_common_transaction_something_is() -> None:
+    """The experiment would tell."""
+    found = experiment("--ways", "apart", "--orders", "10", "--kills", "2", "--work", "0.6")
+    [(sent, arrived, lost, doubled)] = found.values()
+    assert sent == 10 == arrived + lost
+    assert lost + doubled > 0
+
+
+def test_the_programs_are_read_at_a_glance() -> None:
+    for path in EXAMPLE.glob("*_*.py"):
+        assert len(path.read_text().splitlines()) < 60, path.name
