@@ -74,15 +74,16 @@ class ReliablePublisher:
 
     async def exchange(self, octets: bytes, path: str = "") -> ReliableMessage | None:
         """Post an envelope; what came back, of which acknowledgements are kept."""
-        answer = await self.post(octets, path)
-        if not answer.body:
-            return None
-        said = read_message(answer.body)
-        for each in said.acknowledgements:
+        said = self.read((await self.post(octets, path)).body)
+        for each in said.acknowledgements if said is not None else ():
             if each.identifier == self.identifier:
                 assert self.acknowledged | each.ranges == each.ranges, "nothing is taken back"
                 self.acknowledged = each.ranges
         return said
+
+    def read(self, answer: bytes) -> ReliableMessage | None:
+        """What an answer says; None where it says nothing."""
+        return read_message(answer) if answer else None
 
     def create_message(
         self,
