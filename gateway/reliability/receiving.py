@@ -202,9 +202,9 @@ class _Exchange:
             False where there is no application for it.
         """
         with begin(self.party, self.now) as step:
-            found = source.replied(step, key, relates_to)
+            found = source.replied(step, key, relates_to, alone=True)
             if found is None:
-                return True  # It came before.
+                return True  # It came before, or is none.
             sequence, number = found
             service = sequence.callback or ""
             application = self.party.applications.get(service)

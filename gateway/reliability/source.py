@@ -247,6 +247,14 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
     if max(numbers) >= sequence.next_number:
         return RmFault(FaultName.INVALID_ACKNOWLEDGEMENT, said.identifier)
     left = step.tx.outgoing.acknowledge(sequence.key, said.ranges)
+    policy = step.party.policy
+    held_back = sequence.next_number - 1 > policy.highest_sent(
+        sequence.acknowledged, sequence.window
+    )
+    # Each look reads what is on its way: none is for nothing.
+    looks = held_back or said.nacks or left == 0
+    # One that was closed before has its intervals; a peer that says so again shortens none.
+    anew = sequence.state is SourceState.IDLE or (said.final and not sequence.closed)
     sequence = replace(
         sequence,
         acknowledged=sequence.acknowledged | said.ranges,
@@ -254,9 +262,9 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
         window=said.buffer_remaining,
         last_acked_at=step.now,
         closed=sequence.closed or said.final,
-        tries=0 if said.final or sequence.state is SourceState.IDLE else sequence.tries,
-        next_at=None if said.final or sequence.state is SourceState.IDLE else sequence.next_at,
-        due_at=step.now,
+        tries=0 if anew else sequence.tries,
+        next_at=None if anew else sequence.next_at,
+        due_at=step.now if looks or anew else sequence.due_at,
     )
     for number in said.nacks:
         message = step.tx.outgoing.message(sequence.key, number)
@@ -269,8 +277,14 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
     return None
 
 
-def replied(step: Step, key: str, relates_to: str) -> tuple[OutgoingSequence, int] | None:
+def replied(
+    step: Step, key: str, relates_to: str, *, alone: bool = False
+) -> tuple[OutgoingSequence, int] | None:
     """Take the reply to a message, which is not sent again then.
+
+    Args:
+        alone: The reply is in no sequence. It is one only where one was asked for, and none was
+            offered: else it is the fault of somebody in between.
 
     Returns:
         The sequence and the number of the message; None where none waits for that reply.
@@ -279,7 +293,7 @@ def replied(step: Step, key: str, relates_to: str) -> tuple[OutgoingSequence, in
     if sequence is None or sequence.ended_at is not None:
         return None
     message = step.tx.outgoing.message_identified(key, id_to_keep(relates_to))
-    if message is None:
+    if message is None or (alone and (sequence.offered or not message.wants_reply)):
         return None
     # Who answered it has it.
     numbers = Ranges().add(message.number)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
 
 from lxml import etree
 
@@ -90,7 +91,14 @@ def written_topic_header(
     text = element.text or ""
     if len(element) or len(text) > _LONG_TOPIC:
         return payload_of(element)
-    return _written_again(element.tag, text, tuple(element.items()), tuple(element.nsmap.items()))
+    around = element.getparent()
+    return _written_again(
+        element.tag,
+        text,
+        tuple(element.items()),
+        tuple(element.nsmap.items()),
+        () if around is None else tuple(around.nsmap.items()),
+    )
 
 
 @lru_cache(maxsize=256)
@@ -99,10 +107,15 @@ def _written_again(
     text: str,
     attributes: tuple[tuple[str, str], ...],
     namespaces: tuple[tuple[str | None, str], ...],
+    inherited: tuple[tuple[str | None, str], ...],
 ) -> bytes:
     """The octets of an element with no children; the same few topics come with every event."""
-    around = etree.Element("around", nsmap=dict(namespaces))  # type: ignore[arg-type]
-    element = etree.SubElement(around, tag, dict(attributes))
+    outer: Any = dict(inherited)
+    # lxml declares on the element what is not inherited.
+    inner: Any = dict(namespaces)
+    element = etree.SubElement(
+        etree.Element("around", nsmap=outer), tag, dict(attributes), nsmap=inner
+    )
     element.text = text
     return payload_of(element)
 

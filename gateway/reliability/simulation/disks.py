@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 from gateway.reliability.storage import (
+    Conflict,
     IncomingSequences,
     InDoubt,
     InvokerBuffers,
@@ -29,8 +30,8 @@ class Fate(Protocol):
     """What happens to the next transaction."""
 
     def __call__(self) -> str:
-        """One of ``""``, ``unavailable``, ``crash before``, ``crash after``, ``doubt before`` and
-        ``doubt after``: before and after the commit."""
+        """One of ``""``, ``unavailable``, ``conflict``, ``crash before``, ``crash after``, ``doubt
+        before`` and ``doubt after``: before and after the commit."""
         ...
 
 
@@ -146,6 +147,8 @@ class _Fated:
                 raise Crash(fate)
             if fate == "doubt before":
                 raise InDoubt(fate)
+            if fate == "conflict":
+                raise Conflict(fate)
         if fate == "crash after":
             raise Crash(fate)
         if fate == "doubt after":

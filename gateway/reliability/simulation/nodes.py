@@ -15,7 +15,6 @@ from gateway.reliability.values import Answer, Application, ApplicationFault, De
 from mediation import EndpointReference, PeerFault
 from mediation.reliable_messaging import make_connection_address
 from mediation.reliable_messaging.application import body_of
-from mediation.reliable_messaging.policy import Policy
 
 CLIENT, SERVICE = "http://client.example/rm", "http://service.example/rm"
 NAME = "orders"
@@ -25,15 +24,14 @@ class Node:
     """A process: what it does, and what it has on disk.
 
     Attributes:
-        policy: What it is made with.
         life: Changes when it ends, so that what it waited for in memory is known to be gone.
     """
 
     def __init__(
-        self, name: str, address: str, disk: Disk, random: Random, owner: str, policy: Policy
+        self, name: str, address: str, disk: Disk, random: Random, owner: str, scenario: Scenario
     ) -> None:
         self.name = name
-        self.policy = policy
+        self._scenario = scenario
         self.address = address
         self.disk = disk
         self.owner = owner
@@ -54,7 +52,8 @@ class Node:
                 self._new_id,
                 self.random.random,
                 address=self.address,
-                policy=self.policy,
+                policy=self._scenario.policy,
+                tells_room=self._scenario.tells_room,
                 applications=self.applications,
                 given_up={NAME: self._give_up, "": self._give_up},
                 notify=self.notices.append,
@@ -129,34 +128,39 @@ class Client:
         Returns:
             Whether there is more to do.
         """
+        with self._node.disk.storage.transaction() as tx:
+            content = self._send_next(tx, now)
+        if content:
+            self._say(self._node.name, f"stores {content}")
+        return content is not None
+
+    def _send_next(self, tx: Transaction, now: float) -> str | None:
+        """The content that was sent; "" where there is no room, None where there is no more."""
         rows = self._node.disk.rows()
         if any(row[0] == "ended" for row in rows):
-            return False
+            return None
         number = sum(row[0] == "sent" for row in rows) + 1
-        last = number >= self._scenario.messages
-        endpoint = self._node.endpoint
-        with self._node.disk.storage.transaction() as tx:
-            if number > self._scenario.messages:
-                for place in range(self._scenario.names):
-                    endpoint.end(tx, now, self._scenario.name_of(place), self.channel)
-                self._node.disk.add(tx, ("ended", "", number, ""))
-                return False
-            content = f"order {number}"
-            message = Message(
-                "urn:example:Order",
-                f'<o xmlns="urn:example">{content}</o>'.encode(),
-                wants_reply=self._scenario.exchange.replies,
-                last=last and self._scenario.says_last and self._scenario.names == 1,
-            )
-            try:
-                sent = endpoint.send(tx, now, self._scenario.name_of(number), self.channel, message)
-            except SourceFull:
-                return True
-            self._node.disk.add(tx, ("sent", sent.key, sent.number, content))
-            if message.last:
-                self._node.disk.add(tx, ("ended", "", number, ""))
-        self._say(self._node.name, f"stores {content}")
-        return True
+        scenario, endpoint = self._scenario, self._node.endpoint
+        if number > scenario.messages:
+            for place in range(scenario.names):
+                endpoint.end(tx, now, scenario.name_of(place), self.channel)
+            self._node.disk.add(tx, ("ended", "", number, ""))
+            return None
+        content = f"order {number}"
+        message = Message(
+            "urn:example:Order",
+            f'<o xmlns="urn:example">{content}</o>'.encode(),
+            wants_reply=scenario.exchange.replies,
+            last=number == scenario.messages and scenario.says_last and scenario.names == 1,
+        )
+        try:
+            sent = endpoint.send(tx, now, scenario.name_of(number), self.channel, message)
+        except SourceFull:
+            return ""
+        self._node.disk.add(tx, ("sent", sent.key, sent.number, content))
+        if message.last:
+            self._node.disk.add(tx, ("ended", "", number, ""))
+        return content
 
     def take(self, tx: Transaction, delivered: Delivered) -> None:
         """Take a reply, or the fault that is one."""

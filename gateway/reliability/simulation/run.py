@@ -94,7 +94,7 @@ class World:
             node.disk.pause = partial(self.pause, node)
 
     def _node(self, name: str, address: str, make_disk: Callable[[str], Disk], owner: str) -> Node:
-        return Node(name, address, make_disk(name), self.random, owner, self.scenario.policy)
+        return Node(name, address, make_disk(name), self.random, owner, self.scenario)
 
     # The run.
 
@@ -152,7 +152,7 @@ class World:
         if scenario.crash and random.random() < scenario.crash:
             return random.choice(("crash before", "crash after"))
         if scenario.unavailable and random.random() < scenario.unavailable:
-            return random.choice(("unavailable", "doubt before", "doubt after"))
+            return random.choice(("unavailable", "conflict", "doubt before", "doubt after"))
         return ""
 
     def pause(self, node: Node) -> None:

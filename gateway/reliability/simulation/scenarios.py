@@ -80,6 +80,7 @@ class Scenario:
         says_last: The client marks its last message, instead of ending the sequence.
         interleaving: The part of transactions before which another thread does something.
         names: How many sequences the client has side by side.
+        tells_room: Acknowledgements say how many messages there is room for.
         policy: That of both sides.
         harsh: Sides may give up: what was not acknowledged may be missing then.
     """
@@ -101,6 +102,7 @@ class Scenario:
     says_last: bool = False
     interleaving: float = 0.0
     names: int = 1
+    tells_room: bool = False
     policy: Policy = field(default_factory=Policy)
     harsh: bool = False
 
@@ -138,6 +140,7 @@ class Scenario:
             random.random() < 0.3,
             maybe(0.3),
             random.choice((1, 1, 2, 3)),
+            random.random() < 0.3,
             *_drawn_policy(random, chosen),
         )
 
@@ -176,5 +179,6 @@ def _drawn_policy(random: Random, exchange: Exchange) -> tuple[Policy, bool]:
         stored=10_000 if not exchange.offers else random.choice((10_000, 10_000, 3)),
         ack_every=random.choice((32, 3, 1)),
         tries=3 if harsh else 10,
+        expiry=random.choice((40.0, 24 * 3600.0)) if harsh else 24 * 3600.0,
     )
     return policy, harsh

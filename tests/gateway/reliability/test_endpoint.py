@@ -4,23 +4,32 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.reliability.party import Channel
+from gateway.reliability.party import Channel, anonymous
 from gateway.reliability.records import IncomingSequence, OutgoingSequence, Wire
-from gateway.reliability.source import Message, SourceFull
+from gateway.reliability.source import GENERATIONS, Message, SourceFull
 from gateway.reliability.storage import StorageUnavailable
+from gateway.reliability.values import Outgoing
 from mediation import EndpointReference
 from mediation.reliable_messaging import (
+    Acknowledgement,
+    AcknowledgementAlone,
     CreateSequence,
     CreateSequenceResponse,
     FaultName,
     Offer,
     Ranges,
     SequenceHeader,
+    acknowledgement_block,
     read_message,
     sequence_block,
     with_blocks,
+    write_message,
 )
-from mediation.reliable_messaging.application import write_application_message
+from mediation.reliable_messaging.application import (
+    application_fault_action,
+    write_application_fault,
+    write_application_message,
+)
 from mediation.reliable_messaging.policy import Policy
 from tests.gateway.reliability.test_faults import Peer, fault_in
 from tests.rigs.reliable_ends import CLIENT, SERVICE, WIRE_1_0, WIRE_1_1, Ends, losing
@@ -58,12 +67,17 @@ def test_after_a_restart_the_rest_goes_in_a_new_sequence(wire: Wire) -> None:
 
 
 def test_a_restart_before_there_is_a_sequence() -> None:
+    """It goes on: programs that start often would run out of sequences."""
     ends = Ends()
-    ends.send(ends.channel(), "order 1")
+    channel = ends.channel()
+    ends.send(channel, "order 1")
     ends.restart(ends.client)
     ends.restart(ends.client)
+    ends.send(channel, "order 2")
+    assert len(outgoing(ends)) == 1
+    ends.end(channel)
     ends.settle(30)
-    assert ends.service.got == ["order 1"]
+    assert ends.service.got == ["order 1", "order 2"]
     ends.settle(3 * 3600)
     assert ends.is_empty()
 
@@ -95,7 +109,7 @@ def test_sequences_of_one_name_are_bounded() -> None:
     ends = Ends()
     channel = ends.channel()
     ends.loses = lambda line: True
-    for _ in range(4):
+    for _ in range(GENERATIONS):
         ends.send(channel, "order")
         assert ends.end(channel)
     with pytest.raises(SourceFull):
@@ -298,6 +312,57 @@ def test_clients_are_told_that_all_arrived() -> None:
     ends.end(channel)
     ends.settle(10)
     assert completed == [2]
+
+
+@pytest.mark.parametrize("wants_reply", [False, True])
+@pytest.mark.parametrize("offers", [False, True])
+def test_a_fault_of_somebody_in_between_is_no_reply(wants_reply: bool, offers: bool) -> None:
+    """Only where no sequence was offered for replies may one come without."""
+    ends = Ends()
+    wire = ends.wire
+    channel = ends.channel("anonymous", offers=offers)
+    ends.loses = lambda line: line.startswith("client: message")
+    sent = ends.send(channel, "order 1", wants_reply=wants_reply)
+    ends.settle()
+    [sequence] = outgoing(ends)
+    [before] = [message for message in ends.sent if message.sequence]
+    fault = write_application_message(
+        wire.soap,
+        wire.wsa,
+        action=application_fault_action(wire.wsa),
+        body=write_application_fault(wire.soap, "busy", receiver=True),
+        to=anonymous(wire.wsa),
+        message_id="urn:proxy:1",
+        relates_to=sent.message_id,
+    )
+    assert before.headers.message_id == sent.message_id
+    posted = Outgoing(channel.target, b"", "", wire, "message 1", sequence.key)
+    ends.client.endpoint.sent(posted, ends.now, delivered=True, answer=fault)
+    [after] = outgoing(ends)
+    assert after.count == (0 if wants_reply and not offers else 1)
+
+
+def test_a_peer_that_says_final_again_is_not_asked_at_once() -> None:
+    ends = Ends()
+    channel = ends.channel()
+    ends.send(channel, "order 1")
+    ends.end(channel)
+    ends.loses = lambda line: line == "service: TerminateSequenceResponse"
+    ends.settle(0.5)
+    asked = ends.log.count("client: TerminateSequence")
+    [sequence] = outgoing(ends)
+    assert sequence.identifier is not None
+    said = Acknowledgement(sequence.identifier, Ranges.of([(1, 1)]), final=True)
+    _, envelope = write_message(
+        ends.wire,
+        AcknowledgementAlone(),
+        to=EndpointReference(CLIENT, ends.wire.wsa),
+        blocks=[acknowledgement_block(ends.wire.rm, said)],
+    )
+    for _ in range(3):
+        ends.take(ends.client, envelope)
+        ends.settle()
+    assert ends.log.count("client: TerminateSequence") == asked == 1
 
 
 def test_a_store_that_is_away_promises_nothing() -> None:

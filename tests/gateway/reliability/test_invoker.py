@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.reliability.destination import terminate
 from gateway.reliability.party import Channel
 from gateway.reliability.source import Message
 from gateway.reliability.storage import Transaction
@@ -160,3 +161,51 @@ def test_no_application_is_a_failure_that_can_be_mended() -> None:
     ends.service.endpoint.party.applications[""] = take  # type: ignore[index]
     ends.settle(10)
     assert got == ["one"]
+
+
+@pytest.mark.parametrize("faults", [False, True])
+def test_where_there_is_no_room_for_the_reply_the_message_waits(faults: bool) -> None:
+    def take(tx: Transaction, delivered: Delivered) -> Answer | None:
+        if faults:
+            raise ApplicationFault("no")
+        return Answer("urn:example:Reply", b'<r xmlns="urn:example">yes</r>')
+
+    got: list[int] = []
+    ends = Ends(
+        WIRE_1_1,
+        service={"applications": {"": take}, "policy": Policy(stored=1, tries=100)},
+        client={"applications": {"": lambda tx, delivered: got.append(delivered.number)}},
+    )
+    ends.loses = lambda line: line.startswith("service: message")
+    ask(ends, CLIENT, "one", "two", "three")
+    ends.settle(60)
+    assert got == []
+    ends.loses = lambda line: False
+    ends.settle(300)
+    assert got == [1, 2, 3]
+    assert ends.service.notices == []
+
+
+def test_what_is_answered_after_the_end_is_forgotten_with_the_sequence() -> None:
+    away = [RuntimeError("not now")] * 3
+
+    def take(tx: Transaction, delivered: Delivered) -> Answer:
+        if away:
+            raise away.pop()
+        return Answer("urn:example:Reply", b'<r xmlns="urn:example">yes</r>')
+
+    ends = ends_with(take)
+    channel = ends.channel("anonymous")
+    ends.send(channel, "one", wants_reply=True)
+    ends.loses = lambda line: line == "client: message 1 again"
+    ends.settle()
+    with ends.client.store.look() as look:
+        [sequence] = look.outgoing_page("", 10)
+    assert sequence.identifier is not None
+    party = ends.service.endpoint.party
+    terminate(party, sequence.identifier, 1, ends.now, owner=None)
+    ends.settle(60)
+    assert not away
+    ends.forget(ends.client)
+    ends.settle(3 * 3600)
+    assert ends.is_empty()

@@ -35,18 +35,3 @@ def test_a_seed_is_one_run(exchange: Exchange) -> None:
     one, other = (simulate(Scenario.drawn(7, exchange)) for _ in range(2))
     assert one.lines
     assert one.diagram == other.diagram
-
-
-FOUND = [
-    # A fault that was the reply found no room among the replies.
-    pytest.param(222, None, id="no room for a fault"),
-    pytest.param(280, None, id="no room for a fault that is fetched"),
-    # What was delivered after the end was answered in a sequence that nothing ended.
-    pytest.param(529, None, id="an answer after the end"),
-]
-
-
-@pytest.mark.parametrize(("seed", "exchange"), FOUND)
-def test_what_was_found_once(seed: int, exchange: Exchange | None) -> None:
-    outcome = simulate(Scenario.drawn(seed, exchange))
-    assert outcome.broken is None, outcome.diagram
