@@ -347,10 +347,13 @@ class _Look:
         if self.step.now >= gone_at:
             self.step.tx.outgoing.remove(self.sequence.key)
             return
-        if self.incoming is not None and self.incoming.ended_at is None:
+        acks_to, incoming = self.sequence.acks_to, self.incoming
+        replies = incoming is not None and incoming.ended_at is None
+        if replies and acks_to is not None and is_fetched(acks_to):
             self._poll()
         else:
-            self.sequence = replace(self.sequence, poll_at=None)
+            # Nothing depends on it any more: a new sequence may have its key.
+            self.sequence = replace(self.sequence, poll_at=None, offered=None)
         self._put(soonest(gone_at, self.sequence.poll_at))
 
 

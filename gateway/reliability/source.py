@@ -179,7 +179,7 @@ def _open_sequence(step: Step, name: str, channel: Channel) -> OutgoingSequence 
 def _new_sequence(step: Step, name: str, channel: Channel) -> OutgoingSequence:
     for key in _keys(name, channel.target):
         found = step.tx.outgoing.find(key)
-        if found is not None and found.ended_at is None:
+        if found is not None and not _is_replaceable(found):
             continue
         if found is not None:
             step.tx.outgoing.remove(key)
@@ -198,6 +198,12 @@ def _new_sequence(step: Step, name: str, channel: Channel) -> OutgoingSequence:
     raise SourceFull(
         f"{GENERATIONS} sequences {name!r} to {channel.target.address!r} have not ended"
     )
+
+
+def _is_replaceable(sequence: OutgoingSequence) -> bool:
+    """Whether its key may be given to another one: it is a tombstone, and its worker needs it
+    neither to end the sequence of its replies nor to fetch them."""
+    return sequence.ended_at is not None and sequence.offered is None
 
 
 def accepted(

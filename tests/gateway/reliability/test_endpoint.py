@@ -32,7 +32,7 @@ from mediation.reliable_messaging.application import (
 )
 from mediation.reliable_messaging.policy import Policy
 from tests.gateway.reliability.test_faults import Peer, fault_in
-from tests.rigs.reliable_ends import CLIENT, SERVICE, WIRE_1_0, WIRE_1_1, Ends, losing
+from tests.rigs.reliable_ends import CLIENT, FETCHED, SERVICE, WIRE_1_0, WIRE_1_1, Ends, losing
 
 VERSIONS = [pytest.param(WIRE_1_0, id="1.0"), pytest.param(WIRE_1_1, id="1.1")]
 
@@ -380,3 +380,29 @@ def test_a_store_that_is_away_promises_nothing() -> None:
         peer.message(made, 1)
     ends.service.endpoint.party = party
     assert incoming(ends)[0].received == Ranges()
+
+
+def test_replies_are_fetched_though_the_next_sequence_has_begun() -> None:
+    """The sequence of the request has ended, and its name is used again, before its reply came."""
+    ends = Ends(echoes=True)
+    channel = ends.channel(FETCHED, offers=True)
+    ends.loses = losing("service: message 1", *["service: message 1 again"] * 3)
+    ends.send(channel, "order 1", wants_reply=True, last=True)
+    ends.settle(20)
+    ends.send(channel, "order 2", wants_reply=True, last=True)
+    ends.settle(60)
+    assert sorted(ends.client.got) == ["order 1", "order 2"]
+    assert ends.service.given_up == []
+    ends.settle(3 * 3600)
+    assert ends.is_empty()
+
+
+@pytest.mark.parametrize("acks_to", [CLIENT, "anonymous"])
+def test_many_short_sequences_of_one_name(acks_to: str) -> None:
+    ends = Ends(echoes=True)
+    channel = ends.channel(acks_to, offers=True)
+    for number in range(2 * GENERATIONS):
+        ends.send(channel, f"order {number}", wants_reply=True, last=True)
+        ends.settle(5)
+    assert len(ends.client.got) == 2 * GENERATIONS
+    assert len(outgoing(ends)) < GENERATIONS
