@@ -19,8 +19,9 @@ from gateway.cli.options import (
     tls,
 )
 from gateway.cli.output import json_line, line
-from gateway.client import speaking
-from mediation import Version
+from gateway.client import Client, EventClient, speaking
+from mediation import SPECS, Version
+from mediation.reliable_messaging import Rm
 
 _PATTERN = re.compile(r"[*|]|//|/\.$")
 
@@ -42,6 +43,20 @@ def publish(
         ),
     ] = None,
     spec: SpecOption = Version.WSN_1_3.value,
+    reliable: Annotated[
+        bool,
+        typer.Option(
+            "--reliable",
+            help="Send in a sequence (WS-ReliableMessaging): each event once, in order, and again "
+            "until it is acknowledged. The gateway has to offer that (--wsrm).",
+        ),
+    ] = False,
+    patience: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=1.0, help="With --reliable: how long an event is sent again."
+        ),
+    ] = 120.0,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Publish XML documents, each as one event.
@@ -57,6 +72,7 @@ def publish(
       echo '<speed>120</speed>' | dragoman publish --topic storms -
       dragoman publish --topic storms --spec cloudevents storm.xml
       dragoman publish --topic storms --gateway soap.tcp://127.0.0.1:8081 storm.xml
+      dragoman publish --reliable --topic storms *.xml
     """
     version = read_spec(spec)
     if topic and _PATTERN.search(topic.rpartition("}")[2]):
@@ -64,17 +80,39 @@ def publish(
         raise CommandFailed(text)
     payloads = [(name, _read(name)) for name in files]
 
+    if reliable:
+        _check_reliable(gateway, version)
+    # Imported when it is wanted, so that other commands start quickly.
+    from gateway.client.sequences import SequencePublisher
+
     async def run() -> None:
-        async with speaking(gateway, version, tls=tls(context)) as client:
+        client: Client | EventClient | SequencePublisher
+        if reliable:
+            client = SequencePublisher(gateway, version, patience=patience, tls=tls(context))
+        else:
+            client = speaking(gateway, version, tls=tls(context))
+        async with client:
             for name, payload in payloads:
                 message_id = await client.publish(payload, topic=topic)
-                await client.finish()
+                if not reliable:
+                    await client.finish()
                 if output is Form.JSON:
                     json_line({"file": name, "topic": topic, "message_id": message_id})
                 else:
                     line(f"published {_shown(name)}{f' to {topic}' if topic else ''}")
+            if reliable:
+                await client.finish()
 
     asyncio.run(run())
+
+
+def _check_reliable(gateway: str, version: Version) -> None:
+    if gateway.lower().startswith("soap.tcp"):
+        raise CommandFailed("--reliable: sequences are sent over HTTP here")
+    spoken = SPECS.get(version)
+    if spoken is None or spoken.wsa not in Rm.V1_1.rules.wsa:
+        text = f"--reliable: {version.value} is not sent in sequences; wsn-1.3, say, is"
+        raise CommandFailed(text)
 
 
 def _shown(name: str) -> str:

@@ -1,0 +1,183 @@
+"""Publishing in a sequence (WS-ReliableMessaging): each event is taken once, in order, however
+often its answer is lost, or the gateway is killed and started again meanwhile."""
+
+import asyncio
+import random
+import ssl
+import time
+import uuid
+
+from filters import Refused
+from gateway.client.calling import TIMEOUT, Answer, Speaker, shown, stranger
+from gateway.client.errors import GatewayError
+from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.party import Channel, Party, anonymous
+from gateway.reliability.records import OutgoingSequence, Wire
+from gateway.reliability.source import Message
+from gateway.reliability.stores.memory import MemoryStore
+from gateway.reliability.values import Outgoing
+from mediation import SPECS, EndpointReference, Spec, Version, Wsa, write_publish
+from mediation.reliable_messaging import ReliableMessage, Rm, RmFault, read_message
+from mediation.reliable_messaging.policy import Policy
+
+PATIENCE = 120.0
+"""Seconds that an event is sent again and again."""
+END = 10.0
+"""Seconds in which the sequence is ended politely."""
+_NAME = "publish"
+_BUSY = (408, 429, 503)
+
+
+class SequencePublisher(Speaker):
+    """Publishes events in a sequence of its own.
+
+    Args:
+        patience: Seconds that an event is sent again and again before that is an error.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        version: Version = Version.WSN_1_3,
+        *,
+        rm: Rm = Rm.V1_1,
+        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        super().__init__(url, timeout=timeout, tls=tls)
+        self._spec: Spec = SPECS[version]
+        self._patience = patience
+        wsa, soap = self._spec.wsa or Wsa.V2005_08, self._spec.soap
+        self._store = MemoryStore()
+        policy = Policy(interval=0.5, ceiling=5.0, tries=max(3, int(patience)))
+        self._endpoint = Endpoint(Party(self._store, _new_id, random.random, policy=policy))
+        target = EndpointReference(f"{self._url}/soap", wsa)
+        self._channel = Channel(target, Wire(rm, wsa, soap), anonymous(wsa))
+        self._number = 0
+        self._fault = ""
+        self._why = ""
+        """Why the last try came to nothing."""
+
+    async def publish(
+        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+    ) -> str:
+        """Publish one event; on return the gateway has acknowledged it: its message system holds
+        it. Its message id.
+
+        Raises:
+            GatewayError: It was refused, or not acknowledged in time.
+            Refused: *payload* is not one acceptable XML element.
+        """
+        message_id = _new_id()
+        to = self._channel.target.address
+        said, envelope = write_publish(
+            self._spec, to=to, payload=payload, message_id=message_id, topic=topic, action=action
+        )
+        message = Message(said, message_id=message_id, envelope=envelope)
+        with self._store.transaction() as tx:
+            sent = self._endpoint.send(tx, time.time(), _NAME, self._channel, message)
+        self._number, self._fault = sent.number, ""
+        try:
+            async with asyncio.timeout(self._patience):
+                while not self._is_acknowledged(sent.number):
+                    await self._work()
+        except TimeoutError:
+            text = f"{shown(self._url)} has not acknowledged it within {self._patience:g} seconds"
+            raise GatewayError(f"{text}{f': {self._why}' if self._why else ''}") from None
+        if self._fault:
+            raise GatewayError(self._fault, status=500)
+        return message_id
+
+    async def finish(self) -> None:
+        """End the sequence, if the gateway answers."""
+        with self._store.transaction() as tx:
+            there = self._endpoint.end(tx, time.time(), _NAME, self._channel)
+        if not there:
+            return
+        try:
+            async with asyncio.timeout(END):
+                while (sequence := self._sequence()) is not None and sequence.ended_at is None:
+                    await self._work()
+        except (TimeoutError, GatewayError):
+            pass  # All events are acknowledged; the gateway forgets the rest by itself.
+
+    def _sequence(self) -> OutgoingSequence | None:
+        with self._store.look() as look:
+            return next(iter(look.outgoing_page("", 1)), None)
+
+    def _is_acknowledged(self, number: int) -> bool:
+        sequence = self._sequence()
+        if sequence is None:
+            return False
+        if number in sequence.acknowledged:
+            return True
+        if sequence.failure is not None:
+            raise GatewayError(f"the sequence was given up: {sequence.failure}")
+        return False
+
+    async def _work(self) -> None:
+        """Send what is due, or wait until something is."""
+        due = self._endpoint.due(time.time())
+        for outgoing in due:
+            await self._send(outgoing)
+        if not due:
+            at = self._endpoint.next_due()
+            pause = 0.1 if at is None else min(max(at - time.time(), 0.01), 1.0)
+            await asyncio.sleep(pause)
+
+    async def _send(self, outgoing: Outgoing) -> None:
+        headers = dict(outgoing.http_headers)
+        try:
+            answer = await self._caller.call(
+                "POST", outgoing.to.address, body=outgoing.envelope, headers=headers
+            )
+        except GatewayError as error:
+            self._why = str(error)
+            return
+        self._check(answer)
+        if answer.status in _BUSY:
+            self._why = answer.words
+            return
+        self._endpoint.sent(outgoing, time.time(), delivered=True, answer=answer.body or None)
+
+    def _check(self, answer: Answer) -> None:
+        """Look for what cannot be mended by sending again.
+
+        Raises:
+            GatewayError: There is such a thing.
+        """
+        if not answer.body:
+            if answer.status not in (200, 202, *_BUSY) and answer.status < 500:
+                raise stranger(self._url, answer)
+            return
+        try:
+            said = read_message(answer.body)
+        except Refused:
+            if answer.status in _BUSY:
+                return
+            raise stranger(self._url, answer) from None
+        if said.fault is None or isinstance(said.fault, RmFault) or answer.status in _BUSY:
+            return
+        if _acknowledges(said, self._number):
+            self._fault = f"{said.fault.reason or 'the event was refused'}"
+            return
+        if self._sequence_is_unknown():
+            text = "it takes no sequences, it seems; is it started with --wsrm offered?"
+            raise GatewayError(f"{shown(self._url)}: {text} ({said.fault.reason})")
+        if not said.fault.permanent:
+            self._why = said.fault.reason
+            return
+        raise GatewayError(said.fault.reason, status=answer.status, code=said.fault.code)
+
+    def _sequence_is_unknown(self) -> bool:
+        sequence = self._sequence()
+        return sequence is None or sequence.identifier is None
+
+
+def _acknowledges(said: ReliableMessage, number: int) -> bool:
+    return any(number in each.ranges for each in said.acknowledgements)
+
+
+def _new_id() -> str:
+    return f"urn:uuid:{uuid.uuid4()}"
