@@ -6,7 +6,10 @@ import ssl
 import time
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import replace
 from enum import Enum
+from functools import partial
 from typing import Self
 
 from gateway.client.reliable.deliveries import (
@@ -29,6 +32,8 @@ from gateway.client.reliable.ends import (
     opened,
     say,
 )
+from gateway.client.reliable.intake import Intake
+from gateway.client.reliable.listener import listening, place_of
 from gateway.client.reliable.transactions import (
     ClientTransaction,
     OpenTransaction,
@@ -49,7 +54,8 @@ from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
 
 PAGE = 256
-PAUSE = 0.02
+PAUSE, MAX_PAUSE = 0.01, 0.25
+"""Seconds between two looks of `ReliableClient.drain`."""
 
 
 class Replies(Enum):
@@ -76,7 +82,9 @@ class ReliableClient:
     Args:
         store: Where messages are kept: a store, or its URL.
         rm, soap, wsa: The versions that it speaks.
-        replies: How acknowledgements and replies come back.
+        replies: How acknowledgements and replies come back; a URL: they are posted to it, where the
+            client listens while it runs. It should be the same after a restart.
+        bind: The host and port to listen on, where the URL names others.
         policy: How often it tries, how long it waits, how much it takes; what is not acknowledged
             when the sequence expires, by default after a day, is given up.
         timeout: Seconds for a whole exchange over HTTP.
@@ -85,6 +93,7 @@ class ReliableClient:
 
     Raises:
         StorageUnavailable: The store cannot be opened.
+        ValueError: *replies* is no URL to listen on, or needs another version.
     """
 
     def __init__(
@@ -94,7 +103,8 @@ class ReliableClient:
         rm: Rm = Rm.V1_1,
         soap: Soap = Soap.V1_2,
         wsa: Wsa | None = None,
-        replies: Replies = Replies.ON_CONNECTIONS,
+        replies: Replies | str = Replies.ON_CONNECTIONS,
+        bind: tuple[str, int] | None = None,
         policy: Policy | None = None,
         timeout: float = 30.0,
         tls: ssl.SSLContext | None = None,
@@ -105,6 +115,10 @@ class ReliableClient:
         if replies is Replies.FETCHED and rm is Rm.V1_0:
             raise ValueError("WS-MakeConnection goes with WS-ReliableMessaging 1.1 only")
         back = make_connection_address(str(uuid.uuid4())) if replies is Replies.FETCHED else None
+        own = replies if isinstance(replies, str) else None
+        if own is not None:
+            place_of(own)
+            back = own
         self._acks_to = EndpointReference(back, self._wire.wsa) if back else None
         self._applications = Applications()
         self._given_up = Endings()
@@ -115,7 +129,10 @@ class ReliableClient:
                 self.store,
                 new_id,
                 jitter,
-                policy=policy or PATIENT,
+                address=own,
+                # It takes the sequences that it offered, and those of nobody else.
+                policy=replace(policy or PATIENT, sequences=0, sequences_per_peer=0),
+                allows=lambda address: False,
                 applications=self._applications,
                 given_up=self._given_up,
                 completed=self._completed,
@@ -123,7 +140,10 @@ class ReliableClient:
                 notify=on_notice,
             )
         )
-        self._workers = Workers(self._endpoint, timeout=timeout, tls=tls)
+        beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+        if own is not None:
+            beside = partial(listening, own, bind, self._own_intake)
+        self._workers = Workers(self._endpoint, timeout=timeout, tls=tls, beside=beside)
         self._calls = Calls(fallback=lambda: self._workers.loop)
         self._threads: Threads | None = None
 
@@ -165,6 +185,7 @@ class ReliableClient:
 
         Raises:
             StorageUnavailable: The store does not answer.
+            GatewayError: It cannot listen for replies.
         """
         self._workers.start()
 
@@ -272,11 +293,12 @@ class ReliableClient:
         Returns:
             Whether that was so within *seconds*.
         """
-        end = time.monotonic() + seconds
+        end, pause = time.monotonic() + seconds, PAUSE
         while self.waiting():
             if time.monotonic() >= end:
                 return False
-            time.sleep(PAUSE)
+            time.sleep(pause)
+            pause = min(2 * pause, MAX_PAUSE)
         return True
 
     def _sequences(self) -> list[OutgoingSequence]:
@@ -301,6 +323,9 @@ class ReliableClient:
         # In the order in which sequences are locked; of one sequence in the order of the calls.
         for each in sorted(own.pending, key=_place):
             self._endpoint.send(own.transaction, now, each.name, each.channel, each.message)
+
+    def _own_intake(self) -> Intake:
+        return Intake(self._workers, hold=0.0)
 
     def _own_threads(self) -> Threads:
         if self._threads is None:

@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -65,6 +66,7 @@ class Workers:
         timeout: Seconds for a whole exchange over HTTP.
         tls: For ``https``; what the system trusts, when None.
         threads: How many transactions run at the same time, and how many applications.
+        beside: What lives in their event loop as long as they do.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class Workers:
         timeout: float,
         tls: ssl.SSLContext | None = None,
         threads: int = 8,
+        beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
         self.endpoint = endpoint
         self._timeout = timeout
@@ -82,6 +85,8 @@ class Workers:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._threads = threads
+        self._beside = beside
+        self._failure: BaseException | None = None
         self._stop = asyncio.Event()
         self._woken = asyncio.Event()
         self._busy: set[tuple[str, str]] = set()
@@ -106,6 +111,7 @@ class Workers:
 
         Raises:
             StorageUnavailable: The store does not answer.
+            GatewayError: It cannot listen.
         """
         with self._lock:
             if self._loop is not None:
@@ -117,8 +123,10 @@ class Workers:
             self._thread = threading.Thread(
                 target=self._run, args=(ready,), name="reliable", daemon=True
             )
+            self._failure = None
             self._thread.start()
             ready.wait()
+            self._check_began()
 
     def stop(self) -> None:
         """Stop; what runs ends first, within a deadline."""
@@ -128,9 +136,17 @@ class Workers:
                 return
             loop.call_soon_threadsafe(self._stop.set)
             thread.join(2 * STOP)
-            self._store_threads.close(STOP)
-            self._application_threads.shutdown(wait=False, cancel_futures=True)
-            self._loop = self._thread = None
+            self._end_threads()
+
+    def _check_began(self) -> None:
+        if self._failure is not None:
+            self._end_threads()
+            raise self._failure
+
+    def _end_threads(self) -> None:
+        self._store_threads.close(STOP)
+        self._application_threads.shutdown(wait=False, cancel_futures=True)
+        self._loop = self._thread = None
 
     def wake(self) -> None:
         """Look at the store now: something was committed."""
@@ -156,11 +172,21 @@ class Workers:
         )
 
     def _run(self, ready: threading.Event) -> None:
-        asyncio.run(self._main(ready))
+        try:
+            asyncio.run(self._main(ready))
+        except BaseException as error:
+            if ready.is_set():
+                raise
+            self._failure = error
+        finally:
+            ready.set()
 
     async def _main(self, ready: threading.Event) -> None:
         self._stop, self._woken = asyncio.Event(), asyncio.Event()
-        async with Caller(timeout=self._timeout, max_answer=MAX_ANSWER, tls=self._tls) as caller:
+        async with (
+            Caller(timeout=self._timeout, max_answer=MAX_ANSWER, tls=self._tls) as caller,
+            self._beside(),
+        ):
             self._caller = caller
             self._loop = asyncio.get_running_loop()
             ready.set()
@@ -242,7 +268,8 @@ class Workers:
                 *(("outgoing", each) for each in look.outgoing_due(now, limit)),
                 *(("incoming", each) for each in look.incoming_due(now, limit)),
             ]
-            return found, look.next_due()
+            # What is found is looked at again when it is done.
+            return found, None if found else look.next_due()
 
     async def _attend_to(self, place: tuple[str, str]) -> None:
         kind, key = place

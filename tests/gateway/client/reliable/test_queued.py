@@ -28,6 +28,7 @@ from gateway.client.reliable import (
 )
 from gateway.reliability.storage import StorageManager
 from mediation import Soap
+from tests.rigs.brokers import free_ports
 from tests.rigs.postgresql import fresh_database, needs_postgresql
 from tests.rigs.receivers import served
 from tests.rigs.waiting import until, wait_until
@@ -156,8 +157,8 @@ def test_the_application_of_the_receiver_is_in_the_transaction(database: Make) -
     assert rows(store) == [(1, "tea"), (2, "tea")] == rows(store, "items")
 
 
-@pytest.mark.parametrize("replies", list(Replies))
-def test_requests_are_answered(store: Make, replies: Replies) -> None:
+@pytest.mark.parametrize("replies", [*Replies, "listener"])
+def test_requests_are_answered(store: Make, replies: Replies | str) -> None:
     answered: dict[str | None, bytes] = {}
     refused: dict[str | None, str] = {}
 
@@ -176,7 +177,9 @@ def test_requests_are_answered(store: Make, replies: Replies) -> None:
         assert each.fault is not None
         refused[each.relates_to] = each.fault.reason
 
-    receiver = Receiver(store("server"), policy=SOON)
+    if isinstance(replies, str):
+        replies = f"http://127.0.0.1:{free_ports(1)[0]}/back"
+    receiver = Receiver(store("server"), policy=SOON, may_call=["127.0.0.1"])
     receiver.service("/orders", answer)
     client = ReliableClient(store("client"), policy=SOON, replies=replies)
     client.callbacks("answered", on_message=note, on_fault=note_fault)

@@ -1,0 +1,81 @@
+"""The back channel of a client that can be called: acknowledgements and replies come to it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from gateway.client.errors import GatewayError
+from gateway.client.reliable.intake import BODY_TIME, MAX_OCTETS, HttpReply, Intake, plain
+from gateway.client.reliable.workers import log
+
+PORTS = {"http": 80, "https": 443}
+
+
+def place_of(url: str) -> tuple[str, int]:
+    """The host and the port of the URL of a listener.
+
+    Raises:
+        ValueError: It is no such URL.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or PORTS[parts.scheme]
+    except (ValueError, KeyError):
+        raise ValueError(
+            f"{url!r} is not the URL of a listener, such as http://here:9000/"
+        ) from None
+    if not parts.hostname or parts.port == 0 or parts.query or parts.fragment:
+        raise ValueError(f"{url!r} is not the URL of a listener, such as http://here:9000/")
+    return parts.hostname, port
+
+
+@asynccontextmanager
+async def listening(
+    url: str, bind: tuple[str, int] | None, intake: Callable[[], Intake]
+) -> AsyncIterator[None]:
+    """Listen, in the event loop of the workers.
+
+    Args:
+        bind: Where, if that is another place than *url* names.
+
+    Raises:
+        GatewayError: The address is in use, or not ours.
+    """
+    host, port = bind or place_of(url)
+    own = intake()
+
+    async def answer(request: web.Request) -> web.Response:
+        return _written(await _take(request, own))
+
+    app = web.Application(client_max_size=MAX_OCTETS)
+    app.router.add_post(urlsplit(url).path or "/", answer)
+    runner = web.AppRunner(
+        app, access_log=None, logger=log, handle_signals=False, shutdown_timeout=1.0
+    )
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            why = (error.strerror or str(error)).rpartition(": ")[2]
+            raise GatewayError(f"cannot listen on {host}:{port}: {why}") from error
+        yield
+    finally:
+        await runner.cleanup()
+
+
+async def _take(request: web.Request, intake: Intake) -> HttpReply:
+    try:
+        async with asyncio.timeout(BODY_TIME):
+            octets = await request.read()
+    except TimeoutError:
+        return plain(408, "The message came too slowly.", ("Connection", "close"))
+    content_type = request.headers.get("Content-Type", "")
+    return await intake.take(octets, content_type=content_type, owner=None, service="")
+
+
+def _written(reply: HttpReply) -> web.Response:
+    return web.Response(status=reply.status, headers=dict(reply.headers), body=reply.body)
