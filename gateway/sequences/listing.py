@@ -1,15 +1,14 @@
 """Sequences as operators see them."""
 
-from dataclasses import dataclass
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from gateway.reliability.records import IncomingSequence
-from gateway.reliability.stores.managers import DatabaseLook
-from gateway.reliability.stores.tables import invoker
+from gateway.reliability.stores.tables import incoming, invoker
 from gateway.security.keys import public_id
-
-PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +27,42 @@ class SequenceState:
     waiting: int
 
 
-def read_all(connection: Connection) -> list[SequenceState]:
-    """All sequences, also those that ended a while ago."""
-    columns = invoker.c
-    rows = connection.execute(select(columns.identifier, columns.delivered, columns.count))
-    buffers = {row.identifier: (row.delivered, row[2]) for row in rows}
-    look, states, after = DatabaseLook(connection), list[SequenceState](), ""
-    while page := look.incoming_page(after, PAGE):
-        for sequence in page:
-            delivered, waiting = buffers.get(sequence.identifier, (0, 0))
-            id = public_id(sequence.identifier)
-            states.append(SequenceState(id, sequence, delivered, waiting))
-        after = page[-1].identifier
-    return states
+def page(connection: Connection, after: str, limit: int) -> list[SequenceState]:
+    """Sequences in the order of their ids, also those that ended a while ago: from behind *after*,
+    at most *limit*."""
+    ids = _ids(connection)
+    chosen = heapq.nsmallest(limit, (each for each in ids if each[0] > after))
+    return _states(connection, [identifier for _, identifier in chosen])
+
+
+def find(connection: Connection, id: str) -> SequenceState | None:
+    """The sequence with this id."""
+    named = [identifier for known, identifier in _ids(connection) if known == id]
+    return next(iter(_states(connection, named[:1])), None)
+
+
+def count(connection: Connection) -> int:
+    """How many there are, those that ended included."""
+    return int(connection.execute(select(func.count()).select_from(incoming)).scalar_one())
+
+
+def _ids(connection: Connection) -> list[tuple[str, str]]:
+    found = connection.execute(select(incoming.c.identifier)).scalars()
+    return [(public_id(identifier), identifier) for identifier in found]
+
+
+def _states(connection: Connection, identifiers: Sequence[str]) -> list[SequenceState]:
+    columns = [incoming.c[field.name] for field in fields(IncomingSequence)]
+    joined = incoming.outerjoin(invoker, invoker.c.identifier == incoming.c.identifier)
+    rows = connection.execute(
+        select(*columns, invoker.c.delivered, invoker.c["count"])
+        .select_from(joined)
+        .where(incoming.c.identifier.in_(identifiers))
+    )
+    states = []
+    for row in rows:
+        *parts, delivered, waiting = tuple(row)
+        sequence = IncomingSequence(*parts)
+        id = public_id(sequence.identifier)
+        states.append(SequenceState(id, sequence, delivered or 0, waiting or 0))
+    return sorted(states, key=lambda state: state.id)

@@ -35,7 +35,7 @@ from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.sequences.contents import MEDIA_TYPE
 from gateway.sequences.delivering import Progress, Turn, is_busy, lease
-from gateway.sequences.listing import SequenceState, read_all
+from gateway.sequences.listing import SequenceState, count, find, page
 from gateway.sequences.storage import free_leases, postpone, run_in, waiting_octets
 from gateway.sequences.tails import Tail
 from gateway.sequences.turns import Turns
@@ -44,6 +44,7 @@ from mediation import EndpointReference, Notification, Soap
 from mediation.reliable_messaging import (
     CreateSequence,
     CreateSequenceResponse,
+    FaultName,
     IncompleteBehaviour,
     ReliableMessage,
     RmFault,
@@ -55,7 +56,8 @@ from mediation.reliable_messaging.policy import Policy
 SERVICE = "publish"
 TRUSTED = "trusted"
 """The owner of the sequences of all trusted peers."""
-CREATIONS_AT_ONCE = 50.0
+CREATIONS, CREATIONS_AT_ONCE = 1.0, 50.0
+"""Sequences that a stranger may make: a second, and at once."""
 FOR_TRUSTED = 0.1
 """The part of all sequences that strangers leave to trusted peers."""
 WAITING_OCTETS = 64 * 2**20
@@ -110,7 +112,7 @@ class Sequences:
         self._turns = Turns(store, publish, self._party, self._woken)
         self.messages = self._turns.messages
         """What became of messages in sequences."""
-        self._creations = PrincipalRate(policy.creations, CREATIONS_AT_ONCE, "Too many sequences.")
+        self._creations = PrincipalRate(CREATIONS, CREATIONS_AT_ONCE, "Too many sequences.")
         self._requests = PrincipalRate(REQUESTS, REQUESTS_AT_ONCE, "Too many messages.")
         self.open = 0
         """How many sequences had not ended, as of the last round of work."""
@@ -128,8 +130,14 @@ class Sequences:
         self._creations.take(principal)
         now, owner = time.time(), owner_of(principal)
 
+        remembered = self._policy.sequences * (10 if principal.trusted else 2)
+
         def work(storage: StorageManager) -> CreateSequenceResponse | RmFault:
             party = self._party(storage, principal)
+            with begin(party, now) as step:
+                if count(step.tx.connection) >= remembered:
+                    text = "There are too many sequences that ended just now."
+                    return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=text)
             answer, _ = destination.create(party, said, asked, now, owner=owner, service=SERVICE)
             return answer
 
@@ -348,16 +356,11 @@ class Sequences:
 
     async def listed(self, after: str = "", limit: int = 100) -> list[SequenceState]:
         """Sequences in the order of their public ids, from behind *after*, at most *limit*."""
-        states = await self._store.submit(read_all)
-        behind = sorted((state for state in states if state.id > after), key=lambda one: one.id)
-        return behind[:limit]
+        return await self._store.submit(lambda connection: page(connection, after, limit))
 
     async def by_id(self, id: str) -> SequenceState | None:
         """The sequence with this public id."""
-        for state in await self._store.submit(read_all):
-            if state.id == id:
-                return state
-        return None
+        return await self._store.submit(lambda connection: find(connection, id))
 
     async def terminate(self, state: SequenceState) -> None:
         """End a sequence for its maker."""

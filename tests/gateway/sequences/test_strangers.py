@@ -245,3 +245,14 @@ async def test_a_mailbox_has_no_sequences(tmp_path: Path) -> None:
         )
         assert answer.status in (400, 500)
         assert publisher.acknowledged == NO_NUMBERS
+
+
+async def test_sequences_that_are_ended_at_once(tmp_path: Path) -> None:
+    """What is remembered of them is bounded, too."""
+    async with a_gateway(tmp_path, wsrm_sequences=4) as (run, _):
+        publisher = ReliablePublisher(run, source=STRANGER)
+        for _ in range(8):
+            await publisher.create()
+            await publisher.terminate()
+        assert fault_of(await publisher.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
+        await ReliablePublisher(run).create()
