@@ -68,7 +68,9 @@ REQUESTS, REQUESTS_AT_ONCE = 100.0, 500.0
 """Requests about sequences of a stranger, and messages that are refused: a second, and at once."""
 DUE = 64
 """Sequences that a round of work looks at, of each kind."""
-SHORTEST, LONGEST, LONGEST_SHARED = 0.02, 60.0, 5.0
+COUNTED = 5.0
+"""Seconds from one count of them to the next."""
+SHORTEST, LONGEST, LONGEST_SHARED = 0.05, 60.0, 5.0
 """Seconds from one round to the next. Of gateways that share a store each looks after what another
 one left, which nobody tells it of."""
 _log = structlog.get_logger("dragoman.sequences")
@@ -114,8 +116,8 @@ class Sequences:
         """What became of messages in sequences."""
         self._creations = PrincipalRate(CREATIONS, CREATIONS_AT_ONCE, "Too many sequences.")
         self._requests = PrincipalRate(REQUESTS, REQUESTS_AT_ONCE, "Too many messages.")
-        self.open = 0
-        """How many sequences had not ended, as of the last round of work."""
+        self.open, self._counted = 0, 0.0
+        """How many sequences had not ended, as of a few seconds ago."""
 
     # What peers ask for.
 
@@ -299,13 +301,19 @@ class Sequences:
         """Do what is due; when there is more to do."""
         now = time.time()
 
-        def work(storage: StorageManager) -> tuple[list[str], list[str], int]:
+        counts = now >= self._counted + COUNTED
+
+        def work(storage: StorageManager) -> tuple[list[str], list[str], int | None]:
             with storage.look() as look:
                 due = look.invoker_due(now, DUE), look.incoming_due(now, DUE)
+            if not counts:
+                return *due, None
             with storage.transaction() as tx:
                 return *due, tx.incoming.count()
 
-        waiting, watched, self.open = await run_in(self._store, work)
+        waiting, watched, open_ = await run_in(self._store, work)
+        if open_ is not None:
+            self.open, self._counted = open_, now
         for identifier in waiting:
             await self._guarded(identifier, partial(self._publish_due, wait=wait))
         for identifier in watched:

@@ -51,16 +51,17 @@ class JoinedStorage:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._transaction: JoinedTransaction | None = None
 
     @contextmanager
     def transaction(self) -> Iterator[JoinedTransaction]:
-        """A part of the operation; where it raises, nothing of it is left."""
+        """A part of the operation; where it raises, nothing of it is left. What one part has locked
+        is known to the next."""
+        transaction = self._transaction or JoinedTransaction(self._connection)
+        self._transaction = None
         with self._connection.begin_nested():
-            transaction = JoinedTransaction(self._connection)
-            try:
-                yield transaction
-            finally:
-                transaction.work.ended = True
+            yield transaction
+        self._transaction = transaction
 
     @contextmanager
     def look(self) -> Iterator[DatabaseLook]:

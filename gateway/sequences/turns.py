@@ -85,12 +85,12 @@ class Turns:
                 progress, turn = await self._note(turn, count)
                 tail.advance(progress)
         except StoreUnavailable:
-            pass  # Published or not, it is leased still: the same happens again after that.
+            self._woken.set()  # Published or not, it is leased still: it is looked at after that.
         except Exception:
             _log.exception("sequence.internal-error")
+            self._woken.set()
         finally:
             tail.rest()
-            self._woken.set()
 
     async def _note(self, turn: Turn, count: int) -> tuple[Progress, Turn | None]:
         """Note that *count* messages of *turn* are published, and lease what is next."""
@@ -147,4 +147,5 @@ class Turns:
 
     def _failed(self, turn: Turn, refused: Refused) -> None:
         sequence = public_id(turn.identifier)
+        self._woken.set()
         _log.warning("sequence.not-published", sequence=sequence, text=str(refused)[:500])

@@ -133,6 +133,8 @@ class _Manager(Generic[R]):
         self._work = work
         self._there: dict[str, bool] = {}
         """Of what is locked, whether it has a row."""
+        self._records: dict[str, R | None] = {}
+        """Of what is locked, what it is: nobody else changes it."""
 
     def _select(self) -> Select[Any]:
         return select(*(self._table.c[field.name] for field in fields(self._record)))
@@ -148,6 +150,8 @@ class _Manager(Generic[R]):
             return None
         place = self._kind, key
         held = self._work.order.holds(place)
+        if held and key in self._records:
+            return self._records[key]
         if not held:
             self._work.order.check(place)
         row = self._row(key, wait=wait)
@@ -167,7 +171,8 @@ class _Manager(Generic[R]):
         if not self._work.order.holds((self._kind, key)):
             self._work.order.add((self._kind, key))
         self._there[key] = row is not None
-        return None if row is None else self._read(row)
+        record = self._records[key] = None if row is None else self._read(row)
+        return record
 
     def _read(self, row: Row[Any]) -> R:
         return self._record(*tuple(row))
@@ -179,7 +184,7 @@ class _Manager(Generic[R]):
             check_key(key)
             self._find(key)
 
-    def _write(self, key: str, values: Values) -> None:
+    def _write(self, key: str, values: Values, record: R) -> None:
         self._hold(key)
         if self._there[key]:
             changed = {f"new_{name}": value for name, value in values.items()}
@@ -187,11 +192,13 @@ class _Manager(Generic[R]):
         else:
             self._work.execute(insert(self._table), values)
             self._there[key] = True
+        self._records[key] = record
 
     def _delete(self, key: str) -> None:
         self._hold(key)
         self._work.execute(delete(self._table).where(self._is(self._key)), {self._key: key})
         self._there[key] = False
+        self._records[key] = None
 
 
 def _update(table: Table, key: str) -> Executable:
@@ -247,7 +254,7 @@ class DatabaseIncoming(_Manager[IncomingSequence]):
         values["created_by"] = digest(sequence.create_id, sequence.owner) if created else None
         values["owned_by"] = None if sequence.owner is None else digest(sequence.owner)
         values["address"] = digest(sequence.acks_to.address)
-        self._write(sequence.identifier, values)
+        self._write(sequence.identifier, values, sequence)
 
     def remove(self, identifier: str) -> None:
         self._delete(identifier)
@@ -276,7 +283,7 @@ class DatabaseInvoker(_Manager[InvokerBuffer]):
 
     def put(self, buffer: InvokerBuffer) -> None:
         check_key(buffer.identifier)
-        self._write(buffer.identifier, _values(buffer))
+        self._write(buffer.identifier, _values(buffer), buffer)
 
     def remove(self, identifier: str) -> None:
         self._delete(identifier)
@@ -358,7 +365,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
             if self._work.execute(others.limit(1)).first() is not None:
                 raise Taken(f"another sequence has one of the names {changed}")
         address = digest(sequence.target.address)
-        self._write(sequence.key, {**_values(sequence), "address": address})
+        self._write(sequence.key, {**_values(sequence), "address": address}, sequence)
         self._names[sequence.key] = names
 
     def remove(self, key: str) -> None:

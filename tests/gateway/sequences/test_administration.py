@@ -12,6 +12,7 @@ from tests.rigs.gateways import Running, running
 from tests.rigs.programs import RunningGateway
 from tests.rigs.programs import run as run_program
 from tests.rigs.reliable_publishers import ReliablePublisher, fault_of
+from tests.rigs.waiting import until
 
 EMBEDDED = {"wsrm": "offered", "adapter": "embedded:"}
 
@@ -86,9 +87,7 @@ async def test_what_is_counted(tmp_path: Path) -> None:
             assert 'dragoman_requests_total{operation="CreateSequence"} 1' in text
             return "dragoman_sequences 1" in text
 
-        assert run.gateway.sequences is not None
-        while not await counted():
-            await run.gateway.sequences.start()
+        await until(counted)
 
 
 @pytest.mark.slow
