@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from gateway.reliability import source
-from gateway.reliability.fetching import fetch, reply_to
+from gateway.reliability.fetching import fetch, may_answer, reply_to
 from gateway.reliability.invoker import deliver
 from gateway.reliability.party import Channel, Manners, Party, requests_of
 from gateway.reliability.receiving import receive
@@ -123,6 +123,10 @@ class Endpoint:
     def reply_to(self, awaited: Awaited, now: float) -> Outgoing | None:
         """The reply that a connection is held open for, once the application gave it."""
         return reply_to(self.party, awaited, now)
+
+    def may_answer(self, awaited: Awaited, now: float) -> bool:
+        """Whether the application may still give that reply: see `reply_to`, to be asked after."""
+        return may_answer(self.party, awaited, now)
 
     def fetch(
         self, address: str, now: float, *, owner: str | None = None

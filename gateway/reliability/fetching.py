@@ -39,6 +39,14 @@ def reply_to(party: Party, awaited: Awaited, now: float) -> Outgoing | None:
         return Outgoing(sequence.target, envelope, message.action, sequence.wire, label)
 
 
+def may_answer(party: Party, awaited: Awaited, now: float) -> bool:
+    """Whether the application has not taken the message yet. After that, what `reply_to` does not
+    find does not come."""
+    with begin(party, now) as step:
+        buffer = step.tx.invoker.find(awaited.identifier)
+        return buffer is not None and buffer.delivered < awaited.number
+
+
 def _told(step: Step, incoming: IncomingSequence) -> None:
     after = acknowledging.told(step, incoming)
     if after is not incoming:

@@ -9,6 +9,7 @@ from gateway.reliability.party import (
     Party,
     anonymous,
     is_callable,
+    reply_endpoint,
     reply_key,
 )
 from gateway.reliability.records import (
@@ -157,7 +158,7 @@ def _reply(step: Step, identifier: str, request: ReliableMessage, action: str, b
     message = Message(action, body, relates_to=request.headers.message_id)
     key = reply_key(identifier)
     sequence = step.tx.outgoing.find(key)
-    reply_to = request.headers.reply_to
+    reply_to = reply_endpoint(request, offered=sequence is not None)
     if sequence is None and reply_to is not None and request.rm is not None:
         wire = Wire(request.rm, request.headers.wsa or reply_to.wsa, request.soap)
         sequence = _own_sequence(step, key, wire, reply_to)
@@ -207,13 +208,15 @@ def _consume_faulted(
 def _reply_fault(
     step: Step, identifier: str, request: ReliableMessage, fault: ApplicationFault
 ) -> None:
-    if request.headers.reply_to is None or request.headers.message_id is None:
+    offered = step.tx.outgoing.find(reply_key(identifier)) is not None
+    reply_to = reply_endpoint(request, offered=offered)
+    if reply_to is None or request.headers.message_id is None:
         step.tell(NoticeKind.UNANSWERED, identifier, f"a fault: {fault}")
         return
     body = write_application_fault(
         request.soap, str(fault), receiver=fault.receiver, detail=fault.detail
     )
-    wsa = request.headers.wsa or request.headers.reply_to.wsa
+    wsa = request.headers.wsa or reply_to.wsa
     _reply(step, identifier, request, application_fault_action(wsa), body)
 
 

@@ -8,9 +8,9 @@ from gateway.reliability.rates import Rates
 from gateway.reliability.records import Wire
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Application, Dead, Notice, Told
-from mediation import EndpointReference, Wsa, is_anonymous
+from mediation import WSA_NONE, EndpointReference, Wsa, is_anonymous
 from mediation.names import MAKE_CONNECTION_ANONYMOUS
-from mediation.reliable_messaging import IncompleteBehaviour
+from mediation.reliable_messaging import IncompleteBehaviour, ReliableMessage
 from mediation.reliable_messaging.policy import Policy
 
 
@@ -114,7 +114,24 @@ def is_fetched(epr: EndpointReference) -> bool:
 
 def is_callable(epr: EndpointReference) -> bool:
     """Whether something can be sent to *epr* on a connection of ours."""
-    return not is_anonymous(epr.address) and not is_fetched(epr)
+    return not is_anonymous(epr.address) and not is_fetched(epr) and epr.address != WSA_NONE
+
+
+def reply_endpoint(message: ReliableMessage, *, offered: bool) -> EndpointReference | None:
+    """Where the reply to *message* goes, if an application gives one; None: nowhere.
+
+    Args:
+        offered: There is a sequence for replies, whose messages go back on connections: one is
+            expected there even where the message does not say so. Without it such a message is
+            one-way, since peers name no place in those either.
+    """
+    headers = message.headers
+    if headers.reply_to is not None:
+        return headers.reply_to if headers.reply_to.address != WSA_NONE else None
+    if not offered or headers.wsa is None or headers.message_id is None:
+        return None
+    address = headers.wsa.default_reply_to
+    return EndpointReference(address, headers.wsa) if address is not None else None
 
 
 def same_place(one: EndpointReference, other: EndpointReference) -> bool:

@@ -4,10 +4,17 @@ then it is answered."""
 from dataclasses import dataclass, field, replace
 
 from gateway.reliability import destination, ending, source
-from gateway.reliability.fetching import alone, fetch, reply_to
+from gateway.reliability.fetching import alone, fetch, may_answer, reply_to
 from gateway.reliability.invoker import deliver
 from gateway.reliability.opening import created
-from gateway.reliability.party import Manners, Party, anonymous, is_callable, reply_key
+from gateway.reliability.party import (
+    Manners,
+    Party,
+    anonymous,
+    is_callable,
+    reply_endpoint,
+    reply_key,
+)
 from gateway.reliability.records import IncomingSequence, Wire
 from gateway.reliability.sending import pending_told
 from gateway.reliability.steps import begin
@@ -336,16 +343,27 @@ class _Exchange:
             return
         if not (outcome.taken or outcome.known) or isinstance(message.body, LastMessage):
             return
-        headers = message.headers
-        if headers.reply_to is None or headers.message_id is None or self.back is not None:
+        message_id, to = message.headers.message_id, self._reply_endpoint()
+        if to is None or message_id is None or self.back is not None:
             return
-        if is_anonymous(headers.reply_to.address):
-            self.awaited = Awaited(header.identifier, headers.message_id)
+        if is_anonymous(to.address):
+            self.awaited = awaited = Awaited(header.identifier, message_id, header.number)
             try:
                 deliver(party, header.identifier, now)
-                self.ready = reply_to(party, self.awaited, now)
+                self.ready = reply_to(party, awaited, now)
+                if self.ready is None and not may_answer(party, awaited, now):
+                    self.awaited = None  # It had nothing to say.
             except StorageUnavailable:
                 pass  # The message is stored, which is what the acknowledgement says.
+
+    def _reply_endpoint(self) -> EndpointReference | None:
+        sequence = self.sequence
+        offered = False
+        if self.message.headers.reply_to is None and sequence is not None and sequence.opposite:
+            with begin(self.party, self.now) as step:
+                replies = step.tx.outgoing.find(sequence.opposite)
+            offered = replies is not None and is_anonymous(replies.target.address)
+        return reply_endpoint(self.message, offered=offered)
 
     def _asked(self, identifier: str) -> None:
         outcome = destination.acknowledge(self.party, identifier, self.now, owner=self.owner)

@@ -39,10 +39,12 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
-    """The reply that a connection waits for: that to the message *message_id* of a sequence."""
+    """The reply that a connection waits for: that to the message *message_id*, which is message
+    *number* of a sequence."""
 
     identifier: str
     message_id: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)

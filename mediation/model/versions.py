@@ -77,6 +77,12 @@ class Wsa(Enum):
     def fault_action(self) -> str:
         return self.value + "/fault"
 
+    @property
+    def default_reply_to(self) -> str | None:
+        """The address of the reply to a request that names none (WS-Addressing 1.0 Core, section
+        3.2); None: a request has to name one."""
+        return self.anonymous if self is Wsa.V2005_08 else None
+
 
 class EventForm(Enum):
     """A form of messages that are no SOAP (CloudEvents HTTP Protocol Binding 1.0.2, section 3): the

@@ -63,7 +63,8 @@ def _token(element: etree._Element) -> bytes:
 def _offer(rm: Rm, element: etree._Element) -> Offer:
     return Offer(
         identifier_in(rm, element),
-        _reference(rm, element, "Endpoint"),
+        # 1.0 has none; gSOAP writes one without an address there.
+        _reference(rm, element, "Endpoint") if "Endpoint" in rm.rules.elements else None,
         _expires(rm, element),
         _incomplete(rm, element),
     )

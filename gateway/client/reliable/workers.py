@@ -395,6 +395,8 @@ class Workers:
                 left = end - asyncio.get_running_loop().time()
                 if found is not None or left <= 0:
                     return found
+                if not await self.on_thread(self.endpoint.may_answer, awaited, time.time()):
+                    return await self.on_thread(self.endpoint.reply_to, awaited, time.time())
                 try:
                     async with asyncio.timeout(min(left, POLL)):
                         await ready.wait()
