@@ -147,7 +147,9 @@ async def test_no_mail_without_the_security_that_is_set(tmp_path: Path, why: str
 
 async def test_off_unless_configured(tmp_path: Path) -> None:
     async with running(tmp_path) as run:
-        assert await refused(run, ANN)
+        answer = await run.ask(Speaker(), Speaker().wse_subscribe(ANN))
+        assert b"the scheme mailto are not sent to" in answer.body
+        assert len(run.gateway.subscriptions) == 0
 
 
 @pytest.mark.parametrize(
