@@ -1,5 +1,7 @@
 """The steps of a message, each by itself."""
 
+from dataclasses import replace
+
 import pytest
 
 from filters import Reason, Refused
@@ -7,9 +9,10 @@ from gateway.exchange import ACCEPTED, Inbound, Reply
 from gateway.security.principals import anonymous
 from gateway.security.resource_addresses import ResourceAddress, ResourceKind
 from gateway.soap.deposit import deposited, is_deposit, keeps_unread
+from gateway.soap.endpoint_rules import rules_at, with_sequences
 from gateway.soap.reliable import PassOn
 from gateway.soap.topic_paths import topic_of_path
-from mediation import Context, GetStatus, Incoming, Operation, Rejected, Soap
+from mediation import Context, GetStatus, Incoming, Operation, Rejected, Sequences, Soap
 
 KEY = "0f0e0d0c-0b0a-4908-8706-050403020100"
 INBOUND = Inbound(octets=b"", principal=anonymous("192.0.2.1", trusted=False), base="http://g")
@@ -83,3 +86,27 @@ def test_a_path_that_names_no_topic(name: str) -> None:
     with pytest.raises(Refused) as refused:
         topic_of_path(f"/soap/topic/{name}")
     assert refused.value.reason is Reason.TOPIC_INVALID
+
+
+@pytest.mark.parametrize(
+    ("path", "mode"),
+    [
+        ("/soap", Sequences.OFFERED),
+        ("/soap/", Sequences.OFFERED),
+        ("", Sequences.OFFERED),
+        ("/soap/topic/orders", Sequences.REQUIRED),
+        ("/soap/topic/orders/new", Sequences.REQUIRED),
+        ("/soap/topic/orders/old", Sequences.OFF),
+        ("/soap/topic/ordersX", Sequences.OFFERED),
+        ("/axis2/services/EventingService", Sequences.OFFERED),
+        (f"/pullpoints/{KEY}", Sequences.OFF),
+        (f"/sources/{KEY}", Sequences.OFF),
+        ("/msgbox", Sequences.OFF),
+    ],
+)
+def test_what_endpoints_do_with_sequences(path: str, mode: Sequences) -> None:
+    at = {"/soap/topic/orders": Sequences.REQUIRED, "/soap/topic/orders/old": Sequences.OFF}
+    rules = with_sequences(rules_at, Sequences.OFFERED, at)
+    assert rules(path).sequences is mode
+    assert replace(rules(path), sequences=Sequences.OFF) == rules_at(path)
+    assert rules(path) is rules(path)
