@@ -21,20 +21,23 @@ from urllib.parse import urlsplit
 from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
+from gateway.client.reliable.answers import Came, together
 from gateway.client.reliable.pool import Pool
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.invoker import deliver
 from gateway.reliability.sending import act
 from gateway.reliability.storage import Conflict, StorageUnavailable
-from gateway.reliability.values import Awaited, Outgoing, Reply
+from gateway.reliability.values import Awaited, Outgoing
 from gateway.reliability.watching import watch
 
 T = TypeVar("T")
 
 POLL = 1.0
 """Seconds between two looks at a store to which other processes write, too."""
-GATHER = 0.01
-"""Seconds between two looks at the least."""
+GATHER, MOST_GATHER = 0.005, 0.1
+"""Seconds between two looks, at the least and at the most."""
+LOOKING = 8
+"""How many times longer than a look the pause after it is."""
 DELAY = 5.0
 """Seconds until something is tried again that the store, or a missing function, prevented."""
 RECOVERY = 60.0
@@ -65,7 +68,9 @@ class Workers:
     Args:
         timeout: Seconds for a whole exchange over HTTP.
         tls: For ``https``; what the system trusts, when None.
-        threads: How many transactions run at the same time, and how many applications.
+        threads: How many transactions run at the same time. More of them are in each other's way:
+            each statement lets another one run for milliseconds (Python's switch interval).
+        applications: How many functions of the program run at the same time.
         beside: What lives in their event loop as long as they do.
     """
 
@@ -75,7 +80,8 @@ class Workers:
         *,
         timeout: float,
         tls: ssl.SSLContext | None = None,
-        threads: int = 8,
+        threads: int = 2,
+        applications: int = 4,
         beside: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
         self.endpoint = endpoint
@@ -84,9 +90,10 @@ class Workers:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._threads = threads
+        self._threads, self._applications = threads, applications
         self._beside = beside
         self._failure: BaseException | None = None
+        self._took = 0.0
         self._stop = asyncio.Event()
         self._woken = asyncio.Event()
         self._busy: set[tuple[str, str]] = set()
@@ -94,6 +101,8 @@ class Workers:
         self._in_flight: dict[str, set[str]] = defaultdict(set)
         self._lanes: dict[str, asyncio.Semaphore] = {}
         self._hosts: dict[str, asyncio.Semaphore] = {}
+        self._came: dict[str, list[Came]] = defaultdict(list)
+        self._taking: set[str] = set()
         self._holding: dict[str, set[asyncio.Event]] = defaultdict(set)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -119,7 +128,9 @@ class Workers:
             self.endpoint.restart(time.time())
             ready = threading.Event()
             self._store_threads = Pool(self._threads, "reliable-store")
-            self._application_threads = ThreadPoolExecutor(self._threads, "reliable-application")
+            self._application_threads = ThreadPoolExecutor(
+                self._applications, "reliable-application"
+            )
             self._thread = threading.Thread(
                 target=self._run, args=(ready,), name="reliable", daemon=True
             )
@@ -232,7 +243,7 @@ class Workers:
                 log.exception("a look at the store failed")
                 wait = POLL
             # What comes meanwhile is looked at together.
-            await asyncio.sleep(GATHER)
+            await asyncio.sleep(min(max(GATHER, LOOKING * self._took), MOST_GATHER))
             if wait > 0:
                 try:
                     async with asyncio.timeout(wait):
@@ -262,6 +273,7 @@ class Workers:
         return max(0.0, min([POLL, *soon]))
 
     def _look(self, now: float, limit: int) -> tuple[list[tuple[str, str]], float | None]:
+        began = time.thread_time()
         with self.endpoint.party.storage.look() as look:
             found = [
                 *(("invoker", each) for each in look.invoker_due(now, limit)),
@@ -269,7 +281,9 @@ class Workers:
                 *(("incoming", each) for each in look.incoming_due(now, limit)),
             ]
             # What is found is looked at again when it is done.
-            return found, None if found else look.next_due()
+            next_due = None if found else look.next_due()
+        self._took = time.thread_time() - began
+        return found, next_due
 
     async def _attend_to(self, place: tuple[str, str]) -> None:
         kind, key = place
@@ -361,25 +375,45 @@ class Workers:
     async def _sent(self, outgoing: Outgoing, answer: Answer) -> None:
         """Take what came back. Only an envelope is an answer: others in between have pages."""
         said = answer.body if answer.body and "xml" in answer.content_type else None
-        delivered = 200 <= answer.status < 300 or said is not None
-        if not delivered:
+        if said is None and not 200 <= answer.status < 300:
             log.info("%s: %s", outgoing.label, answer.words)
             return
-        reply: Reply
-        try:
-            reply = await self.on_thread(
-                self.endpoint.sent,
-                outgoing,
-                time.time(),
-                delivered=delivered,
-                answer=said,
-                content_type=answer.content_type,
-            )
-        except (Refused, StorageUnavailable) as error:
-            log.info("the answer to %s: %s", outgoing.label, error)
+        came = Came(outgoing, said, answer.content_type)
+        if outgoing.key is None:
+            await self._take([came])
             return
-        for each in reply.outgoing:
+        self._came[outgoing.key].append(came)
+        if outgoing.key in self._taking:
+            return  # Who takes the answers of this sequence now takes this one next.
+        self._taking.add(outgoing.key)
+        try:
+            while taken := self._came.pop(outgoing.key, None):
+                await self._take(taken)
+        finally:
+            self._taking.discard(outgoing.key)
+
+    async def _take(self, answers: list[Came]) -> None:
+        for each in await self.on_thread(self._taken, answers):
             self.post(each)
+
+    def _taken(self, answers: list[Came]) -> list[Outgoing]:
+        found: list[Outgoing] = []
+        for came in together(answers) if len(answers) > 1 else answers:
+            try:
+                reply = self.endpoint.sent(
+                    came.outgoing,
+                    time.time(),
+                    delivered=True,
+                    answer=came.envelope,
+                    content_type=came.content_type,
+                )
+            except Conflict:
+                raise
+            except (Refused, StorageUnavailable) as error:
+                log.info("the answer to %s: %s", came.outgoing.label, error)
+                continue
+            found.extend(reply.outgoing)
+        return found
 
     # ------------------------------------------------------------------- replies on connections
 

@@ -1,0 +1,65 @@
+"""Acknowledgements of one sequence are taken together, and nothing else is left out."""
+
+from gateway.client.reliable.answers import Came, together
+from gateway.reliability.records import Wire
+from gateway.reliability.values import Outgoing
+from mediation import EndpointReference, Soap, Wsa
+from mediation.reliable_messaging import (
+    Acknowledgement,
+    AcknowledgementAlone,
+    Body,
+    Ranges,
+    Rm,
+    RmSpec,
+    TerminateSequenceResponse,
+    acknowledgement_block,
+    write_message,
+)
+
+SPOKEN = RmSpec(Rm.V1_1, Soap.V1_2, Wsa.V2005_08)
+TO = EndpointReference("http://here.example/", Wsa.V2005_08)
+
+
+def came(*saids: Acknowledgement, body: Body | None = None, ends: bool = False) -> Came:
+    blocks = [acknowledgement_block(Rm.V1_1, said) for said in saids]
+    _, envelope = write_message(
+        SPOKEN, body or AcknowledgementAlone(), to=TO, message_id="urn:example:1", blocks=blocks
+    )
+    wire = Wire(Rm.V1_1, Wsa.V2005_08, Soap.V1_2)
+    outgoing = Outgoing(TO, b"", "", wire, "message 1", "key", ends)
+    return Came(outgoing, envelope, "application/soap+xml")
+
+
+def ack(text: str, identifier: str = "urn:example:a", *, final: bool = False) -> Acknowledgement:
+    return Acknowledgement(identifier, Ranges.parse(text), final=final)
+
+
+def test_the_largest_is_taken() -> None:
+    small, large, middle = came(ack("1-2")), came(ack("1-5,7")), came(ack("1-4"))
+    assert together([small, large, middle]) == [large]
+    assert together([large, small]) == [large]
+
+
+def test_neither_contains_the_other() -> None:
+    one, other = came(ack("1-2")), came(ack("4"))
+    assert sorted(together([one, other]), key=id) == sorted([one, other], key=id)
+
+
+def test_sequences_are_told_apart() -> None:
+    one, other = came(ack("1-2")), came(ack("1-3", "urn:example:b"))
+    assert together([one, other]) == [one, other]
+
+
+def test_what_says_more_is_taken_for_itself() -> None:
+    answers = [
+        came(ack("1-9")),
+        came(ack("1-2", final=True)),
+        came(Acknowledgement("urn:example:a", Ranges(), nacks=(3,))),
+        came(ack("1-2"), ack("1", "urn:example:b")),
+        came(ack("1-2"), ends=True),
+        came(ack("1-2"), body=TerminateSequenceResponse("urn:example:a")),
+        Came(came().outgoing, None, ""),
+        Came(came().outgoing, b"<no/>", "text/xml"),
+        Came(came().outgoing, b"no", "text/xml"),
+    ]
+    assert sorted(map(id, together(answers))) == sorted(map(id, answers))
