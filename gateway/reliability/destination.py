@@ -135,7 +135,7 @@ def _make(
     identifier = step.party.new_id()
     offer = request.offer if step.party.offers is Offers.ACCEPT else None
     incomplete = IncompleteBehaviour.NO_DISCARD
-    if "IncompleteSequenceBehavior" in wire.rm.rules.elements:
+    if step.party.after_delivery or "IncompleteSequenceBehavior" in wire.rm.rules.elements:
         incomplete = step.party.incomplete
     sequence = IncomingSequence(
         identifier,
@@ -191,7 +191,10 @@ def _response(
         address = message.headers.to or party.address or sequence.wire.wsa.anonymous
         accept = EndpointReference(address, sequence.wire.wsa)
     lifetime = timedelta(seconds=sequence.lifetime) if sequence.lifetime else None
-    return CreateSequenceResponse(sequence.identifier, lifetime, sequence.incomplete, accept)
+    incomplete = IncompleteBehaviour.NO_DISCARD
+    if "IncompleteSequenceBehavior" in sequence.wire.rm.rules.elements:
+        incomplete = sequence.incomplete  # 1.0 has no word for it.
+    return CreateSequenceResponse(sequence.identifier, lifetime, incomplete, accept)
 
 
 def receive(

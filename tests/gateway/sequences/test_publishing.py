@@ -176,6 +176,19 @@ async def test_a_gap_that_is_never_filled(tmp_path: Path) -> None:
         await arrived(run, consumer, 1)
 
 
+async def test_a_gap_that_is_never_filled_in_1_0(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        publisher = ReliablePublisher(run, Rm.V1_0)
+        await publisher.create()
+        for number in (1, 3):
+            await publisher.send(number)
+        await publisher.terminate()
+        other = ReliablePublisher(run, Rm.V1_0)
+        await other.create()
+        await other.send(1, '<e:event xmlns:e="urn:example">3</e:event>')
+        await arrived(run, consumer, 1, 3)
+
+
 async def test_an_empty_last_message_of_1_0(tmp_path: Path) -> None:
     async with a_gateway(tmp_path) as (run, consumer):
         publisher = ReliablePublisher(run, Rm.V1_0)
