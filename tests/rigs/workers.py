@@ -31,6 +31,8 @@ LONG = (
     "tests/filters/matching/",
     "tests/filters/spark/",
     "tests/filters/test_workloads.py",
+    "tests/examples/test_queued_transactions.py",
+    "tests/gateway/client/reliable/",
     "tests/gateway/client/test_client.py",
     "tests/gateway/delivery/test_dispatcher.py",
     "tests/gateway/delivery/test_gateway.py",

@@ -178,7 +178,10 @@ class Receiver:
         if scope["method"] != "POST":
             return plain(405, "Messages are sent with POST.", ("Allow", "POST"))
         headers = {name.lower(): value for name, value in scope["headers"]}
-        if int(headers.get(b"content-length", b"0")) > self._max_octets:
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit():
+            return plain(400, "Content-Length is no number.", ("Connection", "close"))
+        if len(length) > 18 or int(length) > self._max_octets:
             return plain(413, "The message is too long.", ("Connection", "close"))
         try:
             async with asyncio.timeout(BODY_TIME):

@@ -2,8 +2,9 @@
 
 import http.client
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -90,6 +91,30 @@ def test_bodies_are_bounded(url: str) -> None:
     )
     assert connection.getresponse().status == 413
     connection.close()
+
+
+@pytest.mark.parametrize(
+    ("length", "status"), [(b"x", 400), (b"-1", 400), (b"9" * 5000, 413), (b"10001", 413)]
+)
+async def test_a_server_that_lets_any_length_through(length: bytes, status: int) -> None:
+    receiver = Receiver("memory:", max_octets=10_000)
+    receiver.service("/orders", lambda each: None)
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "path": "/orders",
+        "method": "POST",
+        "headers": [(b"Content-Length", length)],
+    }
+    await receiver(scope, receive, send)
+    assert sent[0]["status"] == status
 
 
 def test_what_is_no_envelope_gets_a_fault(url: str) -> None:
