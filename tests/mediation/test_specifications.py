@@ -47,7 +47,7 @@ PARTS = {
     Version.METADATA_2004_09: set[str](),
     Version.METADATA_2011_03: set[str](),
     Version.ONVIF_DEVICE: {"faults"},
-    Version.CLOUDEVENTS: {"bodies"},
+    Version.CLOUDEVENTS: {"bodies", "handshake"},
     Version.WSRM_1_0: set[str](),
     Version.WSRM_1_1: set[str](),
     Version.ADMINISTRATION_1: {"services"},
