@@ -118,8 +118,9 @@ def test_the_image_and_the_chart_agree() -> None:
 
 def test_the_image_has_every_light_extra() -> None:
     extras = set(instruction("ARG").removeprefix("EXTRAS=").split(","))
-    heavy = {"archive", "spark"}
-    assert extras == set(PROJECT["project"]["optional-dependencies"]) - heavy - {"all", "dev"}
+    heavy, of_applications = {"archive", "spark"}, {"reliable"}
+    others = heavy | of_applications | {"all", "dev"}
+    assert extras == set(PROJECT["project"]["optional-dependencies"]) - others
 
 
 def test_what_is_built_from_reaches_the_build() -> None:
