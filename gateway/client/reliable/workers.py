@@ -99,7 +99,7 @@ class Workers:
         self._busy: set[tuple[str, str]] = set()
         self._not_before: dict[tuple[str, str], float] = {}
         self._in_flight: dict[str, set[str]] = defaultdict(set)
-        self._lanes: dict[str, asyncio.Semaphore] = {}
+        self._lanes: dict[tuple[str, str], asyncio.Semaphore] = {}
         self._hosts: dict[str, asyncio.Semaphore] = {}
         self._came: dict[str, list[Came]] = defaultdict(list)
         self._taking: set[str] = set()
@@ -339,7 +339,10 @@ class Workers:
 
     async def _post(self, outgoing: Outgoing, key: str, what: str) -> None:
         host = urlsplit(outgoing.to.address).netloc
-        lane = self._lanes.setdefault(key or host, asyncio.Semaphore(AT_A_TIME))
+        # What goes again has connections of its own: a service may hold all others open until it
+        # has the message before theirs, which was lost (Apache CXF does).
+        again = " again" if outgoing.label.endswith(" again") else ""
+        lane = self._lanes.setdefault((key or host, again), asyncio.Semaphore(AT_A_TIME))
         at_host = self._hosts.setdefault(host, asyncio.Semaphore(TO_A_HOST))
         try:
             async with lane, at_host:
@@ -353,9 +356,12 @@ class Workers:
                 self._in_flight[key].discard(what)
                 if not self._in_flight[key]:
                     del self._in_flight[key]
-                    self._lanes.pop(key, None)
+                    self._lanes.pop((key, ""), None)
+                    self._lanes.pop((key, " again"), None)
             elif len(self._lanes) > LOOKED_AT:
-                self._lanes = {k: each for k, each in self._lanes.items() if k in self._in_flight}
+                self._lanes = {
+                    k: each for k, each in self._lanes.items() if k[0] in self._in_flight
+                }
             if len(self._hosts) > LOOKED_AT:
                 self._hosts.clear()
             self._woken.set()
