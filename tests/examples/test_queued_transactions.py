@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -32,6 +33,24 @@ def database(way: str, path: Path) -> Iterator[str]:
         yield url.replace("postgresql:", "postgresql+psycopg:")
 
 
+def start(command: list[str]) -> tuple[subprocess.Popen[bytes], int]:
+    """Start a server, and wait until it listens; its port. Another program may take a port that was
+    free a moment ago: then it is another one."""
+    for _ in range(5):
+        (port,) = free_ports(1)
+        server = subprocess.Popen([*command, "--port", str(port)])
+
+        def is_decided(port: int = port, server: "subprocess.Popen[bytes]" = server) -> bool:
+            with socket.socket() as probe:
+                listens = probe.connect_ex(("127.0.0.1", port)) == 0
+            return listens or server.poll() is not None
+
+        wait_until(is_decided, END)
+        if server.poll() is None:
+            return server, port
+    raise AssertionError("no port stays free")
+
+
 def rows(url: str, query: str) -> list[tuple[Any, ...]]:
     if url.startswith("sqlite"):
         with sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30) as connection:
@@ -45,13 +64,10 @@ def rows(url: str, query: str) -> list[tuple[Any, ...]]:
 def test_a_program(way: str, pattern: str, tmp_path: Path) -> None:
     if way == "two_phase":
         needs_postgresql()
-    (port,) = free_ports(1)
     program = [sys.executable, str(EXAMPLE / f"{way}_{pattern}.py")]
     options = ["--folder", str(tmp_path), "--count", "10"]
     with database(way, tmp_path / "shop.db") as shop, database(way, tmp_path / "yard.db") as yard:
-        server = subprocess.Popen(
-            [*program, "server", "--data", yard, "--port", str(port), *options]
-        )
+        server, port = start([*program, "server", "--data", yard, *options])
         try:
             address = ["--address", f"http://127.0.0.1:{port}/orders"]
             subprocess.run(
