@@ -71,7 +71,7 @@ class MemoryDisk:
     def __init__(self) -> None:
         self.fate: Fate = lambda: ""
         self.pause: Pause = lambda: None
-        self._store = MemoryStore()
+        self._store = MemoryStore(lock_wait=0)  # Nobody runs meanwhile who could unlock.
         self._rows: list[Row] = []
         self.storage: StorageManager = fated(self)
 
