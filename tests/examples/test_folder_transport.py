@@ -70,7 +70,7 @@ async def test_at_a_gateway_that_does_not_enable_it(installed: Path, tmp_path: P
     variables = {"PYTHONPATH": environment(installed)["PYTHONPATH"]}
     async with gateway_process(tmp_path / "data", variables) as gateway:
         answer = await gateway.ask(SPEAKER.wse_subscribe("folder:storms"))
-        assert b"policy of this gateway" in answer.body
+        assert b"the scheme folder are not sent to" in answer.body
 
 
 def test_a_wrong_setting_is_one_line(installed: Path, tmp_path: Path) -> None:
