@@ -13,6 +13,7 @@ under the same id, by which ``embedded:`` knows that it has it.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -283,16 +284,20 @@ class Sequences:
     async def run(self) -> None:
         """Acknowledge, publish, end and forget, each when it is due."""
         longest = LONGEST_SHARED if self._shared else LONGEST
+        woken_at = 0.0
         while True:
             self._woken.clear()
             try:
                 due_at = await self._look()
             except StoreUnavailable:
                 due_at = time.time() + 1.0
+            if woken_at > self._counted:  # What woke us may be a sequence more, or one less.
+                due_at = min(due_at or math.inf, self._counted + COUNTED)
             pause = longest if due_at is None else min(max(due_at - time.time(), SHORTEST), longest)
             try:
                 async with asyncio.timeout(pause):
                     await self._woken.wait()
+                woken_at = time.time()
                 await asyncio.sleep(SHORTEST)
             except TimeoutError:
                 pass
