@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from adapters import AdapterUnavailable
 from filters import Reason, Refused
 from gateway.exchange import Handlers, Inbound
 from gateway.publishing.operations import PublishingOperations
@@ -61,14 +62,23 @@ class SequenceOperations:
         self, request: PublishInSequence, incoming: Incoming, inbound: Inbound
     ) -> Published | Acknowledged | None:
         """Publish events that came in a sequence, in their turn. They are checked now: what waits
-        for its turn is not refused any more."""
+        for its turn is not refused any more.
+
+        Raises:
+            RmRefused: The sequence cannot take them.
+            Refused: ``UNAVAILABLE``: they are not stored, and their sender asked for an answer;
+                silence is the answer to others, who send them again.
+        """
         said = parts_of(incoming)
         assert said is not None
         assert said.sequence is not None
         admitted = await self._publishing.admit(request, inbound)
         events = named(admitted, said.sequence.identifier, said.sequence.number)
         content = write_content(events) if events else b""
-        request.told.append(await self._sequences.take(said, content, inbound.principal))
+        told = await self._sequences.take(said, content, inbound.principal)
+        if told.sequence is None and (request.acknowledged or request.answered):
+            raise AdapterUnavailable("Too many messages of the sequence wait.")
+        request.told.append(told)
         if request.acknowledged:
             return Acknowledged()
         if request.answered:

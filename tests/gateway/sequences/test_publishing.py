@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from mediation import Soap, Wsa
+from mediation.names import WSMAN
 from mediation.reliable_messaging import (
     NO_NUMBERS,
     CloseSequenceResponse,
@@ -22,7 +23,7 @@ from mediation.reliable_messaging import (
     TerminateSequenceResponse,
 )
 from tests.rigs.consumers import Consumer, consumers
-from tests.rigs.envelopes import Speaker, fresh_id
+from tests.rigs.envelopes import Answer, Speaker, fresh_id
 from tests.rigs.gateways import Running, running
 from tests.rigs.reliable_publishers import ReliablePublisher, fault_of, numbers_in, upto
 
@@ -288,6 +289,31 @@ async def test_the_answer_that_a_publisher_waits_for_comes_again(tmp_path: Path)
         track = [each.message.body[0].get("trackId") for each in (one, other)]
         assert track[0] is not None
         assert track[0] == track[1]
+        await arrived(run, consumer, 1)
+
+
+@pytest.mark.parametrize("sender", ["WS-Management", "WS-Messenger"])
+async def test_an_event_that_is_not_stored_is_not_said_to_be_taken(
+    tmp_path: Path, sender: str
+) -> None:
+    async with a_gateway(tmp_path) as (run, consumer):
+        if sender == "WS-Messenger":
+            path, asks = "/axis2/services/EventingService", b""
+            publisher = ReliablePublisher(run, soap=Soap.V1_1, path=path)
+        else:
+            asks = b'<w:AckRequested xmlns:w="%b"/>' % WSMAN.encode()
+            publisher = ReliablePublisher(run, wsa=Wsa.V2004_08, rm=Rm.V1_0)
+        await publisher.create()
+
+        async def post(number: int) -> Answer:
+            octets = publisher.message(number, f'<e:event xmlns:e="urn:example">{number}</e:event>')
+            return await publisher.post(octets.replace(b"</s:Header>", asks + b"</s:Header>", 1))
+
+        for _ in range(2):
+            assert (await post(20_000)).status == 503, "it is too far above those before"
+        assert (await post(1)).status == 200
+        await publisher.ask()
+        assert publisher.acknowledged == upto(1)
         await arrived(run, consumer, 1)
 
 
