@@ -41,7 +41,7 @@ from gateway.sequences.storage import free_leases, postpone, run_in, waiting_oct
 from gateway.sequences.tails import Tail
 from gateway.sequences.turns import Turns
 from gateway.store import Store, StoreUnavailable
-from mediation import EndpointReference, Notification, Soap
+from mediation import EndpointReference, Notification, Soap, id_to_keep
 from mediation.reliable_messaging import (
     CreateSequence,
     CreateSequenceResponse,
@@ -134,11 +134,15 @@ class Sequences:
         now, owner = time.time(), owner_of(principal)
 
         remembered = self._policy.sequences * (10 if principal.trusted else 2)
+        message_id = said.headers.message_id
 
         def work(storage: StorageManager) -> CreateSequenceResponse | RmFault:
             party = self._party(storage, principal)
             with begin(party, now) as step:
-                if count(step.tx.connection) >= remembered:
+                made = None
+                if message_id:
+                    made = step.tx.incoming.find_created(id_to_keep(message_id), owner)
+                if made is None and count(step.tx.connection) >= remembered:
                     text = "There are too many sequences that ended just now."
                     return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=text)
             answer, _ = destination.create(party, said, asked, now, owner=owner, service=SERVICE)

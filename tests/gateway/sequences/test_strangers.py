@@ -256,3 +256,24 @@ async def test_sequences_that_are_ended_at_once(tmp_path: Path) -> None:
             await publisher.terminate()
         assert fault_of(await publisher.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
         await ReliablePublisher(run).create()
+
+
+async def test_a_repeated_request_for_a_sequence_is_answered_where_there_are_too_many(
+    tmp_path: Path,
+) -> None:
+    async with a_gateway(tmp_path, wsrm_sequences=4) as (run, _):
+        publisher = ReliablePublisher(run, source=STRANGER)
+        octets = publisher.create_message(
+            message_id="urn:uuid:3b1c7f0a-2d55-4a58-9c61-0d7f2f4f9b11"
+        )
+        made = await publisher.exchange(octets)
+        assert made is not None
+        assert isinstance(made.body, CreateSequenceResponse)
+        other = ReliablePublisher(run, source=STRANGER)
+        for _ in range(7):
+            await other.create()
+            await other.terminate()
+        assert fault_of(await other.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
+        again = await publisher.exchange(octets)
+        assert again is not None
+        assert again.body == made.body
