@@ -12,7 +12,7 @@ from typing import Any
 
 from gateway.checks.certificates import check_egress, check_tls
 from gateway.checks.files import check_archive, check_data, check_store, is_locked
-from gateway.checks.findings import Check, Finding, Verdict, fail, first_line, warn
+from gateway.checks.findings import Check, Finding, Verdict, fail, warn
 from gateway.checks.machine import check_clock, check_engine, check_versions
 from gateway.checks.mailboxes import check_mailboxes
 from gateway.checks.peers import (
@@ -27,6 +27,7 @@ from gateway.checks.settings import check_settings
 from gateway.checks.soap_tcp import check_soap_tcp
 from gateway.checks.topics import check_topics
 from gateway.checks.transports import check_copies, check_mail, check_transports
+from gateway.databases import first_line
 from gateway.egress import Proxy
 from gateway.settings.settings import Settings
 

@@ -18,7 +18,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from adapters.embedded import SCHEMA_VERSION
 from filters.archive import PARQUET, best_suffix
 from filters.extras import how_to_install
-from gateway.checks.findings import Finding, fail, first_line, ok, warn
+from gateway.checks.findings import Finding, fail, ok, warn
+from gateway.databases import driver_url, first_line
 from gateway.server.data_folder import OTHERS, readable_by_others
 from gateway.settings.settings import Settings
 from gateway.store import migrations
@@ -151,10 +152,8 @@ def _judge_revision(revision: str | None) -> str | None:
 
 
 def _check_server(url: str) -> Iterator[Finding]:
-    if url.startswith("postgresql://"):
-        url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
     try:
-        engine = create_engine(url, connect_args={"connect_timeout": int(CHECKED)})
+        engine = create_engine(driver_url(url), connect_args={"connect_timeout": int(CHECKED)})
         with engine.connect() as connection:
             there = engine.dialect.has_table(connection, "alembic_version")
             query = text("SELECT version_num FROM alembic_version")

@@ -27,8 +27,3 @@ ok = partial(Finding, Verdict.OK)
 warn = partial(Finding, Verdict.WARN)
 fail = partial(Finding, Verdict.FAIL)
 Check = Callable[[], Iterator[Finding]]
-
-
-def first_line(error: object) -> str:
-    """The part of an error that fits into a line."""
-    return str(error).partition("\n")[0][:200]

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 from adapters import AdapterError, load
 from gateway.checks.files import check_file, judge_journal, where_it_listens
-from gateway.checks.findings import Finding, Verdict, fail, first_line, ok, warn
+from gateway.checks.findings import Finding, Verdict, fail, ok, warn
+from gateway.databases import first_line
 from gateway.egress import Proxy
 from gateway.server.process import ListenRefused, listen
 from gateway.settings.settings import Settings, is_loopback

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from adapters import AdapterError
-from gateway.checks.findings import Finding, fail, first_line, ok
+from gateway.checks.findings import Finding, fail, ok
+from gateway.databases import first_line
 from gateway.egress.mail import Conversation, MailSettings
 from gateway.egress.plugins import PluggedScheme, TransportError, load_transport
 from gateway.publishing.event_copies import make_copies

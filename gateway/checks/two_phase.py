@@ -17,7 +17,8 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from filters.extras import how_to_install
-from gateway.checks.findings import Finding, fail, first_line, ok, warn
+from gateway.checks.findings import Finding, fail, ok, warn
+from gateway.databases import driver_url, first_line
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.stores.participants import (
     CannotPrepare,
@@ -142,9 +143,7 @@ def _gtrid(node: str, number: int) -> str:
 
 
 def _engine(url: str) -> Engine:
-    if url.startswith("postgresql://"):
-        url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
-    parts = make_url(url)
+    parts = make_url(driver_url(url))
     options = {"connect_timeout": 10} if parts.get_backend_name() == "postgresql" else {}
     return create_engine(parts, connect_args=options)
 

@@ -29,6 +29,7 @@ from sqlalchemy.exc import (
 
 from filters import Reason, Refused
 from filters.extras import how_to_install
+from gateway.databases import connection_options, driver_url, first_line
 from gateway.observing.samples import Sample, gauge
 from gateway.store.migrations import upgrade
 from gateway.store.statements import REPLICA
@@ -82,9 +83,7 @@ class Store:
     """
 
     def __init__(self, url: str, *, power_safe: bool = True, probe: float = PROBE) -> None:
-        if url.startswith("postgresql://"):
-            url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
-        self._url = url
+        self._url = driver_url(url)
         self._power_safe = power_safe
         self._probe = probe
         self._waiting: deque[_Waiting] = deque()
@@ -124,7 +123,7 @@ class Store:
                 self._url, pool_size=2, max_overflow=2, connect_args=connection_options(self._url)
             )
         except SQLAlchemyError as error:
-            raise StoreUnavailable(f"The store cannot be opened: {_first_line(error)}") from error
+            raise StoreUnavailable(f"The store cannot be opened: {first_line(error)}") from error
         except ImportError as error:
             text = f"The store needs {error.name}, which is not installed"
             mend = f": {how_to_install('postgresql')}" if error.name == "psycopg" else "."
@@ -137,7 +136,7 @@ class Store:
             upgrade(engine)
         except (SQLAlchemyError, sqlite3.Error) as error:
             engine.dispose()
-            raise StoreUnavailable(f"The store cannot be opened: {_first_line(error)}") from error
+            raise StoreUnavailable(f"The store cannot be opened: {first_line(error)}") from error
         except Refused:
             engine.dispose()
             raise
@@ -377,7 +376,7 @@ class Store:
         if not is_outage(error):
             return [(future, None, error) for *_, future in batch]
         if self.writable:
-            _log.error("store.failed", error=_first_line(error))
+            _log.error("store.failed", error=first_line(error))
         self.writable = False
         return [(future, None, StoreUnavailable()) for *_, future in batch]
 
@@ -435,15 +434,6 @@ def _number(connection: Connection) -> int | None:
     return None if found is None else int(found)
 
 
-def connection_options(url: str) -> dict[str, Any]:
-    """Options that make a connection to a server that is gone fail within seconds; *url* may
-    override them."""
-    parts = make_url(url)
-    if parts.get_backend_name() != "postgresql":
-        return {}
-    return {name: value for name, value in _LIVELINESS.items() if name not in parts.query}
-
-
 def _is_locked_out(error: Exception) -> bool:
     """Whether not even a transaction can begin."""
     return (
@@ -472,23 +462,11 @@ def _resolve(outcomes: Sequence[_Outcome]) -> None:
             future.set_result(result)
 
 
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0][:200]
-
-
 _LIMIT = "54"
 """The class of PostgreSQL's program_limit_exceeded."""
 _CONFLICTS = frozenset({"40001", "40P01", "55P03", "23503", "23505"})
 """serialization_failure, deadlock_detected, lock_not_available; and what a row that another
 replica just made or removed leads to: foreign_key_violation, unique_violation."""
-_LIVELINESS = {
-    "application_name": "dragoman",
-    "connect_timeout": 3,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
-}
 _LOCK = text(
     "SELECT pg_advisory_xact_lock(number) FROM unnest(CAST(:numbers AS bigint[])) AS number"
 )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -19,6 +19,8 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from filters.extras import how_to_install
+from gateway import databases
+from gateway.databases import connection_options, driver_url
 from gateway.reliability.storage import Conflict, InDoubt, StorageUnavailable
 
 LOCK_WAIT = 10.0
@@ -36,15 +38,6 @@ _LOCKED = "55P03"
 _BROKEN = ("08", "57", "58", "XX")
 """Classes of errors that say nothing of what became of a COMMIT: connection exceptions, operator
 intervention, system errors, internal errors."""
-_LIVELINESS = {
-    "application_name": "dragoman",
-    "connect_timeout": 3,
-    "keepalives_idle": 5,
-    "keepalives_interval": 2,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
-}
-"""What makes a connection to a server that is gone fail within seconds."""
 _COMMITS = "dragoman_rm_commits"
 _DURABLE = "dragoman_rm_durable"
 
@@ -56,14 +49,9 @@ def own_engine(url: str) -> Engine:
         StorageUnavailable: The URL names no database that stores are made for, or its library is
             missing.
     """
-    if url.startswith("postgresql://"):
-        url = "postgresql+psycopg://" + url.removeprefix("postgresql://")
+    url = driver_url(url)
     try:
-        parts = make_url(url)
-        options: dict[str, Any] = {}
-        if parts.get_backend_name() == "postgresql":
-            options = {key: value for key, value in _LIVELINESS.items() if key not in parts.query}
-        engine = create_engine(parts, connect_args=options)
+        engine = create_engine(url, connect_args=connection_options(url))
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise StorageUnavailable(f"no database has such a URL: {first_line(error)}") from error
     except ImportError as error:
@@ -274,4 +262,5 @@ def failed_commit(error: DBAPIError) -> StorageUnavailable | None:
 
 
 def first_line(error: BaseException) -> str:
-    return str(getattr(error, "orig", None) or error).partition("\n")[0][:200]
+    """The part of what the driver says that fits into a line."""
+    return databases.first_line(getattr(error, "orig", None) or error)
