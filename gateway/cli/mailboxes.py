@@ -1,11 +1,9 @@
 """``dragoman mailboxes``."""
 
-from typing import Annotated
-
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
+from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption
 from gateway.cli.output import moment
 from gateway.cli.resources import delete_each, list_all, show_each
 from gateway.client import Administration, Record
@@ -14,7 +12,6 @@ mailboxes = group("mailboxes", "List, show and delete mailboxes.")
 mailboxes.callback()(help_alone)
 
 _COLUMNS = ("id", "kind", "owner", "messages", "octets", "dropped", "used")
-IdArguments = Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")]
 
 
 def list_(

@@ -117,6 +117,7 @@ SpecOption = Annotated[
         help=f"What to speak: {named(SPOKEN)}.",
     ),
 ]
+IdArguments = Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")]
 OutputOption = Annotated[
     Form,
     typer.Option("--output", envvar="DRAGOMAN_OUTPUT", help="For people, or for programs."),

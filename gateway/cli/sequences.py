@@ -1,11 +1,9 @@
 """``dragoman sequences``."""
 
-from typing import Annotated
-
 import typer
 
 from gateway.cli.commands import add, group, help_alone
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption
+from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption
 from gateway.cli.output import moment
 from gateway.cli.resources import delete_each, list_all, show_each
 from gateway.client import Administration, Record
@@ -14,7 +12,6 @@ sequences = group("sequences", "List, show and terminate sequences of reliable m
 sequences.callback()(help_alone)
 
 _COLUMNS = ("id", "state", "owner", "version", "published", "waiting", "last message")
-IdArguments = Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")]
 
 
 def list_(

@@ -10,6 +10,7 @@ from gateway.cli.options import (
     GATEWAY,
     Form,
     GatewayOption,
+    IdArguments,
     OutputOption,
     check_xpath,
     named,
@@ -37,7 +38,6 @@ SpecOption = Annotated[
     ),
 ]
 _KINDS = "; ".join(f"{name}: {kind.text}" for name, kind in PROFILES.items())
-IdArguments = Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")]
 
 
 def add_(

@@ -8,7 +8,7 @@ import typer
 
 from gateway.cli.commands import add, group, help_alone
 from gateway.cli.errors import CommandFailed
-from gateway.cli.options import GATEWAY, Form, GatewayOption, OutputOption, tls
+from gateway.cli.options import GATEWAY, Form, GatewayOption, IdArguments, OutputOption, tls
 from gateway.cli.output import json_line, line, moment, note
 from gateway.cli.resources import delete_each, list_all, show_each
 from gateway.client import Administration, Record
@@ -78,7 +78,7 @@ def list_(
 
 def show(
     context: typer.Context,
-    ids: Annotated[list[str], typer.Argument(metavar="ID", help="As `list` shows it.")],
+    ids: IdArguments,
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
