@@ -51,9 +51,10 @@ class Outcome:
     known: bool = False
 
 
-def is_owner(sequence: IncomingSequence, owner: str | None) -> bool:
-    """Whether *owner* may use the sequence."""
-    return sequence.owner is None or sequence.owner == owner
+def find(step: Step, identifier: str, owner: str | None) -> IncomingSequence | None:
+    """The sequence, if *owner* may use it; of those of others nothing is said."""
+    sequence = step.tx.incoming.find(identifier)
+    return sequence if sequence is not None and sequence.owner in (None, owner) else None
 
 
 def create(
@@ -220,8 +221,8 @@ def _receive(
     content_type: str,
     owner: str | None,
 ) -> Outcome:
-    sequence = step.tx.incoming.find(header.identifier)
-    if sequence is None or not is_owner(sequence, owner) or sequence.wire.rm is not message.rm:
+    sequence = find(step, header.identifier, owner)
+    if sequence is None or sequence.wire.rm is not message.rm:
         return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, header.identifier))
     if sequence.ended_at is not None:
         return _late(step, sequence, header)
@@ -351,8 +352,8 @@ def _seen(step: Step, sequence: IncomingSequence, *, at_once: bool, known: bool)
 def acknowledge(party: Party, identifier: str, now: float, *, owner: str | None) -> Outcome:
     """Answer AckRequested."""
     with begin(party, now) as step:
-        sequence = step.tx.incoming.find(identifier)
-        if sequence is None or not is_owner(sequence, owner):
+        sequence = find(step, identifier, owner)
+        if sequence is None:
             return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
         if sequence.ended_at is not None:
             return Outcome(None, acknowledging.block_of(step, sequence), sequence, known=True)
@@ -364,8 +365,8 @@ def close(
 ) -> Outcome:
     """Take CloseSequence; what was received is final."""
     with begin(party, now) as step:
-        sequence = step.tx.incoming.find(identifier)
-        if sequence is None or not is_owner(sequence, owner):
+        sequence = find(step, identifier, owner)
+        if sequence is None:
             return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
         if sequence.ended_at is None:
             sequence = ending.close(step, replace(sequence, last_seen=step.now), last)
@@ -379,8 +380,8 @@ def terminate(
 ) -> Outcome:
     """Take TerminateSequence; one that came before is answered again."""
     with begin(party, now) as step:
-        sequence = step.tx.incoming.find(identifier)
-        if sequence is None or not is_owner(sequence, owner):
+        sequence = find(step, identifier, owner)
+        if sequence is None:
             return Outcome(RmFault(FaultName.UNKNOWN_SEQUENCE, identifier))
         if sequence.ended_at is None:
             sequence = ending.terminate(step, replace(sequence, last_seen=step.now), last)

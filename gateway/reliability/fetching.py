@@ -4,7 +4,7 @@ fetched by WS-MakeConnection."""
 from dataclasses import replace
 
 from gateway.reliability import acknowledging
-from gateway.reliability.destination import is_owner
+from gateway.reliability.destination import find
 from gateway.reliability.party import Party, reply_key
 from gateway.reliability.records import IncomingSequence
 from gateway.reliability.sending import act, message_with_blocks
@@ -96,8 +96,8 @@ def _acknowledgement(
     party: Party, identifier: str, now: float, owner: str | None, *, take: bool
 ) -> Outgoing | None:
     with begin(party, now) as step:
-        incoming = step.tx.incoming.find(identifier)
-        if incoming is None or not is_owner(incoming, owner) or not incoming.unacknowledged:
+        incoming = find(step, identifier, owner)
+        if incoming is None or not incoming.unacknowledged:
             return None
         if take:
             _told(step, incoming)

@@ -253,8 +253,8 @@ class _Exchange:
             return
         gone = fault.name in (FaultName.SEQUENCE_TERMINATED, FaultName.UNKNOWN_SEQUENCE)
         with begin(self.party, self.now) as step:
-            incoming = step.tx.incoming.find(fault.identifier)
-            if incoming is None or not destination.is_owner(incoming, self.owner):
+            incoming = destination.find(step, fault.identifier, self.owner)
+            if incoming is None:
                 return
             if gone and incoming.ended_at is None:
                 ending.terminate(step, incoming, None)

@@ -254,8 +254,7 @@ class Sequences:
         def work(storage: StorageManager) -> destination.Outcome | None:
             party = self._party(storage, principal)
             with begin(party, now) as step:
-                sequence = step.tx.incoming.find(identifier)
-                mine = sequence is not None and destination.is_owner(sequence, owner)
+                mine = destination.find(step, identifier, owner) is not None
                 if mine and not terminate and is_busy(step, identifier):
                     return None
             change = destination.terminate if terminate else destination.close
