@@ -1,7 +1,6 @@
 """The sending end of applications: messages are stored with what the program changes, and arrive
 once, in order, though both sides and the net between them fail."""
 
-import asyncio
 import ssl
 import time
 import uuid
@@ -10,26 +9,24 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from functools import partial
-from typing import Self
 
 from gateway.client.reliable.deliveries import (
     Applications,
     Callback,
     Callbacks,
-    Calls,
     Completed,
     GivenUp,
     called_back,
 )
 from gateway.client.reliable.ends import (
     PATIENT,
+    End,
     Endings,
     completed,
     dead,
     given_up,
     jitter,
     new_id,
-    opened,
     say,
 )
 from gateway.client.reliable.intake import Intake
@@ -65,7 +62,7 @@ class Replies(Enum):
     FETCHED = "the client asks for them (WS-MakeConnection)"
 
 
-class ReliableClient:
+class ReliableClient(End):
     """Sends messages in sequences of WS-ReliableMessaging.
 
     ::
@@ -110,8 +107,6 @@ class ReliableClient:
         tls: ssl.SSLContext | None = None,
         on_notice: Callable[[Notice], None] = say,
     ) -> None:
-        self.store, self._owns_store = opened(store)
-        self._wire = Wire(rm, wsa or rm.rules.wsa[0], soap)
         if replies is Replies.FETCHED and rm is Rm.V1_0:
             raise ValueError("WS-MakeConnection goes with WS-ReliableMessaging 1.1 only")
         back = make_connection_address(str(uuid.uuid4())) if replies is Replies.FETCHED else None
@@ -119,6 +114,8 @@ class ReliableClient:
         if own is not None:
             place_of(own)
             back = own
+        super().__init__(store)
+        self._wire = Wire(rm, wsa or rm.rules.wsa[0], soap)
         self._acks_to = EndpointReference(back, self._wire.wsa) if back else None
         self._applications = Applications()
         self._given_up = Endings()
@@ -144,7 +141,6 @@ class ReliableClient:
         if own is not None:
             beside = partial(listening, own, bind, self._own_intake)
         self._workers = Workers(self._endpoint, timeout=timeout, tls=tls, beside=beside)
-        self._calls = Calls(fallback=lambda: self._workers.loop)
         self._threads: Threads | None = None
 
     def callbacks(
@@ -187,7 +183,7 @@ class ReliableClient:
             StorageUnavailable: The store does not answer.
             GatewayError: It cannot listen for replies.
         """
-        self._workers.start()
+        super().start()
 
     def close(self) -> None:
         """Stop; what is not acknowledged stays in the store."""
@@ -195,23 +191,7 @@ class ReliableClient:
         if self._threads is not None:
             self._threads.close()
             self._threads = None
-        if self._owns_store:
-            self.store.close()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        self._calls.loop = asyncio.get_running_loop()
-        await asyncio.to_thread(self.start)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self.close)
+        super().close()
 
     def transaction(self) -> OpenTransaction:
         """A transaction for ``with`` or ``async with``: what is changed through its connection or

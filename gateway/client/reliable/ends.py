@@ -1,10 +1,11 @@
 """What a client and a receiver have in common: a store, functions by name, workers."""
 
+import asyncio
 import logging
 import random
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from gateway.client.reliable.deliveries import (
     PAGE,
@@ -13,7 +14,7 @@ from gateway.client.reliable.deliveries import (
     GivenUp,
     unacknowledged,
 )
-from gateway.client.reliable.workers import NotHere, log
+from gateway.client.reliable.workers import NotHere, Workers, log
 from gateway.reliability.loading import load_store
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager, Transaction
@@ -37,23 +38,59 @@ def jitter() -> float:
     return _draw()
 
 
-def opened(store: StorageManager | str) -> tuple[StorageManager, bool]:
-    """The store, and whether it was made here, of a URL: see `gateway.reliability.loading`.
-
-    Raises:
-        StorageUnavailable: It cannot be opened.
-    """
-    if not isinstance(store, str):
-        return store, False
-    return load_store(store), True
-
-
 def say(notice: Notice) -> None:
     """Log a notice."""
     quiet = notice.kind in (NoticeKind.UNANSWERED, NoticeKind.DECLINED)
     number = f" message {notice.number}:" if notice.number is not None else ""
     level = logging.INFO if quiet else logging.WARNING
     log.log(level, "%s: %s:%s %s", notice.sequence, notice.kind.value, number, notice.text)
+
+
+class End:
+    """What runs over a store: started and stopped by ``with``, ``async with`` or by hand.
+
+    Args:
+        store: A store, or the URL of one, which is closed with this.
+
+    Raises:
+        StorageUnavailable: The store cannot be opened.
+    """
+
+    _workers: Workers
+
+    def __init__(self, store: StorageManager | str) -> None:
+        self._owns_store = isinstance(store, str)
+        self.store = load_store(store) if isinstance(store, str) else store
+        self._calls = Calls(fallback=lambda: self._workers.loop)
+
+    def start(self) -> None:
+        """Start, unless it runs: messages that a former process left are delivered.
+
+        Raises:
+            StorageUnavailable: The store does not answer.
+        """
+        self._workers.start()
+
+    def close(self) -> None:
+        """Stop; what is being delivered ends first."""
+        self._workers.stop()
+        if self._owns_store:
+            self.store.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        self._calls.loop = asyncio.get_running_loop()
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)
 
 
 class Endings(Mapping[str, Told]):
@@ -123,12 +160,12 @@ def dead(function: Callable[[GivenUp], Any] | None, calls: Calls) -> Dead:
 
 __all__ = [
     "PATIENT",
+    "End",
     "Endings",
     "completed",
     "dead",
     "given_up",
     "jitter",
     "new_id",
-    "opened",
     "say",
 ]

@@ -3,11 +3,11 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
-from gateway.client.reliable.deliveries import Applications, Calls, GivenUp, Service, served
-from gateway.client.reliable.ends import PATIENT, Endings, dead, jitter, new_id, opened, say
+from gateway.client.reliable.deliveries import Applications, GivenUp, Service, served
+from gateway.client.reliable.ends import PATIENT, End, Endings, dead, jitter, new_id, say
 from gateway.client.reliable.intake import (
     BODY_TIME,
     LATER,
@@ -30,7 +30,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 HOLD = 10.0
 
 
-class Receiver:
+class Receiver(End):
     """Receives the messages of sequences, and gives each to a function once, in order.
 
     It is an ASGI app: served by itself it starts and stops with its server; mounted in another one
@@ -68,7 +68,7 @@ class Receiver:
         tls: ssl.SSLContext | None = None,
         on_notice: Callable[[Notice], None] = say,
     ) -> None:
-        self.store, self._owns_store = opened(store)
+        super().__init__(store)
         self._identify = identify or _nobody
         self._max_octets = max_octets
         self._applications = Applications()
@@ -88,7 +88,6 @@ class Receiver:
             requires=True,
         )
         self._workers = Workers(Endpoint(party), timeout=timeout, tls=tls)
-        self._calls = Calls(fallback=lambda: self._workers.loop)
         self._intake = Intake(self._workers, hold=hold)
 
     def service(
@@ -116,35 +115,6 @@ class Receiver:
         outcomes = faults if isinstance(faults, tuple) else (faults,)
         self._applications.register(path, served(function, self._calls, outcomes))
         self._dead[path] = dead(on_dead, self._calls)
-
-    def start(self) -> None:
-        """Start, unless it runs: messages that a former process left are delivered.
-
-        Raises:
-            StorageUnavailable: The store does not answer.
-        """
-        self._workers.start()
-
-    def close(self) -> None:
-        """Stop; what is being delivered ends first."""
-        self._workers.stop()
-        if self._owns_store:
-            self.store.close()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        self._calls.loop = asyncio.get_running_loop()
-        await asyncio.to_thread(self.start)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self.close)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or follow the lifespan of a server (ASGI 3)."""
