@@ -78,6 +78,8 @@ class Conversation:
                 self._hold(one)
                 one.settimeout(max(until - time.monotonic(), 0.001))
                 one.connect(address)
+                if self.ended:  # Meanwhile, when there was no connection yet to shut down.
+                    raise TimeoutError("the time is over")
                 self.connected = True
                 one.settimeout(self._seconds)
                 if self._settings.security == "tls":

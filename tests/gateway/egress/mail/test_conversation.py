@@ -203,3 +203,25 @@ def test_the_process_ends_all_the_same(hangs: str) -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "over\n", "")
+
+
+def test_the_time_is_over_before_there_is_a_connection() -> None:
+    """Then there was nothing to shut down; the connection made after it is not used."""
+
+    class Late(Conversation):
+        def _hold(self, one: socket.socket) -> None:
+            super()._hold(one)
+            self.end()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        settings = MailSettings(
+            host="127.0.0.1", sender="events@gateway.example", domains=("example.org",)
+        )
+        late = Late(settings, ssl.create_default_context(), 5.0)
+        with late, pytest.raises(TimeoutError):
+            late.connect("127.0.0.1", server.getsockname()[1])
+        accepted, _ = server.accept()
+        with accepted:
+            accepted.settimeout(5)
+            assert accepted.recv(1) == b""
+    assert not late.connected
