@@ -55,8 +55,9 @@ class Demand:
         self._known: set[Topics] = set()
         """The topics that were compared with all sources; their patterns would be a kibibyte
         each."""
-        self._sought: dict[str, tuple[Patterns, int]] = {}
-        """The topics of each source, by id, and with how many of those known they overlap."""
+        self._sought: dict[str, tuple[Patterns | None, int]] = {}
+        """The topics of each source, by id, None where nothing could be subscribed to; and with
+        how many of those known they overlap."""
         self.compared = 0
         self._changed = asyncio.Event()
         for entry in table.entries:
@@ -99,7 +100,7 @@ class Demand:
         for entry in entries:
             if entry.share is None or entry.row.wanted is Wanted.REMOVED:
                 continue
-            _, number = self._sought.get(entry.id, ((), 0))
+            _, number = self._sought.get(entry.id, (None, 0))
             wanted = Wanted.ON if number else Wanted.OFF
             if wanted is not entry.row.wanted:
                 with contextlib.suppress(SourceUnknown):
@@ -110,23 +111,27 @@ class Demand:
         there = {entry.id for entry in entries}
         for id_ in self._sought.keys() - there:
             del self._sought[id_]
-        for entry in entries:
-            if entry.id in self._sought:
-                continue
-            try:
-                own = _patterns(filter_of(entry.source, self._base).topics)
-            except Refused:
-                continue  # Nothing could be subscribed to.
-            number = 0
-            for topics in self._known:
-                number += self._overlaps(own, topics)
+        new = {
+            entry.id: self._topics_of(entry) for entry in entries if entry.id not in self._sought
+        }
+        numbers = dict.fromkeys(new, 0)
+        for topics in self._known if new else ():
+            theirs = _readable(topics)
+            for id_, own in new.items():
+                numbers[id_] += _overlap(own, theirs)
                 await self._breathe()
-            self._sought[entry.id] = own, number
+        self._sought |= {id_: (own, numbers[id_]) for id_, own in new.items()}
+
+    def _topics_of(self, entry: Entry) -> Patterns | None:
+        try:
+            return _patterns(filter_of(entry.source, self._base).topics)
+        except Refused:
+            return None
 
     async def _compare_news(self) -> None:
-        """Compare the topics that came or went with all sources."""
-        while self._news:
-            topics = next(iter(self._news))
+        """Compare the topics that came or went with all sources; those that do so meanwhile wait
+        for the next time."""
+        for topics in list(self._news):
             del self._news[topics]
             change = (topics in self._subscribed) - (topics in self._known)
             if not change:
@@ -135,21 +140,11 @@ class Demand:
                 self._known.add(topics)
             else:
                 self._known.remove(topics)
+            theirs = _readable(topics)
             for id_, (own, number) in self._sought.items():
-                if self._overlaps(own, topics):
+                if _overlap(own, theirs):
                     self._sought[id_] = own, number + change
                 await self._breathe()
-
-    @staticmethod
-    def _overlaps(own: Patterns, topics: Topics) -> bool:
-        """Whether some topic may pass both; without expressions every topic does."""
-        if not own or not topics:
-            return True
-        try:
-            theirs = _patterns(topics)
-        except Refused:
-            return False  # Its dialect is not offered any longer: it matches nothing.
-        return all(one.overlaps(other) for one in own for other in theirs)
 
     async def _breathe(self) -> None:
         """Count a comparison, and let others have their turn after each `SLICE` of comparisons."""
@@ -160,3 +155,19 @@ class Demand:
 
 def _patterns(topics: Topics) -> Patterns:
     return tuple(map(pattern_of, topics))
+
+
+def _readable(topics: Topics) -> Patterns | None:
+    """The patterns of *topics*; None where a dialect is not offered any longer: they match
+    nothing."""
+    try:
+        return _patterns(topics)
+    except Refused:
+        return None
+
+
+def _overlap(own: Patterns | None, theirs: Patterns | None) -> bool:
+    """Whether some topic may pass both; without expressions every topic does."""
+    if own is None or theirs is None:
+        return False
+    return all(one.overlaps(other) for one in own for other in theirs)

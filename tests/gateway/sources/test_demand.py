@@ -12,6 +12,7 @@ from gateway.egress import AddressPolicy, parse_target
 from gateway.model.sources import Wanted
 from gateway.security.keys import new_key, public_id
 from gateway.sources.demand import Demand
+from gateway.sources.registrations import pattern_of
 from gateway.sources.sources import OPERATOR, NewSource, Sources
 from gateway.store import Store
 from gateway.subscriptions.table import SubscriptionTable
@@ -165,5 +166,41 @@ async def test_others_have_their_turn_beside_many_topics(store: Store) -> None:
         rig.table.add(entry("t1/x"))  # Somebody more for what is known.
         assert await rig.wanted() == set()
         assert rig.demand.compared == compared
+    finally:
+        task.cancel()
+
+
+@on_each_store
+async def test_topics_are_read_once_for_all_sources_that_come(store: Store) -> None:
+    """Also more of them than `pattern_of` remembers."""
+    number = 5000
+    rig = Rig(store, *(entry(f"t{number}/x") for number in range(number)))
+    assert await rig.wanted() == set()
+    for name in "abc":
+        await rig.source(name, name)
+    pattern_of.cache_clear()
+    assert await rig.wanted() == set()
+    assert number <= pattern_of.cache_info().misses < number + 100
+
+
+@on_each_store
+async def test_what_comes_meanwhile_waits_for_the_next_time(store: Store) -> None:
+    """However fast topics come, what is known leads to what is wanted."""
+    rig = Rig(store, entry("a"), *(entry(f"t{number}") for number in range(200)))
+    await rig.source("a")
+    coming = 0
+
+    async def come() -> None:
+        nonlocal coming
+        while True:
+            for _ in range(100):
+                coming += 1
+                rig.table.add(entry(f"more{coming}"))
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(come())
+    try:
+        async with asyncio.timeout(30):
+            assert await rig.wanted() == {"a"}
     finally:
         task.cancel()
