@@ -32,8 +32,9 @@ TRANSIENT_ATTRIBUTES = frozenset(
 """Attributes of header blocks that are meant for one hop of one message."""
 MAX_MESSAGES = 256
 """The most notifications in one message."""
-_LONG_TOPIC = 512
-"""Characters of a topic from which on its octets are not kept for the next event."""
+_LONG_TOPIC = 4096
+"""Characters of a topic's element, its attributes and the namespaces in scope together, from which
+on its octets are not kept for the next event."""
 _DRAFTS = frozenset({names.WSN_2004_06, names.WSN_IBM})
 _NOTIFYING = profiles.WSN_1_3_SPELLINGS | _DRAFTS
 _MESSAGES = frozenset(f"{{{namespace}}}NotificationMessage" for namespace in _NOTIFYING)
@@ -88,17 +89,16 @@ def written_topic_header(
         return None
     for attribute in TRANSIENT_ATTRIBUTES.intersection(element.keys()):
         del element.attrib[attribute]
-    text = element.text or ""
-    if len(element) or len(text) > _LONG_TOPIC:
-        return payload_of(element)
     around = element.getparent()
-    return _written_again(
-        element.tag,
-        text,
-        tuple(element.items()),
-        tuple(element.nsmap.items()),
-        () if around is None else tuple(around.nsmap.items()),
-    )
+    text, attributes = element.text or "", tuple(element.items())
+    namespaces = tuple(element.nsmap.items())
+    inherited = () if around is None else tuple(around.nsmap.items())
+    kept = len(element.tag) + len(text)
+    for name, value in (*attributes, *namespaces, *inherited):
+        kept += len(name or "") + len(value)
+    if len(element) or kept > _LONG_TOPIC:
+        return payload_of(element)
+    return _written_again(element.tag, text, attributes, namespaces, inherited)
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 import pytest
 from lxml import etree
 
-from filters import Reason, Topic
+from filters import Reason, Topic, parse_clark
 from filters.dialects import TOPIC_CONCRETE, TOPIC_IBM_CONCRETE, TOPIC_IBM_SIMPLE, XPATH_1_0
 from filters.topics import Step
 from mediation import (
@@ -32,6 +32,8 @@ from mediation import (
     write_response,
 )
 from mediation.names import MESSENGER_TEXT, WSN_IBM, WSRF_RL_IBM
+from mediation.notification.notify import _written_again, written_topic_header
+from mediation.soap.payloads import payload_of
 from tests.rigs.mediation import (
     NOW,
     body,
@@ -298,3 +300,25 @@ def test_raw_notifications_have_the_action_of_notify(action: str | None) -> None
     assert [each.tag for each in body(octets)] == ["a"]
     assert text(octets, "//wsa:Action") == f"{WSN_IBM}/Notify"
     assert incoming(octets).context.version is None
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        f'Dialect="urn:d" note="{"x" * 5000}"',
+        'Dialect="urn:d" ' + " ".join(f'xmlns:p{n}="urn:{n}:{"x" * 40}"' for n in range(100)),
+    ],
+    ids=["an attribute", "namespaces"],
+)
+def test_a_large_topic_is_not_remembered(attributes: str) -> None:
+    """What publishers write there has no other bound than the message's."""
+    written = f'<w:Topic xmlns:w="{WSN_IBM}" {attributes}>storms</w:Topic>'
+    root = etree.fromstring(f"<a>{written}</a>")
+    before = _written_again.cache_info()
+    topics = (parse_clark("storms"),)
+    octets = written_topic_header(root[0], topics)
+    assert octets is not None and etree.fromstring(octets).text == "storms"
+    assert _written_again.cache_info() == before
+    small = etree.fromstring(f'<a><w:Topic xmlns:w="{WSN_IBM}">storms</w:Topic></a>')
+    assert written_topic_header(small[0], topics) == payload_of(small[0])
+    assert _written_again.cache_info() != before
