@@ -44,6 +44,9 @@ class Consents:
         """The URL at which *consumer* agrees to what *owner* asked for; the same until it is used,
         or over. *now* is in seconds of any clock that does not go back."""
         asked = self._asked.pop((owner, consumer), None)
+        if asked is not None and (asked.rate is not None or asked.until <= now):
+            del self._of_key[asked.key]  # A consent that is over is not given again by asking.
+            asked = None
         if asked is None:
             asked = _Asked(new_key(), 0.0)
             self._of_key[asked.key] = (owner, consumer)

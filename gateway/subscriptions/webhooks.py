@@ -98,12 +98,13 @@ class WebHooks:
             given = self._consents.given(principal.owner, target.url, clock())
             if given is not None:
                 return given
-            callback = self._consents.callback(principal.owner, target.url, clock())
-            headers.append((CALLBACK_HEADER, callback))
         if not self._probations.may_tell(target.destination, principal.owner, clock()):
             raise QuotaExceeded(
                 Reason.RATE, "The consumer's host was asked often enough.", retry_after=60.0
             )
+        if required:
+            callback = self._consents.callback(principal.owner, target.url, clock())
+            headers.append((CALLBACK_HEADER, callback))
         request = Request(
             target,
             b"",

@@ -26,8 +26,9 @@ def test_a_callback_is_over_after_a_day() -> None:
     consents = Consents("https://gateway.example.org")
     key = key_of(consents.callback("a", SINK, 0.0))
     assert not consents.agree(key, 0, KEPT)
-    assert key_of(consents.callback("a", SINK, KEPT)) == key
-    assert consents.agree(key, 0, KEPT + 1)
+    new = key_of(consents.callback("a", SINK, KEPT))
+    assert not consents.agree(key, 0, KEPT + 1)
+    assert consents.agree(new, 0, KEPT + 1)
 
 
 def test_a_consent_is_over_after_a_day() -> None:
@@ -35,6 +36,10 @@ def test_a_consent_is_over_after_a_day() -> None:
     assert consents.agree(key_of(consents.callback("a", SINK, 0.0)), 0, 5.0)
     assert consents.given("a", SINK, KEPT + 4.0) == 0
     assert consents.given("a", SINK, KEPT + 5.0) is None
+    # It is asked again, and says nothing.
+    key = key_of(consents.callback("a", SINK, KEPT + 6.0))
+    assert consents.given("a", SINK, KEPT + 7.0) is None
+    assert key_of(consents.callback("a", SINK, KEPT + 8.0)) == key
 
 
 def test_few_are_remembered() -> None:
