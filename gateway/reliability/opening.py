@@ -1,10 +1,11 @@
 """The start of an outgoing sequence: CreateSequenceResponse."""
 
 from dataclasses import replace
+from typing import TypeGuard
 
 from gateway.reliability import acknowledging
 from gateway.reliability.destination import new_buffer
-from gateway.reliability.party import Party
+from gateway.reliability.party import Party, is_callable
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
 from gateway.reliability.source import give_up, is_peer
 from gateway.reliability.steps import Step, begin
@@ -18,19 +19,19 @@ from mediation.reliable_messaging.machines import DestinationState, SourceEvent,
 def created(
     party: Party, response: CreateSequenceResponse, relates_to: str, now: float, owner: str | None
 ) -> None:
-    """Take CreateSequenceResponse. One that comes twice changes nothing."""
+    """Take CreateSequenceResponse. One that comes twice, or of a stranger, changes nothing."""
     with begin(party, now) as step:
         # The sequence for replies comes before the other in the lock order, so that its name has
         # to be known before.
         seen = step.tx.outgoing.find_creating(id_to_keep(relates_to))
-    if seen is None:
+    if seen is None or not _awaits(seen, seen, owner):
         return
     try:
         _take(party, response, seen, now, owner)
     except Taken:
         with begin(party, now) as step:
             sequence = step.tx.outgoing.find(seen.key)
-            if sequence is not None and sequence.ended_at is None and not sequence.identifier:
+            if _awaits(sequence, seen, owner):
                 give_up(step, sequence, "the destination gave it the identifier of another one")
 
 
@@ -41,17 +42,19 @@ def _take(
     now: float,
     owner: str | None,
 ) -> None:
+    accept = response.accept_acks_to
+    if accept is not None and is_callable(accept) and not party.allows(accept.address):
+        accept = None  # As if the offer were declined: nothing is ever sent there.
     with begin(party, now) as step:
-        accept = response.accept_acks_to
+        known = None
         if seen.offered is not None and accept is not None:
             known = step.tx.incoming.find(seen.offered)
-            if known is None and seen.identifier is None:
-                _make(step, seen, seen.offered, accept)
+            step.tx.invoker.find(seen.offered)  # In the lock order.
         sequence = step.tx.outgoing.find(seen.key)
-        if sequence is None or sequence.create_id != seen.create_id:
+        if not _awaits(sequence, seen, owner):
             return
-        if not is_peer(sequence, owner) or sequence.identifier or sequence.ended_at is not None:
-            return
+        if sequence.offered is not None and accept is not None and known is None:
+            _make(step, sequence, sequence.offered, accept)
         if sequence.offered is not None and accept is None:
             step.tell(NoticeKind.DECLINED, response.identifier)
             sequence = replace(sequence, offered=None)
@@ -68,6 +71,19 @@ def _take(
                 due_at=now,
             )
         )
+
+
+def _awaits(
+    sequence: OutgoingSequence | None, seen: OutgoingSequence, owner: str | None
+) -> TypeGuard[OutgoingSequence]:
+    """Whether *sequence* is the one that was *seen*, and waits for its identifier from *owner*."""
+    return (
+        sequence is not None
+        and sequence.create_id == seen.create_id
+        and sequence.ended_at is None
+        and not sequence.identifier
+        and is_peer(sequence, owner)
+    )
 
 
 def _make(step: Step, outgoing: OutgoingSequence, offered: str, acks_to: EndpointReference) -> None:

@@ -245,7 +245,7 @@ class _Exchange:
             if fault.name is FaultName.CREATE_SEQUENCE_REFUSED:
                 if relates_to is not None:
                     why = f"the destination refused it: {fault.reason}"
-                    source.refused(step, id_to_keep(relates_to), why)
+                    source.refused(step, id_to_keep(relates_to), why, self.owner)
                 return
             if source.faulted(step, fault, self.owner):
                 return

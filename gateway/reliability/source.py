@@ -397,8 +397,10 @@ def faulted(step: Step, fault: RmFault, owner: str | None) -> bool:
     return True
 
 
-def refused(step: Step, create_id: str, why: str) -> None:
+def refused(step: Step, create_id: str, why: str, owner: str | None) -> None:
     """Take the refusal of our CreateSequence."""
     sequence = step.tx.outgoing.find_creating(create_id)
-    if sequence is not None and sequence.identifier is None and sequence.ended_at is None:
+    if sequence is None or not is_peer(sequence, owner):
+        return
+    if sequence.identifier is None and sequence.ended_at is None:
         give_up(step, sequence, why)
