@@ -135,40 +135,43 @@ class SequencePublisher(Speaker):
         except GatewayError as error:
             self._why = str(error)
             return
-        self._check(answer)
-        if answer.status in _BUSY:
+        if not self._counts(answer):
             self._why = answer.words
             return
         self._endpoint.sent(outgoing, time.time(), delivered=True, answer=answer.body or None)
 
-    def _check(self, answer: Answer) -> None:
-        """Look for what cannot be mended by sending again.
+    def _counts(self, answer: Answer) -> bool:
+        """Whether an answer is the gateway's own. One that says "not now", and the page of a proxy
+        whose gateway is away, are waited out as a refused connection is.
 
         Raises:
-            GatewayError: There is such a thing.
+            GatewayError: It tells of something that cannot be mended by sending again.
         """
+        away = answer.status in _BUSY or answer.status >= 500
         if not answer.body:
-            if answer.status not in (200, 202, *_BUSY) and answer.status < 500:
+            if not away and answer.status not in (200, 202):
                 raise stranger(self._url, answer)
-            return
+            return not away
         try:
             said = read_message(answer.body)
         except Refused:
-            if answer.status in _BUSY:
-                return
-            raise stranger(self._url, answer) from None
-        if said.fault is None or isinstance(said.fault, RmFault) or answer.status in _BUSY:
-            return
+            if not away:
+                raise stranger(self._url, answer) from None
+            return False
+        if answer.status in _BUSY:
+            return False
+        if said.fault is None or isinstance(said.fault, RmFault):
+            return True
         if _acknowledges(said, self._number):
             self._fault = f"{said.fault.reason or 'the event was refused'}"
-            return
+            return True
         if self._sequence_is_unknown():
             text = "it takes no sequences, it seems; is it started with --wsrm offered?"
             raise GatewayError(f"{shown(self._url)}: {text} ({said.fault.reason})")
-        if not said.fault.permanent:
-            self._why = said.fault.reason
-            return
-        raise GatewayError(said.fault.reason, status=answer.status, code=said.fault.code)
+        if said.fault.permanent:
+            raise GatewayError(said.fault.reason, status=answer.status, code=said.fault.code)
+        self._why = said.fault.reason
+        return True
 
     def _sequence_is_unknown(self) -> bool:
         sequence = self._sequence()

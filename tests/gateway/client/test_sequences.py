@@ -6,7 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from gateway.client import GatewayError
 from gateway.client.sequences import SequencePublisher
@@ -74,6 +77,27 @@ async def losing(run: Running, lost: set[int]) -> AsyncIterator[str]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
+@asynccontextmanager
+async def proxied(run: Running, pages: list[tuple[int, str]]) -> AsyncIterator[str]:
+    """The URL of a proxy that answers with pages of its own, then forwards."""
+
+    async def handle(request: web.Request) -> web.Response:
+        body = await request.read()
+        if pages:
+            status, page = pages.pop(0)
+            return web.Response(status=status, text=page, content_type="text/html")
+        headers = {"Content-Type": request.headers["Content-Type"]}
+        async with session.post(f"{run.url}{request.path}", data=body, headers=headers) as answer:
+            return web.Response(
+                status=answer.status, body=await answer.read(), content_type=answer.content_type
+            )
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    async with aiohttp.ClientSession() as session, TestServer(app) as server:
+        yield str(server.make_url("/"))
+
+
 async def numbers(run: Running, consumer: Consumer, wanted: int) -> list[int]:
     await run.until(lambda: len(consumer.received) >= wanted)
     await run.quiet()
@@ -103,6 +127,43 @@ async def test_answers_are_lost(tmp_path: Path) -> None:
                 await publisher.publish(event(number))
             await publisher.finish()
         assert await numbers(run, consumer, 3) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("page", ["<html><body>Bad Gateway</body></html>", ""])
+async def test_a_proxy_whose_gateway_is_away(tmp_path: Path, page: str) -> None:
+    """Its pages are waited out: for CreateSequence, and for an event."""
+    pages = [(502, page), (504, page)]
+    async with a_gateway(tmp_path) as (run, consumer), proxied(run, pages) as url:
+        async with SequencePublisher(url) as publisher:
+            await publisher.publish(event(1))
+            assert not pages
+            pages += [(502, page), (502, page)]
+            await publisher.publish(event(2))
+            assert not pages
+            await publisher.finish()
+        assert await numbers(run, consumer, 2) == [1, 2]
+
+
+async def test_a_proxy_whose_gateway_stays_away(tmp_path: Path) -> None:
+    pages = [(502, "<html/>")] * 1000
+    async with (
+        a_gateway(tmp_path) as (run, _),
+        proxied(run, pages) as url,
+        SequencePublisher(url, patience=1.0) as publisher,
+    ):
+        with pytest.raises(GatewayError, match="within 1 seconds: 502 Bad Gateway"):
+            await publisher.publish(event(1))
+
+
+async def test_a_page_of_somebody_else(tmp_path: Path) -> None:
+    pages = [(404, "<html/>")]
+    async with (
+        a_gateway(tmp_path) as (run, _),
+        proxied(run, pages) as url,
+        SequencePublisher(url) as publisher,
+    ):
+        with pytest.raises(GatewayError, match="404"):
+            await publisher.publish(event(1))
 
 
 async def test_an_event_that_is_refused(tmp_path: Path) -> None:
