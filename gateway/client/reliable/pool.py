@@ -9,10 +9,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from gateway.reliability.storage import StorageUnavailable
+
 T = TypeVar("T")
 
 TOGETHER = 16
 """The most that a thread takes at a time."""
+
+_CLOSED = "the workers have stopped"
 
 _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any]]
 _Done = tuple["asyncio.Future[Any]", Any, BaseException | None]
@@ -23,6 +27,8 @@ class Pool:
 
     def __init__(self, count: int, name: str) -> None:
         self._queue: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._closed = False
         self._threads = [
             threading.Thread(target=self._run, name=f"{name}-{number}", daemon=True)
             for number in range(count)
@@ -31,18 +37,39 @@ class Pool:
             thread.start()
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run *work* on a thread."""
+        """Run *work* on a thread.
+
+        Raises:
+            StorageUnavailable: The pool is closed.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._queue.put((loop, future, work))
+        with self._lock:  # Nothing comes to stand behind what ends the threads.
+            if self._closed:
+                raise StorageUnavailable(_CLOSED)
+            self._queue.put((loop, future, work))
         return await future
 
     def close(self, seconds: float) -> None:
-        """Do what waits, and end."""
-        for _ in self._threads:
-            self._queue.put(None)
+        """Do what waits, and end. What no thread has begun within *seconds* fails."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                for _ in self._threads:
+                    self._queue.put(None)
         for thread in self._threads:
             thread.join(seconds)
+        self._fail_what_waits()
+
+    def _fail_what_waits(self) -> None:
+        hanging = [thread for thread in self._threads if thread.is_alive()]
+        with suppress(queue.Empty):
+            while True:
+                if (one := self._queue.get_nowait()) is not None:
+                    loop, future, _ = one
+                    _tell(loop, [(future, None, StorageUnavailable(_CLOSED))])
+        for _ in hanging:
+            self._queue.put(None)
 
     def _run(self) -> None:
         while True:
@@ -59,8 +86,7 @@ class Pool:
                 except BaseException as error:
                     done[loop].append((future, None, error))
             for loop, results in done.items():
-                with suppress(RuntimeError):  # The loop is closed: nobody waits.
-                    loop.call_soon_threadsafe(_settle, results)
+                _tell(loop, results)
             if None in batch:
                 return
 
@@ -74,6 +100,11 @@ class Pool:
             except queue.Empty:
                 break
         return batch
+
+
+def _tell(loop: asyncio.AbstractEventLoop, results: list[_Done]) -> None:
+    with suppress(RuntimeError):  # The loop is closed: nobody waits.
+        loop.call_soon_threadsafe(_settle, results)
 
 
 def _settle(results: list[_Done]) -> None:

@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from gateway.client.reliable import StorageUnavailable
 from gateway.client.reliable.pool import TOGETHER, Pool
 
 
@@ -75,3 +76,33 @@ def test_a_loop_that_is_closed_is_no_error(pool: Pool) -> None:
 
     assert asyncio.run(again()) == 2
     pool.close(60)
+
+
+async def test_a_closed_pool_takes_nothing(pool: Pool) -> None:
+    pool.close(60)
+    async with asyncio.timeout(60):
+        with pytest.raises(StorageUnavailable):
+            await pool.run(lambda: 1)
+    pool.close(60)
+
+
+async def test_what_waits_behind_threads_that_hang_fails_when_it_is_closed(pool: Pool) -> None:
+    release = threading.Event()
+    begun = threading.Barrier(3)
+
+    def hang() -> str:
+        begun.wait(60)
+        release.wait(60)
+        return "done"
+
+    hanging = [asyncio.ensure_future(pool.run(hang)) for _ in range(2)]
+    await asyncio.to_thread(begun.wait, 60)
+    waiting = asyncio.ensure_future(pool.run(lambda: 1))
+    await asyncio.sleep(0)
+    await asyncio.to_thread(pool.close, 0.01)
+    async with asyncio.timeout(60):
+        with pytest.raises(StorageUnavailable):
+            await waiting
+    release.set()
+    assert await asyncio.gather(*hanging) == ["done", "done"]
+    await asyncio.to_thread(pool.close, 60)
