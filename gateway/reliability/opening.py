@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import TypeGuard
+from urllib.parse import urlsplit
 
 from gateway.reliability import acknowledging
 from gateway.reliability.destination import new_buffer
@@ -43,7 +44,7 @@ def _take(
     owner: str | None,
 ) -> None:
     accept = response.accept_acks_to
-    if accept is not None and is_callable(accept) and not party.allows(accept.address):
+    if accept is not None and is_callable(accept) and not _may_send(party, seen, accept):
         accept = None  # As if the offer were declined: nothing is ever sent there.
     with begin(party, now) as step:
         known = None
@@ -71,6 +72,20 @@ def _take(
                 due_at=now,
             )
         )
+
+
+def _may_send(party: Party, seen: OutgoingSequence, accept: EndpointReference) -> bool:
+    """Whether acknowledgements of replies may go to *accept*: to the server of the destination,
+    which the program itself named, or to where a stranger may ask for something to be sent."""
+    return _server(accept) == _server(seen.target) or party.allows(accept.address)
+
+
+def _server(reference: EndpointReference) -> tuple[str, str]:
+    try:
+        parts = urlsplit(reference.address)
+    except ValueError:  # A bracket that is not closed, say.
+        return ("", reference.address)
+    return (parts.scheme, parts.netloc)
 
 
 def _awaits(

@@ -98,3 +98,10 @@ def test_an_address_that_is_not_allowed_declines_the_offer() -> None:
     assert replies(ends) == []
     assert (outgoing(ends).identifier, outgoing(ends).offered) == ("urn:made", None)
     assert [notice.kind for notice in ends.client.notices] == [NoticeKind.DECLINED]
+
+
+def test_the_server_of_the_destination_needs_no_leave() -> None:
+    """A program without a server of its own sends nowhere else."""
+    ends = asked(allows=lambda address: False)
+    answer(ends, "alice", SERVICE + "/acknowledgements")
+    assert replies(ends) == [SERVICE + "/acknowledgements"]
