@@ -56,7 +56,7 @@ from gateway.delivery.stall_timer import StallTimer
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
-from gateway.store import Store, totals
+from gateway.store import Store, bookmarks, totals
 from gateway.store.held import Backlog
 from mediation import Oversize, event_octets
 
@@ -384,8 +384,7 @@ class Dispatcher:
                 self._give_up(outbox.entry, GONE if outcome.verdict is Verdict.GONE else UNWANTED)
         elif outcome.verdict is Verdict.DELIVERED:  # As `decide` says; it is asked for failures.
             going = self._goes_on(outbox)  # The consumer works while we count.
-            for one in left:
-                self._delivered(one)
+            self._delivered(left)
             if going:
                 return
         else:
@@ -450,17 +449,38 @@ class Dispatcher:
             reason=reason.value,
         )
 
-    def _delivered(self, pending: PendingDelivery) -> None:
-        entry = pending.outbox.entry
+    def _delivered(self, deliveries: Sequence[PendingDelivery]) -> None:
+        """Note that *deliveries*, which one attempt carried, are made."""
+        entry = deliveries[0].outbox.entry
+        resolved: list[Message] = []
         if entry.delivery.bookmarks:
-            entry.acknowledged = max(entry.acknowledged, pending.position)
-        if pending.left_out:  # The consumer was told that it does not get the event.
-            outcome = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
-            self._bury(pending, DeathReason.TOO_LARGE, outcome)
-        elif pending.outbox.deliver(pending):
-            self._backlog.delivered(pending)
-        else:
-            self.settlement.resolved(pending.message, pending.outbox.entry, "delivered")
+            self._acknowledge(entry, max(one.position for one in deliveries), resolved)
+        for pending in deliveries:
+            if pending.left_out:  # The consumer was told that it does not get the event.
+                outcome = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
+                self._bury(pending, DeathReason.TOO_LARGE, outcome)
+            elif pending.outbox.deliver(pending):
+                self._backlog.delivered(pending)
+            elif entry.delivery.bookmarks:
+                resolved.append(pending.message)
+            else:
+                self.settlement.resolved(pending.message, entry, "delivered")
+
+    def _acknowledge(self, entry: Entry, position: int, resolved: Sequence[Message]) -> None:
+        """Keep that the sink of *entry*, which has bookmarks, has acknowledged all up to
+        *position*.
+
+        Only then are messages settled that are *resolved* with it, or rows removed: a bookmark
+        before it is refused for ever, also after a crash, for nothing behind it would come again.
+        """
+        entry.acknowledged = max(entry.acknowledged, position)
+
+        def kept(_: None) -> None:
+            for message in resolved:
+                self.settlement.resolved(message, entry, "delivered")
+
+        operation = partial(bookmarks.acknowledge, subscription=entry.id, position=position)
+        self.settlement.submit(operation, kept)
 
     def _retry(self, deliveries: Sequence[PendingDelivery], times: Iterable[float]) -> None:
         """Put *deliveries* off, each until its one of *times*."""

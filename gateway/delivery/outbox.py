@@ -138,8 +138,8 @@ class Entry:
         self.trouble: Trouble | None = None
         """What went wrong last."""
         self.acknowledged = 0
-        """The position up to which its sink, which has bookmarks, has acknowledged deliveries; 0
-        where that is not known."""
+        """The position up to which its sink, which has bookmarks, has acknowledged deliveries since
+        the gateway started; the store has what came before."""
         self.dropped = 0
         """Deliveries that became dead letters, as far as a sink that wants to know is told."""
 

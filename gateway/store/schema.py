@@ -40,6 +40,7 @@ subscriptions = Table(
     Column("created", Float, nullable=False),
     Column("expires", Float),
     Column("as_duration", Boolean, nullable=False),
+    Column("acknowledged", BigInteger),
 )
 
 totals = Table(

@@ -34,7 +34,8 @@ from mediation import (
 
 def insert(connection: Connection, subscription: Subscription) -> None:
     """Keep a new subscription."""
-    connection.execute(subscriptions.insert().values(**_values(subscription)))
+    values = _values(subscription)
+    connection.execute(subscriptions.insert().values(**values, acknowledged=0))
     _tell(connection, subscription.key)
 
 

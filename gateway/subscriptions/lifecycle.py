@@ -36,7 +36,7 @@ from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded, SubscriptionQuotas
 from gateway.security.resource_addresses import key_in, shown
-from gateway.store import Store, mailboxes
+from gateway.store import Store, bookmarks, mailboxes
 from gateway.store import subscriptions as rows
 from gateway.store.subscriptions import Deleted
 from gateway.subscriptions.consumers import Consumers
@@ -266,7 +266,8 @@ class Subscriptions:
             raise _bookmark(
                 "Its subscription has another filter, consumer or delivery mode.", "Invalid"
             )
-        if not entry.acknowledged or bookmark.position < entry.acknowledged:
+        kept = await self._store.submit(partial(bookmarks.acknowledged, subscription=old.id))
+        if kept is None or bookmark.position < max(kept, entry.acknowledged):
             raise _bookmark("What came behind it is not kept.", "Expired")
         return await self.renew(entry, asked, principal, now=now)
 

@@ -4,6 +4,7 @@ and how all of it ends."""
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest_asyncio
 from gateway.delivery.policy import RETRIES_USED, TOO_LARGE, UNWANTED
 from gateway.delivery.schedule import NOT_ACKNOWLEDGED
 from gateway.model.deaths import DeathReason
+from gateway.store import bookmarks
 from mediation import DeliveryMode, Mode, Oversize
 from tests.rigs.consumers import (
     Behaviour,
@@ -27,7 +29,7 @@ from tests.rigs.consumers import (
     status,
 )
 from tests.rigs.dispatching import Engine, engine
-from tests.rigs.stores import on_each_store
+from tests.rigs.stores import on_each_store, outage
 from tests.rigs.waiting import until
 
 WSMAN = "http://schemas.dmtf.org/wbem/wsman/1/wsman.xsd"
@@ -386,3 +388,34 @@ async def test_bookmarks(run: Engine, sinks: Consumers) -> None:
     positions = [int(mark[0].text or "") for mark in marks if mark is not None]
     assert positions == sorted(positions) and len(positions) == len(marks)
     assert {mark[0].get("of") for mark in marks if mark is not None} == {entry.id}
+    stored = partial(bookmarks.acknowledged, subscription=entry.id)
+    assert await run.store.submit(stored) == positions[-1]
+
+
+@on_each_store
+async def test_nothing_is_settled_before_its_acknowledgement_is_kept(
+    run: Engine, store_url: str, sinks: Consumers
+) -> None:
+    """Else a bookmark before it would be taken after a crash, and the event behind it be lost."""
+    sink = sinks.add(acknowledge)
+    await run.subscribe(sink.url, delivery=DeliveryMode(Mode.PUSH_WITH_ACK, bookmarks=True))
+    with outage(store_url):
+        run.publish(1, 2)
+        await sink.have(2)
+        await until(lambda: not run.store.writable)
+        assert not any(one.settled for one in run.deliveries)
+    await run.at_rest(delivered=2)
+
+
+@on_each_store
+async def test_an_acknowledgement_that_comes_late_changes_nothing(run: Engine) -> None:
+    """Positions of other replicas may be ahead."""
+    entry = await run.subscribe("http://127.0.0.1:9000/")
+    for given, kept in ((7, 7), (5, 7), (2**62, 2**62)):
+        await run.store.submit(
+            partial(bookmarks.acknowledge, subscription=entry.id, position=given)
+        )
+        stored = partial(bookmarks.acknowledged, subscription=entry.id)
+        assert await run.store.submit(stored) == kept
+    gone = partial(bookmarks.acknowledged, subscription="no such")
+    assert await run.store.submit(gone) is None

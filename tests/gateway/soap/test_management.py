@@ -12,8 +12,9 @@ from mediation import Wsa
 from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSEN, WSMAN, WSMAN_ACTIONS, WSMAN_FAULT_DETAIL
 from tests.rigs.consumers import Consumer, Consumers, acknowledge, consumers, status
-from tests.rigs.envelopes import S12, Answer, Speaker
-from tests.rigs.gateways import Running, running
+from tests.rigs.envelopes import S12, Answer, Speaker, fresh_id
+from tests.rigs.gateways import Running, manager_path, running
+from tests.rigs.processes import GatewayProcess
 from tests.rigs.waiting import until
 
 SPEAKER = Speaker(S12, Wsa.V2004_08)
@@ -135,6 +136,51 @@ async def test_a_sink_goes_on_from_its_bookmark(run: Running, sinks: Consumers) 
         assert answer.fault.subcode == f"{{{WSMAN}}}InvalidBookmark"
     assert len(run.gateway.subscriptions) == 1
     sink.behaviour = acknowledge
+
+
+@pytest.mark.slow  # Two processes start.
+async def test_bookmarks_outlive_kill(tmp_path: Path, sinks: Consumers) -> None:
+    """After kill -9 a sink goes on behind the last message that it acknowledged, and is told where
+    that is not possible."""
+    sink = sinks.add(acknowledge)
+    wanted = subscribe("PushWithAck", sink.url, more="<w:SendBookmarks/>")
+
+    async def say(body: str) -> Answer:
+        octets = SPEAKER.envelope(body, message_id=fresh_id(), headers=HEADERS)
+        return await gateway.request("POST", "/soap", octets, content_type=S12.media_type)
+
+    async def resumed(mark: str) -> Answer:
+        return await say(subscribe("PushWithAck", sink.url, more=f"<w:SendBookmarks/>{mark}"))
+
+    async def tell(*events: int) -> None:
+        for number in events:
+            assert (await say(EVENT.format(number))).status == 202
+
+    environment = {"DRAGOMAN_RETRY_DELAYS": ",".join(["0.2"] * 40)}
+    gateway = GatewayProcess(tmp_path / "data", environment)
+    await gateway.start()
+    try:
+        first = await say(wanted)
+        await tell(1, 2)
+        old, new = await bookmark_of(sink), await bookmark_of(sink)
+        await gateway.at_rest()
+        sink.behaviour = status(503)
+        await tell(3)
+        await sink.have(3)
+        await gateway.kill()
+        await gateway.start()
+        answer = await resumed(old)
+        assert answer.fault.subcode == f"{{{WSMAN}}}InvalidBookmark"
+        assert answer.fault.detail is not None
+        assert answer.fault.detail.text == f"{WSMAN_FAULT_DETAIL}Expired"
+        answer = await resumed(new)
+        assert answer.status == 200, answer.body
+        assert manager_path(answer.message) == manager_path(first.message)
+        sink.behaviour = acknowledge
+        await gateway.at_rest()
+        assert {receipt.number for receipt in sink.received[2:]} == {"3"}
+    finally:
+        await gateway.kill()
 
 
 async def test_only_who_answers_acknowledges(run: Running) -> None:
