@@ -13,6 +13,9 @@ from mediation.reliable_messaging.machines import InvokerEvent, InvokerState, af
 LEASE = 30.0
 """Seconds for which what is next is one gateway's. One that is killed meanwhile holds it up so
 long, where others share the store."""
+ENOUGH = 0.5
+"""The part of a lease that has to be left where something is still to be published: a messaging
+system that confirms nothing is given up within it."""
 MOST = 64
 MOST_OCTETS = 4 * 2**20
 """Messages, and bytes of them, that are published at once; always one at least."""
@@ -25,18 +28,25 @@ class Turn:
     Attributes:
         leased_until: What tells this lease from others.
         delivered: The number of the last message before them.
+        publish_until: Nothing of it is begun to be published later.
     """
 
     identifier: str
     messages: tuple[InvokerMessage, ...]
     leased_until: float
     delivered: int
+    publish_until: float
 
 
-def lease(step: Step, identifier: str) -> Turn | None:
+def lease(step: Step, identifier: str, seconds: float = LEASE) -> Turn | None:
     """Lease what is next; None where nothing is, or another has it."""
     buffer = step.tx.invoker.find(identifier)
-    if buffer is None or not buffer.count or _is_leased(buffer, step.now):
+    if buffer is None or not buffer.count:
+        return None
+    until = buffer.leased_until
+    if until is not None and until > step.now:
+        if buffer.due_at is None or buffer.due_at < until:  # Nothing can be done before.
+            step.tx.invoker.put(replace(buffer, due_at=until))
         return None
     found: list[InvokerMessage] = []
     octets, after = 0, buffer.delivered
@@ -51,9 +61,11 @@ def lease(step: Step, identifier: str) -> Turn | None:
     if not found:
         step.tx.invoker.put(replace(buffer, due_at=None, leased_until=None))
         return None
-    until = step.now + LEASE
+    until = step.now + seconds
     step.tx.invoker.put(replace(buffer, due_at=until, leased_until=until))
-    return Turn(identifier, tuple(found), until, buffer.delivered)
+    return Turn(
+        identifier, tuple(found), until, buffer.delivered, step.now + seconds * (1.0 - ENOUGH)
+    )
 
 
 def is_busy(step: Step, identifier: str) -> bool:
@@ -63,10 +75,6 @@ def is_busy(step: Step, identifier: str) -> bool:
         return False
     first = step.tx.invoker.messages(identifier, buffer.delivered + 1, 1)
     return bool(first) and (first[0].number == buffer.delivered + 1 or buffer.skips)
-
-
-def _is_leased(buffer: InvokerBuffer, now: float) -> bool:
-    return buffer.leased_until is not None and buffer.leased_until > now
 
 
 @dataclass(frozen=True, slots=True)

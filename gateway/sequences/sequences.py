@@ -18,7 +18,6 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import structlog
 
@@ -35,7 +34,7 @@ from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
 from gateway.sequences.contents import MEDIA_TYPE
-from gateway.sequences.delivering import Progress, Turn, is_busy, lease
+from gateway.sequences.delivering import LEASE, Progress, Turn, is_busy
 from gateway.sequences.listing import SequenceState, count, find, page
 from gateway.sequences.storage import free_leases, postpone, run_in, waiting_octets
 from gateway.sequences.tails import Tail
@@ -69,6 +68,8 @@ REQUESTS, REQUESTS_AT_ONCE = 100.0, 500.0
 """Requests about sequences of a stranger, and messages that are refused: a second, and at once."""
 DUE = 64
 """Sequences that a round of work looks at, of each kind."""
+SETTLED = 20.0
+"""Seconds for which the end of a sequence waits for what can still be published."""
 COUNTED = 5.0
 """Seconds from one count of them to the next."""
 SHORTEST, LONGEST, LONGEST_SHARED = 0.05, 60.0, 5.0
@@ -94,6 +95,8 @@ class Sequences:
         send: Sends a message with an action to an address that an owner named; None is a trusted
             one.
         shared: Other gateways have the same store.
+        settled: Seconds for which the end of a sequence waits for what is being published.
+        lease_seconds: For which what is next in a sequence is one gateway's to publish.
     """
 
     def __init__(
@@ -105,14 +108,17 @@ class Sequences:
         may_name: Callable[[str, Principal], bool],
         send: Callable[[EndpointReference, Soap, str, bytes, str | None], None],
         shared: bool,
+        settled: float = SETTLED,
+        lease_seconds: float = LEASE,
     ) -> None:
         self._store = store
+        self._settled = settled
         self._may_name = may_name
         self._send = send
         self._shared = shared
         self._policy = policy
         self._woken = asyncio.Event()
-        self._turns = Turns(store, publish, self._party, self._woken)
+        self._turns = Turns(store, publish, self._party, self._woken, lease_seconds)
         self.messages = self._turns.messages
         """What became of messages in sequences."""
         self._creations = PrincipalRate(CREATIONS, CREATIONS_AT_ONCE, "Too many sequences.")
@@ -211,7 +217,7 @@ class Sequences:
             if outcome.fault is not None or not (outcome.taken or outcome.known):
                 return outcome, None, Progress(0, None)
             with begin(party, now) as step:
-                turn = lease(step, identifier)
+                turn = self._turns.lease_in(step, identifier)
                 buffer = step.tx.invoker.find(identifier)
             return outcome, turn, Progress(buffer.delivered if buffer else 0, outcome.sequence)
 
@@ -242,7 +248,7 @@ class Sequences:
     async def end(
         self, identifier: str, last: int | None, principal: Principal, *, terminate: bool
     ) -> Acknowledged:
-        """Close or terminate a sequence. What can be published is, before.
+        """Close or terminate a sequence. What can be published soon is, before.
 
         Raises:
             RmRefused: It is no sequence of *principal*.
@@ -260,8 +266,9 @@ class Sequences:
             change = destination.terminate if terminate else destination.close
             return change(party, identifier, last, now, owner=owner)
 
+        deadline = time.monotonic() + self._settled
         for _ in range(3):
-            await self._turns.settle(identifier)
+            await self._turns.settle(identifier, max(0.0, deadline - time.monotonic()))
             outcome = await run_in(self._store, work, identifier)
             if outcome is not None:
                 return self._answered(outcome)
@@ -278,11 +285,11 @@ class Sequences:
     # The work that is due.
 
     async def start(self) -> None:
-        """Publish what a process that was killed left behind, before anything else comes."""
+        """Give up what a process that was killed had leased: `run` publishes it, which may take as
+        long as the messaging system likes."""
         if not self._shared:
             now = time.time()
             await self._store.submit(lambda connection: free_leases(connection, now))
-        await self._look(wait=True)
 
     async def run(self) -> None:
         """Acknowledge, publish, end and forget, each when it is due."""
@@ -305,7 +312,7 @@ class Sequences:
             except TimeoutError:
                 pass
 
-    async def _look(self, *, wait: bool = False) -> float | None:
+    async def _look(self) -> float | None:
         """Do what is due; when there is more to do."""
         now = time.time()
 
@@ -323,7 +330,7 @@ class Sequences:
         if open_ is not None:
             self.open, self._counted = open_, now
         for identifier in waiting:
-            await self._guarded(identifier, partial(self._publish_due, wait=wait))
+            await self._guarded(identifier, self._publish_due)
         for identifier in watched:
             await self._guarded(identifier, self._watch)
 
@@ -344,14 +351,10 @@ class Sequences:
             later = time.time() + LONGEST
             await self._store.submit(lambda connection: postpone(connection, identifier, later))
 
-    async def _publish_due(self, identifier: str, *, wait: bool) -> None:
+    async def _publish_due(self, identifier: str) -> None:
         turn = await self._turns.lease(identifier)
-        if turn is None:
-            return
-        tail = self._turns.tails.of(identifier)
-        self._turns.start(tail, turn)
-        if wait and tail.work is not None:
-            await asyncio.wait({tail.work})
+        if turn is not None:
+            self._turns.start(self._turns.tails.of(identifier), turn)
 
     async def _watch(self, identifier: str) -> None:
         now = time.time()
@@ -379,16 +382,19 @@ class Sequences:
         return await self._store.submit(lambda connection: find(connection, id))
 
     async def terminate(self, state: SequenceState) -> None:
-        """End a sequence for its maker."""
-        identifier, now = state.sequence.identifier, time.time()
-        await self._turns.settle(identifier)
+        """End a sequence for its maker, who may be sending without a pause: it takes nothing more
+        while what it has is published. What takes long is published after the end."""
+        identifier, owner = state.sequence.identifier, state.sequence.owner
 
-        def work(storage: StorageManager) -> None:
-            party = self._party(storage)
-            owner = state.sequence.owner
-            destination.terminate(party, identifier, None, now, owner=owner)
+        def close(storage: StorageManager) -> None:
+            destination.close(self._party(storage), identifier, None, time.time(), owner=owner)
 
-        await run_in(self._store, work, identifier)
+        def terminate(storage: StorageManager) -> None:
+            destination.terminate(self._party(storage), identifier, None, time.time(), owner=owner)
+
+        await run_in(self._store, close, identifier)
+        await self._turns.settle(identifier, self._settled)
+        await run_in(self._store, terminate, identifier)
         _log.info("sequence.terminated", sequence=state.id)
         self._woken.set()
 

@@ -5,7 +5,7 @@ import asyncio
 from collections import OrderedDict
 
 from gateway.reliability.records import IncomingSequence
-from gateway.sequences.delivering import Progress
+from gateway.sequences.delivering import Progress, Turn
 
 KEPT = 10_000
 """Tails that are remembered while nothing happens at them; the one unseen the longest goes."""
@@ -19,20 +19,27 @@ class Tail:
         delivered: The highest one of which that is committed, too.
         sequence: As it was committed last.
         work: What publishes its messages now.
+        turn: What is leased for that to publish next.
     """
 
-    __slots__ = ("_waiting", "delivered", "published", "sequence", "work")
+    __slots__ = ("_waiting", "delivered", "published", "sequence", "turn", "work")
 
     def __init__(self) -> None:
         self.published = 0
         self.delivered = 0
         self.sequence: IncomingSequence | None = None
         self.work: asyncio.Task[None] | None = None
+        self.turn: Turn | None = None
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     @property
     def at_work(self) -> bool:
         return self.work is not None and not self.work.done()
+
+    def next_turn(self) -> Turn | None:
+        """What is leased; it is not told again."""
+        turn, self.turn = self.turn, None
+        return turn
 
     async def reached(self, number: int) -> None:
         """Return once *number* is published, or nobody works on that."""

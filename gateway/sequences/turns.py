@@ -10,11 +10,11 @@ import structlog
 from filters import Reason, Refused
 from gateway.reliability.party import Party
 from gateway.reliability.records import InvokerMessage
-from gateway.reliability.steps import begin
+from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import StorageManager
 from gateway.security.keys import public_id
 from gateway.sequences.contents import read_content
-from gateway.sequences.delivering import Progress, Turn, lease, published
+from gateway.sequences.delivering import LEASE, Progress, Turn, lease, published
 from gateway.sequences.storage import run_in
 from gateway.sequences.tails import Tail, Tails
 from gateway.store import Store, StoreUnavailable
@@ -35,6 +35,7 @@ class Turns:
     Args:
         publish: Publishes events; they are durable when it returns.
         woken: Set when a worker has to look what is due.
+        lease_seconds: For which what is next is this gateway's.
 
     Attributes:
         messages: What became of messages in sequences.
@@ -46,8 +47,10 @@ class Turns:
         publish: Callable[[Sequence[Notification]], Awaitable[None]],
         make_party: Callable[[StorageManager], Party],
         woken: asyncio.Event,
+        lease_seconds: float = LEASE,
     ) -> None:
         self._store = store
+        self._lease_seconds = lease_seconds
         self._publish_all = publish
         self._make_party = make_party
         self._woken = woken
@@ -55,35 +58,46 @@ class Turns:
         self.messages = dict.fromkeys(("published", "empty", "repeated", "dropped", "refused"), 0)
 
     def start(self, tail: Tail, turn: Turn) -> None:
-        tail.work = asyncio.create_task(self._deliver(tail, turn))
+        """Publish *turn*. Where its messages are being published already, for a lease that has run
+        out, that goes on with this one: no two do the same."""
+        tail.turn = turn
+        if not tail.at_work:
+            tail.work = asyncio.create_task(self._deliver(tail))
 
-    async def settle(self, identifier: str) -> None:
-        """Publish what can be published now."""
+    async def settle(self, identifier: str, seconds: float) -> None:
+        """Publish what can be published now; what takes more than *seconds*, or comes meanwhile
+        without end, is not waited for."""
         turn = await self.lease(identifier)
         tail = self.tails.known(identifier)
         if turn is not None:
             tail = self.tails.of(identifier)
             self.start(tail, turn)
         if tail is not None and tail.work is not None:
-            await asyncio.wait({tail.work})
+            await asyncio.wait({tail.work}, timeout=seconds)
 
     async def lease(self, identifier: str) -> Turn | None:
-        now = time.time()
-
         def work(storage: StorageManager) -> Turn | None:
-            with begin(self._make_party(storage), now) as step:
-                return lease(step, identifier)
+            with begin(self._make_party(storage), time.time()) as step:
+                return self.lease_in(step, identifier)
 
         return await run_in(self._store, work, identifier)
 
-    async def _deliver(self, tail: Tail, first: Turn) -> None:
+    def lease_in(self, step: Step, identifier: str) -> Turn | None:
+        """Lease what is next, as a part of *step*."""
+        return lease(step, identifier, self._lease_seconds)
+
+    async def _deliver(self, tail: Tail) -> None:
         """Publish what is leased, and what then is next, for as long as there is something."""
-        turn: Turn | None = first
         try:
+            turn = tail.next_turn()
             while turn is not None:
                 count = await self._publish(tail, turn)
-                progress, turn = await self._note(turn, count)
-                tail.advance(progress)
+                newer = tail.next_turn()
+                if newer is None:  # Else the lease ran out, and all is noted for that one.
+                    progress, another = await self._note(turn, count)
+                    tail.advance(progress)
+                    newer = tail.next_turn() or another
+                turn = newer
         except StoreUnavailable:
             self._woken.set()  # Published or not, it is leased still: it is looked at after that.
         except Exception:
@@ -98,7 +112,9 @@ class Turns:
         def work(storage: StorageManager) -> tuple[Progress, Turn | None]:
             with begin(self._make_party(storage), time.time()) as step:
                 progress = published(step, turn, count)
-                another = lease(step, turn.identifier) if count == len(turn.messages) else None
+                another: Turn | None = None
+                if count == len(turn.messages):
+                    another = self.lease_in(step, turn.identifier)
                 return progress, another
 
         return await run_in(self._store, work, turn.identifier)
@@ -106,6 +122,8 @@ class Turns:
     async def _publish(self, tail: Tail, turn: Turn) -> int:
         """Publish the messages of *turn*; how many of them need not be published any more."""
         waiting = [message for message in turn.messages if message.number > tail.published]
+        if waiting and self._is_late(turn):
+            return len(turn.messages) - len(waiting)
         try:
             await self._publish_messages(tail, waiting)
         except Refused as refused:
@@ -119,6 +137,8 @@ class Turns:
         """One of them is refused for good: publish each by itself, and leave that one out."""
         done = len(turn.messages) - len(waiting)
         for message in waiting:
+            if self._is_late(turn):
+                return done
             try:
                 await self._publish_messages(tail, [message])
             except Refused as refused:
@@ -144,6 +164,13 @@ class Turns:
         for message in messages:
             self.messages["published" if message.envelope else "empty"] += 1
             tail.published = max(tail.published, message.number)
+
+    def _is_late(self, turn: Turn) -> bool:
+        """Whether so little is left of the lease that another gateway could publish the same."""
+        late = time.time() > turn.publish_until
+        if late:
+            self._woken.set()
+        return late
 
     def _failed(self, turn: Turn, refused: Refused) -> None:
         sequence = public_id(turn.identifier)

@@ -1,5 +1,7 @@
 """Sequences as operators see and end them, and what is counted."""
 
+import asyncio
+import itertools
 import json
 import signal
 from pathlib import Path
@@ -62,6 +64,31 @@ async def test_an_operator_ends_a_sequence(tmp_path: Path) -> None:
         assert fault_of(await publisher.send(2)).name is FaultName.SEQUENCE_CLOSED
         one = await asked(run, f"/{seen['id']}")
         assert (one["state"], one["published"]) == ("ended", 1)
+
+
+async def test_an_operator_ends_a_sequence_that_its_maker_goes_on_with(tmp_path: Path) -> None:
+    async with running(tmp_path, **EMBEDDED) as run:
+        publisher = ReliablePublisher(run)
+        await publisher.create()
+        numbers = itertools.count(1)
+        told: list[FaultName] = []
+
+        async def send_on() -> None:
+            """Send, whatever comes back, until the sequence is said to be closed."""
+            while FaultName.SEQUENCE_CLOSED not in told:
+                said = await publisher.post(publisher.message(next(numbers), "<e/>"))
+                if (read := publisher.read(said.body)) is not None and read.fault is not None:
+                    told.append(fault_of(read).name)
+
+        sending = [asyncio.create_task(send_on()) for _ in range(16)]
+        await until(lambda: run.gateway.publishing.accepted > 50)
+        [seen] = (await asked(run))["sequences"]
+        async with asyncio.timeout(40):
+            assert (await run.api("DELETE", f"/sequences/{seen['id']}")).status == 204
+            await asyncio.gather(*sending)
+        assert set(told) == {FaultName.SEQUENCE_CLOSED}
+        one = await asked(run, f"/{seen['id']}")
+        assert (one["state"], one["waiting"]) == ("ended", 0)
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])

@@ -92,6 +92,21 @@ def test_a_turn_that_is_lost_is_anothers_after_a_while() -> None:
     assert trial.turn() is None
 
 
+def test_what_is_leased_is_due_when_the_lease_ends() -> None:
+    """Even where the sequence ends meanwhile, nobody can do anything before."""
+    trial = Trial()
+    trial.comes(1)
+    turn = trial.turn()
+    assert turn is not None
+    destination.close(trial.party, "urn:s", 1, trial.now, owner="a")
+    assert trial.numbers() == []
+    with trial.step() as step:
+        buffer = step.tx.invoker.find("urn:s")
+        assert buffer is not None
+        assert buffer.due_at == buffer.leased_until == turn.leased_until
+    assert trial.note(turn, 1) == 1
+
+
 def test_what_could_not_be_published_is_next_again() -> None:
     trial = Trial()
     trial.comes(1, 2, 3)

@@ -1,0 +1,211 @@
+"""Turns in sequences over a messaging system that is slow, or never done."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from filters import Reason, Refused
+from gateway.reliability.party import anonymous
+from gateway.security.principals import Principal
+from gateway.security.principals import anonymous as principal_at
+from gateway.sequences.contents import named, write_content
+from gateway.sequences.sequences import Acknowledged, Sequences
+from gateway.store import Store
+from mediation import Notification, Soap, Wsa
+from mediation.model.messages import MessageHeaders
+from mediation.reliable_messaging import (
+    CreateSequence,
+    FaultName,
+    ReliableMessage,
+    Rm,
+    RmRefused,
+    SequenceHeader,
+)
+from mediation.reliable_messaging.policy import Policy
+from tests.rigs.waiting import until
+
+ADDRESSED = MessageHeaders(Wsa.V2005_08)
+SAID = ReliableMessage(Soap.V1_2, ADDRESSED, Rm.V1_1)
+OWNER = principal_at("127.0.0.1", trusted=True)
+SOON = 20.0
+
+
+class Desk:
+    """The sequences of a gateway, and a messaging system that takes events when it is told to.
+
+    Attributes:
+        begun: The numbers that were handed over, in each call.
+        identifier: Of the one sequence.
+    """
+
+    def __init__(self, store: Store, *, settled: float, lease_seconds: float) -> None:
+        self.store = store
+        self.begun: list[list[int]] = []
+        self.takes = asyncio.Event()
+        self.takes.set()
+        self.sends_on = self.refuses = False
+        self.sent = 0
+        self.sending: set[asyncio.Task[Acknowledged]] = set()
+        self.sequences = Sequences(
+            store,
+            Policy(),
+            publish=self.publish,
+            may_name=lambda address, principal: False,
+            send=lambda *_: None,
+            shared=False,
+            settled=settled,
+            lease_seconds=lease_seconds,
+        )
+
+    async def publish(self, events: Sequence[Notification]) -> None:
+        self.begun.append([int(event.payload[3:-4]) for event in events])
+        await self.takes.wait()
+        if self.refuses and len(events) > 1:
+            raise Refused(Reason.TOO_LARGE, "One of them is too large.")
+        if self.sends_on:
+            self.send(self.sent + 1)
+            await asyncio.sleep(0)  # It has asked the store now, which does things in order.
+            await self.store.submit(lambda connection: None)
+
+    async def create(self, principal: Principal = OWNER) -> str:
+        made = await self.sequences.create(SAID, CreateSequence(anonymous(Wsa.V2005_08)), principal)
+        self.identifier = made.identifier
+        return made.identifier
+
+    async def take(self, number: int, principal: Principal = OWNER) -> Acknowledged:
+        event = Notification("", "urn:p", b"<e>%d</e>" % number, datetime.now(UTC))
+        said = ReliableMessage(
+            Soap.V1_2, ADDRESSED, Rm.V1_1, sequence=SequenceHeader(self.identifier, number)
+        )
+        content = write_content(named([event], self.identifier, number))
+        return await self.sequences.take(said, content, principal)
+
+    def send(self, number: int) -> "asyncio.Task[Acknowledged]":
+        """Take a message, and do not wait for its turn."""
+        self.sent = max(self.sent, number)
+        task = asyncio.create_task(self.take(number))
+        self.sending.add(task)
+        return task
+
+    async def waiting(self) -> int:
+        [state] = await self.sequences.listed()
+        return state.waiting
+
+    async def terminate(self) -> None:
+        [state] = await self.sequences.listed()
+        await self.sequences.terminate(state)
+
+
+@asynccontextmanager
+async def a_desk(
+    folder: Path, *, settled: float = SOON, lease_seconds: float = 30.0
+) -> AsyncIterator[Desk]:
+    store = Store.at(folder)
+    await store.start()
+    desk = Desk(store, settled=settled, lease_seconds=lease_seconds)
+    try:
+        async with asyncio.timeout(2 * SOON):
+            await desk.create()
+            yield desk
+            desk.takes.set()
+            await asyncio.gather(*desk.sending, return_exceptions=True)
+    finally:
+        desk.takes.set()
+        await desk.sequences.close()
+        await store.close()
+
+
+async def test_the_end_does_not_wait_for_a_maker_who_goes_on(tmp_path: Path) -> None:
+    async with a_desk(tmp_path, settled=3 * SOON) as desk:
+        desk.sends_on = True
+        desk.send(1)
+        await until(lambda: len(desk.begun) > 2)
+        await desk.terminate()
+        with pytest.raises(RmRefused) as refused:
+            await desk.take(desk.sent + 1)
+        assert refused.value.fault.name is FaultName.SEQUENCE_CLOSED
+        [state] = await desk.sequences.listed()
+        assert state.sequence.ended_at is not None
+        assert state.delivered == state.sequence.received.highest, "what was taken is published"
+
+
+@pytest.mark.parametrize("by", ["its maker", "an operator"])
+async def test_the_end_does_not_wait_for_a_messaging_system_that_is_never_done(
+    tmp_path: Path, by: str
+) -> None:
+    async with a_desk(tmp_path, settled=0.1) as desk:
+        desk.takes.clear()
+        desk.send(1)
+        await until(lambda: bool(desk.begun))
+        if by == "an operator":
+            await desk.terminate()
+        else:
+            await desk.sequences.end(desk.identifier, 1, OWNER, terminate=True)
+        assert await desk.waiting() == 1
+        desk.takes.set()
+        await until(lambda: _waits(desk, 0))
+        assert desk.begun == [[1]], "it is published after the end, once"
+
+
+async def test_a_lease_that_ends_under_its_own_holder(tmp_path: Path) -> None:
+    """What is being published is not begun a second time."""
+    async with a_desk(tmp_path, lease_seconds=0.2) as desk:
+        desk.takes.clear()
+        desk.send(1)
+        await until(lambda: bool(desk.begun))
+        over = time.time() + 0.2
+        await until(lambda: time.time() > over)
+        desk.send(2)
+        await until(lambda: _waits(desk, 2))
+        assert desk.begun == [[1]]
+        desk.takes.set()
+        await until(lambda: _waits(desk, 0))
+        assert desk.begun == [[1], [2]]
+        assert (await desk.take(3)).sequence is not None
+        assert desk.begun == [[1], [2], [3]]
+
+
+async def test_nothing_is_begun_where_little_is_left_of_the_lease(tmp_path: Path) -> None:
+    async with a_desk(tmp_path, lease_seconds=1.0) as desk:
+        desk.takes.clear()
+        desk.refuses = True
+        desk.send(2)
+        await until(lambda: _waits(desk, 1))
+        desk.send(1)
+        await until(lambda: bool(desk.begun))
+        little = time.time() + 0.5
+        await until(lambda: time.time() > little)
+        desk.takes.set()
+        await asyncio.gather(*desk.sending)
+        assert desk.begun == [[1, 2]], "each by itself, as it is refused, would take too long"
+        assert await desk.waiting() == 2
+        running = asyncio.create_task(desk.sequences.run())
+        await until(lambda: _waits(desk, 0))
+        running.cancel()
+        assert desk.begun == [[1, 2], [1, 2], [1], [2]]
+
+
+async def test_the_start_waits_for_no_messaging_system(tmp_path: Path) -> None:
+    async with a_desk(tmp_path, lease_seconds=30.0) as desk:
+        desk.takes.clear()
+        desk.send(1)
+        await until(lambda: bool(desk.begun))
+        again = Desk(desk.store, settled=SOON, lease_seconds=30.0)
+        again.takes.clear()
+        await again.sequences.start()
+        assert again.begun == []
+        running = asyncio.create_task(again.sequences.run())
+        await until(lambda: bool(again.begun))
+        again.takes.set()
+        await until(lambda: _waits(desk, 0))
+        running.cancel()
+        assert again.begun == [[1]]
+
+
+async def _waits(desk: Desk, number: int) -> bool:
+    return await desk.waiting() == number
