@@ -25,6 +25,7 @@ from filters.matching.fallback.worker import Question, Worker, evaluate_question
 from filters.querying import evaluate_query
 from filters.reasons import FilterError, Reason, Refused, quoted
 from filters.topics import DEFAULT_TOPIC, Step, Topic, TopicPattern, parse_clark, topic_text
+from filters.topics.ncname import NCNAME
 from filters.xpath import is_false, names_payload_root, prefixes_in
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "DEFAULT_TOPIC",
     "EVERYTHING",
     "KNOWN_PREFIXES",
+    "NCNAME",
     "PAYLOAD",
     "CompiledFilter",
     "Deferred",

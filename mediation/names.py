@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from filters import KNOWN_PREFIXES
+from filters import KNOWN_PREFIXES, dialects
 
 XML = "http://www.w3.org/XML/1998/namespace"
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
@@ -149,6 +149,27 @@ TRANSFER_2004_09 = "http://schemas.xmlsoap.org/ws/2004/09/transfer"
 POLICY_1_5 = "http://www.w3.org/ns/ws-policy"
 POLICY_2004_09 = "http://schemas.xmlsoap.org/ws/2004/09/policy"
 EVENT_DESCRIPTIONS = "http://www.w3.org/2011/03/ws-evd"
+
+TDN = "urn:dragoman:tdn:1"
+"""Topic discovery: its messages, and the topics that it runs over."""
+TDN_QUERY_STRING = TDN + ":query:string"
+TDN_QUERY_REGEX = TDN + ":query:regex"
+TDN_QUERY_SQL = TDN + ":query:sql"
+TDN_QUERY_XPATH = dialects.XPATH_1_0
+TDN_QUERY_XQUERY = "http://www.w3.org/TR/2017/REC-xquery-31-20170321"
+"""The dialects of queries for topics. XPath and XQuery are called by their Recommendations."""
+DSIG = "http://www.w3.org/2000/09/xmldsig#"
+DSIG_ENVELOPED = DSIG + "enveloped-signature"
+DSIG_RSA_SHA256 = "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256"
+DSIG_ECDSA_SHA256 = "http://www.w3.org/2001/04/xmldsig-more#ecdsa-sha256"
+EXCLUSIVE_C14N = "http://www.w3.org/2001/10/xml-exc-c14n#"
+XENC = "http://www.w3.org/2001/04/xmlenc#"
+XENC_ELEMENT = XENC + "Element"
+XENC_SHA256 = XENC + "sha256"
+XENC_1_1 = "http://www.w3.org/2009/xmlenc11#"
+XENC_AES256_GCM = XENC_1_1 + "aes256-gcm"
+XENC_RSA_OAEP = XENC_1_1 + "rsa-oaep"
+XENC_MGF1_SHA256 = XENC_1_1 + "mgf1sha256"
 
 WSAM = "http://www.w3.org/2007/05/addressing/metadata"
 WSA_FAULT_2004_08 = "http://schemas.xmlsoap.org/ws/2004/08/addressing/fault"

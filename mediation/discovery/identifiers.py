@@ -1,0 +1,82 @@
+"""Who entities and nodes are: identifiers that only the holder of a key can claim.
+
+An identifier begins with ``e-`` (entity) or ``tdn-`` (node); what follows is the beginning of the
+SHA-256 of the key's SubjectPublicKeyInfo, so that it outlives the certificate. Who has no key is
+``x-`` and random digits. All are NCNames: levels of topics.
+"""
+
+import hashlib
+from enum import Enum
+from uuid import UUID
+
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509 import Certificate
+
+from filters import Step, Topic
+from mediation import names
+
+_DIGITS = 32
+
+
+class Role(Enum):
+    """What a key is of. The value begins its identifiers."""
+
+    ENTITY = "e-"
+    NODE = "tdn-"
+
+
+STRANGER = "x-"
+"""How the identifier of somebody without a key begins."""
+
+
+def identifier_of(certificate: Certificate, role: Role) -> str:
+    """The identifier that the key of *certificate* gives."""
+    key = certificate.public_key()
+    octets = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return role.value + hashlib.sha256(octets).hexdigest()[:_DIGITS]
+
+
+def stranger(random: UUID) -> str:
+    """An identifier without a key, of a UUID that was never used before."""
+    return STRANGER + random.hex
+
+
+def is_stranger(identifier: str) -> bool:
+    """Whether *identifier* is of somebody without a key."""
+    return identifier.startswith(STRANGER)
+
+
+def role_of(identifier: str) -> Role | None:
+    """What the holder of *identifier* says it is; None: somebody without a key."""
+    return next((role for role in Role if identifier.startswith(role.value)), None)
+
+
+# Where they are written to: topics in the namespace of topic discovery.
+
+
+def _topic(*levels: str) -> Topic:
+    return Topic((Step(names.TDN, levels[0]), *(Step(None, level) for level in levels[1:])))
+
+
+NODES = _topic("Services", "Discovery", "TopicDiscoveryNode")
+"""Searches for nodes."""
+TOPICS = _topic("Services", "Discovery", "Topics")
+"""Advertisements, withdrawals, and queries to all nodes."""
+
+
+def topic_of(identifier: str) -> Topic:
+    """The topic of what is written to one alone: answers to an entity, messages to a node."""
+    if role_of(identifier) is Role.NODE:
+        return Topic((*NODES.steps, Step(None, identifier)))
+    return _topic("Entity", identifier)
+
+
+def queries_of(node: str) -> Topic:
+    """The topic of queries to one node."""
+    return Topic((*TOPICS.steps, Step(None, node)))
+
+
+def path_of(topic: Topic) -> str:
+    """*topic*, which is of topic discovery, as a NodeDiscoveryResponse writes it: a path without
+    its namespace."""
+    return "/".join(step.name for step in topic.steps)
