@@ -69,18 +69,20 @@ def delete_each(
     ids: list[str],
     output: Form,
     delete: Callable[[Administration, str], Awaitable[None]],
+    *,
+    done: str = "deleted",
 ) -> None:
-    """Delete each of *ids* and say so.
+    """Delete each of *ids* and say so: that they are *done*.
 
     Raises:
         CommandFailed: Some are not there; the others are deleted.
     """
     deleted, missed = asyncio.run(_delete(context, gateway, ids, delete))
     if output is Form.JSON:
-        json_line({"deleted": deleted})
+        json_line({done: deleted})
     else:
         for id_ in deleted:
-            line(f"deleted {id_}")
+            line(f"{done} {id_}")
     if missed:
         raise CommandFailed("; ".join(missed))
 

@@ -64,7 +64,7 @@ def terminate(
     Example:
       dragoman sequences terminate 5b1f0c9a3e77
     """
-    delete_each(context, gateway, ids, output, Administration.terminate_sequence)
+    delete_each(context, gateway, ids, output, Administration.terminate_sequence, done="terminated")
 
 
 def _row(record: Record) -> list[object]:

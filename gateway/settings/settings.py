@@ -45,6 +45,7 @@ from gateway.security.resource_addresses import TOPIC_PATHS, is_endpoint
 from gateway.settings.amqp_copies import AmqpCopies
 from gateway.settings.messenger_properties import STRATEGIES
 from gateway.settings.validation_texts import wanted
+from mediation import Sequences
 
 FILE = "dragoman.toml"
 ADMIN_BEHIND = 10
@@ -151,8 +152,8 @@ def _is_endpoint_path(value: str) -> str:
     return value.removesuffix("/")
 
 
+WsrmMode = Annotated[str, Field(pattern=f"^({'|'.join(mode.value for mode in Sequences)})$")]
 EndpointPath = Annotated[str, AfterValidator(_is_endpoint_path)]
-WsrmMode = Annotated[str, Field(pattern="^(off|offered|required)$")]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
 NetworkWords = Annotated[Words, AfterValidator(_are_networks)]
 Length = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(), le=_CENTURY)]
@@ -337,7 +338,7 @@ class Settings(BaseSettings):
     mail: MailSettings | None = None
     """The smart host for consumers with addresses of mail; without it there is no mail."""
 
-    wsrm: str = Field("off", pattern="^(off|offered|required)$")
+    wsrm: WsrmMode = Sequences.OFF.value
     """Whether publishers may, or must, send in sequences (WS-ReliableMessaging). Off is the
     default: a sequence is state that a stranger makes, and keeps."""
     wsrm_at: dict[EndpointPath, WsrmMode] = {}
@@ -434,7 +435,7 @@ class Settings(BaseSettings):
     @property
     def takes_sequences(self) -> bool:
         """Whether some endpoint takes reliable messages."""
-        return any(mode != "off" for mode in (self.wsrm, *self.wsrm_at.values()))
+        return any(mode != Sequences.OFF.value for mode in (self.wsrm, *self.wsrm_at.values()))
 
     @property
     def _admin_address(self) -> tuple[str, int]:

@@ -145,24 +145,22 @@ class Replies:
             return
         if len(self._under_way) >= REPLIES_AT_A_TIME:
             return
-        now, octets = time.monotonic(), len(body)
-        if owner is not None and (
-            self._replied.take(f"to {target.host}", now, number=octets)
-            or self._replied.take(owner, now, number=octets)
-        ):
-            return
-        self.send(to, soap, action, body)
+        if owner is None or self._has_allowance(target.host, owner, len(body)):
+            self.send(to, soap, action, body)
 
     def may_send(self, to: EndpointReference, octets: int, principal: Principal) -> bool:
         """Whether so many *octets* may be sent to *to* for *principal*; if so, they are counted.
         Else they go back on the connection."""
         if principal.trusted or to.address == WSA_NONE:
             return True
+        return self._has_allowance(parse_target(to.address).host, principal.owner, octets)
+
+    def _has_allowance(self, host: str, owner: str, octets: int) -> bool:
+        """Whether so many octets may be sent to *host* for a stranger; if so, they are counted."""
         now = time.monotonic()
-        host = parse_target(to.address).host
         return not (
             self._replied.take(f"to {host}", now, number=octets)
-            or self._replied.take(principal.owner, now, number=octets)
+            or self._replied.take(owner, now, number=octets)
         )
 
     def send(

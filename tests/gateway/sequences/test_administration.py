@@ -119,6 +119,7 @@ async def test_what_is_counted(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands(tmp_path: Path) -> None:
+    (tmp_path / "event.xml").write_text("<e/>")
     arguments = ("--adapter", "embedded:", "--data", "own", "--wsrm", "offered")
     with RunningGateway(*arguments, cwd=tmp_path) as gateway:
         none = run_program("sequences", "list", "--gateway", gateway.url, cwd=tmp_path)
@@ -128,4 +129,16 @@ def test_the_commands(tmp_path: Path) -> None:
         )
         assert gone.returncode != 0
         assert "There is no such sequence" in gone.stderr
+        sent = run_program(
+            "publish", "--reliable", "event.xml", "--gateway", gateway.url, cwd=tmp_path
+        )
+        assert sent.returncode == 0, sent.stderr
+        listed = run_program(
+            "sequences", "list", "--output", "json", "--gateway", gateway.url, cwd=tmp_path
+        )
+        [seen] = json.loads(listed.stdout)
+        ended = run_program(
+            "sequences", "terminate", seen["id"], "--gateway", gateway.url, cwd=tmp_path
+        )
+        assert (ended.returncode, ended.stdout) == (0, f"terminated {seen['id']}\n")
         assert gateway.stop(signal.SIGTERM) == 0
