@@ -58,6 +58,7 @@ class PublishingOperations:
         longest_lease: How long a stranger's subscription lasts at most, in the same way.
         copies: Copies what was accepted; None where nothing is copied.
         check: Refuses what nobody registered to publish; None where none need.
+        note: Keeps what a message that was published says of its publisher.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class PublishingOperations:
         longest_lease: timedelta,
         copies: Copies | None = None,
         check: Callable[[Sequence[Notification]], Awaitable[None]] | None = None,
+        note: Callable[[Incoming, Inbound], Awaitable[None]] | None = None,
     ) -> None:
         self._check = check
+        self._note = note
         self._publisher = publisher
         self._topics = topics
         self._intake = intake
@@ -107,7 +110,10 @@ class PublishingOperations:
     ) -> Published | Acknowledged | None:
         """Publish notifications; they are durable on return. Only some specifications answer it."""
         await self._check_topics(request)
-        return await self.take_in(request, incoming, inbound)
+        answer = await self.take_in(request, incoming, inbound)
+        if self._note is not None:
+            await self._note(incoming, inbound)
+        return answer
 
     async def _check_topics(self, request: Publish) -> None:
         if self._check is not None:

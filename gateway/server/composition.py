@@ -98,7 +98,7 @@ from gateway.sources.registering import RegistrationOperations
 from gateway.sources.registrations import Registrations
 from gateway.sources.resources import RegistrationResources
 from gateway.sources.sources import Sources
-from gateway.sources.windows import WantedEvents, WindowsOperations
+from gateway.sources.windows import SourceBookmarks, WantedEvents, WindowsOperations
 from gateway.store import Store
 from gateway.store.disk_reserve import Reserve
 from gateway.subscriptions.consumers import Consumers
@@ -407,6 +407,8 @@ def answer_requests(
         terms=_lease_terms(settings),
         required=settings.requires_registration,
     )
+    events_wanted = [WantedEvents(**row.model_dump()) for row in settings.windows_events]
+    marks = SourceBookmarks(storage.store, events_wanted)
     publishing = PublishingOperations(
         messaging.spool or messaging.adapter,
         topics,
@@ -417,6 +419,7 @@ def answer_requests(
         longest_lease=subscribing.subscriptions.longest_lease,
         copies=messaging.copies,
         check=registrations.check if settings.requires_registration else None,
+        note=marks.note if events_wanted else None,
     )
     replies = Replies(
         sending.transport,
@@ -465,9 +468,7 @@ def answer_requests(
             sequences=rules("/soap").sequences,
         )
         administering = ManagementOperations(subscribing.management, looks)
-        windows = WindowsOperations(
-            [WantedEvents(**row.model_dump()) for row in settings.windows_events], looks
-        )
+        windows = WindowsOperations(events_wanted, looks, marks)
         rooms = (
             reading, publishing, managing, resources, metadata, registering, administering, windows,
         )  # fmt: skip

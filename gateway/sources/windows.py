@@ -1,22 +1,35 @@
 """Sources of Windows events that subscribe themselves (Windows Event Forwarding, source-initiated):
 they ask what is wanted, and then send it as WS-Management's deliveries."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import structlog
 
 from gateway.exchange import Handlers, Inbound
+from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
+from gateway.store import Store, bookmarks
+from gateway.store.bookmarks import Machine
 from mediation import (
     AskForSubscriptions,
     EndOfExchange,
     Incoming,
+    ManagementHeaders,
     NoContent,
     SourceSubscription,
     SourceSubscriptions,
 )
+
+MOST_BOOKMARKS = 100_000
+"""Bookmarks that are kept of all sources,"""
+MOST_OF_STRANGER = 64
+"""and of those at one network address that the gateway does not trust."""
+BOOKMARK_AGE = 30 * 86400.0
+"""Seconds after which a bookmark makes room for others."""
 
 _log = structlog.get_logger("dragoman.sources")
 
@@ -46,6 +59,53 @@ class WantedEvents:
         return str(uuid5(NAMESPACE_URL, repr(astuple(self)))).upper()
 
 
+class SourceBookmarks:
+    """Keeps the last bookmark of each source, behind which it is told to go on when it subscribes
+    anew.
+
+    A source is known by its principal and the name of its machine: several may share a network
+    address, and each has records of its own. One that does not name its machine has none kept.
+    """
+
+    def __init__(self, store: Store, wanted: Sequence[WantedEvents]) -> None:
+        self._store = store
+        self._names = {one.version: one.name for one in wanted}
+
+    async def note(self, incoming: Incoming, inbound: Inbound) -> None:
+        """Keep the bookmark of a delivery whose events are durable; it is durable on return."""
+        managed = incoming.context.managed
+        if managed is None or managed.bookmark is None or not managed.machine:
+            return
+        identifiers = [one.upper().removeprefix("UUID:") for one in incoming.named.identifiers]
+        name = next((self._names[one] for one in identifiers if one in self._names), None)
+        if name is None:
+            return
+        operation = partial(
+            bookmarks.note,
+            machine=_machine(inbound.principal, managed),
+            subscription=name,
+            bookmark=managed.bookmark,
+            now=time.time(),
+            of_owner=None if inbound.principal.trusted else MOST_OF_STRANGER,
+            in_all=MOST_BOOKMARKS,
+            age=BOOKMARK_AGE,
+        )
+        if not await self._store.submit(operation):
+            _log.warning("windows-source.bookmark-dropped", peer=inbound.principal.address)
+
+    async def of(self, incoming: Incoming, inbound: Inbound) -> Mapping[str, bytes]:
+        """The last bookmarks of the source that asks, by the names of what is wanted."""
+        managed = incoming.context.managed
+        if managed is None or not managed.machine:
+            return {}
+        machine = _machine(inbound.principal, managed)
+        return await self._store.submit(partial(bookmarks.noted, machine=machine))
+
+
+def _machine(principal: Principal, managed: ManagementHeaders) -> Machine:
+    return Machine(principal.owner, managed.machine)
+
+
 class WindowsOperations:
     """Tells sources what is wanted.
 
@@ -54,18 +114,22 @@ class WindowsOperations:
         looks: Counts what strangers ask.
     """
 
-    def __init__(self, wanted: Sequence[WantedEvents], looks: PrincipalRate) -> None:
+    def __init__(
+        self, wanted: Sequence[WantedEvents], looks: PrincipalRate, marks: SourceBookmarks
+    ) -> None:
         self._wanted = tuple(wanted)
         self._looks = looks
+        self._bookmarks = marks
 
     def handlers(self) -> Handlers:
         return {AskForSubscriptions: self.tell, EndOfExchange: self.end}
 
     async def tell(
-        self, _request: AskForSubscriptions, _incoming: Incoming, inbound: Inbound
+        self, _request: AskForSubscriptions, incoming: Incoming, inbound: Inbound
     ) -> SourceSubscriptions:
         """Tell what is wanted; a source that has it already goes on as before."""
         self._looks.take(inbound.principal)
+        marks = await self._bookmarks.of(incoming, inbound) if self._wanted else {}
         _log.info("windows-source.asked", peer=inbound.principal.address, wanted=len(self._wanted))
         return SourceSubscriptions(
             tuple(
@@ -79,6 +143,7 @@ class WindowsOperations:
                     one.max_time,
                     one.issuer,
                     one.existing,
+                    marks.get(one.name),
                 )
                 for one in self._wanted
             )

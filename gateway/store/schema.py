@@ -261,6 +261,19 @@ sources = Table(
 sends, ``pending`` that of a subscription that is being made; ``revision`` grows with every change
 of what is wanted and of how a source stands."""
 
+source_bookmarks = Table(
+    "source_bookmarks",
+    metadata,
+    Column("owner", Text, primary_key=True),
+    Column("machine", Text, primary_key=True),
+    Column("subscription", Text, primary_key=True),
+    Column("bookmark", LargeBinary, nullable=False),
+    Column("noted", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What sources that subscribe themselves said last of where they are, by who they are, and by the
+name of what is wanted of them."""
+
 registrations = Table(
     "registrations",
     metadata,

@@ -443,13 +443,16 @@ class ManagementHeaders:
     """The header blocks of WS-Management in a message.
 
     ``timeout``: seconds within which it is to be answered. ``max_envelope_size``: octets of the
-    answer at most. ``ack``: its sender waits for an acknowledgement.
+    answer at most. ``ack``: its sender waits for an acknowledgement. ``bookmark``: the element with
+    the source's bookmark of a delivery. ``machine``: the name of the machine that sends it.
     """
 
     resource: str | None = None
     timeout: float | None = None
     max_envelope_size: int | None = None
     ack: bool = False
+    bookmark: bytes | None = None
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -628,7 +631,8 @@ class SourceSubscription:
 
     ``address`` is where it sends to; ``query`` a ``QueryList``; ``version`` a UUID that changes
     with anything else; times are seconds. ``issuer``: the thumbprint of the authority of its
-    certificate. ``existing``: what it has logged already is wanted, too.
+    certificate. ``existing``: what it has logged already is wanted, too. ``bookmark``: the element
+    with the source's bookmark of what came last, behind which it is to go on.
     """
 
     name: str
@@ -640,6 +644,7 @@ class SourceSubscription:
     max_time: float
     issuer: str | None = None
     existing: bool = False
+    bookmark: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ The gateway is one resource, whatever ``wsman:ResourceURI`` its peers call it by
 selectors. It answers briefly and in English.
 """
 
+import copy
+
 from lxml import etree
 
 from filters import Reason
@@ -11,13 +13,25 @@ from mediation import names
 from mediation.eventing.management.faults import refused, unsupported
 from mediation.eventing.management.values import read_number, read_seconds
 from mediation.model.requests import ManagementHeaders
-from mediation.soap.envelopes import Envelope, elements, is_mandatory, local_name, namespace_of
+from mediation.soap.envelopes import (
+    Envelope,
+    elements,
+    is_mandatory,
+    local_name,
+    namespace_of,
+    octets_of,
+    text_of,
+)
 
 LEAST_ENVELOPE = 8192
 """The least octets that a peer may bound answers and deliveries by (section 6.2)."""
-_UNDERSTOOD = frozenset({"ResourceURI", "Action", "AckRequested", "Bookmark", "RequestEPR"})
+MOST_BOOKMARK = 16384
+"""Octets of a source's bookmark: Windows' own has a hundred for each channel."""
+_UNDERSTOOD = frozenset({"ResourceURI", "Action", "AckRequested", "RequestEPR"})
 """Blocks that may be mandatory, beside those that are read."""
 _LANGUAGE = f"{{{names.XML}}}lang"
+_MACHINE = f"{{{names.WSMAN_MACHINE_ID}}}MachineID"
+_LONGEST_NAME = 255
 
 
 def read_management(envelope: Envelope) -> ManagementHeaders:
@@ -31,7 +45,11 @@ def read_management(envelope: Envelope) -> ManagementHeaders:
     timeout: float | None = None
     most: int | None = None
     ack = False
+    bookmark: bytes | None = None
+    machine = ""
     for block in envelope.headers:
+        if block.tag == _MACHINE:
+            machine = text_of(block)[:_LONGEST_NAME]
         if namespace_of(block) != names.WSMAN:
             continue
         name = local_name(block)
@@ -45,6 +63,8 @@ def read_management(envelope: Envelope) -> ManagementHeaders:
                 most = _read_size(block)
             case "AckRequested":
                 ack = True
+            case "Bookmark":
+                bookmark = _read_bookmark(block)
             case "SelectorSet":
                 if mandatory or elements(block):
                     raise refused(
@@ -58,7 +78,16 @@ def read_management(envelope: Envelope) -> ManagementHeaders:
             case _:
                 if mandatory and name not in _UNDERSTOOD:
                     raise unsupported(name)
-    return ManagementHeaders(resource, timeout, most, ack)
+    return ManagementHeaders(resource, timeout, most, ack, bookmark, machine)
+
+
+def _read_bookmark(block: etree._Element) -> bytes | None:
+    """Read a source's bookmark as an element that can be given back; None where it is too large."""
+    mark = etree.Element(block.tag, nsmap={"wsman": names.WSMAN})
+    mark.text = block.text
+    mark.extend(copy.deepcopy(child) for child in elements(block))
+    octets = octets_of(mark)
+    return octets if len(octets) <= MOST_BOOKMARK else None
 
 
 def _read_size(block: etree._Element) -> int:

@@ -71,7 +71,11 @@ def _write(wanted: SourceSubscription) -> str:
         f"<e:Identifier>{xml_text(wanted.version)}</e:Identifier></a:ReferenceProperties>"
     )
     address = f"<a:Address>{xml_text(wanted.address)}</a:Address>{properties}"
-    existing = '<w:Option Name="ReadExistingEvents">true</w:Option>' if wanted.existing else ""
+    existing, bookmark = "", ""
+    if wanted.bookmark is not None:
+        bookmark = wanted.bookmark.decode()
+    elif wanted.existing:
+        existing = '<w:Option Name="ReadExistingEvents">true</w:Option>'
     return (
         f'<m:Subscription xmlns:m="{_SUBSCRIPTION}">'
         f"<m:Version>uuid:{xml_text(wanted.version)}</m:Version>"
@@ -96,7 +100,8 @@ def _write(wanted: SourceSubscription) -> str:
         f'<w:MaxEnvelopeSize Policy="Notify">{_MOST}</w:MaxEnvelopeSize>'
         "<w:ContentEncoding>UTF-16</w:ContentEncoding></e:Delivery>"
         '<w:Filter Dialect="http://schemas.microsoft.com/win/2004/08/events/eventquery">'
-        f"{wanted.query}</w:Filter></e:Subscribe></s:Body></s:Envelope></m:Subscription>"
+        f"{wanted.query}</w:Filter>{bookmark}<w:SendBookmarks/>"
+        "</e:Subscribe></s:Body></s:Envelope></m:Subscription>"
     )
 
 

@@ -12,6 +12,7 @@ from filters.dialects import EVENT_QUERY
 from gateway.settings.settings import WindowsEvents
 from gateway.sources.windows import WantedEvents
 from mediation import Mode, Subscribe, Wsa, names, read
+from mediation.names import WSE_2004_08 as WSE
 from mediation.names import WSEN, WSMAN
 from tests.rigs.consumers import accept, consumers
 from tests.rigs.envelopes import S12, Answer, Speaker
@@ -39,7 +40,11 @@ async def run(tmp_path: Path) -> AsyncIterator[Running]:
 
 
 async def enumerate_(
-    run: Running, resource: str = RESOURCE, *, source: str = "127.0.0.1"
+    run: Running,
+    resource: str = RESOURCE,
+    *,
+    source: str = "127.0.0.1",
+    machine: str = "win10",
 ) -> Answer:
     """As Windows asks: in UTF-16, with headers of its own."""
     octets = SPEAKER.envelope(
@@ -48,8 +53,8 @@ async def enumerate_(
         message_id="uuid:E9802257-6A7D-4C0D-BFA4-E81C7B1C447E",
         headers=f'<w:ResourceURI xmlns:w="{WSMAN}" s:mustUnderstand="true">{resource}'
         "</w:ResourceURI>"
-        f'<m:MachineID xmlns:m="{names.WSMAN_MACHINE_ID}" s:mustUnderstand="false">win10'
-        "</m:MachineID>",
+        f'<m:MachineID xmlns:m="{names.WSMAN_MACHINE_ID}" s:mustUnderstand="false">'
+        f"{machine}</m:MachineID>",
     )
     octets = octets.decode().encode("utf-16")
     type_ = "application/soap+xml;charset=UTF-16"
@@ -116,6 +121,82 @@ async def test_what_a_source_then_sends(run: Running) -> None:
         receipt = await sink.next()
         topic = receipt.topic
         assert topic is not None and topic.text == "windows/logons"
+
+
+async def deliver(
+    run: Running, mark: str, *, machine: str = "win10", source: str = "127.0.0.1", version: str = ""
+) -> None:
+    """Send a delivery without events, as Windows does: with what says where it is."""
+    identifier = version or WantedEvents(**WANTED.model_dump()).version
+    octets = SPEAKER.envelope(
+        f'<w:Events xmlns:w="{WSMAN}"/>',
+        action=names.WSMAN_HEARTBEAT,
+        message_id="uuid:A",
+        headers=f'<m:MachineID xmlns:m="{names.WSMAN_MACHINE_ID}">{machine}</m:MachineID>'
+        f'<e:Identifier xmlns:e="{WSE}">\n{identifier}\n</e:Identifier>'
+        f'<w:Bookmark xmlns:w="{WSMAN}" s:mustUnderstand="true">{mark}</w:Bookmark>'
+        f'<w:AckRequested xmlns:w="{WSMAN}"/>',
+    )
+    answer = await run.post(octets, "/wsman", source=source)
+    assert answer.message.wsa("Action", Wsa.V2004_08) == names.WSMAN_ACK
+
+
+def mark_of(record: int, filling: str = "") -> str:
+    """A bookmark as Windows writes it."""
+    one = f'<Bookmark Channel="Security{filling}" RecordId="{record}" IsCurrent="true"/>'
+    return f"<BookmarkList>{one}</BookmarkList>"
+
+
+async def told(run: Running, **peer: str) -> tuple[list[str], int]:
+    """The records in the bookmark that a source is told to go on behind; and how often it is to
+    send bookmarks itself."""
+    subscribe = etree.fromstring(inner(await enumerate_(run, **peer))).find(
+        f".//{{{WSE}}}Subscribe"
+    )
+    assert subscribe is not None
+    marks = subscribe.findall(f"{{{WSMAN}}}Bookmark")
+    for mark in marks:
+        assert not mark.attrib
+    wanted = subscribe.findall(f"{{{WSMAN}}}SendBookmarks")
+    return [str(one.get("RecordId")) for mark in marks for one in mark.iter("Bookmark")], len(
+        wanted
+    )
+
+
+async def test_a_source_goes_on_behind_its_bookmark(tmp_path: Path) -> None:
+    """Also after a restart of the gateway, and when something else is wanted by the same name."""
+    async with running(tmp_path, windows_events=(WANTED,)) as run:
+        assert await told(run) == ([], 1)
+        await deliver(run, mark_of(7))
+        await deliver(run, mark_of(9))
+        assert await told(run) == (["9"], 1)
+    changed = WANTED.model_copy(update={"heartbeats": 60.0, "existing": True})
+    async with running(tmp_path, windows_events=(changed,)) as run:
+        assert await told(run) == (["9"], 1)
+        assert b"ReadExistingEvents" not in inner(await enumerate_(run))
+        assert await told(run, machine="win11") == ([], 1)
+        assert b"ReadExistingEvents" in inner(await enumerate_(run, machine="win11"))
+
+
+@pytest.mark.parametrize(
+    ("mark", "peer"),
+    [
+        pytest.param(mark_of(8), {"machine": "win11"}, id="of another machine"),
+        pytest.param(mark_of(8), {"source": "127.0.0.9"}, id="of another principal"),
+        pytest.param(mark_of(8), {"version": "another"}, id="of nothing that is wanted"),
+        pytest.param(mark_of(8, "x" * 16384), {}, id="too large"),
+    ],
+)
+async def test_bookmarks_that_change_nothing(run: Running, mark: str, peer: dict[str, str]) -> None:
+    await deliver(run, mark_of(7))
+    await deliver(run, mark, **peer)
+    assert await told(run) == (["7"], 1)
+
+
+async def test_a_machine_without_a_name_has_no_bookmark(run: Running) -> None:
+    """Others may share its network address, and their records are not its own."""
+    await deliver(run, mark_of(7), machine="")
+    assert await told(run, machine="") == ([], 1)
 
 
 async def test_the_end_of_an_exchange(run: Running) -> None:
