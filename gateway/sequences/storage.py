@@ -18,10 +18,10 @@ from gateway.reliability.storage import (
     StorageManager,
     StorageUnavailable,
 )
+from gateway.reliability.stores.looks import DatabaseLook
 from gateway.reliability.stores.managers import (
     DatabaseIncoming,
     DatabaseInvoker,
-    DatabaseLook,
     DatabaseOutgoing,
     Work,
 )
@@ -61,6 +61,7 @@ class JoinedStorage:
         self._transaction = None
         with self._connection.begin_nested():
             yield transaction
+            transaction.work.flush()
         self._transaction = transaction
 
     @contextmanager

@@ -18,6 +18,7 @@ from gateway.reliability.storage import (
     StorageUnavailable,
 )
 from gateway.reliability.stores.engines import (
+    FLUSH,
     Turns,
     check_alive,
     check_engine,
@@ -29,10 +30,10 @@ from gateway.reliability.stores.engines import (
     translated,
     writing,
 )
+from gateway.reliability.stores.looks import DatabaseLook
 from gateway.reliability.stores.managers import (
     DatabaseIncoming,
     DatabaseInvoker,
-    DatabaseLook,
     DatabaseOutgoing,
     Work,
 )
@@ -142,6 +143,7 @@ class DatabaseTransaction:
             raise translated(error) from error
         self.connection: Any = connection
         self._work = Work(connection)
+        connection.info[FLUSH] = self._work.flush
         self._sessions: list[Session] = []
         self.incoming: IncomingSequences = DatabaseIncoming(self._work)
         self.invoker: InvokerBuffers = DatabaseInvoker(self._work)
@@ -207,7 +209,7 @@ class DatabaseTransaction:
         return self._work.execute(statement, None if values is None else dict(values))
 
     def flush(self) -> None:
-        """Let sessions commit what they have not, to the transaction.
+        """Let sessions commit what they have not, to the transaction, and write what is changed.
 
         Raises:
             RuntimeError: A statement failed, so that the transaction cannot be committed.
@@ -221,10 +223,13 @@ class DatabaseTransaction:
                 with suppress(SQLAlchemyError):
                     session.close()
         check_alive(self.connection)
+        self._work.flush()
 
     def end(self) -> None:
         """Roll it back, if it is not committed."""
         self._work.ended = True
+        if not self.connection.closed and not self.connection.invalidated:
+            self.connection.info.pop(FLUSH, None)
         for session in self._sessions:
             with suppress(SQLAlchemyError):
                 session.close()

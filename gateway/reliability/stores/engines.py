@@ -40,6 +40,8 @@ _BROKEN = ("08", "57", "58", "XX")
 intervention, system errors, internal errors."""
 _COMMITS = "dragoman_rm_commits"
 _DURABLE = "dragoman_rm_durable"
+FLUSH = "dragoman_rm_flush"
+"""What is called before a savepoint, which undoes nothing that was changed before it."""
 
 
 def own_engine(url: str) -> Engine:
@@ -118,6 +120,7 @@ def writing(engine: Engine) -> Engine:
     ours = engine.execution_options(isolation_level=level)
     event.listen(ours, "begin", _begin_sqlite if sqlite else _begin_postgresql)
     event.listen(ours, "commit", check_commit)
+    event.listen(ours, "savepoint", _write_before)
     return ours
 
 
@@ -145,6 +148,12 @@ def _begin_postgresql(connection: Connection) -> None:
     if connection.info[_DURABLE] == "set":
         settings += "; SET LOCAL synchronous_commit = on"
     connection.exec_driver_sql(settings)
+
+
+def _write_before(connection: Connection, _name: str | None) -> None:
+    flush = connection.info.get(FLUSH)
+    if flush is not None:
+        flush()
 
 
 def check_commit(connection: Connection) -> None:

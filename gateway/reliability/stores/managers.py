@@ -1,33 +1,14 @@
-"""The three managers and the look on a database, in SQLAlchemy Core: SQLite and PostgreSQL.
+"""The three managers of a database, in SQLAlchemy Core: SQLite and PostgreSQL.
 
 An object that is there is locked by its row (``SELECT ... FOR UPDATE``), one that is not by an
 advisory lock of PostgreSQL. A transaction on SQLite has the whole database.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import (
-    BindParameter,
-    ColumnElement,
-    Connection,
-    CursorResult,
-    Executable,
-    Row,
-    Select,
-    Table,
-    bindparam,
-    delete,
-    func,
-    insert,
-    or_,
-    select,
-    text,
-    union_all,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, CursorResult, Executable, Row, Table, or_, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.reliability.records import (
@@ -47,31 +28,25 @@ from gateway.reliability.stores.locks import (
     check_key,
     check_sequence,
 )
+from gateway.reliability.stores.statements import (
+    ACKNOWLEDGE,
+    ACKNOWLEDGE_ALL,
+    ADD,
+    DUE,
+    ENDS,
+    FIRST,
+    PUT,
+    SENDING,
+    WAITING,
+    delete_by,
+    how_many,
+    insert_into,
+    key_by,
+    locking,
+    update_all,
+)
 from gateway.reliability.stores.tables import digest
 from mediation.reliable_messaging import Ranges
-
-
-def _add(sqlite_: bool) -> Executable:
-    """Add a message to a buffer, unless its number is there."""
-    table = tables.invoker_messages
-    if sqlite_:
-        return sqlite.insert(table).on_conflict_do_nothing().returning(table.c.number)
-    return postgresql.insert(table).on_conflict_do_nothing().returning(table.c.number)
-
-
-def _put(sqlite_: bool) -> Executable:
-    """Add a message to an outgoing sequence, or change it."""
-    table = tables.outgoing_messages
-    statement = sqlite.insert(table) if sqlite_ else postgresql.insert(table)
-    changed = {column.name: statement.excluded[column.name] for column in table.c}
-    return statement.on_conflict_do_update(
-        index_elements=[table.c.sequence, table.c.number], set_=changed
-    )
-
-
-_ADD = {on_sqlite: _add(on_sqlite) for on_sqlite in (True, False)}
-_PUT = {on_sqlite: _put(on_sqlite) for on_sqlite in (True, False)}
-"""Made once: to make them takes longer than to run them."""
 
 R = TypeVar("R", IncomingSequence, InvokerBuffer, OutgoingSequence)
 Values = dict[str, Any]
@@ -90,6 +65,7 @@ class Work:
         self.order = LockOrder()
         self.ended = False
         self.sqlite = connection.dialect.name == "sqlite"
+        self.flushes: list[Callable[[], None]] = []
 
     def execute(
         self, statement: Executable, values: Values | Sequence[Values] | None = None
@@ -105,6 +81,11 @@ class Work:
             return self.connection.execute(statement, values)
         except SQLAlchemyError as error:
             raise translated(error) from error
+
+    def flush(self) -> None:
+        """Write what the managers have not written yet."""
+        for flush in self.flushes:
+            flush()
 
     def check_open(self) -> None:
         if self.ended:
@@ -131,18 +112,13 @@ class _Manager(Generic[R]):
 
     def __init__(self, work: Work) -> None:
         self._work = work
+        work.flushes.append(self.flush)
         self._there: dict[str, bool] = {}
         """Of what is locked, whether it has a row."""
         self._records: dict[str, R | None] = {}
         """Of what is locked, what it is: nobody else changes it."""
-
-    def _select(self) -> Select[Any]:
-        return select(*(self._table.c[field.name] for field in fields(self._record)))
-
-    def _is(self, name: str) -> ColumnElement[bool]:
-        """The condition that the column *name* has the value that the statement is given."""
-        column = self._table.c[name]
-        return column == bindparam(name, type_=column.type)
+        self._changed: dict[str, Values] = {}
+        """The columns of rows that are not written yet."""
 
     def _find(self, key: str, *, wait: bool = True) -> R | None:
         self._work.check_open()
@@ -163,9 +139,9 @@ class _Manager(Generic[R]):
         return self._locked(key, row)
 
     def _row(self, key: str, *, wait: bool) -> Row[Any] | None:
-        statement = self._select().where(self._is(self._key))
-        statement = statement.with_for_update(skip_locked=not wait)
-        return self._work.execute(statement, {self._key: key}).one_or_none()
+        record: type = self._record
+        statement = locking(self._table, record, self._key, wait)
+        return self._work.execute(statement, {f"own_{self._key}": key}).one_or_none()
 
     def _locked(self, key: str, row: Row[Any] | None) -> R | None:
         if not self._work.order.holds((self._kind, key)):
@@ -185,35 +161,31 @@ class _Manager(Generic[R]):
             self._find(key)
 
     def _write(self, key: str, values: Values, record: R) -> None:
+        """Add it now; change it at the next `flush`, since it may change again until then."""
         self._hold(key)
         if self._there[key]:
-            changed = {f"new_{name}": value for name, value in values.items()}
-            self._work.execute(_update(self._table, self._key), {**changed, "own_key": key})
+            self._changed[key] = values
         else:
-            self._work.execute(insert(self._table), values)
+            self._work.execute(insert_into(self._table), values)
             self._there[key] = True
         self._records[key] = record
 
+    def flush(self) -> None:
+        """Write what was changed, all of it together."""
+        changed, self._changed = self._changed, {}
+        if changed:
+            rows = [
+                {f"own_{self._key}": key} | {f"new_{name}": value for name, value in values.items()}
+                for key, values in changed.items()
+            ]
+            self._work.execute(update_all(self._table, self._key), rows)
+
     def _delete(self, key: str) -> None:
         self._hold(key)
-        self._work.execute(delete(self._table).where(self._is(self._key)), {self._key: key})
+        self._changed.pop(key, None)
+        self._work.execute(delete_by(self._table, self._key), {f"own_{self._key}": key})
         self._there[key] = False
         self._records[key] = None
-
-
-def _update(table: Table, key: str) -> Executable:
-    """All columns of a row; parameters are called otherwise than columns, which names the key."""
-    found = _UPDATES.get(table.name)
-    if found is None:
-        new: dict[str, BindParameter[Any]] = {
-            column.name: bindparam(f"new_{column.name}", type_=column.type) for column in table.c
-        }
-        own = table.c[key] == bindparam("own_key", type_=table.c[key].type)
-        found = _UPDATES[table.name] = update(table).where(own).values(new)
-    return found
-
-
-_UPDATES: dict[str, Executable] = {}
 
 
 def _values(record: Any) -> Values:
@@ -240,9 +212,9 @@ class DatabaseIncoming(_Manager[IncomingSequence]):
             self._work.order.check(place)
             self._work.lock_absent(*place)
             self._work.order.add(place)
-        column = self._table.c.identifier
-        statement = select(column).where(self._is("created_by"))
-        found = self._work.execute(statement, {"created_by": name}).scalar()
+        self.flush()
+        statement = key_by(self._table, "identifier", "created_by")
+        found = self._work.execute(statement, {"own_created_by": name}).scalar()
         record = self._find(found) if found is not None else None
         matches = record and (record.create_id, record.owner) == (create_id, owner)
         return record if matches else None
@@ -260,12 +232,12 @@ class DatabaseIncoming(_Manager[IncomingSequence]):
         self._delete(identifier)
 
     def count(self, owner: str | None = None) -> int:
-        statement = select(func.count()).select_from(self._table)
-        statement = statement.where(self._table.c.ended_at.is_(None))
+        self.flush()
         if owner is None:
-            return int(self._work.execute(statement).scalar_one())
-        own = {"owned_by": digest(owner)}
-        return int(self._work.execute(statement.where(self._is("owned_by")), own).scalar_one())
+            return int(self._work.execute(how_many(self._table, live=True)).scalar_one())
+        own = {"own_owned_by": digest(owner)}
+        statement = how_many(self._table, "owned_by", live=True)
+        return int(self._work.execute(statement, own).scalar_one())
 
 
 class DatabaseInvoker(_Manager[InvokerBuffer]):
@@ -287,33 +259,23 @@ class DatabaseInvoker(_Manager[InvokerBuffer]):
 
     def remove(self, identifier: str) -> None:
         self._delete(identifier)
-        all_of_it = delete(self._messages).where(self._messages.c.sequence == identifier)
-        self._work.execute(all_of_it)
+        self._work.execute(delete_by(self._messages, "sequence"), {"own_sequence": identifier})
 
     def add_message(self, identifier: str, message: InvokerMessage) -> bool:
         self._hold(identifier)
         values = {**_values(message), "sequence": identifier}
-        added = self._work.execute(_ADD[self._work.sqlite], values)
+        added = self._work.execute(ADD[self._work.sqlite], values)
         return added.first() is not None
 
     def messages(self, identifier: str, first: int, limit: int) -> list[InvokerMessage]:
         self._hold(identifier)
-        columns = self._messages.c
-        statement = (
-            select(*(columns[field.name] for field in fields(InvokerMessage)))
-            .where(columns.sequence == identifier, columns.number >= first)
-            .order_by(columns.number)
-            .limit(limit)
-        )
-        return [InvokerMessage(*tuple(row)) for row in self._work.execute(statement)]
+        values = {"own_sequence": identifier, "first": first, "most": limit}
+        return [InvokerMessage(*tuple(row)) for row in self._work.execute(WAITING, values)]
 
     def remove_message(self, identifier: str, number: int) -> None:
         self._hold(identifier)
-        columns = self._messages.c
-        statement = delete(self._messages)
-        self._work.execute(
-            statement.where(columns.sequence == identifier, columns.number == number)
-        )
+        statement = delete_by(self._messages, "sequence", "number")
+        self._work.execute(statement, {"own_sequence": identifier, "own_number": number})
 
 
 class DatabaseOutgoing(_Manager[OutgoingSequence]):
@@ -358,6 +320,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
             if value is not None and value != self._names[sequence.key][name]
         }
         if changed:
+            self.flush()
             others = select(self._table.c.key).where(
                 self._table.c.key != sequence.key,
                 or_(*(self._table.c[name] == value for name, value in changed.items())),
@@ -371,7 +334,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
     def remove(self, key: str) -> None:
         self._delete(key)
         self._names[key] = _names_of(None)
-        self._work.execute(delete(self._messages).where(self._messages.c.sequence == key))
+        self._work.execute(delete_by(self._messages, "sequence"), {"own_sequence": key})
 
     def put_message(self, key: str, message: OutgoingMessage) -> None:
         self._hold(key)
@@ -382,137 +345,59 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
             "named": digest(message.message_id),
             "answers": None if relates is None else digest(relates),
         }
-        self._work.execute(_PUT[self._work.sqlite], values)
+        self._work.execute(PUT[self._work.sqlite], values)
 
     def message(self, key: str, number: int) -> OutgoingMessage | None:
-        return self._first(key, self._messages.c.number == number)
+        return self._first(key, "number", number)
 
     def message_identified(self, key: str, message_id: str) -> OutgoingMessage | None:
-        return self._first(key, self._messages.c.named == digest(message_id))
+        return self._first(key, "named", digest(message_id))
 
     def message_relating(self, key: str, message_id: str) -> OutgoingMessage | None:
-        return self._first(key, self._messages.c.answers == digest(message_id))
+        return self._first(key, "answers", digest(message_id))
 
     def messages(self, key: str, limit: int, due: float | None = None) -> list[OutgoingMessage]:
         self._hold(key)
-        columns = self._messages.c
-        statement = self._select_messages(key).limit(limit)
+        values = {"own_sequence": key, "most": limit}
         if due is not None:
-            statement = statement.where(or_(columns.next_at.is_(None), columns.next_at <= due))
-        return [OutgoingMessage(*tuple(row)) for row in self._work.execute(statement)]
+            values["due"] = due
+        rows = self._work.execute(SENDING if due is None else DUE, values)
+        return [OutgoingMessage(*tuple(row)) for row in rows]
 
     def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
         self._hold(key)
-        columns = self._messages.c
+        own = {"own_sequence": key}
         pairs = ranges.pairs
         if len(pairs) > _MANY_RANGES:
-            ends = select(func.min(columns.number), func.max(columns.number))
-            found: Sequence[Any] = self._work.execute(ends.where(columns.sequence == key)).one()
+            found: Sequence[Any] = self._work.execute(ENDS, own).one()
             low, high = found
             pairs = tuple(
                 pair for pair in pairs if low is not None and pair[1] >= low and pair[0] <= high
             )
         if pairs:
-            statement = delete(self._messages).where(
-                columns.sequence == bindparam("own_key"),
-                columns.number.between(bindparam("low"), bindparam("high")),
-            )
-            if not replied:
-                statement = statement.where(columns.wants_reply.is_(False))
             self._work.execute(
-                statement, [{"own_key": key, "low": low, "high": high} for low, high in pairs]
+                ACKNOWLEDGE_ALL if replied else ACKNOWLEDGE,
+                [{**own, "low": low, "high": high} for low, high in pairs],
             )
-        left = select(func.count()).select_from(self._messages).where(columns.sequence == key)
-        return int(self._work.execute(left).scalar_one())
+        return int(self._work.execute(how_many(self._messages, "sequence"), own).scalar_one())
 
     def _find_by(self, name: str, value: str) -> OutgoingSequence | None:
         self._work.check_open()
         if not can_be_key(value):
             return None
-        found = self._work.execute(
-            select(self._table.c.key).where(self._is(name)), {name: value}
-        ).scalar()
+        self.flush()
+        statement = key_by(self._table, "key", name)
+        found = self._work.execute(statement, {f"own_{name}": value}).scalar()
         record = self._find(found) if found is not None else None
         # Another transaction may have changed it before it was locked.
         return record if record is not None and getattr(record, name) == value else None
 
-    def _select_messages(self, key: str) -> Select[Any]:
-        columns = self._messages.c
-        wanted = select(*(columns[field.name] for field in fields(OutgoingMessage)))
-        return wanted.where(columns.sequence == key).order_by(columns.number)
-
-    def _first(self, key: str, condition: ColumnElement[bool]) -> OutgoingMessage | None:
+    def _first(self, key: str, by: str, value: object) -> OutgoingMessage | None:
         self._hold(key)
-        statement = self._select_messages(key).where(condition).limit(1)
-        row = self._work.execute(statement).first()
+        row = self._work.execute(FIRST[by], {"own_sequence": key, f"own_{by}": value}).first()
         return None if row is None else OutgoingMessage(*tuple(row))
 
 
 def _names_of(record: OutgoingSequence | None) -> Values:
     names = ("identifier", "offered", "create_id")
     return {name: getattr(record, name, None) for name in names}
-
-
-class DatabaseLook:
-    """`gateway.reliability.storage.Look`."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def incoming_due(self, now: float, limit: int) -> list[str]:
-        return self._due(tables.incoming, "identifier", now, limit)
-
-    def invoker_due(self, now: float, limit: int) -> list[str]:
-        return self._due(tables.invoker, "identifier", now, limit)
-
-    def outgoing_due(self, now: float, limit: int) -> list[str]:
-        return self._due(tables.outgoing, "key", now, limit)
-
-    def next_due(self) -> float | None:
-        firsts = union_all(
-            *(
-                select(func.min(table.c.due_at).label("first")).where(table.c.due_at.is_not(None))
-                for table in (tables.incoming, tables.invoker, tables.outgoing)
-            )
-        ).subquery()
-        found = self._execute(select(func.min(firsts.c.first))).scalar()
-        return None if found is None else float(found)
-
-    def incoming_to(self, address: str, limit: int) -> list[str]:
-        return self._to(tables.incoming, "identifier", address, limit)
-
-    def outgoing_to(self, address: str, limit: int) -> list[str]:
-        return self._to(tables.outgoing, "key", address, limit)
-
-    def incoming_page(self, after: str, limit: int) -> list[IncomingSequence]:
-        rows = self._page(tables.incoming, IncomingSequence, "identifier", after, limit)
-        return [IncomingSequence(*tuple(row)) for row in rows]
-
-    def outgoing_page(self, after: str, limit: int) -> list[OutgoingSequence]:
-        rows = self._page(tables.outgoing, OutgoingSequence, "key", after, limit)
-        return [OutgoingSequence(*tuple(row)) for row in rows]
-
-    def _due(self, table: Table, key: str, now: float, limit: int) -> list[str]:
-        statement = select(table.c[key]).where(table.c.due_at <= now)
-        statement = statement.order_by(table.c.due_at, table.c[key]).limit(limit)
-        return list(self._execute(statement).scalars())
-
-    def _to(self, table: Table, key: str, address: str, limit: int) -> list[str]:
-        statement = select(table.c[key]).where(
-            table.c.address == digest(address), table.c.ended_at.is_(None)
-        )
-        statement = statement.order_by(table.c[key]).limit(limit)
-        return list(self._execute(statement).scalars())
-
-    def _page(
-        self, table: Table, record: type, key: str, after: str, limit: int
-    ) -> Sequence[Row[Any]]:
-        statement = select(*(table.c[field.name] for field in fields(record)))
-        statement = statement.where(table.c[key] > after).order_by(table.c[key]).limit(limit)
-        return self._execute(statement).all()
-
-    def _execute(self, statement: Executable) -> CursorResult[Any]:
-        try:
-            return self._connection.execute(statement)
-        except SQLAlchemyError as error:
-            raise translated(error) from error

@@ -202,6 +202,43 @@ def test_who_rolls_back_does_not_commit(store: DatabaseStore, engine: Engine) ->
     assert keys(store) == []
 
 
+def test_who_rolls_back_to_a_savepoint_undoes_nothing_before_it(
+    store: DatabaseStore, engine: Engine
+) -> None:
+    with store.transaction() as tx:
+        tx.invoker.put(InvokerBuffer("buffer"))
+        tx.outgoing.put(outgoing("key"))
+    with store.transaction() as tx:
+        tx.invoker.put(InvokerBuffer("buffer", count=7))
+        tx.outgoing.put(outgoing("key", identifier="urn:1"))
+        with tx.connection.begin_nested() as savepoint:
+            assert tx.outgoing.find_identified("urn:1") == outgoing("key", identifier="urn:1")
+            savepoint.rollback()
+    with store.transaction() as tx:
+        assert tx.invoker.find("buffer") == InvokerBuffer("buffer", count=7)
+        assert tx.outgoing.find("key") == outgoing("key", identifier="urn:1")
+
+
+def test_what_changes_again_and_again_is_written_once(store: DatabaseStore, engine: Engine) -> None:
+    with store.transaction() as tx:
+        tx.incoming.put(incoming("urn:1"))
+        tx.incoming.put(incoming("urn:2"))
+    written: list[str] = []
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def before(*arguments: Any) -> None:
+        written.append(arguments[2])
+
+    with store.transaction() as tx:
+        for number in range(5):
+            for key in ("urn:1", "urn:2"):
+                tx.incoming.put(incoming(key, unacknowledged=number))
+                assert tx.incoming.find(key) == incoming(key, unacknowledged=number)
+    assert len([each for each in written if each.startswith("UPDATE")]) == 1
+    with store.transaction() as tx:
+        assert tx.incoming.find("urn:2") == incoming("urn:2", unacknowledged=4)
+
+
 def test_an_error_of_the_application_is_its_own(store: DatabaseStore, engine: Engine) -> None:
     with pytest.raises(IntegrityError), store.transaction() as tx:
         tx.outgoing.put(outgoing("a"))

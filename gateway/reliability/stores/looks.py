@@ -1,0 +1,108 @@
+"""The look on a database."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Executable,
+    Row,
+    Table,
+    bindparam,
+    func,
+    select,
+    union_all,
+)
+from sqlalchemy.exc import SQLAlchemyError
+
+from gateway.reliability.records import IncomingSequence, OutgoingSequence
+from gateway.reliability.stores import tables
+from gateway.reliability.stores.engines import translated
+from gateway.reliability.stores.statements import MOST, is_, records
+from gateway.reliability.stores.tables import digest
+
+
+@cache
+def _due(table: Table, key: str) -> Executable:
+    found = select(table.c[key]).where(table.c.due_at <= bindparam("now"))
+    return found.order_by(table.c.due_at, table.c[key]).limit(MOST)
+
+
+@cache
+def _sending_to(table: Table, key: str) -> Executable:
+    found = select(table.c[key]).where(is_(table.c.address), table.c.ended_at.is_(None))
+    return found.order_by(table.c[key]).limit(MOST)
+
+
+@cache
+def _paged(table: Table, record: type, key: str) -> Executable:
+    after = bindparam("after", type_=table.c[key].type)
+    found = records(table, record).where(table.c[key] > after)
+    return found.order_by(table.c[key]).limit(MOST)
+
+
+_firsts = union_all(
+    *(
+        select(func.min(table.c.due_at).label("first")).where(table.c.due_at.is_not(None))
+        for table in (tables.incoming, tables.invoker, tables.outgoing)
+    )
+).subquery()
+_NEXT_DUE = select(func.min(_firsts.c.first))
+
+
+class DatabaseLook:
+    """`gateway.reliability.storage.Look`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def incoming_due(self, now: float, limit: int) -> list[str]:
+        return self._due(tables.incoming, "identifier", now, limit)
+
+    def invoker_due(self, now: float, limit: int) -> list[str]:
+        return self._due(tables.invoker, "identifier", now, limit)
+
+    def outgoing_due(self, now: float, limit: int) -> list[str]:
+        return self._due(tables.outgoing, "key", now, limit)
+
+    def next_due(self) -> float | None:
+        found = self._execute(_NEXT_DUE).scalar()
+        return None if found is None else float(found)
+
+    def incoming_to(self, address: str, limit: int) -> list[str]:
+        return self._to(tables.incoming, "identifier", address, limit)
+
+    def outgoing_to(self, address: str, limit: int) -> list[str]:
+        return self._to(tables.outgoing, "key", address, limit)
+
+    def incoming_page(self, after: str, limit: int) -> list[IncomingSequence]:
+        rows = self._page(tables.incoming, IncomingSequence, "identifier", after, limit)
+        return [IncomingSequence(*tuple(row)) for row in rows]
+
+    def outgoing_page(self, after: str, limit: int) -> list[OutgoingSequence]:
+        rows = self._page(tables.outgoing, OutgoingSequence, "key", after, limit)
+        return [OutgoingSequence(*tuple(row)) for row in rows]
+
+    def _due(self, table: Table, key: str, now: float, limit: int) -> list[str]:
+        values = {"now": now, "most": limit}
+        return list(self._execute(_due(table, key), values).scalars())
+
+    def _to(self, table: Table, key: str, address: str, limit: int) -> list[str]:
+        values = {"own_address": digest(address), "most": limit}
+        return list(self._execute(_sending_to(table, key), values).scalars())
+
+    def _page(
+        self, table: Table, record: type, key: str, after: str, limit: int
+    ) -> Sequence[Row[Any]]:
+        values = {"after": after, "most": limit}
+        return self._execute(_paged(table, record, key), values).all()
+
+    def _execute(
+        self, statement: Executable, values: dict[str, Any] | None = None
+    ) -> CursorResult[Any]:
+        try:
+            return self._connection.execute(statement, values)
+        except SQLAlchemyError as error:
+            raise translated(error) from error
