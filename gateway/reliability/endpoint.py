@@ -3,6 +3,7 @@ time is an argument; a transport sends what it returns, and tells what came of i
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from gateway.reliability import source
 from gateway.reliability.fetching import fetch, may_answer, reply_to
@@ -14,7 +15,7 @@ from gateway.reliability.sending import act, handed_over
 from gateway.reliability.source import Message, Sent
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import Conflict, StorageUnavailable, Transaction
-from gateway.reliability.values import Awaited, Outgoing, Reply
+from gateway.reliability.values import Awaited, Notice, NoticeKind, Outgoing, Reply
 from gateway.reliability.watching import watch
 
 PAGE = 256
@@ -135,39 +136,54 @@ class Endpoint:
         return fetch(self.party, address, now, owner=owner)
 
     def due(self, now: float, *, limit: int = PAGE) -> list[Outgoing]:
-        """Do what is due: give applications their messages, and return what is to be sent.
+        """Do what is due: give applications their messages, and return what is to be sent. Where
+        that fails for one sequence, it is done for the others.
 
         Args:
             limit: The most sequences of each kind that are looked at.
 
         Raises:
-            StorageUnavailable: Nothing is to be sent; to be called again later.
+            StorageUnavailable: Nothing was done; to be called again later.
         """
         sent: list[Outgoing] = []
+        done, failure = False, None
         try:
-            for work in self._work(now, limit):
-                sent.extend(work)
-        except StorageUnavailable:
-            # What was decided is sent; what was not comes the next time.
-            if not sent:
-                raise
+            for name, work in self._work(now, limit):
+                try:
+                    sent.extend(work())
+                    done = True
+                except Exception as error:
+                    failure = failure or error
+                    self._take_failure(name, error)
+        except StorageUnavailable as error:
+            failure = failure or error
+        # What was decided is sent; what was not comes the next time.
+        if failure is not None and not done:
+            raise failure
         return sent
 
-    def _work(self, now: float, limit: int) -> Iterator[list[Outgoing]]:
-        """What is due, one sequence after the other."""
-        storage = self.party.storage
-        with storage.look() as look:
+    def _work(self, now: float, limit: int) -> Iterator[tuple[str, Callable[[], list[Outgoing]]]]:
+        """What is to be done, one sequence after the other, with its name."""
+        party = self.party
+        with party.storage.look() as look:
             invoker = look.invoker_due(now, limit)
         for identifier in invoker:
-            deliver(self.party, identifier, now)
-        with storage.look() as look:
+            yield identifier, partial(_deliver, party, identifier, now)
+        with party.storage.look() as look:
             incoming = look.incoming_due(now, limit)
             outgoing = look.outgoing_due(now, limit)
         # Messages first: an acknowledgement travels on one where it can.
         for key in outgoing:
-            yield act(self.party, key, now).outgoing
+            yield key, partial(_act, party, key, now)
         for identifier in incoming:
-            yield watch(self.party, identifier, now)
+            yield identifier, partial(watch, party, identifier, now)
+
+    def _take_failure(self, name: str, error: Exception) -> None:
+        """Say it, unless the store refused; go on only where that still answers."""
+        if isinstance(error, StorageUnavailable):
+            self.next_due()
+        else:
+            self.party.notify(Notice(NoticeKind.FAILED, name, f"{type(error).__name__}: {error}"))
 
     def next_due(self) -> float | None:
         """When there is something to do; None: never, unless something comes."""
@@ -199,6 +215,15 @@ class Endpoint:
                             source.end_sequence(step, replace(sequence, due_at=now))
                             ended += 1
             after = page[-1].key
+
+
+def _deliver(party: Party, identifier: str, now: float) -> list[Outgoing]:
+    deliver(party, identifier, now)
+    return []
+
+
+def _act(party: Party, key: str, now: float) -> list[Outgoing]:
+    return act(party, key, now).outgoing
 
 
 def _is_left(sequence: OutgoingSequence) -> bool:

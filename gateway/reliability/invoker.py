@@ -2,6 +2,7 @@
 once. What the application changes, and its reply, are of the transaction that marks the message as
 delivered."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 from gateway.reliability.ending import finish_replies
@@ -20,8 +21,14 @@ from gateway.reliability.records import (
 )
 from gateway.reliability.source import Message, SourceFull, append, takes_messages
 from gateway.reliability.steps import Step, begin
-from gateway.reliability.storage import StorageUnavailable
-from gateway.reliability.values import Application, ApplicationFault, Delivered, NoticeKind
+from gateway.reliability.storage import Conflict, StorageUnavailable
+from gateway.reliability.values import (
+    Application,
+    ApplicationFault,
+    Delivered,
+    NotHere,
+    NoticeKind,
+)
 from mediation import EndpointReference, is_anonymous
 from mediation.reliable_messaging import LastMessage, ReliableMessage, read_message
 from mediation.reliable_messaging.application import (
@@ -46,18 +53,26 @@ def deliver(party: Party, identifier: str, now: float, *, limit: int = 64) -> in
         StorageUnavailable: What was not committed is delivered again.
     """
     for done in range(limit):
-        if not _deliver_next(party, identifier, now):
+        left = _deliver_next(party, identifier, now)
+        if left is None:
             return done
+        if not left:
+            return done + 1
     return limit
 
 
-def _deliver_next(party: Party, identifier: str, now: float) -> bool:
+def _deliver_next(party: Party, identifier: str, now: float) -> int | None:
+    """Deliver one message.
+
+    Returns:
+        How many are left; None: it was not consumed.
+    """
     number = 0
     try:
         with begin(party, now) as step:
             found = _next(step, identifier)
             if found is None:
-                return False
+                return None
             buffer, message = found
             number = message.number
             read = read_message(message.envelope)
@@ -66,30 +81,68 @@ def _deliver_next(party: Party, identifier: str, now: float) -> bool:
                 answer = _application(party, buffer)(step.tx, delivered)
                 if answer is not None:
                     _reply(step, identifier, read, answer.action, answer.body)
-            _mark(step, buffer, message)
-        return True
-    except StorageUnavailable:
+            return _mark(step, buffer, message)
+    except StorageUnavailable as error:
+        _put_off(party, identifier, number, now, error)
         raise
     except SourceFull:
         _wait(party, identifier, now)
-        return False
+        return None
     except Exception as error:
         return _take_failure(party, identifier, number, now, error)
 
 
-def _take_failure(party: Party, identifier: str, number: int, now: float, error: Exception) -> bool:
+def _take_failure(
+    party: Party, identifier: str, number: int, now: float, error: Exception
+) -> int | None:
     """Do what follows from an exception of an application, in a transaction of its own.
 
     Returns:
-        Whether the message was consumed.
+        How many messages are left; None: it was not consumed.
     """
     try:
         if isinstance(error, ApplicationFault):
-            return _consume_faulted(party, identifier, number, now, error)
+            try:
+                return _consume_faulted(party, identifier, number, now, error)
+            except (StorageUnavailable, SourceFull):
+                raise
+            except Exception as unwritten:  # Its details are no XML, say.
+                error = unwritten
         return _fail(party, identifier, number, now, error)
     except SourceFull:
         _wait(party, identifier, now)
-        return False
+        return None
+    except StorageUnavailable as failure:
+        _put_off(party, identifier, number, now, failure)
+        raise
+    except Exception as failure:
+        _count(party, identifier, number, now, failure)
+        return None
+
+
+def _put_off(
+    party: Party, identifier: str, number: int, now: float, error: StorageUnavailable
+) -> None:
+    """Deliver later, unless another process can at once, or the store does not answer."""
+    if not number or isinstance(error, (Conflict, NotHere)):
+        return
+    with suppress(StorageUnavailable), begin(party, now) as step:
+        found = _next(step, identifier)
+        if found is not None and found[1].number == number:
+            due_at = now + party.policy.retry_after(1, party.random())
+            step.tx.invoker.put(replace(found[0], due_at=due_at))
+
+
+def _count(party: Party, identifier: str, number: int, now: float, error: Exception) -> None:
+    """Note that what gets dead messages failed, too: there is another delivery later."""
+    with begin(party, now) as step:
+        found = _next(step, identifier)
+        if found is None or found[1].number != number:
+            return
+        attempts = found[0].attempts + 1
+        due_at = now + party.policy.retry_after(attempts, party.random())
+        step.tx.invoker.put(replace(found[0], attempts=attempts, due_at=due_at))
+        step.tell(NoticeKind.FAILED, identifier, f"{type(error).__name__}: {error}", number)
 
 
 def _application(party: Party, buffer: InvokerBuffer) -> Application:
@@ -127,8 +180,12 @@ def _delivered(
     )
 
 
-def _mark(step: Step, buffer: InvokerBuffer, message: InvokerMessage) -> None:
-    """Note that a message is consumed."""
+def _mark(step: Step, buffer: InvokerBuffer, message: InvokerMessage) -> int:
+    """Note that a message is consumed.
+
+    Returns:
+        How many are left.
+    """
     step.tx.invoker.remove_message(buffer.identifier, message.number)
     count = buffer.count - 1
     if count:
@@ -150,6 +207,7 @@ def _mark(step: Step, buffer: InvokerBuffer, message: InvokerMessage) -> None:
     )
     if state is InvokerState.DELIVERED:
         finish_replies(step, buffer.identifier)
+    return count
 
 
 def _reply(step: Step, identifier: str, request: ReliableMessage, action: str, body: bytes) -> None:
@@ -192,17 +250,16 @@ def _new(step: Step, key: str, wire: Wire, target: EndpointReference) -> Outgoin
 
 def _consume_faulted(
     party: Party, identifier: str, number: int, now: float, fault: ApplicationFault
-) -> bool:
+) -> int | None:
     """Answer the fault of an application, and mark the message as consumed. What the application
     changed is rolled back already."""
     with begin(party, now) as step:
         found = _next(step, identifier)
         if found is None or found[1].number != number:
-            return False  # Another worker was faster.
+            return None  # Another worker was faster.
         buffer, message = found
         _reply_fault(step, identifier, read_message(message.envelope), fault)
-        _mark(step, buffer, message)
-        return True
+        return _mark(step, buffer, message)
 
 
 def _reply_fault(
@@ -229,22 +286,22 @@ def _wait(party: Party, identifier: str, now: float) -> None:
             step.tx.invoker.put(replace(found[0], due_at=due_at))
 
 
-def _fail(party: Party, identifier: str, number: int, now: float, error: Exception) -> bool:
+def _fail(party: Party, identifier: str, number: int, now: float, error: Exception) -> int | None:
     """Note a failed delivery: there is another one later, or the message is dead.
 
     Returns:
-        Whether the message was consumed.
+        How many messages are left; None: it was not consumed.
     """
     with begin(party, now) as step:
         found = _next(step, identifier)
         if found is None or found[1].number != number:
-            return False
+            return None
         buffer, message = found
         attempts = buffer.attempts + 1
         if attempts < party.policy.attempts:
             due_at = now + party.policy.retry_after(attempts, party.random())
             step.tx.invoker.put(replace(buffer, attempts=attempts, due_at=due_at))
-            return False
+            return None
         text = f"{type(error).__name__}: {error}"
         step.tell(NoticeKind.DEAD_MESSAGE, identifier, text, number)
         dead = party.dead.get(buffer.service)
@@ -258,5 +315,4 @@ def _fail(party: Party, identifier: str, number: int, now: float, error: Excepti
             _reply_fault(
                 step, identifier, read, ApplicationFault("The message failed.", receiver=True)
             )
-        _mark(step, buffer, message)
-        return True
+        return _mark(step, buffer, message)

@@ -15,7 +15,8 @@ from gateway.reliability.party import (
 from gateway.reliability.records import IncomingSequence, OutgoingMessage, OutgoingSequence
 from gateway.reliability.source import finish, give_up
 from gateway.reliability.steps import Step, begin, soonest
-from gateway.reliability.values import Outgoing
+from gateway.reliability.storage import StorageUnavailable
+from gateway.reliability.values import NoticeKind, Outgoing
 from mediation import EndpointReference, is_anonymous
 from mediation.reliable_messaging import (
     AckRequested,
@@ -42,6 +43,8 @@ class Work:
     outgoing: list[Outgoing] = field(default_factory=list)
     more: bool = False
     """There was more to send than was asked for."""
+    called: list[str] = field(default_factory=list)
+    """As of `Step`."""
 
 
 def act(party: Party, key: str, now: float, *, limit: int = 64, fetching: bool = False) -> Work:
@@ -52,15 +55,41 @@ def act(party: Party, key: str, now: float, *, limit: int = 64, fetching: bool =
         fetching: Somebody fetches messages by WS-MakeConnection, so that there is a way for them.
     """
     work = Work()
+    try:
+        _act(party, key, now, limit, fetching, work)
+    except StorageUnavailable:
+        raise
+    except Exception as error:
+        if not work.called:
+            raise
+        _put_off(party, key, now, error)
+        return Work()
+    return work
+
+
+def _put_off(party: Party, key: str, now: float, error: Exception) -> None:
+    """Tell the program later of an end that it could not be told of now."""
+    with begin(party, now) as step:
+        sequence = step.tx.outgoing.find(key)
+        if sequence is not None:
+            pause = party.policy.retry_after(max(sequence.tries, 1), party.random())
+            step.tx.outgoing.put(replace(sequence, due_at=now + pause))
+            step.tell(
+                NoticeKind.FAILED, sequence.identifier or key, f"{type(error).__name__}: {error}"
+            )
+
+
+def _act(party: Party, key: str, now: float, limit: int, fetching: bool, work: Work) -> None:
     opposite = _opposite(party, key, now)
     with begin(party, now) as step:
+        work.called = step.called
         incoming = step.tx.incoming.find(opposite) if opposite is not None else None
         acknowledgement = b""
         if incoming is not None and incoming.ended_at is None and incoming.received:
             acknowledgement = acknowledging.block_of(step, incoming)
         sequence = step.tx.outgoing.find(key)
         if sequence is None:
-            return work
+            return
         if incoming is None or not same_place(sequence.target, incoming.acks_to):
             acknowledgement = b""
         due = sequence.due_at is not None and sequence.due_at <= now
@@ -70,7 +99,6 @@ def act(party: Party, key: str, now: float, *, limit: int = 64, fetching: bool =
             after = acknowledging.told(step, incoming)
             if after is not incoming and incoming.ended_at is None:
                 step.tx.incoming.put(after)
-    return work
 
 
 def _opposite(party: Party, key: str, now: float) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from gateway.reliability.party import Channel, is_callable, reply_key
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
 from gateway.reliability.steps import Step
-from gateway.reliability.values import NoticeKind
+from gateway.reliability.values import NoticeKind, Told
 from mediation import EndpointReference, id_to_keep, is_anonymous
 from mediation.reliable_messaging import Acknowledgement, FaultName, Kind, Ranges, RmFault
 from mediation.reliable_messaging.application import write_application_message
@@ -329,7 +329,7 @@ def give_up(step: Step, sequence: OutgoingSequence, why: str) -> None:
     step.tx.outgoing.put(ended)
     told = step.party.given_up.get(sequence.callback or "")
     if told is not None:
-        told(step.tx, ended)
+        _tell(step, told, ended)
     step.tell(NoticeKind.GIVEN_UP, sequence.identifier or sequence.key, why)
 
 
@@ -342,7 +342,12 @@ def finish(step: Step, sequence: OutgoingSequence) -> None:
     step.tx.outgoing.put(ended)
     told = step.party.completed.get(sequence.callback or "")
     if told is not None and sequence.create_id is not None and not sequence.count:
-        told(step.tx, ended)
+        _tell(step, told, ended)
+
+
+def _tell(step: Step, told: Told, ended: OutgoingSequence) -> None:
+    step.called.append(ended.key)
+    told(step.tx, ended)
 
 
 def closed(step: Step, identifier: str, owner: str | None) -> None:

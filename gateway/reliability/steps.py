@@ -11,12 +11,17 @@ from gateway.reliability.values import Notice, NoticeKind
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transaction of one side, and its time."""
+    """One transaction of one side, and its time.
+
+    Attributes:
+        called: The sequences of whose ends a function of the program was told in it.
+    """
 
     party: Party
     tx: Transaction
     now: float
     notices: list[Notice] = field(default_factory=list)
+    called: list[str] = field(default_factory=list)
 
     def tell(
         self, kind: NoticeKind, sequence: str, text: str = "", number: int | None = None

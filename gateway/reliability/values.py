@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from gateway.reliability.records import OutgoingSequence, Wire
-from gateway.reliability.storage import Transaction
+from gateway.reliability.storage import StorageUnavailable, Transaction
 from mediation import EndpointReference, http_headers
 from mediation.reliable_messaging import ReliableMessage
 
@@ -126,6 +126,11 @@ Dead: TypeAlias = Callable[[Transaction, Delivered, Exception], None]
 """Gets a message that an application refused too often, in the transaction that consumes it."""
 
 
+class NotHere(StorageUnavailable):
+    """Something is for a function that this process does not have: another one may, or this one
+    later."""
+
+
 class NoticeKind(Enum):
     GIVEN_UP = "a sequence was given up"
     DEAD_MESSAGE = "an application refused a message too often"
@@ -134,6 +139,7 @@ class NoticeKind(Enum):
     DISCARDED = "messages were discarded, because the sequence ended with a gap"
     SKIPPED = "messages were delivered beyond a gap, because the sequence ended with it"
     REFUSED = "a peer refused something"
+    FAILED = "it failed, and is tried again later"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from gateway.client.reliable.workers import NotHere
 from gateway.reliability.records import OutgoingMessage, OutgoingSequence
 from gateway.reliability.storage import Transaction
-from gateway.reliability.values import Answer, Application, ApplicationFault, Delivered
+from gateway.reliability.values import Answer, Application, ApplicationFault, Delivered, NotHere
 from mediation import PeerFault
 from mediation.reliable_messaging import RmFault
 from mediation.reliable_messaging.application import body_of

@@ -14,16 +14,15 @@ from gateway.client.reliable.deliveries import (
     GivenUp,
     unacknowledged,
 )
-from gateway.client.reliable.workers import NotHere, Workers, log
+from gateway.client.reliable.workers import Workers, log
 from gateway.reliability.loading import load_store
 from gateway.reliability.records import OutgoingSequence
 from gateway.reliability.storage import StorageManager, Transaction
-from gateway.reliability.values import Dead, Delivered, Notice, NoticeKind
+from gateway.reliability.values import Dead, Delivered, NotHere, Notice, NoticeKind, Told
 from mediation.reliable_messaging.policy import Policy
 
 PATIENT = Policy(tries=10_000)
 """A queue waits for a destination that is away until its sequence expires, a day later."""
-Told = Callable[[Transaction, OutgoingSequence], None]
 
 _draw = random.SystemRandom().random
 

@@ -27,7 +27,7 @@ from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.invoker import deliver
 from gateway.reliability.sending import act
 from gateway.reliability.storage import Conflict, StorageUnavailable
-from gateway.reliability.values import Awaited, Outgoing
+from gateway.reliability.values import Awaited, NotHere, Outgoing
 from gateway.reliability.watching import watch
 
 T = TypeVar("T")
@@ -55,11 +55,6 @@ CONFLICTS = 5
 
 log = logging.getLogger("dragoman.reliable")
 log.addHandler(logging.NullHandler())
-
-
-class NotHere(StorageUnavailable):
-    """A message is for a function that this process does not have: another one may, or this one
-    later."""
 
 
 class Workers:

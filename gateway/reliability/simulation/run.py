@@ -20,7 +20,7 @@ from gateway.reliability.simulation.nodes import (
 from gateway.reliability.simulation.scenarios import Exchange, Scenario
 from gateway.reliability.simulation.timeline import Timeline
 from gateway.reliability.storage import StorageUnavailable
-from gateway.reliability.values import Outgoing, Reply
+from gateway.reliability.values import NoticeKind, Outgoing, Reply
 from mediation import http_headers
 from mediation.reliable_messaging import read_message
 
@@ -112,6 +112,9 @@ class World:
         for node in (self.client, self.service):
             if node.given_up and not scenario.harsh:
                 raise checks.Broken(f"{node.name} gave up {node.given_up[0]}")
+            failed = [each.text for each in node.notices if each.kind is NoticeKind.FAILED]
+            if failed:
+                raise checks.Broken(f"{node.name} failed: {failed[0]}")
         sent = [row[3] for row in self._rows(self.client, "sent")]
         if len(sent) != scenario.messages or len(set(sent)) != len(sent):
             raise checks.Broken(f"the client stored {len(sent)} of {scenario.messages} messages")

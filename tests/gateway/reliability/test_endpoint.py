@@ -7,8 +7,8 @@ import pytest
 from gateway.reliability.party import Channel, anonymous
 from gateway.reliability.records import IncomingSequence, OutgoingSequence, Wire
 from gateway.reliability.source import GENERATIONS, Message, SourceFull
-from gateway.reliability.storage import StorageUnavailable
-from gateway.reliability.values import Outgoing
+from gateway.reliability.storage import StorageUnavailable, Transaction
+from gateway.reliability.values import Delivered, NotHere, NoticeKind, Outgoing
 from mediation import EndpointReference
 from mediation.reliable_messaging import (
     Acknowledgement,
@@ -32,7 +32,16 @@ from mediation.reliable_messaging.application import (
 )
 from mediation.reliable_messaging.policy import Policy
 from tests.gateway.reliability.test_faults import Peer, fault_in
-from tests.rigs.reliable_ends import CLIENT, FETCHED, SERVICE, WIRE_1_0, WIRE_1_1, Ends, losing
+from tests.rigs.reliable_ends import (
+    CLIENT,
+    FETCHED,
+    SERVICE,
+    WIRE_1_0,
+    WIRE_1_1,
+    Ends,
+    content_of,
+    losing,
+)
 
 VERSIONS = [pytest.param(WIRE_1_0, id="1.0"), pytest.param(WIRE_1_1, id="1.1")]
 
@@ -406,3 +415,62 @@ def test_many_short_sequences_of_one_name(acks_to: str) -> None:
         ends.settle(5)
     assert len(ends.client.got) == 2 * GENERATIONS
     assert len(outgoing(ends)) < GENERATIONS
+
+
+def ends_that_fail_at_bad(error: Exception, *names: str) -> tuple[Ends, list[str]]:
+    """A service that has the first message of each of *names*, and fails at "bad"."""
+    took: list[str] = []
+
+    def take(tx: Transaction, delivered: Delivered) -> None:
+        took.append(content_of(delivered.envelope))
+        if took[-1] == "bad":
+            raise error
+
+    ends = Ends(service={"applications": {"": take}})
+    for name in names:
+        message = Message("urn:example:Order", f'<o xmlns="urn:example">{name}</o>'.encode())
+        with ends.client.store.transaction() as tx:
+            ends.client.endpoint.send(tx, ends.now, name, ends.channel(), message)
+    for _ in range(2):
+        for outgoing in ends.client.endpoint.due(ends.now):
+            ends.post(ends.client, outgoing)
+    return ends, took
+
+
+def test_one_that_fails_does_not_stop_the_others() -> None:
+    ends, took = ends_that_fail_at_bad(StorageUnavailable("mine is away"), "bad", "good")
+    ends.service.endpoint.due(ends.now)
+    assert sorted(took) == ["bad", "good"]
+    ends.service.endpoint.due(ends.now + 1)
+    assert sorted(took) == ["bad", "good"]
+    with pytest.raises(StorageUnavailable, match="mine is away"):
+        ends.service.endpoint.due(ends.now + 2)
+    assert sorted(took) == ["bad", "bad", "good"]
+
+
+def test_what_another_process_may_take_stays_due() -> None:
+    ends, took = ends_that_fail_at_bad(NotHere("of another process"), "bad")
+    with pytest.raises(NotHere):
+        ends.service.endpoint.due(ends.now)
+    with ends.service.store.look() as look:
+        assert look.invoker_due(ends.now, 10)
+    assert took == ["bad"]
+
+
+def test_a_program_that_cannot_be_told_is_told_later() -> None:
+    times: list[float] = []
+
+    def told(tx: Transaction, sequence: OutgoingSequence) -> None:
+        times.append(ends.now)
+        if len(times) < 3:
+            raise RuntimeError("not now")
+
+    ends = Ends(client={"given_up": {"": told}, "policy": Policy(tries=1, jitter=0.0)})
+    ends.loses = lambda line: True
+    ends.send(ends.channel(), "order 1")
+    ends.settle(60)
+    began = 1_000_000.0
+    assert times == [began + 2, began + 4, began + 6]
+    said = [notice.text for notice in ends.client.notices if notice.kind is NoticeKind.FAILED]
+    assert said == ["RuntimeError: not now"] * 2
+    assert [sequence.failure for sequence in outgoing(ends)] == ["the destination does not answer"]

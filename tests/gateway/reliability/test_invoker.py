@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.reliability.destination import terminate
+from gateway.reliability.invoker import deliver
 from gateway.reliability.party import Channel
 from gateway.reliability.source import Message
 from gateway.reliability.storage import Transaction
@@ -129,6 +130,54 @@ def test_a_message_that_always_fails_is_dead_and_said_aloud(acks_to: str) -> Non
     assert dead == ["bad: cannot be read"]
     [notice] = [each for each in ends.service.notices if each.kind is NoticeKind.DEAD_MESSAGE]
     assert (notice.number, notice.text) == (1, "ValueError: cannot be read")
+
+
+def test_what_gets_dead_messages_may_fail_too() -> None:
+    times: list[float] = []
+
+    def take(tx: Transaction, delivered: Delivered) -> None:
+        if content_of(delivered.envelope) == "bad":
+            raise ValueError("cannot be read")
+
+    def bury(tx: Transaction, delivered: Delivered, error: Exception) -> None:
+        times.append(delivered.now)
+        if len(times) < 4:
+            raise RuntimeError("the disk is full")
+
+    ends = ends_with(take, policy=Policy(attempts=1), dead={"": bury})
+    ends.send(ends.channel(), "bad")
+    ends.settle(60)
+    assert [after - before for before, after in pairwise(times)] == [2.0, 4.0, 8.0]
+    kinds = [notice.kind for notice in ends.service.notices]
+    assert kinds == [NoticeKind.FAILED] * 3 + [NoticeKind.DEAD_MESSAGE, NoticeKind.UNANSWERED]
+
+
+def test_a_fault_that_cannot_be_written_is_a_failure() -> None:
+    took: list[str] = []
+
+    def take(tx: Transaction, delivered: Delivered) -> None:
+        took.append(content_of(delivered.envelope))
+        if took[-1] == "bad":
+            raise ApplicationFault("no", detail=b"\xff")
+
+    ends = ends_with(take, policy=Policy(attempts=3))
+    ask(ends, CLIENT, "bad", "good")
+    ends.settle(60)
+    assert took == ["bad", "bad", "bad", "good"]
+    assert [notice.kind for notice in ends.service.notices] == [NoticeKind.DEAD_MESSAGE]
+
+
+def test_nothing_is_looked_at_where_nothing_is_left() -> None:
+    ends = ends_with(lambda tx, delivered: None)
+    ends.send(ends.channel(), "one")
+    for _ in range(2):
+        for outgoing in ends.client.endpoint.due(ends.now):
+            ends.post(ends.client, outgoing)
+    with ends.service.store.look() as look:
+        [identifier] = look.invoker_due(ends.now, 10)
+    before = ends.service.store.commits
+    assert deliver(ends.service.endpoint.party, identifier, ends.now) == 1
+    assert ends.service.store.commits == before + 1
 
 
 def test_an_empty_last_message_is_not_delivered() -> None:
