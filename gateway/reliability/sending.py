@@ -3,6 +3,7 @@ that was lost is an event that did not happen, so that sending again needs no lo
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from math import nextafter
 
 from gateway.reliability import acknowledging, ending
 from gateway.reliability.party import (
@@ -34,6 +35,9 @@ from mediation.reliable_messaging import (
     write_message,
 )
 from mediation.reliable_messaging.machines import SourceEvent, SourceState, after_source
+
+_GUESSES = 8
+"""How often the store is asked for messages that are due before those that were found."""
 
 
 @dataclass(slots=True)
@@ -212,7 +216,14 @@ class _Look:
         policy = self.step.party.policy
         highest = policy.highest_sent(sequence.acknowledged, sequence.window)
         due: float | None = None
-        for message in tx.outgoing.messages(sequence.key, policy.window):
+        waiting = tx.outgoing.messages(sequence.key, policy.window)
+        # Those that are acknowledged, and wait for replies, are before those that are not.
+        crowded = len(waiting) == policy.window and waiting[-1].number < highest
+        if crowded:
+            more = tx.outgoing.messages(sequence.key, policy.window, due=now)
+            found = {message.number: message for message in (*waiting, *more)}
+            waiting = [found[number] for number in sorted(found)]
+        for message in waiting:
             if message.number > highest:
                 break
             if message.next_at is not None and message.next_at > now:
@@ -231,6 +242,19 @@ class _Look:
             tx.outgoing.put_message(sequence.key, replace(message, tries=tries, next_at=next_at))
             due = soonest(due, next_at)
             self._add_message(message)
+        return self._soonest(due, highest) if crowded else due
+
+    def _soonest(self, due: float | None, highest: int) -> float | None:
+        """When the next message is due, of all that wait; *due* is the time of some of them."""
+        messages, window = self.step.tx.outgoing.messages, self.step.party.policy.window
+        for _ in range(_GUESSES):
+            before = nextafter(due, 0) if due is not None else None
+            page = messages(self.sequence.key, window, due=before)
+            times = [each.next_at or self.step.now for each in page if each.number <= highest]
+            earlier = soonest(due, *times)
+            if earlier == due:
+                break
+            due = earlier
         return due
 
     def _add_message(self, message: OutgoingMessage) -> None:

@@ -74,7 +74,9 @@ def append(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
         SourceFull: Too much waits already.
         OutOfTurn: The last message is there.
     """
-    if sequence.count >= step.party.policy.stored and not message.last:
+    if sequence.count >= step.party.policy.stored and _only_keeps(sequence):
+        sequence = _without_first(step, sequence)
+    elif sequence.count >= step.party.policy.stored and not message.last:
         raise SourceFull(f"{sequence.count} messages of {sequence.key!r} are not acknowledged")
     number = sequence.next_number
     event = SourceEvent.LMR if message.last else SourceEvent.AMR
@@ -104,6 +106,18 @@ def append(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
         ),
     )
     return Sent(sequence.key, number, message_id)
+
+
+def _only_keeps(sequence: OutgoingSequence) -> bool:
+    """Whether it has replies that go back on connections, and that nobody ever acknowledges."""
+    return sequence.identifier is None and sequence.create_id is None
+
+
+def _without_first(step: Step, sequence: OutgoingSequence) -> OutgoingSequence:
+    [first] = step.tx.outgoing.messages(sequence.key, 1)
+    numbers = Ranges().add(first.number)
+    left = step.tx.outgoing.acknowledge(sequence.key, numbers, replied=True)
+    return replace(sequence, count=left)
 
 
 def _written(sequence: OutgoingSequence, message: Message, message_id: str) -> bytes:

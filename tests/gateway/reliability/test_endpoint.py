@@ -474,3 +474,19 @@ def test_a_program_that_cannot_be_told_is_told_later() -> None:
     said = [notice.text for notice in ends.client.notices if notice.kind is NoticeKind.FAILED]
     assert said == ["RuntimeError: not now"] * 2
     assert [sequence.failure for sequence in outgoing(ends)] == ["the destination does not answer"]
+
+
+def test_requests_that_get_no_replies_do_not_block_those_behind_them() -> None:
+    """They are acknowledged, and kept: more of them than there are on their way."""
+    ends = Ends(client={"policy": Policy(window=4, jitter=0.0)})
+    channel = ends.channel("anonymous")
+    for number in range(12):
+        ends.send(channel, f"order {number}", wants_reply=True)
+    ends.settle(1)
+    assert ends.service.got == [f"order {number}" for number in range(12)]
+    # One that is lost comes again when it is its own time, which is before that of the others.
+    ends.settle(600)
+    ends.loses = losing("client: message 13")
+    ends.send(channel, "order 12", wants_reply=True)
+    ends.settle(3)
+    assert ends.service.got[12:] == ["order 12"]

@@ -258,3 +258,24 @@ def test_what_is_answered_after_the_end_is_forgotten_with_the_sequence() -> None
     ends.forget(ends.client)
     ends.settle(3 * 3600)
     assert ends.is_empty()
+
+
+def test_replies_that_nobody_acknowledges_make_room_for_others() -> None:
+    """Those that go back on connections, in no sequence, are kept for requests that come again."""
+    took: list[str] = []
+
+    def take(tx: Transaction, delivered: Delivered) -> Answer:
+        took.append(content_of(delivered.envelope))
+        return Answer("urn:example:Reply", f'<r xmlns="urn:example">{took[-1]}</r>'.encode())
+
+    ends = ends_with(take, policy=Policy(stored=2))
+    for number in range(5):
+        ends.send(ends.channel("anonymous"), f"order {number}", wants_reply=True)
+        ends.settle(5)
+    assert took == ends.client.got == [f"order {number}" for number in range(5)]
+    with ends.service.store.look() as look:
+        [replies] = look.outgoing_page("", 10)
+    assert (replies.count, replies.next_number) == (2, 6)
+    ends.forget(ends.client)
+    ends.settle(3 * 3600)
+    assert ends.is_empty()
