@@ -10,6 +10,7 @@ pyproject.toml keeps them so).
 from filters.compiling import (
     KNOWN_PREFIXES,
     CompiledFilter,
+    asks_for_minimal,
     compile,
     content_dialects,
     parse_expression,
@@ -53,6 +54,7 @@ __all__ = [
     "TopicPattern",
     "View",
     "Worker",
+    "asks_for_minimal",
     "compile",
     "content_dialects",
     "engine",

@@ -154,6 +154,7 @@ from mediation.model.requests import (
 from mediation.model.specification import Fault, LeaseRules, PropertyDocument, Specification
 from mediation.model.versions import DataForm, EventForm, Family, Form, Soap, Spec, Version, Wsa
 from mediation.names import WSA_NONE
+from mediation.notification.document_metadata import minimal_form
 from mediation.notification.notify import check_number
 from mediation.notification.properties import (
     PRODUCER_DOCUMENT,
@@ -329,6 +330,7 @@ __all__ = [
     "id_to_keep",
     "is_anonymous",
     "is_response",
+    "minimal_form",
     "parse_date_time",
     "parse_expiry",
     "prepare",

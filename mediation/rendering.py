@@ -25,6 +25,7 @@ from mediation.model.facts import Fact
 from mediation.model.messages import End, EndpointReference, Notification, Subscription
 from mediation.model.specification import Body, BodyShape, EnvelopeParts, Wrapping
 from mediation.model.versions import Soap, Version, Wsa
+from mediation.notification.document_metadata import wants_minimal
 from mediation.notification.topics import topic_element
 from mediation.resources.termination import asks_for_termination, termination_notification
 from mediation.soap.actions import payload_action
@@ -76,11 +77,15 @@ Shape: TypeAlias = SoapShape | BodyShape
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """The parts of a delivery that depend on the consumer alone, prepared at Subscribe."""
+    """The parts of a delivery that depend on the consumer alone, prepared at Subscribe.
+
+    ``minimal``: of what is published in full it gets the minimal form (`minimal_form`).
+    """
 
     shape: Shape
     headers: bytes = b""
     reference: bytes = b""
+    minimal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +171,9 @@ def _shape(
 def prepare(subscription: Subscription) -> Recipient:
     """The strings that fill the holes for *subscription*."""
     shape = shape_of(subscription)
+    minimal = wants_minimal(subscription.filter)
     if not isinstance(shape, SoapShape):
-        return Recipient(shape)
+        return Recipient(shape, minimal=minimal)
     consumer = subscription.consumer
     to = f"<wsa:To>{xml_text(consumer.address)}</wsa:To>".encode()
     reference = b""
@@ -175,7 +181,7 @@ def prepare(subscription: Subscription) -> Recipient:
         reference = shape.wrapping.reference(subscription.manager, shape.epr).encode()
     headers = to + reference_headers(consumer, shape.wsa)
     headers += delivery_headers(subscription.policy.delivery, shape.wsa)
-    return Recipient(shape, headers, reference)
+    return Recipient(shape, headers, reference, minimal)
 
 
 def delivery_id(notification: Notification, subscription_id: str) -> str:

@@ -7,12 +7,18 @@ from filters.compiling.compiled import (
     content_dialects,
     topic_dialects,
 )
-from filters.compiling.topic_expressions import KNOWN_PREFIXES, parse_expression, parse_topics
+from filters.compiling.topic_expressions import (
+    KNOWN_PREFIXES,
+    asks_for_minimal,
+    parse_expression,
+    parse_topics,
+)
 
 __all__ = [
     "ENTRY_POINT_GROUP",
     "KNOWN_PREFIXES",
     "CompiledFilter",
+    "asks_for_minimal",
     "compile",
     "content_dialects",
     "parse_expression",

@@ -24,6 +24,7 @@ from filters.dialects import (
 )
 from filters.filter import Expression, Namespaces
 from filters.reasons import FilterError, Reason, quoted
+from filters.topics.forms import IHE, are_minimal, with_full_forms
 from filters.topics.ncname import FURTHER
 from filters.topics.patterns import PathStep, TopicPath, TopicPattern
 from filters.topics.topics import Step, Topic
@@ -31,7 +32,7 @@ from filters.topics.topics import Step, Topic
 KNOWN_PREFIXES: Mapping[str, str] = {
     "tns1": "http://www.onvif.org/ver10/topics",
     "tnsaxis": "http://www.axis.com/2009/event/topics",
-    "ihe": "urn:ihe:iti:dsub:2009",
+    "ihe": IHE,
 }
 """Prefixes that peers write without declaring them, and what they stand for then."""
 
@@ -76,26 +77,43 @@ def parse_expression(
     max_alternatives: int = MAX_ALTERNATIVES,
     max_steps: int = MAX_STEPS,
 ) -> TopicPattern:
-    """Compile a topic expression of any supported dialect.
+    """Compile a topic expression of any supported dialect. A minimal form is selected together with
+    the full one (`filters.topics.forms`).
 
     Raises:
         FilterError: ``TOPIC_DIALECT``, or ``TOPIC_INVALID`` if the text is not valid in its dialect
             or is over a limit.
     """
+    paths = _paths(expression, max_octets, max_alternatives, max_steps)
+    return TopicPattern(with_full_forms(paths))
+
+
+def asks_for_minimal(expression: Expression) -> bool:
+    """Whether *expression*, which `parse_expression` takes, names minimal forms alone."""
+    # Asked of every subscription at every start, and nearly all are done here.
+    if "Minimal" not in expression.text:
+        return False
+    return are_minimal(_paths(expression, MAX_OCTETS, MAX_ALTERNATIVES, MAX_STEPS))
+
+
+def _paths(
+    expression: Expression, max_octets: int, max_alternatives: int, max_steps: int
+) -> tuple[TopicPath, ...]:
+    """Read the alternatives of *expression*, each once."""
     dialect = topic_dialect(expression.dialect)
     text = _text(expression.text, max_octets)
     if dialect == TOPIC_IBM_SIMPLE:
-        return TopicPattern(_ibm_paths(text, max_steps))
+        return _ibm_paths(text, max_steps)
     namespaces = dict(expression.namespaces)
     if dialect in _TOPIC_FILTERS:
         path = _path(text.strip("/"), _GRAMMARS[TOPIC_CONCRETE], namespaces, max_steps)
-        return TopicPattern((_subtree_of(path),))
+        return (_subtree_of(path),)
     grammar = _GRAMMARS[dialect]
     paths = [
         _path(alternative, grammar, namespaces, max_steps)
         for alternative in _alternatives(text, grammar, max_alternatives)
     ]
-    return TopicPattern(tuple(dict.fromkeys(paths)))
+    return tuple(dict.fromkeys(paths))
 
 
 def parse_topics(

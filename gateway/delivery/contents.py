@@ -87,8 +87,9 @@ class Contents:
 
     def _one(self, pending: PendingDelivery) -> Content:
         """One event, as its subscription's specification writes it."""
-        message, entry = pending.message, pending.outbox.entry
+        entry = pending.outbox.entry
         recipient = entry.recipient
+        message = pending.message.as_seen_by(recipient)
         shape = recipient.shape
         rendering = message.renderings.get(shape)
         if rendering is None:
@@ -113,8 +114,9 @@ class Contents:
     def _batch(self, pending: PendingDelivery) -> Content:
         """Several events, as WS-Management or CloudEvents writes them."""
         entry = pending.outbox.entry
-        shape = entry.recipient.shape
-        notifications = [one.message.notification for one in pending.carried]
+        recipient = entry.recipient
+        shape = recipient.shape
+        notifications = [one.message.as_seen_by(recipient).notification for one in pending.carried]
         ids = [delivery_id(notification, entry.id) for notification in notifications]
         hops = max(hops_kept(one.properties.get(HOPS_PROPERTY)) for one in notifications)
         if isinstance(shape, SoapShape):

@@ -33,7 +33,15 @@ from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.destination import Destination, Timed, Trouble
 from gateway.delivery.schedule import Outcome
 from gateway.egress import Lane, Target
-from mediation import DeliveryMode, Notification, Recipient, Rendering, Shape, Subscription
+from mediation import (
+    DeliveryMode,
+    Notification,
+    Recipient,
+    Rendering,
+    Shape,
+    Subscription,
+    minimal_form,
+)
 
 WINDOW = 32
 """Deliveries of one subscription in memory."""
@@ -164,7 +172,7 @@ class Message:
     """
 
     __slots__ = (
-        "__weakref__", "arrived", "deliveries", "delivery", "notification", "origin",
+        "__weakref__", "arrived", "deliveries", "delivery", "minimal", "notification", "origin",
         "renderings", "resolved", "unsettled",
     )  # fmt: skip
 
@@ -182,6 +190,16 @@ class Message:
         self.renderings: dict[Shape, Rendering] = {}
         self.origin = ""
         """Which event it is, for other gateways; empty until something is sent."""
+        self.minimal: Message | None = None
+        """The same in its minimal form, once somebody gets that."""
+
+    def as_seen_by(self, recipient: Recipient) -> "Message":
+        """The message in the form that *recipient* gets."""
+        if not recipient.minimal:
+            return self
+        if self.minimal is None:
+            self.minimal = Message(minimal_form(self.notification), None)
+        return self.minimal
 
 
 @dataclass(slots=True, eq=False)

@@ -24,7 +24,7 @@ from gateway.store import dead_letters as rows
 from gateway.store.dead_letters import SLICE, Selection, Slice
 from gateway.store.replicas import HOUSE
 from gateway.subscriptions.lifecycle import Subscriptions
-from mediation import render
+from mediation import minimal_form, render
 
 LOOK = 2.0
 """Seconds from one look at the bytes of dead letters to the next."""
@@ -142,8 +142,10 @@ class DeadLetters:
         if entry is not None:
             # What cannot be written may be what it died of.
             with suppress(Refused, ValueError):
-                rendering = render(notification, entry.recipient.shape, self._producer)
-                envelope = rendering.fill(entry.recipient, letter.death.delivery_id)
+                recipient = entry.recipient
+                sent = minimal_form(notification) if recipient.minimal else notification
+                rendering = render(sent, recipient.shape, self._producer)
+                envelope = rendering.fill(recipient, letter.death.delivery_id)
         return Shown(
             letter,
             notification.action,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from tests.rigs.consumers import Consumers, status
+from tests.rigs.consumers import Consumers, accept, status
 from tests.rigs.document_metadata import (
     ANY_DOCUMENTS,
     FULL,
@@ -112,6 +112,29 @@ async def test_forms_of_notification_are_topics(gateway: Running, consumer: Cons
     await publish(gateway, document(P2, HISTORY, id="large"), topic=FULL)
     assert documents((await full.next()).payload) == ["large"]
     assert documents((await minimal.next()).payload) == ["small"]
+
+
+async def test_minimal_notifications_are_made_of_full_ones(
+    gateway: Running, consumer: Consumers
+) -> None:
+    """ITI-53: the filter sees all of the metadata, the recipient a reference, on its topic; also
+    once it waited in the store."""
+    recipient = consumer.add(status(503))
+    query = adhoc_query(PATIENT_DOCUMENTS, of_patient(P1), CLASSES)
+    assert (await subscribe(gateway, recipient.url, query, MINIMAL)).status == 200
+    await publish(gateway, document(P2, HISTORY, id="other"))
+    await publish(gateway, document(P1, id="of another class"))
+    await publish(gateway, document(P1, HISTORY, id="d1"))
+    for _ in range(2):
+        receipt = await recipient.next()
+        recipient.behaviour = accept
+        [objects] = receipt.payload
+        assert [(one.tag, dict(one.attrib)) for one in objects] == [
+            (f"{{{RIM}}}ObjectRef", {"id": "d1"})
+        ]
+        assert receipt.topic is not None and receipt.topic.text == MINIMAL
+    await gateway.quiet()
+    assert recipient.count == 2
 
 
 async def test_unsubscribe_is_sent_to_the_broker(gateway: Running, consumer: Consumers) -> None:

@@ -1,0 +1,69 @@
+"""Minimal notifications of documents' metadata, made of full ones."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from lxml import etree
+
+from filters.topics import IHE, parse_clark
+from mediation import Attachment, Notification, minimal_form
+from tests.rigs.document_metadata import LCM, RIM, XDS, document, submission
+
+FULL = parse_clark(f"{{{IHE}}}FullDocumentEntry")
+PAYLOAD = submission(document("P1", id="d1"), document("P&1", id="d2")).replace(
+    'id="d2"', 'home="urn:oid:1.2&amp;3" id="d2"', 1
+)
+PUBLISHED = Notification(
+    "urn:1",
+    "urn:registry",
+    PAYLOAD.encode(),
+    datetime(2026, 1, 31, tzinfo=UTC),
+    FULL,
+    attachments=(Attachment("a", "text/plain", b"the document"),),
+)
+
+
+def references(payload: bytes) -> list[dict[str, str]]:
+    root = etree.fromstring(payload)
+    assert root.tag == f"{{{LCM}}}SubmitObjectsRequest"
+    [objects] = root
+    assert objects.tag == f"{{{RIM}}}RegistryObjectList"
+    assert {one.tag for one in objects} == {f"{{{RIM}}}ObjectRef"}
+    return [{str(name): str(value) for name, value in one.attrib.items()} for one in objects]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        PAYLOAD,
+        f'<x:ProvideAndRegisterDocumentSetRequest xmlns:x="{XDS}">{PAYLOAD}'
+        "</x:ProvideAndRegisterDocumentSetRequest>",
+    ],
+    ids=["registered", "provided"],
+)
+def test_what_is_left_is_references(payload: str) -> None:
+    published = replace(PUBLISHED, payload=payload.encode())
+    minimal = minimal_form(published)
+    assert references(minimal.payload) == [{"id": "d1"}, {"id": "d2", "home": "urn:oid:1.2&3"}]
+    assert str(minimal.topic) == f"{{{IHE}}}MinimalDocumentEntry"
+    assert minimal.attachments == ()
+    assert (minimal.id, minimal.source, minimal.time) == (
+        PUBLISHED.id, PUBLISHED.source, PUBLISHED.time,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(replace(PUBLISHED, topic=None), id="no topic"),
+        pytest.param(replace(PUBLISHED, topic=parse_clark("tides")), id="another topic"),
+        pytest.param(
+            replace(PUBLISHED, topic=parse_clark(f"{{{IHE}}}MinimalDocumentEntry")), id="minimal"
+        ),
+        pytest.param(replace(PUBLISHED, payload=b"<a/>"), id="no document"),
+        pytest.param(replace(PUBLISHED, payload=b"none"), id="no XML"),
+    ],
+)
+def test_everything_else_is_handed_on_as_it_is(other: Notification) -> None:
+    assert minimal_form(other) is other
