@@ -6,6 +6,16 @@ docs/discovery-messages.md has the wire.
 Public are the names below, and the module `signing`, which needs the extra ``discovery``.
 """
 
+from mediation.discovery.credentials import Credentials, read_credentials
+from mediation.discovery.encryption import (
+    MAX_ENCRYPTED,
+    can_receive,
+    decrypt,
+    encrypt,
+    encrypt_advertisement,
+    hand_on,
+    is_encrypted,
+)
 from mediation.discovery.errors import (
     Crowded,
     DecryptionFailed,
@@ -30,6 +40,14 @@ from mediation.discovery.identifiers import (
     topic_of,
 )
 from mediation.discovery.reading import Received, read, read_advertisement, read_as
+from mediation.discovery.signatures import (
+    Anchors,
+    Signer,
+    Trust,
+    Verifier,
+    fingerprint_of,
+    read_authorities,
+)
 from mediation.discovery.values import (
     DEFAULT_RESULTS,
     MAX_DESCRIPTORS,
@@ -75,15 +93,18 @@ __all__ = [
     "DEFAULT_RESULTS",
     "MAX_CERTIFICATES",
     "MAX_DESCRIPTORS",
+    "MAX_ENCRYPTED",
     "MAX_MESSAGE",
     "MAX_RESPONSE",
     "MAX_RESULTS",
     "MAX_TOKEN",
     "NODES",
     "TOPICS",
+    "Anchors",
     "AnyAdvertisement",
     "Authorization",
     "Creator",
+    "Credentials",
     "Crowded",
     "DecryptionFailed",
     "Delegation",
@@ -113,6 +134,7 @@ __all__ = [
     "Signable",
     "SignatureRefused",
     "SignedTopicAdvertisement",
+    "Signer",
     "Synopsis",
     "SynopsisRefused",
     "SynopsisType",
@@ -122,16 +144,27 @@ __all__ = [
     "TopicDiscoveryRequest",
     "TopicDiscoveryResponse",
     "TopicWithdrawal",
+    "Trust",
     "Untimely",
+    "Verifier",
     "XmlSignature",
+    "can_receive",
     "canonical_document",
+    "decrypt",
+    "encrypt",
+    "encrypt_advertisement",
+    "fingerprint_of",
+    "hand_on",
     "identifier_of",
+    "is_encrypted",
     "is_stranger",
     "path_of",
     "queries_of",
     "read",
     "read_advertisement",
     "read_as",
+    "read_authorities",
+    "read_credentials",
     "role_of",
     "stranger",
     "topic_of",

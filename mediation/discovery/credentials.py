@@ -1,0 +1,80 @@
+"""The key and the certificates of an entity or a node."""
+
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_pem_private_key,
+)
+
+from mediation.discovery.identifiers import Role, identifier_of
+
+SMALLEST_RSA = 2048
+"""The fewest bits of an RSA key."""
+_CURVES = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A key and its certificate, followed by intermediates up to an authority.
+
+    Raises:
+        ValueError: There is no certificate, the key is another's, or one that does not serve.
+    """
+
+    key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+    certificates: tuple[x509.Certificate, ...]
+
+    def __post_init__(self) -> None:
+        if not self.certificates:
+            raise ValueError("there is no certificate")
+        certified = self.certificates[0].public_key()
+        mine = self.key.public_key()
+        if _octets(mine) != _octets(certified):
+            raise ValueError("the key is not that of the certificate")
+        if not serves(mine):
+            raise ValueError(
+                f"the key is neither RSA of at least {SMALLEST_RSA} bits, nor on the curve P-256, "
+                "P-384 or P-521"
+            )
+
+    @property
+    def certificate(self) -> x509.Certificate:
+        return self.certificates[0]
+
+    def identifier(self, role: Role) -> str:
+        """The identifier that the key gives."""
+        return identifier_of(self.certificate, role)
+
+
+def read_credentials(key: bytes, certificates: bytes, password: bytes | None = None) -> Credentials:
+    """Read credentials in PEM.
+
+    Raises:
+        ValueError: They are none, the password is wrong or missing, or as `Credentials`.
+    """
+    try:
+        private = load_pem_private_key(key, password)
+    except (TypeError, UnsupportedAlgorithm) as error:
+        raise ValueError(f"the key cannot be read: {error}") from error
+    if not isinstance(private, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
+        raise ValueError("the key is neither RSA nor on an elliptic curve")
+    return Credentials(private, tuple(x509.load_pem_x509_certificates(certificates)))
+
+
+def serves(key: object) -> bool:
+    """Whether a public *key* is of a kind and size that signs."""
+    if isinstance(key, rsa.RSAPublicKey):
+        return key.key_size >= SMALLEST_RSA
+    return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES)
+
+
+def _octets(key: object) -> bytes:
+    octets: bytes = key.public_bytes(  # type: ignore[attr-defined]  # All public keys have it.
+        Encoding.DER, PublicFormat.SubjectPublicKeyInfo
+    )
+    return octets
