@@ -52,6 +52,12 @@ URI for it; where the messaging system evaluates selectors, it does."""
 ATTRIBUTE_FILTERS = "urn:dragoman:dialect:cloudevents:1"
 """The filters of the CloudEvents Subscriptions API, over attributes; that has no URI for them."""
 
+QUERY_STRING = "urn:dragoman:tdn:1:query:string"
+QUERY_REGEX = "urn:dragoman:tdn:1:query:regex"
+QUERY_SQL = "urn:dragoman:tdn:1:query:sql"
+QUERY_XQUERY = "urn:dragoman:tdn:1:query:xquery"
+"""Queries over described things (`filters.queries`), beside those in `XPATH_1_0`."""
+
 SPELLINGS: dict[str, str] = {
     TOPIC_SIMPLE_1_2: TOPIC_SIMPLE,
     TOPIC_CONCRETE_1_2: TOPIC_CONCRETE,

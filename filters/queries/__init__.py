@@ -1,0 +1,28 @@
+"""Queries over described things: words, regular expressions, conditions over properties, XPath and
+XQuery, of one thing or of a hundred thousand.
+
+Knows what a description is, and nothing of who describes what, and of the messages that queries
+come in. `filters.queries.selectors` is a door too: the conditions alone, over any properties.
+"""
+
+from filters.queries.catalogue import Catalogue, Found, SecondsLeft, seconds, unlimited
+from filters.queries.described import ANYTHING, Conditions, Described
+from filters.queries.query import Query, compile_query, query_dialects
+from filters.queries.selector_syntax import Value
+from filters.queries.xquery import XQueryWorker
+
+__all__ = [
+    "ANYTHING",
+    "Catalogue",
+    "Conditions",
+    "Described",
+    "Found",
+    "Query",
+    "SecondsLeft",
+    "Value",
+    "XQueryWorker",
+    "compile_query",
+    "query_dialects",
+    "seconds",
+    "unlimited",
+]

@@ -1,0 +1,181 @@
+"""XPath queries: one expression, and many documents.
+
+To parse a document takes ten times as long as to evaluate an expression, so most documents should
+be told apart without. A document has a *signature*: bits for the names of its elements and
+attributes, and for their values. What an expression requires of any document of which it is true
+(`required`, from its plan) is bits too, so a document that lacks one of them is not parsed. It is
+never the other way round: libxml2 decides, of what is left.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+from typing import cast
+from zlib import crc32
+
+from lxml import etree
+
+from filters.documents import parse_own
+from filters.matching.fallback.compilation import Compiled
+from filters.matching.fallback.cost import DocumentSize
+from filters.matching.fallback.verification import VISITS
+from filters.matching.planning.numbers import read_number
+from filters.matching.planning.plan import (
+    AND,
+    ATTRIBUTE,
+    EQUAL,
+    NUMBER_EQUAL,
+    OR,
+    Atom,
+    Formula,
+    Plan,
+)
+from filters.matching.planning.planner import plan
+from filters.xpath.parser import parse_text
+
+NAME_BITS, NUMBER_BITS = 448, 64
+LONGEST_VALUE = 64
+"""Characters of a value that has bits; a longer one has none, and is never asked for."""
+MOST_ALTERNATIVES = 8
+ANY_NUMBER = ((1 << NUMBER_BITS) - 1) << NAME_BITS
+"""The bits of all numbers: of a document with one that libxml2 alone can read."""
+EVERYTHING = (1 << (NAME_BITS + NUMBER_BITS)) - 1
+_PIECES = (b"<!--", b"<![CDATA[", b"<?")
+"""What may part a text in two, of which each is a value: rare, and not worth telling apart."""
+
+
+class TreeQuery:
+    """An XPath 1.0 expression, as a boolean, with the root element of a document as context node.
+
+    Raises:
+        FilterError: As `filters.xpath.compile_xpath`.
+    """
+
+    __slots__ = ("_compiled", "masks")
+
+    def __init__(self, text: str) -> None:
+        self._compiled = Compiled(text, ())
+        self.masks = required(plan(parse_text(text, ())))
+        """What the signature of a document must have: all bits of one of these. None is none."""
+
+    def holds(self, documents: Sequence[bytes], size: DocumentSize | None = None) -> bool | None:
+        """Return True if it is true of one of *documents*; None where it is too expensive to find
+        out, and true of none of the others.
+
+        Args:
+            size: A size that covers those of all documents, where that is known.
+        """
+        known: bool | None = False
+        for document in documents:
+            root = read(document)
+            if root is None:
+                continue
+            if not self._compiled.is_cheap(size or DocumentSize.of(root), VISITS):
+                known = None
+            elif self._compiled.holds(root):
+                return True
+        return known
+
+    def may_hold(self, signature: int) -> bool:
+        """Return False if it is true of no document with this signature."""
+        return any(signature & mask == mask for mask in self.masks)
+
+
+def read(document: bytes) -> etree._Element | None:
+    """Return the root element of *document*; None where it is no XML, which nothing is true of."""
+    try:
+        return parse_own(document)
+    except (etree.XMLSyntaxError, ValueError):
+        return None
+
+
+def signature_of(documents: Sequence[bytes]) -> tuple[int, DocumentSize | None]:
+    """Return the signature that all *documents* have together, and a size that covers theirs; None
+    where there is none."""
+    signature, covering = 0, None
+    for document in documents:
+        root = read(document)
+        if root is None:
+            continue
+        size = DocumentSize.of(root)
+        covering = size if covering is None else covering.union(size)
+        if any(piece in document for piece in _PIECES):
+            signature = EVERYTHING
+        else:
+            for bits in _bits_of(root):
+                signature |= bits
+    return signature, covering
+
+
+def required(of: Plan) -> tuple[int, ...]:
+    """Return alternatives of which a document that the expression of a plan is true of has one."""
+    return tuple(_alternatives(of.formula, [_atom_bits(atom) for atom in of.atoms]))
+
+
+def _alternatives(formula: Formula, atoms: Sequence[int]) -> list[int]:
+    if isinstance(formula, int):
+        # A negated atom is taken as true.
+        return [atoms[formula]] if formula >= 0 else [0]
+    code, *parts = formula
+    if code == OR:
+        found = [bits for part in parts for bits in _alternatives(part, atoms)]
+        return list(dict.fromkeys(found)) if len(found) <= MOST_ALTERNATIVES else [0]
+    if code != AND:
+        return [0]
+    both = [0]
+    for part in parts:
+        some = _alternatives(part, atoms)
+        if len(both) * len(some) <= MOST_ALTERNATIVES:
+            both = list(dict.fromkeys(one | other for one, other in product(both, some)))
+    return both
+
+
+def _atom_bits(atom: Atom) -> int:
+    path, tests = atom
+    bits = 0
+    for _, _, local in path:
+        if local is not None:
+            bits |= _hashed("e", local)
+    for subject, _, local, comparison, operand in tests:
+        if subject == ATTRIBUTE and local is not None:
+            bits |= _hashed("a", local)
+        if comparison == EQUAL and len(operand) <= LONGEST_VALUE:
+            bits |= _hashed("v", operand)
+        elif comparison == NUMBER_EQUAL:
+            bits |= _number_bits(operand)
+    return bits
+
+
+def _bits_of(root: etree._Element) -> Iterator[int]:
+    for element in root.iter():
+        yield _hashed("e", etree.QName(element).localname)
+        for name, value in cast("Iterable[tuple[str, str]]", element.attrib.items()):
+            yield _hashed("a", name.rpartition("}")[2] if name[0] == "{" else name)
+            yield _value_bits(value)
+        yield _value_bits(element.text or "")
+        if len(element):
+            yield _value_bits("".join(cast("Iterator[str]", element.itertext())))
+            for child in element:
+                if child.tail:
+                    yield _value_bits(child.tail)
+
+
+def _value_bits(value: str) -> int:
+    number = read_number(value)
+    if number is None:
+        bits = ANY_NUMBER
+    else:
+        bits = 0 if number != number else _number_bits(number)
+    return bits | _hashed("v", value) if len(value) <= LONGEST_VALUE else bits
+
+
+def _number_bits(number: float) -> int:
+    code = crc32(repr(number + 0.0).encode())  # There are two zeros, which are equal.
+    return (1 << (code & 63) | 1 << (code >> 8 & 63)) << NAME_BITS
+
+
+@lru_cache(maxsize=8192)
+def _hashed(kind: str, text: str) -> int:
+    """Two bits. Of a checksum: everybody may know it, but all that one gains is to be parsed."""
+    code = crc32(f"{kind}{text}".encode(errors="replace"))
+    return 1 << (code % NAME_BITS) | 1 << ((code >> 16) % NAME_BITS)
