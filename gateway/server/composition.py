@@ -579,6 +579,7 @@ def serve_endpoints(
     )
     web = Web(
         http=http,
+        base=peers.base,
         identification=peers.identification,
         soap=soap,
         events=EventEndpoint(

@@ -33,6 +33,8 @@ class Web:
     """The parts.
 
     Attributes:
+        base: The gateway's public URL, without a slash at its end, for those who may ask at another
+            listener than the public one.
         soap: The SOAP endpoint.
         events: The endpoint that takes CloudEvents.
         sequences: None where no endpoint takes any.
@@ -44,6 +46,7 @@ class Web:
     """
 
     http: HttpSettings
+    base: str
     identification: Identification
     soap: ASGIApp
     events: ASGIApp

@@ -1,20 +1,22 @@
-"""``/api/v1/subscriptions``: which there are, how they fare, why, and their end."""
+"""``/api/v1/subscriptions``: which there are, how they fare, why, and their end; and new ones of
+consumers of CloudEvents."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, HTTPException, Query
+from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from pydantic import BaseModel, Field
 
 from gateway.delivery import Entry
 from gateway.delivery.status import DeliveryStatus
-from gateway.http import HttpLimits
+from gateway.http import HttpLimits, client_address
 from gateway.security.resource_addresses import shown
 from gateway.store import Totals
 from gateway.subscriptions.explaining import Message
 from gateway.subscriptions.reports import SubscriptionReport
 from gateway.web.api.selecting import Chosen, Deleted, Listing
+from gateway.web.events.subscriptions import Create, make, manager_of, refuse_when_stopping
 from gateway.web.parts import Parts
 from gateway.web.validation import JsonRoute
 from mediation import DeliveryMode, End, Form, Soap, profiles_of
@@ -79,6 +81,10 @@ class SubscriptionView(BaseModel, extra="forbid"):
     spec: str
     soap: str | None = Field(description="1.1 or 1.2; null where none is spoken.")
     consumer: str
+    manager: str = Field(
+        description="The address of its manager, with its id in the place of its key; with the key "
+        "in the answer to who makes it, and never again."
+    )
     end_to: str | None
     topics: list[str]
     contents: list[str]
@@ -147,6 +153,18 @@ async def list_subscriptions(web: Parts, listing: Annotated[Listing, Query()]) -
         listing.selection(), after=listing.after, limit=listing.limit
     )
     return Page(subscriptions=list(map(_view, found)), next=following)
+
+
+@router.post("", status_code=201, dependencies=[Depends(refuse_when_stopping)])
+async def create_subscription(wanted: Create, request: Request, web: Parts) -> SubscriptionView:
+    """Subscribe a consumer of CloudEvents, in the words of `POST /events/subscriptions`. Its
+    `manager` is the public address at which it is shown, extended and ended; who has it, may."""
+    principal = web.identification.identify(client_address(request.scope, web.http))
+    # Who may ask here may make any number.
+    made = await make(web, wanted, replace(principal, trusted=True), web.base)
+    for report in await web.reports.of([made.id]):
+        return _view(report).model_copy(update={"manager": manager_of(made)})
+    raise _not_found()
 
 
 @router.delete("")
@@ -241,6 +259,7 @@ def _view(report: SubscriptionReport) -> SubscriptionView:
         spec=subscription.spec.version.value,
         soap=_SOAP.get(subscription.spec.form),
         consumer=shown(subscription.consumer.address),
+        manager=shown(manager_of(subscription)),
         end_to=shown(subscription.end_to.address) if subscription.end_to else None,
         topics=[one.text for one in filter_.topics],
         contents=[one.text for one in (*filter_.contents, *filter_.others)],

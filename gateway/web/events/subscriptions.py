@@ -15,7 +15,7 @@ from adapters import AdapterUnavailable
 from filters import Expression, Filter, prefixes_in
 from filters.dialects import ATTRIBUTE_FILTERS, XPATH_1_0
 from gateway.delivery.batching import MOST_ELEMENTS
-from gateway.exchange import Inbound
+from gateway.exchange import Inbound, Result
 from gateway.http import client_address, public_base
 from gateway.security.keys import public_id
 from gateway.security.principals import Principal
@@ -157,7 +157,7 @@ class View(BaseModel):
     config: ConfigView
 
 
-async def _refuse_when_stopping(web: Parts) -> None:
+async def refuse_when_stopping(web: Parts) -> None:
     if web.draining():
         raise AdapterUnavailable("The gateway is stopping.")
 
@@ -165,7 +165,7 @@ async def _refuse_when_stopping(web: Parts) -> None:
 router = APIRouter(
     prefix=PATH,
     tags=["CloudEvents"],
-    dependencies=[Depends(_refuse_when_stopping)],
+    dependencies=[Depends(refuse_when_stopping)],
     route_class=JsonRoute,
 )
 
@@ -173,6 +173,18 @@ router = APIRouter(
 @router.post("", status_code=201)
 async def create(wanted: Create, request: Request, response: Response, web: Parts) -> View:
     """Subscribe. The sink is asked whether it agrees (OPTIONS, `WebHook-Request-Origin`)."""
+    base = public_base(request.scope, web.http)
+    subscription = await make(web, wanted, _principal(web, request), base)
+    response.headers["Location"] = manager_of(subscription)
+    return _view(subscription)
+
+
+async def make(web: Web, wanted: Create, principal: Principal, base: str) -> Subscription:
+    """Make the subscription that *principal* wants; *base* is the gateway's address.
+
+    Raises:
+        Refused: It cannot be made.
+    """
     said = wanted.protocolsettings
     secret = read_secret(said.secret.get_secret_value()) if said.secret is not None else ""
     consumer = EndpointReference(wanted.sink, Wsa.V2005_08)
@@ -184,11 +196,20 @@ async def create(wanted: Create, request: Request, response: Response, web: Part
         secret=secret,
         delivery=_delivery(said),
     )
-    form = EventForm(said.mode)
-    subscription = await _execute(web, request, subscribe, Operation.SUBSCRIBE, form)
-    base = public_base(request.scope, web.http)
-    response.headers["Location"] = f"{base}{PATH}/{subscription.key}"
-    return _view(subscription)
+    inbound = Inbound(octets=b"", principal=principal, base=base, path=PATH)
+    context = Context(
+        EventForm(said.mode), version=Version.CLOUDEVENTS, operation=Operation.SUBSCRIBE
+    )
+    return _subscribed(await web.service.execute(inbound, Incoming(context, subscribe)))
+
+
+def manager_of(subscription: Subscription) -> str:
+    """The address at which a subscription is shown, extended and ended: of one to CloudEvents here,
+    of all others by SOAP."""
+    address, key = subscription.manager, subscription.key
+    if SPECIFICATIONS[subscription.spec.version].bodies is None:
+        return address
+    return f"{address.removesuffix(f'/subscriptions/{key}')}{PATH}/{key}"
 
 
 @router.get("/{key}")
@@ -226,25 +247,18 @@ async def _check(web: Web, key: str) -> None:
         raise SubscriptionUnknown
 
 
-async def _execute(
-    web: Web,
-    request: Request,
-    asked: Asked,
-    operation: Operation,
-    form: EventForm = EventForm.STRUCTURED,
-) -> Subscription:
-    result = await web.service.execute(*_asked(web, request, asked, operation, form))
+async def _execute(web: Web, request: Request, asked: Asked, operation: Operation) -> Subscription:
+    return _subscribed(await web.service.execute(*_asked(web, request, asked, operation)))
+
+
+def _subscribed(result: Result) -> Subscription:
     if not isinstance(result, Subscribed):  # pragma: no cover
         raise TypeError(result)
     return result.subscription
 
 
 def _asked(
-    web: Web,
-    request: Request,
-    asked: Asked,
-    operation: Operation,
-    form: EventForm = EventForm.STRUCTURED,
+    web: Web, request: Request, asked: Asked, operation: Operation
 ) -> tuple[Inbound, Incoming]:
     inbound = Inbound(
         octets=b"",
@@ -252,7 +266,7 @@ def _asked(
         base=public_base(request.scope, web.http),
         path=request.url.path,
     )
-    context = Context(form, version=Version.CLOUDEVENTS, operation=operation)
+    context = Context(EventForm.STRUCTURED, version=Version.CLOUDEVENTS, operation=operation)
     return inbound, Incoming(context, asked)
 
 

@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.rigs.cloudevents import agreeing, event, publish
 from tests.rigs.consumers import Consumers, accept, status
 from tests.rigs.envelopes import (
     IBM_SIMPLE,
@@ -22,6 +24,7 @@ from tests.rigs.envelopes import (
 from tests.rigs.gateways import Running, running
 
 SPEAKER = Speaker()
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 SOMEWHERE = "http://consumer.example.org/sink"
 
 
@@ -534,3 +537,64 @@ async def test_explain_a_subscription(tmp_path: Path) -> None:
         steps = {step["name"]: step for step in await explained(run, view["id"])}
         assert not steps["paused"]["holds"]
         assert (await view_of(run))["state"] == "paused"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["one listener", "a listener of its own"])
+async def test_an_operator_subscribes_consumers(tmp_path: Path, *, elsewhere: bool) -> None:
+    """By the administration alone; the manager it names is the public one, wherever it was asked."""
+    settings: dict[str, Any] = {"egress_allow": "127.0.0.0/8"}
+    if elsewhere:
+        settings |= {"host": "0.0.0.0", "public_url": "https://events.example.org/"}
+    wanted = {
+        "protocol": "HTTP",
+        "types": ["com.example.tide"],
+        "config": {"topic": "tides//.", "expires": "PT1H"},
+        "protocolsettings": {"mode": "binary", "secret": SECRET},
+    }
+    async with running(tmp_path, adapter="embedded:", **settings) as run, Consumers() as consumers:
+        sink = consumers.add(agreeing())
+        body = json.dumps({"sink": sink.url, **wanted}).encode()
+        made = read(await run.api("POST", "/subscriptions", body), 201)
+        manager = made.pop("manager")
+        base = "https://events.example.org" if elsewhere else run.url
+        key = manager.removeprefix(f"{base}/events/subscriptions/")
+        assert len(key) == 36
+        assert (made["spec"], made["consumer"], made["topics"]) == (
+            "cloudevents", sink.url, ["tides//."],
+        )  # fmt: skip
+        [listed] = read(await run.api("GET", "/subscriptions"))["subscriptions"]
+        assert listed.pop("manager") == manager.replace(key, made["id"])
+        assert listed == made
+        public = read(await run.request("GET", f"/events/subscriptions/{key}"))
+        assert public["protocolsettings"]["signed"] and public["name"] == made["id"]
+        await publish(run, event(topic="tides/north", data="x"))
+        while (receipt := await sink.next()).method == "OPTIONS":
+            pass
+        assert receipt.headers["ce-topic"] == "tides/north"
+        assert "webhook-signature" in receipt.headers
+        assert (await run.api("DELETE", f"/subscriptions/{made['id']}")).status == 204
+        assert (await run.request("GET", f"/events/subscriptions/{key}")).status == 404
+        said = b"".join([(await run.api("GET", "/subscriptions")).body, repr(run.logs).encode()])
+        assert key.encode() not in said and SECRET.encode() not in said
+
+
+async def test_what_is_wrong_with_a_subscription_is_said(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        for wanted, status_ in (
+            ({"sink": SOMEWHERE}, 422),
+            ({"sink": "ftp://a/", "protocol": "HTTP"}, 400),
+            ({"sink": SOMEWHERE, "protocol": "HTTP", "config": {"xpath": "///"}}, 400),
+        ):
+            answer = await run.api("POST", "/subscriptions", json.dumps(wanted).encode())
+            assert answer.status == status_, answer.body
+            assert "detail" in json.loads(answer.body)
+        assert read(await run.api("GET", "/subscriptions"))["subscriptions"] == []
+
+
+async def test_the_manager_of_a_subscription_in_soap(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        path = await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(SOMEWHERE))
+        view = await view_of(run)
+        key = path.removeprefix("/subscriptions/")
+        assert view["manager"] == f"{run.url}/subscriptions/{view['id']}" != f"{run.url}{path}"
+        assert key not in view["manager"]
