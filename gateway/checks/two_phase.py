@@ -29,14 +29,25 @@ from gateway.reliability.stores.participants import (
 
 DEADLINE = 60.0
 """Seconds for the process that prepares."""
+LOCK_WAIT = 10.0
+"""Seconds that a statement waits for others."""
+STATEMENT = 30_000
+"""Milliseconds that it may run."""
 _COMMITTED, _UNDONE = 1, 2
 
 
-def check_two_phase(url: str) -> Iterator[Finding]:
-    """Try two-phase commit on the database of *url*: prepare, kill, recover."""
+def check_two_phase(
+    url: str, *, deadline: float = DEADLINE, lock_wait: float = LOCK_WAIT
+) -> Iterator[Finding]:
+    """Try two-phase commit on the database of *url*: prepare, kill, recover.
+
+    Args:
+        deadline: Seconds for the process that prepares.
+        lock_wait: Seconds that a statement waits for others.
+    """
     what = shown(url)
     try:
-        engine = _engine(url)
+        engine = _engine(url, lock_wait)
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         yield fail(what, f"{first_line(error)}; write it as SQLAlchemy does")
         return
@@ -44,16 +55,21 @@ def check_two_phase(url: str) -> Iterator[Finding]:
         mend = f": {how_to_install('postgresql')}" if error.name == "psycopg" else ""
         yield fail(what, f"needs {error.name}, which is not installed{mend}")
         return
+    left: list[str] = []
     try:
-        yield from _check(what, url, engine)
+        yield from _check(what, url, engine, deadline, left)
     except (StorageUnavailable, SQLAlchemyError) as error:
         said = first_line(getattr(error, "orig", None) or error)
         yield fail(what, said.removeprefix(f"{_NAME}: "))
     finally:
         engine.dispose()
+    for table in left:
+        yield warn(what, f"keeps the table {table}, which could not be dropped: drop it")
 
 
-def _check(what: str, url: str, engine: Engine) -> Iterator[Finding]:
+def _check(
+    what: str, url: str, engine: Engine, deadline: float, left: list[str]
+) -> Iterator[Finding]:
     with ExitStack() as stack:
         manager = participant(url, engine)
         stack.callback(manager.close)
@@ -67,9 +83,9 @@ def _check(what: str, url: str, engine: Engine) -> Iterator[Finding]:
         table = f"dragoman_{node.replace('-', '_')}"
         with engine.begin() as connection:
             connection.execute(text(f"CREATE TABLE {table} (number INTEGER)"))
-        stack.callback(_drop, engine, table)
+        stack.callback(_drop, engine, table, left)
         stack.callback(_undo, manager, node)
-        wrong = _try(url, manager, node, table, lambda: _numbers(engine, table))
+        wrong = _try(url, manager, node, table, lambda: _numbers(engine, table), deadline)
         if wrong:
             yield fail(what, f"{wrong}; no two-phase commit is safe there")
             return
@@ -81,14 +97,22 @@ def _check(what: str, url: str, engine: Engine) -> Iterator[Finding]:
 
 
 def _try(
-    url: str, manager: ConnectionManager, node: str, table: str, numbers: Callable[[], list[int]]
+    url: str,
+    manager: ConnectionManager,
+    node: str,
+    table: str,
+    numbers: Callable[[], list[int]],
+    deadline: float,
 ) -> str | None:
     """What is wrong, or None."""
     task = json.dumps({"url": url, "node": node, "table": table})
-    done = subprocess.run(
-        [sys.executable, "-m", "gateway.checks.two_phase"],
-        input=task, capture_output=True, text=True, timeout=DEADLINE, check=False,
-    )  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "gateway.checks.two_phase"],
+            input=task, capture_output=True, text=True, timeout=deadline, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"has prepared nothing within {deadline:g} seconds"
     if done.returncode != -signal.SIGKILL:
         said = done.stderr.strip().splitlines() or ["it ended without a word"]
         return f"cannot prepare: {said[-1][:200]}"
@@ -142,9 +166,13 @@ def _gtrid(node: str, number: int) -> str:
     return f"{node}:{number}"
 
 
-def _engine(url: str) -> Engine:
+def _engine(url: str, lock_wait: float = LOCK_WAIT) -> Engine:
     parts = make_url(driver_url(url))
-    options = {"connect_timeout": 10} if parts.get_backend_name() == "postgresql" else {}
+    if parts.get_backend_name() != "postgresql":
+        return create_engine(parts)
+    waits = f"-c lock_timeout={int(1000 * lock_wait)} -c statement_timeout={STATEMENT}"
+    own = parts.query.get("options", "")
+    options = {"connect_timeout": 10, "options": f"{own} {waits}".strip()}
     return create_engine(parts, connect_args=options)
 
 
@@ -162,9 +190,12 @@ def _undo(manager: ConnectionManager, node: str) -> None:
                 manager.rollback(one.gtrid)
 
 
-def _drop(engine: Engine, table: str) -> None:
-    with suppress(SQLAlchemyError), engine.begin() as connection:
-        connection.execute(text(f"DROP TABLE {table}"))
+def _drop(engine: Engine, table: str, left: list[str]) -> None:
+    try:
+        with engine.begin() as connection:
+            connection.execute(text(f"DROP TABLE {table}"))
+    except SQLAlchemyError:
+        left.append(table)
 
 
 if __name__ == "__main__":

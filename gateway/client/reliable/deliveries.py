@@ -3,6 +3,7 @@ functions that get it, found by name."""
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -158,13 +159,24 @@ class Callbacks:
 
 @dataclass(slots=True)
 class Calls:
-    """Calls functions of a program: plain ones here, coroutines in the program's event loop."""
+    """Calls functions of a program: plain ones here, coroutines in the program's event loop.
+
+    Attributes:
+        seconds: What a coroutine has.
+        grace: What an event loop that hangs, or stops meanwhile, has beyond that.
+    """
 
     loop: asyncio.AbstractEventLoop | None = None
     fallback: Callable[[], asyncio.AbstractEventLoop | None] = field(default=lambda: None)
+    seconds: float = FUNCTION
+    grace: float = 5.0
 
     def call(self, function: Callable[[Any], Any], argument: object) -> Any:
-        """Call it, and wait for what it returns."""
+        """Call it, and wait for what it returns.
+
+        Raises:
+            TimeoutError: It is a coroutine, and has not ended in time; it does not begin later.
+        """
         found = function(argument)
         if not inspect.isawaitable(found):
             return found
@@ -172,11 +184,21 @@ class Calls:
         if loop is None:
             raise RuntimeError("there is no event loop for a coroutine")
 
+        late = threading.Event()
+
         async def within() -> Any:
-            async with asyncio.timeout(FUNCTION):
+            if late.is_set():  # Cancelling alone would let it run as far as it first waits.
+                return found.close() if inspect.iscoroutine(found) else None
+            async with asyncio.timeout(self.seconds):
                 return await found
 
-        return asyncio.run_coroutine_threadsafe(within(), loop).result()
+        future = asyncio.run_coroutine_threadsafe(within(), loop)
+        try:
+            return future.result(self.seconds + self.grace)
+        except TimeoutError:
+            late.set()
+            future.cancel()
+            raise
 
 
 class Applications(Mapping[str, Application]):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import random
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
@@ -61,6 +62,8 @@ class End:
         self._owns_store = isinstance(store, str)
         self.store = load_store(store) if isinstance(store, str) else store
         self._calls = Calls(fallback=lambda: self._workers.loop)
+        self._closed = False
+        self._lock = threading.Lock()
 
     def start(self) -> None:
         """Start, unless it runs: messages that a former process left are delivered.
@@ -68,10 +71,14 @@ class End:
         Raises:
             StorageUnavailable: The store does not answer.
         """
-        self._workers.start()
+        with self._lock:
+            self._closed = False
+            self._workers.start()
 
     def close(self) -> None:
         """Stop; what is being delivered ends first."""
+        with self._lock:  # Nothing that comes from now on starts it again.
+            self._closed = True
         self._workers.stop()
         if self._owns_store:
             self.store.close()

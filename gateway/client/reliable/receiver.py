@@ -34,7 +34,9 @@ class Receiver(End):
     """Receives the messages of sequences, and gives each to a function once, in order.
 
     It is an ASGI app: served by itself it starts and stops with its server; mounted in another one
-    that one's lifespan has ``async with receiver``. A message is acknowledged once it is stored.
+    that one's lifespan has ``async with receiver``. Without that it starts with the first message;
+    once it is closed it takes none before it is started again. A message is acknowledged once it is
+    stored.
 
     Args:
         store: Where messages are kept: a store, or its URL. Several processes may share a database.
@@ -162,7 +164,8 @@ class Receiver(End):
             return plain(413, "The message is too long.", ("Connection", "close"))
         if not self._workers.running:
             try:
-                await self.__aenter__()
+                self._calls.loop = asyncio.get_running_loop()
+                await asyncio.to_thread(self._start_first)
             except StorageUnavailable:
                 return LATER
         return await self._intake.take(
@@ -171,6 +174,17 @@ class Receiver(End):
             owner=self._identify(scope),
             service=path,
         )
+
+    def _start_first(self) -> None:
+        """Start because a message came, unless its user closed it.
+
+        Raises:
+            StorageUnavailable: It is closed, or the store does not answer.
+        """
+        with self._lock:
+            if self._closed:
+                raise StorageUnavailable("the receiver is closed")
+            self._workers.start()
 
     async def _read(self, receive: Receive) -> bytes | None:
         """The body; None: it is too long."""

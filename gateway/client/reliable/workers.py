@@ -167,9 +167,18 @@ class Workers:
             self._loop.call_soon_threadsafe(self.post, outgoing)
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run something in the event loop of the workers."""
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        """Run something in the event loop of the workers.
+
+        Raises:
+            StorageUnavailable: They have stopped.
+        """
+        try:
+            if self._loop is not None:
+                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:  # The loop is closed.
+            pass
+        coroutine.close()
+        raise StorageUnavailable("the workers have stopped")
 
     async def on_thread(self, work: Callable[..., T], *args: Any, **named: Any) -> T:
         """Run transactions on a thread; again, where others were in their way."""

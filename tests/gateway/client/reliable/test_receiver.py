@@ -207,3 +207,32 @@ def test_a_store_that_is_away() -> None:
 def test_a_path_begins_with_a_slash() -> None:
     with pytest.raises(ValueError, match="path"):
         Receiver("memory:").service("orders", lambda each: None)
+
+
+def test_what_is_closed_starts_when_its_user_says_so() -> None:
+    """No request does it: its store may be closed, too."""
+    receiver = Receiver("memory:")
+    receiver.service("/orders", lambda each: None)
+    with served(receiver) as found:
+        assert ask(f"{found}/orders", create())[0] == 200
+        receiver.close()
+        assert ask(f"{found}/orders", create())[0] == 503
+        assert not receiver._workers.running
+        receiver.start()
+        assert ask(f"{found}/orders", create())[0] == 200
+
+
+async def test_workers_that_have_stopped_run_nothing() -> None:
+    receiver = Receiver("memory:")
+    async with receiver:
+        loop = receiver._workers.loop
+    assert loop is not None and loop.is_closed()
+
+    async def never() -> None:
+        raise AssertionError
+
+    for found in (None, loop):  # It is there until the threads have ended.
+        receiver._workers._loop = found
+        with pytest.raises(StorageUnavailable):
+            receiver._workers.submit(never())
+    receiver._workers._loop = None
