@@ -84,10 +84,12 @@ class Progress:
     Attributes:
         delivered: The number of the last message that is published.
         sequence: As it is committed; None where it is gone.
+        octets: The bytes of the messages that left the buffer now.
     """
 
     delivered: int
     sequence: IncomingSequence | None
+    octets: int = 0
 
 
 def published(step: Step, turn: Turn, count: int) -> Progress:
@@ -119,7 +121,8 @@ def published(step: Step, turn: Turn, count: int) -> Progress:
         finish_replies(step, turn.identifier)
     if count and sequence is not None:
         _acknowledge_soon(step, sequence)
-    return Progress(buffer.delivered, sequence)
+    octets = sum(len(message.envelope) for message in turn.messages[:count])
+    return Progress(buffer.delivered, sequence, octets)
 
 
 def _event(buffer: InvokerBuffer, left: int) -> InvokerEvent:

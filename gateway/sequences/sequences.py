@@ -26,17 +26,18 @@ from gateway.observing.samples import Sample, counters, gauge
 from gateway.reliability import acknowledging, destination
 from gateway.reliability.party import Offers, Party, is_callable
 from gateway.reliability.records import IncomingSequence
-from gateway.reliability.steps import Step, begin
+from gateway.reliability.steps import begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Notice, Outgoing
 from gateway.reliability.watching import watch
 from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate
+from gateway.sequences import register
 from gateway.sequences.contents import MEDIA_TYPE
 from gateway.sequences.delivering import LEASE, Progress, Turn, is_busy
-from gateway.sequences.listing import SequenceState, count, find, page
-from gateway.sequences.storage import free_leases, postpone, run_in, waiting_octets
+from gateway.sequences.listing import SequenceState, find, page
+from gateway.sequences.storage import free_leases, postpone, run_in
 from gateway.sequences.tails import Tail
 from gateway.sequences.turns import Turns
 from gateway.store import Store, StoreUnavailable
@@ -60,10 +61,9 @@ CREATIONS, CREATIONS_AT_ONCE = 1.0, 50.0
 """Sequences that a stranger may make: a second, and at once."""
 FOR_TRUSTED = 0.1
 """The part of all sequences that strangers leave to trusted peers."""
-WAITING_OCTETS = 64 * 2**20
-"""Bytes of the messages of one sequence that wait for others before them."""
-FEW = 32
-"""So many messages do not exceed that."""
+REMEMBERED, REMEMBERED_TRUSTED = 2, 10
+"""Sequences that ended and are remembered, for each that may be open: beyond, strangers get no new
+one, and trusted peers."""
 REQUESTS, REQUESTS_AT_ONCE = 100.0, 500.0
 """Requests about sequences of a stranger, and messages that are refused: a second, and at once."""
 DUE = 64
@@ -95,6 +95,7 @@ class Sequences:
         send: Sends a message with an action to an address that an owner named; None is a trusted
             one.
         shared: Other gateways have the same store.
+        octets_per_owner: Bytes of messages that may wait in all sequences of one owner.
         settled: Seconds for which the end of a sequence waits for what is being published.
         lease_seconds: For which what is next in a sequence is one gateway's to publish.
     """
@@ -108,10 +109,12 @@ class Sequences:
         may_name: Callable[[str, Principal], bool],
         send: Callable[[EndpointReference, Soap, str, bytes, str | None], None],
         shared: bool,
+        octets_per_owner: int,
         settled: float = SETTLED,
         lease_seconds: float = LEASE,
     ) -> None:
         self._store = store
+        self._octets_per_owner = octets_per_owner
         self._settled = settled
         self._may_name = may_name
         self._send = send
@@ -139,7 +142,8 @@ class Sequences:
         self._creations.take(principal)
         now, owner = time.time(), owner_of(principal)
 
-        remembered = self._policy.sequences * (10 if principal.trusted else 2)
+        share = REMEMBERED_TRUSTED if principal.trusted else REMEMBERED
+        remembered = share * self._policy.sequences
         message_id = said.headers.message_id
 
         def work(storage: StorageManager) -> CreateSequenceResponse | RmFault:
@@ -148,10 +152,15 @@ class Sequences:
                 made = None
                 if message_id:
                     made = step.tx.incoming.find_created(id_to_keep(message_id), owner)
-                if made is None and count(step.tx.connection) >= remembered:
-                    text = "There are too many sequences that ended just now."
-                    return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=text)
+                if made is None:
+                    ended = register.count(step.tx.connection) - step.tx.incoming.count()
+                    if ended >= remembered:
+                        text = "There are too many sequences that ended just now."
+                        return RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason=text)
             answer, _ = destination.create(party, said, asked, now, owner=owner, service=SERVICE)
+            if made is None and isinstance(answer, CreateSequenceResponse):
+                with begin(party, now) as step:
+                    register.add(step.tx.connection, answer.identifier, owner)
             return answer
 
         answer = await run_in(self._store, work)
@@ -209,14 +218,19 @@ class Sequences:
         def work(storage: StorageManager) -> tuple[destination.Outcome, Turn | None, Progress]:
             party = self._party(storage, principal)
             with begin(party, now) as step:
-                if not _has_room(step, header, len(content)):
+                before = step.tx.incoming.find(identifier)
+                if not register.has_room(step, header, len(content), owner, self._octets_per_owner):
                     return destination.Outcome(), None, Progress(0, None)
             outcome = destination.receive(
                 party, said, header, content, media_type, now, owner=owner
             )
             if outcome.fault is not None or not (outcome.taken or outcome.known):
+                with begin(party, now) as step:
+                    register.follow(step, before)
                 return outcome, None, Progress(0, None)
             with begin(party, now) as step:
+                if outcome.taken:
+                    register.grow(step.tx.connection, identifier, len(content))
                 turn = self._turns.lease_in(step, identifier)
                 buffer = step.tx.invoker.find(identifier)
             return outcome, turn, Progress(buffer.delivered if buffer else 0, outcome.sequence)
@@ -260,11 +274,14 @@ class Sequences:
         def work(storage: StorageManager) -> destination.Outcome | None:
             party = self._party(storage, principal)
             with begin(party, now) as step:
-                mine = destination.find(step, identifier, owner) is not None
-                if mine and not terminate and is_busy(step, identifier):
+                before = destination.find(step, identifier, owner)
+                if before is not None and not terminate and is_busy(step, identifier):
                     return None
             change = destination.terminate if terminate else destination.close
-            return change(party, identifier, last, now, owner=owner)
+            outcome = change(party, identifier, last, now, owner=owner)
+            with begin(party, now) as step:
+                register.follow(step, before)
+            return outcome
 
         deadline = time.monotonic() + self._settled
         for _ in range(3):
@@ -362,9 +379,12 @@ class Sequences:
         def work(storage: StorageManager) -> tuple[list[Outgoing], str | None]:
             party = self._party(storage)
             with begin(party, now) as step:
-                sequence = step.tx.incoming.find(identifier)
-            owner = sequence.owner if sequence is not None else None
-            return watch(party, identifier, now), owner
+                before = step.tx.incoming.find(identifier)
+            owner = before.owner if before is not None else None
+            outgoing = watch(party, identifier, now)
+            with begin(party, now) as step:
+                register.follow(step, before)
+            return outgoing, owner
 
         outgoing, owner = await run_in(self._store, work, identifier)
         stranger = None if owner == TRUSTED else owner
@@ -387,7 +407,12 @@ class Sequences:
         identifier, owner = state.sequence.identifier, state.sequence.owner
 
         def close(storage: StorageManager) -> None:
-            destination.close(self._party(storage), identifier, None, time.time(), owner=owner)
+            party = self._party(storage)
+            with begin(party, time.time()) as step:
+                before = step.tx.incoming.find(identifier)
+            destination.close(party, identifier, None, time.time(), owner=owner)
+            with begin(party, time.time()) as step:
+                register.follow(step, before)
 
         def terminate(storage: StorageManager) -> None:
             destination.terminate(self._party(storage), identifier, None, time.time(), owner=owner)
@@ -435,16 +460,6 @@ class Sequences:
             incomplete=IncompleteBehaviour.DISCARD_FOLLOWING_FIRST_GAP,
             after_delivery=True,
         )
-
-
-def _has_room(step: Step, header: SequenceHeader, octets: int) -> bool:
-    """Whether a message may wait for others before it, as far as bytes go. What is next in order
-    may always come."""
-    step.tx.incoming.find(header.identifier)
-    buffer = step.tx.invoker.find(header.identifier)
-    if buffer is None or buffer.count < FEW or header.number == buffer.delivered + 1:
-        return True
-    return waiting_octets(step.tx.connection, header.identifier) + octets <= WAITING_OCTETS
 
 
 def _new_id() -> str:

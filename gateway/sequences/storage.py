@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TypeVar
 
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import Connection, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from gateway.reliability.storage import (
@@ -25,7 +25,7 @@ from gateway.reliability.stores.managers import (
     DatabaseOutgoing,
     Work,
 )
-from gateway.reliability.stores.tables import incoming, invoker, invoker_messages
+from gateway.reliability.stores.tables import incoming, invoker
 from gateway.store import Store
 
 T = TypeVar("T")
@@ -108,10 +108,3 @@ def postpone(connection: Connection, identifier: str, due_at: float) -> None:
     for table in (incoming, invoker):
         mine = update(table).where(table.c.identifier == identifier)
         connection.execute(mine.where(table.c.due_at.is_not(None)).values(due_at=due_at))
-
-
-def waiting_octets(connection: Connection, identifier: str) -> int:
-    """The bytes of the messages of a sequence that wait for their turn."""
-    columns = invoker_messages.c
-    size = select(func.coalesce(func.sum(func.length(columns.envelope)), 0))
-    return int(connection.execute(size.where(columns.sequence == identifier)).scalar_one())

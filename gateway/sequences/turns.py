@@ -13,6 +13,7 @@ from gateway.reliability.records import InvokerMessage
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import StorageManager
 from gateway.security.keys import public_id
+from gateway.sequences import register
 from gateway.sequences.contents import read_content
 from gateway.sequences.delivering import LEASE, Progress, Turn, lease, published
 from gateway.sequences.storage import run_in
@@ -112,6 +113,7 @@ class Turns:
         def work(storage: StorageManager) -> tuple[Progress, Turn | None]:
             with begin(self._make_party(storage), time.time()) as step:
                 progress = published(step, turn, count)
+                register.grow(step.tx.connection, turn.identifier, -progress.octets)
                 another: Turn | None = None
                 if count == len(turn.messages):
                     another = self.lease_in(step, turn.identifier)

@@ -522,6 +522,7 @@ def _sequences(
         may_name=replies.may_name,
         send=replies.send_again,
         shared=messaging.sharing.shared,
+        octets_per_owner=settings.wsrm_bytes_per_owner,
     )
 
 

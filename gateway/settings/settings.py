@@ -348,6 +348,8 @@ class Settings(BaseSettings):
     """Sequences that have not ended, of all and of one stranger."""
     wsrm_messages: int = Field(10_000, ge=1)
     """Messages of one sequence that wait for others before them."""
+    wsrm_bytes_per_owner: int = Field(256 * 2**20, ge=1)
+    """Bytes of messages that wait so in all sequences of one owner; trusted peers are one."""
     wsrm_expiry: Length = timedelta(hours=24)
     """The longest life of a sequence, whatever is asked for."""
 

@@ -16,12 +16,16 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 metadata = MetaData()
 
 Number = BigInteger().with_variant(Integer, "sqlite")
 """Numbers that grow for ever; SQLite numbers rows by itself only in an INTEGER."""
+
+Key = Text().with_variant(Text(collation="C"), "postgresql")
+"""Texts in the order of their code points."""
 
 subscriptions = Table(
     "subscriptions",
@@ -288,3 +292,23 @@ registrations = Table(
 )
 """Publishers that registered, with what they asked for; ``publisher`` is the address of one that
 named its own."""
+
+_waiting = text("octets > 0")
+sequences = Table(
+    "sequences",
+    metadata,
+    Column("identifier", Key, primary_key=True),
+    Column("id", Key, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("octets", BigInteger, nullable=False),
+    Index("sequences_by_id", "id", "identifier"),
+    Index(
+        "sequences_waiting",
+        "owner",
+        "octets",
+        sqlite_where=_waiting,
+        postgresql_where=_waiting,
+    ),
+)
+"""The sequences of publishers by their public ids, and the bytes of what waits in each; all else of
+them is in the tables of `gateway.reliability.stores.tables`, which applications have, too."""

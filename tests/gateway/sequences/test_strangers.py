@@ -155,6 +155,34 @@ async def test_more_messages_than_may_wait(tmp_path: Path) -> None:
         assert publisher.acknowledged == upto(2), "what fills the first gap is taken always"
 
 
+async def test_more_bytes_than_may_wait_in_all_sequences_of_one(tmp_path: Path) -> None:
+    body = f"<e>{'x' * 4000}</e>"
+    async with a_gateway(tmp_path, wsrm_bytes_per_owner=10_000) as (run, _):
+        some = [ReliablePublisher(run, source=STRANGER) for _ in range(3)]
+        for publisher in some:
+            await publisher.create()
+            await publisher.send(2, body)
+        sequences = run.gateway.sequences
+        assert sequences is not None
+        assert sequences.messages["dropped"] == 1
+        late = some[2]
+        [kept] = [
+            state
+            for state in await sequences.listed()
+            if state.sequence.identifier == late.identifier
+        ]
+        assert (kept.waiting, kept.sequence.received) == (0, NO_NUMBERS), "no number is taken"
+        other = ReliablePublisher(run, source=ANOTHER)
+        await other.create()
+        await other.send(2, body)
+        assert sequences.messages["dropped"] == 1
+        await some[0].send(1, body)
+        assert some[0].acknowledged == upto(2), "what is next in order may always come"
+        await late.send(2, body)
+        await late.send(1, body)
+        assert late.acknowledged == upto(2), "there is room again"
+
+
 async def test_the_default_bounds_what_waits(tmp_path: Path) -> None:
     async with a_gateway(tmp_path) as (run, _):
         assert run.gateway.settings.wsrm_messages == 10_000
@@ -258,6 +286,17 @@ async def test_sequences_that_are_ended_at_once(tmp_path: Path) -> None:
         await ReliablePublisher(run).create()
 
 
+async def test_open_sequences_do_not_count_among_those_that_ended(tmp_path: Path) -> None:
+    async with a_gateway(tmp_path, wsrm_sequences=4) as (run, _):
+        for _ in range(3):
+            await ReliablePublisher(run, source=STRANGER).create()
+        publisher = ReliablePublisher(run, source=STRANGER)
+        for _ in range(8):
+            await publisher.create()
+            await publisher.terminate()
+        assert fault_of(await publisher.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED
+
+
 async def test_a_repeated_request_for_a_sequence_is_answered_where_there_are_too_many(
     tmp_path: Path,
 ) -> None:
@@ -270,7 +309,7 @@ async def test_a_repeated_request_for_a_sequence_is_answered_where_there_are_too
         assert made is not None
         assert isinstance(made.body, CreateSequenceResponse)
         other = ReliablePublisher(run, source=STRANGER)
-        for _ in range(7):
+        for _ in range(8):
             await other.create()
             await other.terminate()
         assert fault_of(await other.ask_to_create()).name is FaultName.CREATE_SEQUENCE_REFUSED

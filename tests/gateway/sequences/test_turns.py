@@ -4,21 +4,26 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import func, select
 
 from filters import Reason, Refused
 from gateway.reliability.party import anonymous
+from gateway.reliability.stores.tables import invoker_messages
 from gateway.security.principals import Principal
 from gateway.security.principals import anonymous as principal_at
+from gateway.sequences import register
 from gateway.sequences.contents import named, write_content
-from gateway.sequences.sequences import Acknowledged, Sequences
+from gateway.sequences.sequences import TRUSTED, Acknowledged, Sequences
 from gateway.store import Store
 from mediation import Notification, Soap, Wsa
 from mediation.model.messages import MessageHeaders
 from mediation.reliable_messaging import (
+    LARGEST_NUMBER,
     CreateSequence,
     FaultName,
     ReliableMessage,
@@ -33,6 +38,7 @@ ADDRESSED = MessageHeaders(Wsa.V2005_08)
 SAID = ReliableMessage(Soap.V1_2, ADDRESSED, Rm.V1_1)
 OWNER = principal_at("127.0.0.1", trusted=True)
 SOON = 20.0
+DEFAULT = Policy()
 
 
 class Desk:
@@ -43,7 +49,14 @@ class Desk:
         identifier: Of the one sequence.
     """
 
-    def __init__(self, store: Store, *, settled: float, lease_seconds: float) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settled: float = SOON,
+        lease_seconds: float = 30.0,
+        policy: Policy = DEFAULT,
+    ) -> None:
         self.store = store
         self.begun: list[list[int]] = []
         self.takes = asyncio.Event()
@@ -53,11 +66,12 @@ class Desk:
         self.sending: set[asyncio.Task[Acknowledged]] = set()
         self.sequences = Sequences(
             store,
-            Policy(),
+            policy,
             publish=self.publish,
             may_name=lambda address, principal: False,
             send=lambda *_: None,
             shared=False,
+            octets_per_owner=2**20,
             settled=settled,
             lease_seconds=lease_seconds,
         )
@@ -103,11 +117,15 @@ class Desk:
 
 @asynccontextmanager
 async def a_desk(
-    folder: Path, *, settled: float = SOON, lease_seconds: float = 30.0
+    folder: Path,
+    *,
+    settled: float = SOON,
+    lease_seconds: float = 30.0,
+    policy: Policy = DEFAULT,
 ) -> AsyncIterator[Desk]:
     store = Store.at(folder)
     await store.start()
-    desk = Desk(store, settled=settled, lease_seconds=lease_seconds)
+    desk = Desk(store, settled=settled, lease_seconds=lease_seconds, policy=policy)
     try:
         async with asyncio.timeout(2 * SOON):
             await desk.create()
@@ -191,11 +209,11 @@ async def test_nothing_is_begun_where_little_is_left_of_the_lease(tmp_path: Path
 
 
 async def test_the_start_waits_for_no_messaging_system(tmp_path: Path) -> None:
-    async with a_desk(tmp_path, lease_seconds=30.0) as desk:
+    async with a_desk(tmp_path) as desk:
         desk.takes.clear()
         desk.send(1)
         await until(lambda: bool(desk.begun))
-        again = Desk(desk.store, settled=SOON, lease_seconds=30.0)
+        again = Desk(desk.store)
         again.takes.clear()
         await again.sequences.start()
         assert again.begun == []
@@ -205,6 +223,67 @@ async def test_the_start_waits_for_no_messaging_system(tmp_path: Path) -> None:
         await until(lambda: _waits(desk, 0))
         running.cancel()
         assert again.begun == [[1]]
+
+
+async def test_the_bytes_that_wait_are_known(tmp_path: Path) -> None:
+    """Those of the register are those of the messages, whatever becomes of them."""
+    async with a_desk(tmp_path) as desk:
+
+        async def known() -> int:
+            """The bytes that the register knows of, which are right."""
+            own, owners = await desk.store.submit(
+                lambda connection: register.waiting(connection, desk.identifier, TRUSTED)
+            )
+            size = select(func.coalesce(func.sum(func.length(invoker_messages.c.envelope)), 0))
+            there = await desk.store.submit(lambda connection: connection.execute(size).scalar())
+            assert own == owners == there
+            return own
+
+        for number in (2, 3, 5, 6, 5, 8):
+            await desk.take(number)
+        five = await known()
+        assert five > 0
+        await desk.take(1)
+        assert 0 < await known() < five, "5, 6 and 8 wait"
+        desk.takes.clear()
+        desk.send(4)
+        await until(lambda: len(desk.begun) == 2)
+        assert await known() > 0
+        desk.takes.set()
+        await asyncio.gather(*desk.sending)
+        assert await known() > 0, "8 waits for 7"
+        await desk.sequences.end(desk.identifier, 8, OWNER, terminate=True)
+        assert await known() == 0, "it is discarded"
+
+
+async def test_the_bytes_that_wait_where_a_wrong_number_ends_it(tmp_path: Path) -> None:
+    async with a_desk(tmp_path) as desk:
+        await desk.take(3)
+        assert await desk.waiting() == 1
+        with pytest.raises(RmRefused):
+            await desk.take(LARGEST_NUMBER + 1)
+        assert await desk.waiting() == 0
+        octets = await desk.store.submit(
+            lambda connection: register.waiting(connection, desk.identifier, TRUSTED)
+        )
+        assert octets == (0, 0)
+
+
+async def test_what_is_forgotten_is_not_registered(tmp_path: Path) -> None:
+    policy = replace(DEFAULT, tombstone=0.0)
+    async with a_desk(tmp_path, policy=policy) as desk:
+        await desk.take(2)
+        [state] = await desk.sequences.listed()
+        assert await desk.sequences.by_id(state.id) == state
+        await desk.terminate()
+        running = asyncio.create_task(desk.sequences.run())
+
+        async def forgotten() -> bool:
+            return not await desk.store.submit(register.count)
+
+        await until(forgotten)
+        running.cancel()
+        assert await desk.sequences.by_id(state.id) is None
 
 
 async def _waits(desk: Desk, number: int) -> bool:

@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, inspect
+from sqlalchemy import Engine, create_engine, event, inspect, select, text
 
-from gateway.reliability.stores.tables import metadata
+from gateway.reliability.stores.tables import invoker_messages, metadata
+from gateway.security.keys import public_id
+from gateway.sequences.listing import find, page
 from gateway.store.migrations import upgrade
+from gateway.store.schema import sequences
 
 TABLES = ["incoming", "invoker", "invoker_messages", "outgoing", "outgoing_messages"]
 
@@ -38,3 +41,48 @@ def described(engine: Engine, table: str) -> object:
 @pytest.mark.parametrize("table", TABLES)
 def test_a_table(table: str, migrated: Engine, made: Engine) -> None:
     assert described(migrated, table) == described(made, table)
+
+
+def test_sequences_of_earlier_versions_are_registered(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'earlier.db'}")
+    upgrade(engine, "0010")
+    with engine.begin() as connection:
+        for name, owner in (("urn:a", "one"), ("urn:b", None)):
+            connection.execute(
+                text(
+                    "INSERT INTO dragoman_rm_incoming (address, identifier, wire, acks_to, state, "
+                    "owner, service, received, closed, complete, incomplete, unacknowledged, "
+                    "last_seen) VALUES (x'', :name, '', '', '', :owner, '', '', 0, 0, '', 0, 0.0)"
+                ),
+                {"name": name, "owner": owner},
+            )
+        for number, envelope in ((2, b"12345"), (3, b"6")):
+            row = {"sequence": "urn:a", "number": number, "envelope": envelope, "content_type": ""}
+            connection.execute(invoker_messages.insert(), row)
+    upgrade(engine)
+    with engine.connect() as connection:
+        found = connection.execute(select(sequences).order_by(sequences.c.identifier)).all()
+    assert [tuple(row) for row in found] == [
+        ("urn:a", public_id("urn:a"), "one", 6),
+        ("urn:b", public_id("urn:b"), "", 0),
+    ]
+
+
+@pytest.mark.parametrize("which", ["a page", "one"])
+def test_no_list_reads_all_sequences(migrated: Engine, which: str) -> None:
+    asked: list[tuple[str, object]] = []
+
+    @event.listens_for(migrated, "before_cursor_execute")
+    def _note(_c: object, _k: object, statement: str, parameters: object, *_: object) -> None:
+        asked.append((statement, parameters))
+
+    with migrated.connect() as connection:
+        assert (page(connection, "", 10) if which == "a page" else find(connection, "a")) in (
+            [],
+            None,
+        )
+        [(statement, parameters)] = asked
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()  # type: ignore[arg-type]
+    steps = [str(row[-1]) for row in plan]
+    assert "sequences_by_id" in steps[0], steps
+    assert not [step for step in steps if "SCAN" in step or "TEMP" in step], steps
