@@ -38,6 +38,8 @@ class Reason(Enum):
     SELECTORS_UNEXPECTED = "selectors-unexpected"
     BOOKMARK_INVALID = "bookmark-invalid"
     TIMED_OUT = "timed-out"
+    EVENT_TYPE = "event-type"
+    """An event of a type that is not known here, where only known ones are taken."""
     DELIVERY_MODE = "delivery-mode"
     DELIVERY_MISSING = "delivery-missing"
     """A Subscribe that does not say how, or where, to deliver."""

@@ -1,11 +1,12 @@
 """Messages as values: SOAP envelopes, WS-Addressing, WS-Eventing, WS-Notification and WSRF are
 read, translated and rendered here. Sans-I/O: no socket, clock, thread or random number.
 
-Public are the names below, and five rooms: `mediation.client` (requests as subscribers and
-publishers write them), `mediation.packaging` (attachments, DIME, MIME, records),
-`mediation.mailboxes` (what is kept for consumers to fetch), `mediation.metadata` (what is told of
-the endpoint) and `mediation.reliable_messaging` (messages and states of a sequence), with
-`mediation.names` (every URI) and `mediation.wsdl`. All else is found through them.
+Public are the names below, and six rooms: `mediation.client` (requests as subscribers and
+publishers write them), `mediation.grid_events` (events and references of Grid SOAP Events),
+`mediation.packaging` (attachments, DIME, MIME, records), `mediation.mailboxes` (what is kept for
+consumers to fetch), `mediation.metadata` (what is told of the endpoint) and
+`mediation.reliable_messaging` (messages and states of a sequence), with `mediation.names` (every
+URI) and `mediation.wsdl`. All else is found through them.
 """
 
 from mediation.client import (
@@ -56,6 +57,7 @@ from mediation.model.administration import (
     SubscriptionSelection,
     SubscriptionsListed,
 )
+from mediation.model.calling import USUAL_CALLS, Calling, CallRules
 from mediation.model.delivery_modes import (
     PUSH,
     Bookmark,
@@ -203,6 +205,7 @@ __all__ = [
     "SPECS",
     "SUBSCRIPTION_DOCUMENT",
     "UNSPECIFIED",
+    "USUAL_CALLS",
     "WSA_NONE",
     "Acknowledged",
     "AnsweredFault",
@@ -210,6 +213,8 @@ __all__ = [
     "AskForSubscriptions",
     "Attachment",
     "Bookmark",
+    "CallRules",
+    "Calling",
     "Context",
     "CreateMailbox",
     "CurrentMessage",

@@ -15,6 +15,7 @@ from filters import DocumentLimits, Reason, Refused, Topic, parse_document, quot
 from filters.documents import DEFAULT_LIMITS
 from mediation import names, profiles
 from mediation.eventing.management import channel_topic, read_management
+from mediation.grid_events.rpc import refuse_soap
 from mediation.mailboxes.message_box import BOX_NAMES, box_named_in
 from mediation.model.errors import MediationError
 from mediation.model.messages import NO_HEADERS, EndpointReference, MessageHeaders
@@ -79,6 +80,11 @@ _BY_ACTION = {
     action: (specification, operation)
     for specification in SPECIFICATIONS.values()
     for action, operation in specification.requests.actions.items()
+}
+_BY_CALL = {
+    method: (specification, operation)
+    for specification in SPECIFICATIONS.values()
+    for method, operation in specification.calls.items()
 }
 _BY_EVENT_ACTION = {
     action: specification
@@ -162,6 +168,13 @@ def read(
         if arrival.rules.sequences is not Sequences.OFF:
             reliable = _read_sequences(envelope, layout, headers, name)
         specification, operation = _detect(name, headers.action)
+        if specification is None and name and headers.action is None:
+            called = _BY_CALL.get(name.rpartition("}")[2])
+            if called is not None:
+                specification, operation = called
+                if soap is not Soap.V1_1:
+                    soap = Soap.V1_1  # In which it is refused, too.
+                    raise refuse_soap(name.rpartition("}")[2])
         if reliable is not None:
             strange = (at for at in strange if _namespace_at(envelope, at) not in RM_BY_NAMESPACE)
         check_understood(envelope, strange)

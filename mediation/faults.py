@@ -100,9 +100,11 @@ def write_fault(
     retry_after: float | None = None,
     to: EndpointReference | None = None,
     begin: str = "",
+    status_of_calls: int = 500,
 ) -> tuple[int, bytes]:
     """Write a fault in the versions that the peer spoke: the HTTP status and the envelope. *to* is
-    where the peer wants faults, if not in the answer; *begin* is what its text begins with.
+    where the peer wants faults, if not in the answer; *begin* is what its text begins with;
+    *status_of_calls* stands for 500 where a method was called.
 
     SOAP 1.1 faults are 500 always; in SOAP 1.2 the sender's are 400 (WS-I Basic Profile;
     SOAP 1.2 Part 2, section 7.5.2).
@@ -138,7 +140,9 @@ def write_fault(
     if fault.code is Code.VERSION_MISMATCH and soap is Soap.V1_2:
         headers += _UPGRADE
     sender = fault.code is Code.SENDER and soap is Soap.V1_2
-    status = _HTTP_STATUS.get(refused.reason, 400 if sender else 500)
+    called = context.version is not None and SPECIFICATIONS[context.version].calls
+    usual = 400 if sender else status_of_calls if called else 500
+    status = fault.status or _HTTP_STATUS.get(refused.reason, usual)
     return status, write_envelope(soap, wsa, headers, body)
 
 
@@ -249,6 +253,12 @@ def _children(fault: Fault, refused: Refused, now: datetime, *, declared: bool =
                 f'<d:{fault.inner} xmlns:d="{namespace}">{xml_text(name)}</d:{fault.inner}>'
                 for name in (*fault.always, *refused.names)[: fault.most]
                 if not name.startswith("{")  # Elements' names: what is listed here are URIs.
+            )
+        case Detail.TEXTS:
+            inner, _, local = fault.inner[1:].partition("}")
+            return "".join(
+                f'<e:{local} xmlns:e="{inner}">{xml_text(name)}</e:{local}>'
+                for name in refused.names[: fault.most]
             )
         case Detail.QNAMES:
             listed = refused.names[: fault.most] or tuple(filter(None, (fault.otherwise,)))

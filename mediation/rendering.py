@@ -23,7 +23,7 @@ from mediation.eventing.management import delivery_headers
 from mediation.filtering import ENVELOPE_VIEWS
 from mediation.model.facts import Fact
 from mediation.model.messages import End, EndpointReference, Notification, Subscription
-from mediation.model.specification import Body, BodyShape, EnvelopeParts, Wrapping
+from mediation.model.specification import BodyRendering, BodyShape, EnvelopeParts, Wrapping
 from mediation.model.versions import Soap, Version, Wsa
 from mediation.notification.document_metadata import wants_minimal
 from mediation.notification.topics import topic_element
@@ -85,6 +85,11 @@ class Recipient:
     shape: Shape
     headers: bytes = b""
     reference: bytes = b""
+    closing: bytes = b""
+    http_headers: tuple[tuple[str, str], ...] = ()
+    """Headers that go to it alone."""
+    number: int = 1
+    """That of the message, where the subscription counts them."""
     minimal: bool = False
 
 
@@ -117,6 +122,10 @@ class SoapRendering:
         """The headers that no other message has: SOAP has its own within."""
         return ()
 
+    @property
+    def numbered(self) -> bool:
+        return False
+
     def fill(self, recipient: Recipient, message_id: str) -> bytes:
         """The envelope for one recipient."""
         frame = self.frame
@@ -136,7 +145,7 @@ class SoapRendering:
         )
 
 
-Rendering: TypeAlias = SoapRendering | Body
+Rendering: TypeAlias = SoapRendering | BodyRendering
 """A notification in one shape."""
 
 
@@ -172,8 +181,10 @@ def prepare(subscription: Subscription) -> Recipient:
     """The strings that fill the holes for *subscription*."""
     shape = shape_of(subscription)
     minimal = wants_minimal(subscription.filter)
-    if not isinstance(shape, SoapShape):
-        return Recipient(shape, minimal=minimal)
+    bodies = SPECIFICATIONS[subscription.spec.version].bodies
+    if bodies is not None:
+        return Recipient(shape, *bodies.holes(subscription), minimal=minimal)
+    assert isinstance(shape, SoapShape), "all others are"
     consumer = subscription.consumer
     to = f"<wsa:To>{xml_text(consumer.address)}</wsa:To>".encode()
     reference = b""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from mediation.administration import v1 as administration
 from mediation.cloudevents import v1_0 as cloudevents
 from mediation.eventing import management, messenger, v2004_08, v2011_03
+from mediation.grid_events import v1 as grid_events
 from mediation.mailboxes import make_connection, message_box
 from mediation.metadata import exchange
 from mediation.model.specification import ResourceProperties, Specification
@@ -29,6 +30,7 @@ SPECIFICATIONS: Mapping[Version, Specification] = {
         exchange.SPECIFICATION_2011_03,
         onvif_device.SPECIFICATION,
         cloudevents.SPECIFICATION,
+        grid_events.SPECIFICATION,
         reliable_messaging.SPECIFICATION_1_1,
         reliable_messaging.SPECIFICATION_1_0,
         administration.SPECIFICATION,

@@ -95,6 +95,9 @@ class Contents:
         if rendering is None:
             rendering = render(message.notification, shape, self._producer)
             message.renderings[shape] = rendering
+        if rendering.numbered:
+            pending.number = pending.number or entry.next_number()
+            recipient = replace(recipient, number=pending.number)
         message_id = delivery_id(message.notification, entry.id)
         if entry.delivery.bookmarks:
             recipient = replace(recipient, headers=_headers(entry, pending.position))
@@ -106,7 +109,7 @@ class Contents:
             with_hops(rendering.http_headers, hops),
             message_id,
             shape.soap,
-            rendering.own_headers,
+            recipient.http_headers + rendering.own_headers,
             message.notification.attachments,
             message.origin,
         )

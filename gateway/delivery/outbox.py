@@ -120,8 +120,8 @@ class Entry:
 
     __slots__ = (
         "acknowledged", "allowed_at", "attempted", "delivery", "dropped", "ended",
-        "failing_attempts", "failing_since", "halted", "rate", "recipient", "subscription",
-        "target", "trouble",
+        "failing_attempts", "failing_since", "halted", "numbered", "rate", "recipient",
+        "subscription", "target", "trouble",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
@@ -148,6 +148,9 @@ class Entry:
         self.acknowledged = 0
         """The position up to which its sink, which has bookmarks, has acknowledged deliveries since
         the gateway started; the store has what came before."""
+        self.numbered = 0
+        """Events without a number of their own that were given one, for a consumer that wants
+        numbers."""
         self.dropped = 0
         """Deliveries that became dead letters, as far as a sink that wants to know is told."""
 
@@ -158,6 +161,11 @@ class Entry:
     def start(self, now: float) -> None:
         """Begin an attempt at a consumer with a rate: the next one is allowed later."""
         self.allowed_at = max(now, self.allowed_at) + 60.0 / self.rate
+
+    def next_number(self) -> int:
+        """The number of one more event that has none of its own."""
+        self.numbered += 1
+        return self.numbered
 
     @property
     def silent(self) -> bool:
@@ -232,6 +240,8 @@ class PendingDelivery:
     """The message id of a heartbeat. It is nobody's delivery: its state is DONE from the start."""
     size: int = 0
     """The octets of it in a batch."""
+    number: int = 0
+    """The one that its event was given (`Entry.next_number`); 0: none yet."""
 
     @property
     def octets(self) -> int:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +21,7 @@ from gateway.store.schema import subscriptions
 from gateway.store.statements import number
 from mediation import (
     PUSH,
+    Calling,
     DataForm,
     DeliveryMode,
     Lease,
@@ -137,6 +138,7 @@ def _values(subscription: Subscription) -> dict[str, object]:
                 "rate": policy.rate,
                 "secret": subscription.secret,
                 **_write_delivery(policy.delivery),
+                **_write_calling(policy.calling),
             }
         ),
         "manager": subscription.manager,
@@ -172,6 +174,7 @@ def _read(row: Any) -> Subscription:
                 DataForm(policy.get("data", "xml")),
                 _read_delivery(policy.get("delivery")),
                 policy.get("rate", 0),
+                _read_calling(policy.get("calling")),
             )
         ),
         manager=row["manager"],
@@ -192,6 +195,16 @@ def _read_delivery(values: Any) -> DeliveryMode:
         return PUSH
     mode, oversize = Mode(values["mode"]), Oversize(values["oversize"])
     return shared(DeliveryMode(**{**values, "mode": mode, "oversize": oversize}))
+
+
+def _write_calling(calling: Calling | None) -> dict[str, object]:
+    """How a consumer is called as a part of the policy; nothing for one that did not ask for it by
+    a call."""
+    return {} if calling is None else {"calling": asdict(calling)}
+
+
+def _read_calling(values: Any) -> Calling | None:
+    return shared(Calling(**values)) if values else None
 
 
 def _write_filter(filter_: Filter) -> str:

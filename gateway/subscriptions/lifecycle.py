@@ -203,6 +203,7 @@ class Subscriptions:
                 data=request.data,
                 delivery=request.delivery,
                 rate=request.rate,
+                calling=request.calling,
             )
             subscription = make(
                 consumer=request.consumer,

@@ -16,8 +16,15 @@ from mediation.cloudevents.http_binding import (
 from mediation.cloudevents.json_format import write_batch, write_event
 from mediation.cloudevents.mapping import event_of
 from mediation.model.facts import TOPICS, Fact
-from mediation.model.messages import Notification, Policy
-from mediation.model.specification import NO_REQUESTS, Body, LeaseRules, Specification
+from mediation.model.messages import Notification, Policy, Subscription
+from mediation.model.specification import (
+    NO_HOLES,
+    NO_REQUESTS,
+    Body,
+    Holes,
+    LeaseRules,
+    Specification,
+)
 from mediation.model.versions import DataForm, EventForm, Family, Form, Version
 
 _TELLS = TOPICS | {
@@ -69,6 +76,9 @@ class EventBodies:
         if not isinstance(form, EventForm):
             raise ValueError("CloudEvents are not written in SOAP")
         return _shape(form, policy.data)
+
+    def holes(self, subscription: Subscription) -> Holes:
+        return NO_HOLES
 
 
 @lru_cache(maxsize=16)

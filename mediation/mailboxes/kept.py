@@ -50,6 +50,7 @@ SPECIFICATION_NAMESPACES = frozenset(
         names.WSE_2011_03,
         names.CXF_EVENTING,
         names.DRAGOMAN_MANAGEMENT,
+        names.GRID_EVENTS,
         names.WSN_BR_1_3,
         names.WSN_BR_2004_06,
         names.WSN_BR_IBM,

@@ -52,7 +52,7 @@ def write_publication(dialect: Dialect, event: Notification, to: str) -> Publica
         # No subscription is behind it.
         recipient = replace(recipient, reference=b"")
     return Publication(
-        (*rendering.http_headers, *rendering.own_headers),
+        (*rendering.http_headers, *recipient.http_headers, *rendering.own_headers),
         rendering.fill(recipient, event.id),
         Fact.TOPIC in dialect.says,
     )

@@ -8,6 +8,7 @@ from enum import Enum
 from types import MappingProxyType
 
 from filters import EVERYTHING, Filter, Topic
+from mediation.model.calling import Calling
 from mediation.model.delivery_modes import PUSH, DeliveryMode
 from mediation.model.versions import DataForm, Spec, Wsa
 
@@ -120,7 +121,8 @@ class Policy:
     """The way in which a subscriber wants its notifications. ``dialect`` is the topic dialect that
     it used; ``packaging`` is what it reads attachments from: with NONE it gets messages without
     them. ``data`` is the form of what is sent without SOAP, ``delivery`` the mode of deliveries;
-    ``rate`` is how many messages a minute the consumer allows, 0 is any number."""
+    ``rate`` is how many messages a minute the consumer allows, 0 is any number; ``calling`` is how
+    a consumer is called that subscribed by a call."""
 
     raw: bool = False
     paused: bool = False
@@ -130,6 +132,7 @@ class Policy:
     data: DataForm = DataForm.AS_PUBLISHED
     delivery: DeliveryMode = PUSH
     rate: int = 0
+    calling: Calling | None = None
 
 
 @dataclass(frozen=True, slots=True)

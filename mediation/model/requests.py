@@ -12,6 +12,7 @@ from mediation.model.administration import (
     SubscriptionsDeleted,
     SubscriptionsListed,
 )
+from mediation.model.calling import USUAL_CALLS, Calling, CallRules
 from mediation.model.delivery_modes import PUSH, Bookmark, DeliveryMode
 from mediation.model.expiry import UNSPECIFIED, Expiry
 from mediation.model.messages import (
@@ -121,6 +122,7 @@ class EndpointRules:
         fault_texts: What the texts of faults begin with, by reason and operation; a row without an
             operation is for the others.
         sequences: Whether messages may come, or must, in sequences.
+        calls: What it decides for calls of Grid SOAP Events.
     """
 
     answers: Version | None = None
@@ -131,6 +133,7 @@ class EndpointRules:
         default_factory=dict, hash=False
     )
     sequences: Sequences = Sequences.OFF
+    calls: CallRules = USUAL_CALLS
 
     def fault_text(self, reason: Reason, operation: Operation | None) -> str:
         """What the text of a fault begins with; empty where nothing is prescribed."""
@@ -178,6 +181,8 @@ class Subscribe:
     secret: str = field(default="", repr=False)
     """What signs the messages; empty: nothing does."""
     delivery: DeliveryMode = PUSH
+    calling: Calling | None = None
+    """How the consumer is called, where it subscribed by a call."""
     bookmark: Bookmark | None = None
     """Go on with the subscription that this is of, from there."""
 

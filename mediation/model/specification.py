@@ -186,28 +186,77 @@ class Notifications(Protocol):
         messages or not."""
 
 
+class Holes(NamedTuple):
+    """What is put into the octets of a `BodyShape` for one recipient, prepared at Subscribe, and
+    the headers that go to it alone."""
+
+    headers: bytes = b""
+    reference: bytes = b""
+    closing: bytes = b""
+    http_headers: tuple[tuple[str, str], ...] = ()
+
+
+NO_HOLES = Holes()
+
+
+class Filling(Protocol):
+    """A recipient, as far as its strings fill the holes of a `BodyRendering`. *number* counts what
+    it is sent."""
+
+    @property
+    def headers(self) -> bytes: ...
+
+    @property
+    def reference(self) -> bytes: ...
+
+    @property
+    def closing(self) -> bytes: ...
+
+    @property
+    def number(self) -> int: ...
+
+
+class BodyRendering(Protocol):
+    """A notification in one `BodyShape`. ``own_headers`` are headers that no other message has;
+    ``numbered``: each recipient's number is put in."""
+
+    @property
+    def http_headers(self) -> tuple[tuple[str, str], ...]: ...
+
+    @property
+    def own_headers(self) -> tuple[tuple[str, str], ...]: ...
+
+    @property
+    def numbered(self) -> bool: ...
+
+    def fill(self, recipient: Filling, message_id: str) -> bytes:
+        """The octets for one recipient."""
+
+
 @dataclass(slots=True)  # Not frozen: that makes it dearer, for every message.
 class Body:
-    """A message that is no SOAP: the same octets for every recipient of its shape.
-
-    ``own_headers`` are headers that no other message has.
-    """
+    """A message that is no SOAP: the same octets for every recipient of its shape."""
 
     http_headers: tuple[tuple[str, str], ...]
     octets: bytes
     own_headers: tuple[tuple[str, str], ...] = ()
 
-    def fill(self, _recipient: object, _message_id: str) -> bytes:
+    @property
+    def numbered(self) -> bool:
+        return False
+
+    def fill(self, recipient: object, message_id: str) -> bytes:
         """The octets for one recipient."""
         return self.octets
 
 
 class BodyShape(Protocol):
-    """All that the octets of a message that is no SOAP depend on, but the event. It is hashed and
-    compared by value."""
+    """All that the octets of a message that is no SOAP, or a call in SOAP, depend on, but the event
+    and what fills their holes. It is hashed and compared by value."""
 
     @property
-    def soap(self) -> None: ...
+    def soap(self) -> Soap | None:
+        """The version of the envelope; None where it is none."""
 
     @property
     def tells(self) -> frozenset[Fact]:
@@ -215,7 +264,7 @@ class BodyShape(Protocol):
 
     def __hash__(self) -> int: ...
 
-    def render(self, notification: Notification, producer: str) -> Body:
+    def render(self, notification: Notification, producer: str) -> BodyRendering:
         """Write *notification*; *producer* is the gateway's own address."""
 
     def batch(self, notifications: Sequence[Notification], producer: str) -> Body:
@@ -227,10 +276,13 @@ class BodyShape(Protocol):
 
 
 class Bodies(Protocol):
-    """The ways in which a version writes notifications that are no SOAP."""
+    """The ways in which a version writes notifications that are no SOAP, or calls in it."""
 
     def shape(self, form: Form, policy: Policy) -> BodyShape:
         """The way for a subscriber that asked for this form, and whose policy this is."""
+
+    def holes(self, subscription: Subscription) -> Holes:
+        """What is put in for this subscriber."""
 
 
 class Ending(Protocol):
@@ -396,6 +448,7 @@ class Detail(Enum):
     URIS = "one element for each of the error's names that is a URI"
     QNAMES = "one element for each of the error's names, as a QName"
     TIMES = "the acceptable times"
+    TEXTS = "one element for each of the error's names, as text"
     CHANGE = "that a change of a resource property failed, and nothing was changed"
 
 
@@ -411,7 +464,8 @@ class Fault:
     text: str = ""
     detail: Detail = Detail.NONE
     inner: str = ""
-    """The local name of the detail's children, which have the fault's own namespace."""
+    """The local name of the detail's children, which have the fault's own namespace; of `TEXTS` the
+    expanded name."""
     most: int = MAX_NAMES
     """Children of the detail at most."""
     otherwise: str = ""
@@ -426,6 +480,8 @@ class Fault:
     """The action of the message; empty: that of WS-Addressing."""
     soap_action: bool = False
     """Whether the action is that of SOAP's own faults, although there is a subcode."""
+    status: int = 0
+    """That of HTTP, where it is not the usual one."""
 
 
 Faults = Mapping[tuple[Reason, Operation | None], Fault]
@@ -510,6 +566,10 @@ class Specification:
         handshake: Whether consumers are asked if they agree, before anything is sent to them.
         repeats: Whether a Subscribe that is the same as that of a subscription renews it, instead
             of making another; None: never.
+        calls: The operations of elements in whatever namespace, by local name, where a message has
+            no action: the methods of an RPC in SOAP 1.1.
+        identity: What is the same in a subscription and in what renews it, whoever sends that:
+            there is one subscription with it, in all gateways; None: any number.
     """
 
     version: Version
@@ -529,3 +589,5 @@ class Specification:
     events: frozenset[str] = frozenset()
     identifiers: frozenset[str] = frozenset()
     repeats: Callable[[Subscription], bool] | None = None
+    calls: Mapping[str, Operation] = field(default_factory=dict)
+    identity: Callable[[Subscription], str] | None = None

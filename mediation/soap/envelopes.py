@@ -28,6 +28,7 @@ UNDERSTOOD: frozenset[str] = frozenset(
         names.WSMAN,
         names.WSMAN_MICROSOFT,
         names.WSMAN_MACHINE_ID,
+        names.GRID_EVENTS,
     }
 )
 """Namespaces of header blocks that count as understood. Security is ignored until it is asked for;

@@ -48,6 +48,7 @@ PARTS = {
     Version.METADATA_2011_03: set[str](),
     Version.ONVIF_DEVICE: {"faults"},
     Version.CLOUDEVENTS: {"bodies", "handshake"},
+    Version.GRID_EVENTS: {"bodies", "calls", "faults", "identity"},
     Version.WSRM_1_0: set[str](),
     Version.WSRM_1_1: set[str](),
     Version.ADMINISTRATION_1: {"services"},
@@ -154,7 +155,12 @@ def test_what_is_known_elsewhere_is_named_where_it_is_not_offered() -> None:
 
 
 SPECIFYING = ("mediation/specifications.py", "mediation/model/versions.py")
-ROOMS = ("mediation/eventing/", "mediation/notification/", "mediation/mailboxes/")
+ROOMS = (
+    "mediation/eventing/",
+    "mediation/grid_events/",
+    "mediation/mailboxes/",
+    "mediation/notification/",
+)
 
 
 def test_nobody_else_asks_for_a_version() -> None:

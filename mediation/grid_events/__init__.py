@@ -1,0 +1,37 @@
+"""Grid SOAP Events: events, references and calls in SOAP encoding, read and written."""
+
+from mediation.grid_events.encoding import Generation, TypeName
+from mediation.grid_events.events import Event, Further, read_payload, write_payload
+from mediation.grid_events.filters import filter_of
+from mediation.grid_events.references import (
+    CHANNEL,
+    Port,
+    channel_reference,
+    port_of,
+    port_reference,
+    read_port,
+    write_port,
+)
+from mediation.grid_events.rpc import VIA_PROPERTY
+from mediation.grid_events.types import EVENT_TYPES, EventType, TypeNames
+
+__all__ = [
+    "CHANNEL",
+    "EVENT_TYPES",
+    "VIA_PROPERTY",
+    "Event",
+    "EventType",
+    "Further",
+    "Generation",
+    "Port",
+    "TypeName",
+    "TypeNames",
+    "channel_reference",
+    "filter_of",
+    "port_of",
+    "port_reference",
+    "read_payload",
+    "read_port",
+    "write_payload",
+    "write_port",
+]

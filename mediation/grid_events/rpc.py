@@ -1,0 +1,284 @@
+"""The two calls of Grid SOAP Events as requests, and their answers.
+
+    handleEvent(ev)                                               a publication
+    subscribeLease(listener, filter, leaseDuration, handback)     a subscription, or its renewal
+
+A parameter is known by its name where all have those of the interface, or are numbered; else by its
+place. Names of methods count without their namespace, which the answer repeats.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from lxml import etree
+
+from filters import Reason, quoted
+from mediation import names
+from mediation.grid_events.encoding import Encoded, Generation, generation_of, is_null, type_of
+from mediation.grid_events.events import LONGEST, Event, read_event, write_payload
+from mediation.grid_events.filters import filter_of
+from mediation.grid_events.references import family_in, reference_of
+from mediation.grid_events.types import TypeNames, family_of
+from mediation.model.calling import Calling
+from mediation.model.errors import MediationError
+from mediation.model.expiry import Duration, Expiry
+from mediation.model.messages import Notification
+from mediation.model.requests import (
+    Arrival,
+    Context,
+    Operation,
+    Publish,
+    Published,
+    Request,
+    Response,
+    Subscribe,
+    Subscribed,
+)
+from mediation.model.specification import Answer
+from mediation.model.versions import Soap
+from mediation.soap.envelopes import elements, local_name, text_of
+
+HANDLE_EVENT = "handleEvent"
+SUBSCRIBE_LEASE = "subscribeLease"
+CALLS: Mapping[str, Operation] = {
+    HANDLE_EVENT: Operation.PUBLISH,
+    SUBSCRIBE_LEASE: Operation.SUBSCRIBE,
+}
+"""The operations by the names of their methods."""
+VIA = f"{{{names.GRID_EVENTS}}}via"
+"""The header block with the addresses that an event has passed, the first one first."""
+VIA_PROPERTY = "dragoman_via"
+"""The property of a notification with these addresses."""
+MOST_VIA = 8
+_LONGEST_ADDRESS = 1024
+_NUMBERED = re.compile(r"p([1-9]\d?)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """The parameters of a method: the names of each, by place."""
+
+    names: tuple[frozenset[str], ...]
+
+    def place(self, name: str) -> int | None:
+        """The place of a parameter that bears a name of the interface."""
+        return next((at for at, known in enumerate(self.names) if name in known), None)
+
+
+_PARAMETERS = {
+    HANDLE_EVENT: _Parameters((frozenset({"ev", "event"}),)),
+    SUBSCRIBE_LEASE: _Parameters(
+        tuple(frozenset({name}) for name in ("listener", "filter", "leaseDuration", "handback"))
+    ),
+}
+
+
+class Call:
+    """A call, with the values of its parameters.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``.
+    """
+
+    def __init__(self, method: etree._Element) -> None:
+        body = method.getparent()
+        self.name = local_name(method)
+        self.encoded = Encoded(method if body is None else body)
+        self._method = method
+        self._parameters = _placed(elements(method), _PARAMETERS[self.name])
+
+    @property
+    def generation(self) -> Generation:
+        """The generation of XML Schema that it is written in."""
+        return generation_of(self._method)
+
+    def parameter(self, place: int) -> etree._Element | None:
+        """The value of the parameter at *place*; None where there is none."""
+        element = self._parameters.get(place)
+        if element is None:
+            return None
+        element = self.encoded.at(element)
+        return None if is_null(element) else element
+
+    def needed(self, place: int) -> etree._Element:
+        """The value of a parameter that there has to be.
+
+        Raises:
+            MediationError: ``MESSAGE_INVALID``.
+        """
+        element = self.parameter(place)
+        if element is None:
+            raise MediationError(
+                Reason.MESSAGE_INVALID, f"{self.name} lacks its parameter {place + 1}."
+            )
+        return element
+
+
+def _placed(
+    parameters: Sequence[etree._Element], known: _Parameters
+) -> Mapping[int, etree._Element]:
+    """The parameters by their places."""
+    by_name = [known.place(local_name(one)) for one in parameters]
+    numbers = [_NUMBERED.fullmatch(local_name(one)) for one in parameters]
+    found: dict[int, etree._Element] = {}
+    for at, element in enumerate(parameters):
+        named, number, place = by_name[at], numbers[at], at
+        if named is not None and None not in by_name:
+            place = named
+        elif number is not None and None not in numbers:
+            place = int(number[1]) - 1
+        found.setdefault(place, element)
+    return found
+
+
+class GridRequests:
+    """handleEvent and subscribeLease, in any namespace; so `elements` names none of them."""
+
+    namespaces = frozenset({names.GRID_EVENTS})
+    elements: Mapping[str, Operation] = {}
+    actions: Mapping[str, Operation] = {}
+
+    def read(
+        self, operation: Operation, element: etree._Element, context: Context, arrival: Arrival
+    ) -> Request:
+        call = Call(element)
+        if operation is Operation.SUBSCRIBE:
+            return _read_subscribe(call, arrival)
+        return _read_publish(call, element, arrival)
+
+    def write(self, response: Response, context: Context) -> Answer:
+        namespace, _, method = context.element.rpartition("}")
+        content, generation = "", Generation.V2001
+        match response:
+            case Subscribed(subscription, now):
+                expires = subscription.lease.expires
+                left = timedelta() if expires is None else expires - now
+                granted = max(0, round(left / timedelta(milliseconds=1)))
+                calling = subscription.policy.calling or Calling()
+                content, generation = _write_lease(granted, calling), Generation(calling.schema)
+            case Published():
+                pass
+            case _:
+                raise ValueError("it has no such answer")
+        return Answer("", envelope=write_answer(namespace[1:], method, content, generation))
+
+
+def _read_publish(call: Call, method: etree._Element, arrival: Arrival) -> Publish:
+    known_only = arrival.rules.calls.known_types
+    event = read_event(call.encoded, call.needed(0), known_only=known_only)
+    via = read_via(method)
+    notification = Notification(
+        id=event.identity or arrival.fresh_id,
+        source=arrival.source,
+        payload=write_payload(event),
+        time=event.time or arrival.time,
+        topic=event.topic or arrival.url_topic,
+        properties={VIA_PROPERTY: " ".join(via)} if via else {},
+    )
+    return Publish((notification,), answered=True)
+
+
+def read_via(method: etree._Element) -> tuple[str, ...]:
+    """The addresses that the event of a call has passed.
+
+    Raises:
+        MediationError: ``LOOP``: they are too many; ``MESSAGE_INVALID``.
+    """
+    body = method.getparent()
+    envelope = None if body is None else body.getparent()
+    header = None if envelope is None else envelope.find(f"{{{Soap.V1_1.value}}}Header")
+    block = None if header is None else header.find(VIA)
+    addresses = () if block is None else tuple(text_of(block).split())
+    if len(addresses) > MOST_VIA:
+        raise MediationError(Reason.LOOP, f"The event has passed more than {MOST_VIA} channels.")
+    if any(len(one) > _LONGEST_ADDRESS for one in addresses):
+        raise MediationError(Reason.MESSAGE_INVALID, "An address that was passed is too long.")
+    return addresses
+
+
+def _read_subscribe(call: Call, arrival: Arrival) -> Subscribe:
+    encoded = call.encoded
+    listener, example = call.needed(0), call.parameter(1)
+    pattern = _read_pattern(encoded, example)
+    asked = encoded.long(call.needed(2)) or 0
+    handback = call.parameter(3)
+    text = None if handback is None else encoded.text(handback)
+    if text is not None and len(text.encode()) > LONGEST["handback"]:
+        raise MediationError(Reason.MESSAGE_INVALID, "The handback is too long.")
+    said = family_in(encoded, listener)
+    if said is None and example is not None:
+        said = family_of(type_of(example))
+    granted = timedelta(milliseconds=arrival.rules.calls.granted(asked))
+    return Subscribe(
+        reference_of(encoded, listener),
+        filter_of(pattern),
+        Expiry(duration=Duration(0, granted), best_effort=True),
+        calling=Calling(text, (said or TypeNames.SCHEMA).value, call.generation.value),
+    )
+
+
+def _read_pattern(encoded: Encoded, element: etree._Element | None) -> Event | None:
+    return None if element is None else read_event(encoded, element)
+
+
+# Writing.
+
+
+def envelope_start(generation: Generation, header: str = "") -> str:
+    """What stands before the method element of a call, as SoapRMI writes it."""
+    soap, encoding = Soap.V1_1.value, names.SOAP_ENCODING_1_1
+    around = f"<SOAP-ENV:Header>{header}</SOAP-ENV:Header>" if header else ""
+    return (
+        f"<SOAP-ENV:Envelope xmlns:SOAP-ENV='{soap}' xmlns:SOAP-ENC='{encoding}' "
+        f"xmlns:xsi='{generation.xsi}' xmlns:xsd='{generation.xsd}' "
+        f"SOAP-ENV:encodingStyle='{encoding}'>{around}<SOAP-ENV:Body>"
+    )
+
+
+ENVELOPE_END = "</SOAP-ENV:Body></SOAP-ENV:Envelope>"
+
+
+def method_tags(name: str, namespace: str | None) -> tuple[str, str]:
+    """The start tag and the end tag of a method element."""
+    if not namespace:
+        return f"<{name}>", f"</{name}>"
+    return f"<m:{name} xmlns:m={attribute(namespace)}>", f"</m:{name}>"
+
+
+def attribute(text: str) -> str:
+    """*text* as an attribute's value, in the single quotes that SoapRMI writes."""
+    for mark, written in (("&", "&amp;"), ("<", "&lt;"), ("'", "&apos;")):
+        text = text.replace(mark, written)
+    return "'" + "".join(one if one.isprintable() else f"&#{ord(one)};" for one in text) + "'"
+
+
+def write_answer(
+    namespace: str, method: str, content: str = "", generation: Generation = Generation.V2001
+) -> bytes:
+    """Write the answer to a call: its element has the namespace of the method's."""
+    start, end = method_tags(f"{method}Response", namespace)
+    return f"{envelope_start(generation)}{start}{content}{end}{ENVELOPE_END}".encode()
+
+
+def _write_lease(granted: int, calling: Calling) -> str:
+    name = f"'n1:{_LEASE[TypeNames(calling.types)][1]}'"
+    bound = _LEASE[TypeNames(calling.types)][0]
+    return (
+        f"<return xsi:type={name} xmlns:n1='{bound}'>"
+        f"<leaseDuration xsi:type='xsd:long'>{granted}</leaseDuration></return>"
+    )
+
+
+_LEASE = {
+    TypeNames.JAVA: (names.SOAPRMI_TYPES, "soaprmi.events.EventLease"),
+    TypeNames.SCHEMA: (names.GRID_EVENT, "EventLease"),
+}
+
+
+def refuse_soap(name: str) -> MediationError:
+    """The refusal of a call in another version of SOAP than 1.1."""
+    return MediationError(
+        Reason.VERSION_MISMATCH, f"{quoted(name)} is called in SOAP 1.1.", value=name
+    )

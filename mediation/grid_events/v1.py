@@ -1,0 +1,229 @@
+"""Grid SOAP Events (Slominski, Govindaraju, Gannon and Bramley, "SoapRMI Events", 2001; "An
+Extensible and Interoperable Event System Architecture Using SOAP", 2002), `SPECIFICATION`.
+
+A listener is called as SoapRMI calls it. An event is written once for each way to call, and three
+things are put in for each listener:
+
+    frame    method, in its namespace    fields    its handback    further fields    end of method
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from urllib.parse import urlsplit
+
+from filters import Reason
+from filters.documents import parse_own
+from mediation import names
+from mediation.grid_events.encoding import Generation, TypeName
+from mediation.grid_events.events import (
+    Event,
+    milliseconds,
+    read_payload,
+    type_of_topic,
+    write_fields,
+    write_handback,
+)
+from mediation.grid_events.references import port_of
+from mediation.grid_events.rpc import (
+    CALLS,
+    ENVELOPE_END,
+    HANDLE_EVENT,
+    VIA_PROPERTY,
+    GridRequests,
+    attribute,
+    envelope_start,
+    method_tags,
+)
+from mediation.grid_events.types import TypeNames
+from mediation.model.calling import Calling
+from mediation.model.facts import TOPICS, Fact
+from mediation.model.messages import Notification, Policy, Subscription
+from mediation.model.specification import (
+    Body,
+    Code,
+    Detail,
+    Fault,
+    Faults,
+    Filling,
+    Holes,
+    LeaseRules,
+    Specification,
+)
+from mediation.model.versions import Family, Form, Soap, Version
+from mediation.soap.envelopes import http_headers, local_name, namespace_of, xml_text
+
+_TELLS = TOPICS | {Fact.TIME}
+_CONTENT_TYPE = http_headers(Soap.V1_1, "")[:1]
+_NUMBER = "<seqNo xsi:type='xsd:long'>0</seqNo>"
+
+
+@dataclass(slots=True)  # Not frozen: that makes it dearer, for every message.
+class CallRendering:
+    """An event in one way to call. *numbered*: the subscription counts it, for its publisher does
+    not."""
+
+    before_method: bytes
+    before_handback: bytes
+    behind_handback: bytes
+    after_number: bytes = b""
+    numbered: bool = False
+
+    @property
+    def http_headers(self) -> tuple[tuple[str, str], ...]:
+        return _CONTENT_TYPE
+
+    @property
+    def own_headers(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def fill(self, recipient: Filling, message_id: str) -> bytes:
+        """The call of one listener."""
+        counted = b""
+        if self.numbered:
+            counted = b"<seqNo xsi:type='xsd:long'>%d</seqNo>" % recipient.number
+        return b"".join(
+            (
+                self.before_method,
+                recipient.headers,
+                self.before_handback,
+                counted,
+                self.after_number,
+                recipient.reference,
+                self.behind_handback,
+                recipient.closing,
+                _END,
+            )
+        )
+
+
+_END = ENVELOPE_END.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class CallShape:
+    """The names of types, and the generation of XML Schema."""
+
+    types: TypeNames
+    generation: Generation
+
+    @property
+    def soap(self) -> Soap:
+        return Soap.V1_1
+
+    @property
+    def tells(self) -> frozenset[Fact]:
+        return _TELLS
+
+    def render(self, notification: Notification, producer: str) -> CallRendering:
+        own = read_payload(notification.payload)
+        event = own or made_event(notification, producer)
+        before, behind = write_fields(event, self.generation)
+        start = f"<p1 {_typed(event, self.types)}>{before}"
+        after_number = ""
+        if own is None:
+            start, _, after_number = start.rpartition(_NUMBER)
+        via = notification.properties.get(VIA_PROPERTY, "")
+        return CallRendering(
+            _before(self.generation, via, producer).encode(),
+            start.encode(),
+            f"{behind}</p1>".encode(),
+            after_number.encode(),
+            own is None,
+        )
+
+    def batch(self, notifications: Sequence[Notification], producer: str) -> Body:
+        raise ValueError("a call has one event")
+
+
+@lru_cache(maxsize=1024)
+def _before(generation: Generation, via: str, producer: str) -> str:
+    """What stands before the method element; it says which addresses the event has passed."""
+    passed = xml_text(f"{via} {producer}".strip())
+    header = f"<d:via xmlns:d='{names.GRID_EVENTS}'>{passed}</d:via>" if passed else ""
+    return envelope_start(generation, header)
+
+
+def _typed(event: Event, family: TypeNames) -> str:
+    known = event.known_type
+    name: TypeName = event.type_name if known is None else known.called(family)
+    if not name.namespace:
+        return f"xsi:type={attribute(name.local)}"
+    return f"xsi:type={attribute('n1:' + name.local)} xmlns:n1={attribute(name.namespace)}"
+
+
+def made_event(notification: Notification, producer: str) -> Event:
+    """The event that a notification of another specification becomes."""
+    topic, named = notification.topic, notification.producer
+    root = parse_own(notification.payload)
+    namespace = None if topic is None else topic.steps[0].namespace
+    host = None if named is None else _host(named.address)
+    return Event(
+        namespace or namespace_of(root) or None,
+        local_name(root) if topic is None else type_of_topic(topic),
+        host or producer,
+        milliseconds(notification.time),
+        None,
+        notification.payload.decode(),
+    )
+
+
+def _host(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
+
+
+class GridBodies:
+    """The ways to call."""
+
+    def shape(self, form: Form, policy: Policy) -> CallShape:
+        calling = policy.calling or Calling()
+        return _shape(calling.types, calling.schema)
+
+    def holes(self, subscription: Subscription) -> Holes:
+        calling = subscription.policy.calling or Calling()
+        binding = port_of(subscription.consumer).binding
+        start, end = method_tags(HANDLE_EVENT, binding)
+        handback = write_handback(calling.handback, Generation(calling.schema))
+        action = f"{binding}#{HANDLE_EVENT}" if binding else ""
+        own = http_headers(Soap.V1_1, action)[1:]
+        return Holes(start.encode(), handback.encode(), end.encode(), own)
+
+
+@lru_cache(maxsize=16)
+def _shape(types: str, schema: str) -> CallShape:
+    return CallShape(TypeNames(types), Generation(schema))
+
+
+def identity_of(subscription: Subscription) -> str:
+    """What is the same in a subscription and in all that renew it: the listener, by its interface
+    and endpoint; the filter; the handback."""
+    port = port_of(subscription.consumer)
+    calling = subscription.policy.calling or Calling()
+    said = repr(
+        (port.port_type, port.location, port.binding, subscription.filter, calling.handback)
+    )
+    return sha256(said.encode(errors="surrogatepass")).hexdigest()
+
+
+FAULTS: Faults = {
+    (Reason.EVENT_TYPE, None): Fault(
+        detail=Detail.TEXTS, inner=f"{{{names.GRID_EVENTS}}}UnknownEventType"
+    ),
+    (Reason.QUOTA, None): Fault(Code.RECEIVER, status=503),
+}
+
+SPECIFICATION = Specification(
+    Version.GRID_EVENTS,
+    Family.GRID,
+    "Grid SOAP Events",
+    requests=GridRequests(),
+    calls=CALLS,
+    faults=FAULTS,
+    bodies=GridBodies(),
+    leases=LeaseRules(shortens=True, endless=False),
+    identity=identity_of,
+)
