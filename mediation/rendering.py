@@ -192,7 +192,7 @@ def prepare(subscription: Subscription) -> Recipient:
         reference = shape.wrapping.reference(subscription.manager, shape.epr).encode()
     headers = to + reference_headers(consumer, shape.wsa)
     headers += delivery_headers(subscription.policy.delivery, shape.wsa)
-    return Recipient(shape, headers, reference, minimal)
+    return Recipient(shape, headers, reference, minimal=minimal)
 
 
 def delivery_id(notification: Notification, subscription_id: str) -> str:
