@@ -45,7 +45,7 @@ def test_a_table(table: str, migrated: Engine, made: Engine) -> None:
 
 def test_sequences_of_earlier_versions_are_registered(tmp_path: Path) -> None:
     engine = create_engine(f"sqlite:///{tmp_path / 'earlier.db'}")
-    upgrade(engine, "0010")
+    upgrade(engine, "0011")
     with engine.begin() as connection:
         for name, owner in (("urn:a", "one"), ("urn:b", None)):
             connection.execute(
