@@ -1,0 +1,208 @@
+"""Who may publish on a protected topic, and who may subscribe to it.
+
+A topic is protected when somebody advertised it. Its creator may do both; others what a Delegation
+of the creator gives them, until it ends. A Possession, made for one request alone, proves that the
+sender has the key; a client certificate of TLS proves the same.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum
+from uuid import UUID
+
+from filters import Refused
+from mediation.discovery.checks import ReplayWindow, check_times
+from mediation.discovery.errors import Crowded, SignatureRefused, Untimely
+from mediation.discovery.identifiers import Role
+from mediation.discovery.reading import read_as
+from mediation.discovery.signatures import Verifier
+from mediation.discovery.values import AnyAdvertisement, Delegation, Possession, Right
+
+
+class Denial(Enum):
+    """Why something is not allowed. The value is said to who asked."""
+
+    MISSING = "the request proves no right to the topic"
+    MALFORMED = "what the request brings cannot be read"
+    UNAUTHENTICATED = "a signature is missing or wrong, or its signer is not trusted"
+    OTHER_TOPIC = "what the request brings is for another topic"
+    OTHER_RIGHT = "what the request brings is for another right"
+    OTHER_REQUEST = "the proof of possession was made for another request"
+    OTHER_AUDIENCE = "the proof of possession was made for another address"
+    UNTIMELY = "the proof of possession is over, not yet issued, or lives too long"
+    REPLAYED = "the proof of possession came before"
+    CROWDED = "too many proofs of possession came lately"
+    NOT_DELEGATED = "the topic is another's, and the request brings no delegation"
+    OTHER_DELEGATOR = "the delegation is not by the creator of the topic"
+    OTHER_GRANTEE = "the delegation is for another"
+    NOT_YET = "the delegation does not hold yet"
+    OVER = "the delegation is over"
+    TOO_LONG = "the delegation outlives the topic"
+    REVOKED = "the delegation is revoked"
+    EXPIRED = "the topic has expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What somebody asks for.
+
+    Attributes:
+        request: The message id of the request.
+        audiences: The addresses that this gateway is known by; a request is sent to one of them.
+    """
+
+    right: Right
+    request: str
+    audiences: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether it is allowed.
+
+    Attributes:
+        denial: Why not; None: it is allowed.
+        holder: Who asks, where that is proved.
+        until: When the right ends: no lease is longer.
+        delegation: The id of the delegation that it rests on.
+        proof: The id of the Possession that it rests on, and when that expires.
+    """
+
+    denial: Denial | None = None
+    holder: str = ""
+    until: datetime | None = None
+    delegation: str | None = None
+    proof: tuple[str, datetime] | None = None
+
+    @property
+    def allowed(self) -> bool:
+        return self.denial is None
+
+
+def decide(
+    topic: AnyAdvertisement,
+    access: Access,
+    verifier: Verifier,
+    *,
+    now: datetime,
+    possession: bytes | None = None,
+    delegation: bytes | None = None,
+    holder: str | None = None,
+    revoked: frozenset[str] = frozenset(),
+) -> Decision:
+    """Decide whether *access* to *topic*, an advertisement that was checked, is allowed.
+
+    A Possession may come only once: `admit_decision` says so of a decision that rests on one.
+
+    Args:
+        possession, delegation: Signed elements that the request brings.
+        holder: The identifier that the key of a TLS client certificate gives; then no Possession is
+            looked at.
+        revoked: Ids of delegations.
+    """
+    try:
+        return _decide(topic, access, verifier, now, possession, delegation, holder, revoked)
+    except _Denied as denied:
+        return Decision(denied.denial, denied.holder)
+    except SignatureRefused:
+        return Decision(Denial.UNAUTHENTICATED)
+    except Refused:
+        return Decision(Denial.MALFORMED)
+
+
+def admit_decision(decision: Decision, window: ReplayWindow, *, now: datetime) -> Decision:
+    """Remember the Possession that *decision* rests on; deny what rests on one that came before."""
+    if not decision.allowed or decision.proof is None:
+        return decision
+    id, expires = decision.proof
+    try:
+        window.admit(decision.holder, id, expires=expires, now=now)
+    except Untimely:
+        return replace(decision, denial=Denial.REPLAYED)
+    except Crowded:
+        return replace(decision, denial=Denial.CROWDED)
+    return decision
+
+
+class _Denied(Exception):
+    def __init__(self, denial: Denial, holder: str = "") -> None:
+        super().__init__(denial.value)
+        self.denial = denial
+        self.holder = holder
+
+
+def _decide(
+    topic: AnyAdvertisement,
+    access: Access,
+    verifier: Verifier,
+    now: datetime,
+    possession: bytes | None,
+    delegation: bytes | None,
+    holder: str | None,
+    revoked: frozenset[str],
+) -> Decision:
+    if now >= topic.expires:
+        raise _Denied(Denial.EXPIRED)
+    proof = None
+    if holder is None:
+        if possession is None:
+            raise _Denied(Denial.MISSING)
+        holder, proof = _possessor(topic.topic_id, access, verifier, now, possession)
+    if holder == topic.creator.entity_id:
+        return Decision(None, holder, topic.expires, None, proof)
+    if delegation is None:
+        raise _Denied(Denial.NOT_DELEGATED, holder)
+    given = _delegated(topic, access, verifier, now, delegation, holder)
+    if given.id in revoked:
+        raise _Denied(Denial.REVOKED, holder)
+    return Decision(None, holder, given.not_after, given.id, proof)
+
+
+def _possessor(
+    topic_id: UUID, access: Access, verifier: Verifier, now: datetime, octets: bytes
+) -> tuple[str, tuple[str, datetime]]:
+    """Who proves to have which key, and by what."""
+    received = read_as(Possession, octets)
+    claim = received.value
+    if claim.topic_id != topic_id:
+        raise _Denied(Denial.OTHER_TOPIC)
+    if claim.right is not access.right:
+        raise _Denied(Denial.OTHER_RIGHT)
+    if claim.request != access.request:
+        raise _Denied(Denial.OTHER_REQUEST)
+    if claim.audience not in access.audiences:
+        raise _Denied(Denial.OTHER_AUDIENCE)
+    try:
+        check_times(claim.issued, claim.expires, now=now)
+    except Untimely:
+        raise _Denied(Denial.UNTIMELY) from None
+    signer = verifier.verify(received, Role.ENTITY, now=now)
+    return signer.identifier, (claim.id, claim.expires)
+
+
+def _delegated(
+    topic: AnyAdvertisement,
+    access: Access,
+    verifier: Verifier,
+    now: datetime,
+    octets: bytes,
+    holder: str,
+) -> Delegation:
+    received = read_as(Delegation, octets)
+    given = received.value
+    if given.topic_id != topic.topic_id:
+        raise _Denied(Denial.OTHER_TOPIC, holder)
+    if access.right not in given.rights:
+        raise _Denied(Denial.OTHER_RIGHT, holder)
+    if given.grantee != holder:
+        raise _Denied(Denial.OTHER_GRANTEE, holder)
+    if now < given.not_before:
+        raise _Denied(Denial.NOT_YET, holder)
+    if now >= given.not_after:
+        raise _Denied(Denial.OVER, holder)
+    if given.not_after > topic.expires:
+        raise _Denied(Denial.TOO_LONG, holder)
+    signer = verifier.verify(received, Role.ENTITY, now=now)
+    if signer.identifier != topic.creator.entity_id:
+        raise _Denied(Denial.OTHER_DELEGATOR, holder)
+    return given

@@ -1,0 +1,227 @@
+"""Who may publish on a protected topic and subscribe to it: each reason to refuse."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mediation.discovery import (
+    Access,
+    Anchors,
+    AnyAdvertisement,
+    Creator,
+    Credentials,
+    Decision,
+    Delegation,
+    Denial,
+    EncryptedAdvertisement,
+    Possession,
+    ReplayWindow,
+    Right,
+    Role,
+    SignedTopicAdvertisement,
+    TopicAdvertisement,
+    Trust,
+    Verifier,
+    admit_decision,
+    check_advertisement,
+    decide,
+    read_as,
+    read_authorities,
+    write,
+)
+from mediation.discovery.signing import sign
+from tests.rigs import discovery
+from tests.rigs.discovery import NOW
+from tests.rigs.discovery_keys import Parties, parties, root, rsa_key
+
+SECOND = timedelta(seconds=1)
+REQUEST = "urn:uuid:7"
+GATEWAY = "https://gateway.example.net/soap"
+SUBSCRIBE = Access(Right.SUBSCRIBE, REQUEST, frozenset({GATEWAY, "https://other.example.net/"}))
+
+
+@pytest.fixture(scope="module")
+def people() -> Parties:
+    return parties()
+
+
+def topic(people: Parties) -> TopicAdvertisement:
+    return replace(discovery.ADVERTISEMENT, creator=Creator(people.producer_id))
+
+
+def possession(**changes: Any) -> Possession:
+    return replace(discovery.POSSESSION, **changes)
+
+
+def delegation(people: Parties, **changes: Any) -> Delegation:
+    value = replace(
+        discovery.DELEGATION,
+        grantee=people.consumer_id,
+        rights=frozenset({Right.SUBSCRIBE}),
+        not_after=NOW + timedelta(days=7),
+    )
+    return replace(value, **changes)
+
+
+def ask(
+    people: Parties,
+    *,
+    proof: Possession | None = None,
+    prover: Credentials | None = None,
+    given: Delegation | None = None,
+    giver: Credentials | None = None,
+    about: AnyAdvertisement | None = None,
+    access: Access = SUBSCRIBE,
+    **options: Any,
+) -> Decision:
+    """What is decided when the consumer brings a possession and a delegation, both right."""
+    return decide(
+        about or topic(people),
+        access,
+        people.verifier(),
+        **{
+            "now": NOW,
+            "possession": sign(proof or possession(), prover or people.consumer),
+            "delegation": sign(given or delegation(people), giver or people.producer),
+            **options,
+        },
+    )
+
+
+def test_a_creator_may(people: Parties) -> None:
+    decision = ask(people, prover=people.producer, delegation=None)
+    assert decision.allowed
+    assert decision.holder == people.producer_id
+    assert decision.until == topic(people).expires
+    assert decision.delegation is None
+    publish = replace(SUBSCRIBE, right=Right.PUBLISH)
+    proof = possession(right=Right.PUBLISH)
+    assert ask(people, proof=proof, prover=people.producer, delegation=None, access=publish).allowed
+
+
+def test_who_has_a_delegation_may_until_it_ends(people: Parties) -> None:
+    decision = ask(people)
+    assert decision.allowed
+    assert decision.holder == people.consumer_id
+    assert decision.until == NOW + timedelta(days=7)
+    assert decision.delegation == delegation(people).id
+
+
+def test_a_topic_whose_advertisement_is_encrypted_is_protected_alike(people: Parties) -> None:
+    known = topic(people)
+    hidden = EncryptedAdvertisement(
+        known.topic_id, known.node, known.creator, known.created, known.expires, b""
+    )
+    assert ask(people, about=hidden).allowed
+    assert ask(people, about=hidden, delegation=None).denial is Denial.NOT_DELEGATED
+
+
+def test_each_reason_to_refuse(people: Parties) -> None:
+    other = root("Authority of others", rsa_key("others")).credentials("c", people.consumer.key)
+    publish = replace(SUBSCRIBE, right=Right.PUBLISH)
+    changed = sign(possession(), people.consumer).replace(b"urn:uuid:5d0f", b"urn:uuid:5d0e")
+    fake = sign(delegation(people), people.producer).replace(b"2027-03-11", b"2027-03-12")
+    cases: list[tuple[Denial, Decision]] = [
+        (Denial.MISSING, ask(people, possession=None)),
+        (Denial.MISSING, ask(people, possession=None, delegation=None)),
+        (Denial.MALFORMED, ask(people, possession=b"<")),
+        (Denial.MALFORMED, ask(people, possession=write(delegation(people)))),
+        (Denial.MALFORMED, ask(people, delegation=b"<a/>")),
+        (Denial.UNAUTHENTICATED, ask(people, possession=write(possession()))),
+        (Denial.UNAUTHENTICATED, ask(people, delegation=write(delegation(people)))),
+        (Denial.UNAUTHENTICATED, ask(people, prover=other)),
+        (Denial.UNAUTHENTICATED, ask(people, prover=people.node)),
+        (Denial.UNAUTHENTICATED, ask(people, delegation=fake)),
+        (Denial.OTHER_TOPIC, ask(people, possession=changed)),
+        (Denial.OTHER_TOPIC, ask(people, proof=possession(topic_id=discovery.MESSAGE_ID))),
+        (Denial.OTHER_RIGHT, ask(people, proof=possession(right=Right.PUBLISH))),
+        (Denial.OTHER_RIGHT, ask(people, access=publish)),
+        (Denial.OTHER_REQUEST, ask(people, proof=possession(request="urn:uuid:8"))),
+        (Denial.OTHER_AUDIENCE, ask(people, proof=possession(audience="https://elsewhere.net/"))),
+        (Denial.UNTIMELY, ask(people, now=NOW + 31 * SECOND)),
+        (Denial.UNTIMELY, ask(people, proof=possession(issued=NOW + 61 * SECOND,
+                                                       expires=NOW + 62 * SECOND))),
+        (Denial.UNTIMELY, ask(people, proof=possession(expires=NOW + 601 * SECOND))),
+        (Denial.NOT_DELEGATED, ask(people, delegation=None)),
+        (Denial.OTHER_TOPIC, ask(people, given=delegation(people, topic_id=discovery.MESSAGE_ID))),
+        (Denial.OTHER_RIGHT, ask(people, given=delegation(people, rights=frozenset({Right.PUBLISH})))),
+        (Denial.OTHER_GRANTEE, ask(people, given=delegation(people, grantee=people.node_id))),
+        (Denial.OTHER_GRANTEE, ask(people, prover=people.elliptic)),
+        (Denial.NOT_YET, ask(people, given=delegation(people, not_before=NOW + SECOND))),
+        (Denial.OVER, ask(people, given=delegation(people, not_after=NOW))),
+        (Denial.TOO_LONG, ask(people, given=delegation(people, not_after=topic(people).expires + SECOND))),
+        (Denial.OTHER_DELEGATOR, ask(people, giver=people.consumer)),
+        (Denial.OTHER_DELEGATOR, ask(people, giver=people.elliptic)),
+        (Denial.REVOKED, ask(people, revoked=frozenset({delegation(people).id}))),
+        (Denial.EXPIRED, ask(people, now=topic(people).expires)),
+    ]  # fmt: skip
+    for denial, decision in cases:
+        assert decision.denial is denial
+        assert not decision.allowed
+        assert decision.until is None
+        assert decision.proof is None
+    tried = {denial for denial, _ in cases}
+    assert set(Denial) - tried == {Denial.REPLAYED, Denial.CROWDED}
+
+
+def test_a_delegation_is_not_handed_on(people: Parties) -> None:
+    """The consumer signs one of its own for another."""
+    further = delegation(people, grantee=people.elliptic.identifier(Role.ENTITY))
+    decision = ask(people, prover=people.elliptic, given=further, giver=people.consumer)
+    assert decision.denial is Denial.OTHER_DELEGATOR
+
+
+def test_a_possession_comes_once(people: Parties) -> None:
+    window = ReplayWindow(most=1)
+    decision = ask(people)
+    assert admit_decision(decision, window, now=NOW) == decision
+    again = admit_decision(decision, window, now=NOW)
+    assert again.denial is Denial.REPLAYED
+    other = ask(people, proof=possession(id="pos-2"))
+    assert other.allowed
+    assert admit_decision(other, window, now=NOW).denial is Denial.CROWDED
+
+
+def test_what_is_denied_fills_no_window(people: Parties) -> None:
+    window = ReplayWindow()
+    decision = ask(people, delegation=None)
+    assert admit_decision(decision, window, now=NOW) == decision
+    assert len(window) == 0
+
+
+def test_a_client_certificate_proves_the_key(people: Parties) -> None:
+    window = ReplayWindow()
+    mine = ask(people, holder=people.producer_id, possession=None, delegation=None)
+    assert mine.allowed
+    assert mine.proof is None
+    for _ in range(2):
+        assert admit_decision(mine, window, now=NOW).allowed
+    assert ask(people, holder=people.consumer_id, possession=None).allowed
+    no_right = ask(people, holder=people.consumer_id, possession=None, delegation=None)
+    assert no_right.denial is Denial.NOT_DELEGATED
+    assert no_right.holder == people.consumer_id
+
+
+def test_the_published_examples_fit(shared: Path) -> None:
+    folder = shared / "specs/schemas/tdn/examples"
+    nodes, entities = (
+        Anchors(read_authorities((folder / f"{name}-ca.crt.pem").read_bytes()))
+        for name in ("node", "entity")
+    )
+    verifier = Verifier(Trust(nodes, entities))
+    now = datetime.fromisoformat("2026-11-21T10:05:10+00:00")
+    signed, given, proof = (
+        next(folder.glob(f"{number}-*.xml")).read_bytes() for number in ("05", "09", "10")
+    )
+    assert read_as(SignedTopicAdvertisement, signed).signature is not None
+    known = check_advertisement(signed, verifier, now=now).advertisement
+    claim = read_as(Possession, proof).value
+    access = Access(Right.SUBSCRIBE, claim.request, frozenset({"https://gateway.example/soap"}))
+    decision = decide(known, access, verifier, now=now, possession=proof, delegation=given)
+    assert decision.allowed
+    assert decision.until == datetime.fromisoformat("2026-12-21T09:00:00+00:00")
+    alone = decide(known, access, verifier, now=now, possession=proof)
+    assert alone.denial is Denial.NOT_DELEGATED
