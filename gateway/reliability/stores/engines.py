@@ -263,11 +263,20 @@ def failed_commit(error: DBAPIError) -> StorageUnavailable | None:
         return Conflict(first_line(error))
     if state and state[:2] not in _BROKEN:
         return None
-    # An SQLite file that is locked or full was not changed; where it cannot be written, nobody
-    # knows what of it was.
-    if getattr(error.orig, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_FULL")):
+    if changed_nothing(error.orig):
         return StorageUnavailable(first_line(error))
     return InDoubt(f"nobody knows whether it was committed: {first_line(error)}")
+
+
+def changed_nothing(error: object) -> bool:
+    """Whether COMMIT, where a driver raised *error*, is known to have changed nothing."""
+    state = str(getattr(error, "sqlstate", None) or "")
+    if state:
+        return state[:2] not in _BROKEN
+    # An SQLite file that is locked or full was not changed; where it cannot be written, nobody
+    # knows what of it was.
+    name = str(getattr(error, "sqlite_errorname", ""))
+    return name.startswith(("SQLITE_BUSY", "SQLITE_FULL"))
 
 
 def first_line(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, bindparam, delete, insert, select
+from sqlalchemy import Engine, bindparam, delete, insert, or_, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gateway.reliability.storage import (
@@ -33,7 +33,7 @@ from gateway.reliability.storage import (
     StorageUnavailable,
 )
 from gateway.reliability.stores.database import DatabaseStore, DatabaseTransaction
-from gateway.reliability.stores.engines import first_line, translated
+from gateway.reliability.stores.engines import changed_nothing, first_line, translated
 from gateway.reliability.stores.looks import DatabaseLook
 from gateway.reliability.stores.participants import Branch, CannotPrepare, ConnectionManager
 from gateway.reliability.stores.tables import decisions, schema
@@ -227,15 +227,18 @@ class TwoPhaseStore:
         """Of this node, what may go from the log if no participant has it prepared: to each the
         names of those who took part."""
         columns = decisions.c
-        rows = select(columns.gtrid, columns.decision, columns.participants, columns.decided_at)
+        old = columns.decided_at < time.time() - KEPT
+        rows = (
+            select(columns.gtrid, columns.participants)
+            # Those that `_is_own` says: keys are compared by code points, and ";" follows ":".
+            .where(columns.gtrid >= f"{self.node}:", columns.gtrid < f"{self.node};")
+            .where(or_(columns.decision == _COMMIT, old))
+            .order_by(columns.decided_at, columns.gtrid)
+            .limit(_ROWS)
+        )
         with self._store.begun() as own:
-            found: Sequence[Any] = own.execute(rows.limit(_ROWS)).all()
-        now = time.time()
-        return {
-            gtrid: set(json.loads(names))
-            for gtrid, decision, names, decided_at in found
-            if self._is_own(gtrid) and (decision == _COMMIT or now - decided_at > KEPT)
-        }
+            found: Sequence[Any] = own.execute(rows).all()
+        return {gtrid: set(json.loads(names)) for gtrid, names in found}
 
     def _remove(self, gtrids: Iterable[str]) -> None:
         gone = [{"own": gtrid} for gtrid in gtrids]
@@ -347,7 +350,7 @@ class TwoPhaseTransaction:
         for done in self._store._take_done(FORGET):
             self._own.execute(_REMOVE, {"own": done})
         if last is not None:
-            self._branches.pop(last).commit()
+            _commit_last(last, self._branches.pop(last))
             step(f"committed {last}")
         # From here on nobody but who reads the log may undo anything.
         decided, self._branches = self._branches, {}
@@ -393,6 +396,22 @@ class TwoPhaseTransaction:
                 branch.close()
         self._branches.clear()
         self._own.end()
+
+
+def _commit_last(name: str, branch: Branch) -> None:
+    """Commit a last resource.
+
+    Raises:
+        InDoubt: Nobody knows whether it was committed; nothing else is.
+        StorageUnavailable: Nothing was changed.
+    """
+    try:
+        branch.commit()
+    except StorageUnavailable as error:
+        cause = error.__cause__
+        if isinstance(error, Conflict) or changed_nothing(getattr(cause, "orig", None) or cause):
+            raise
+        raise InDoubt(f"nobody knows whether {name} was committed: {error}") from error
 
 
 def _leave(branches: dict[str, Branch]) -> None:

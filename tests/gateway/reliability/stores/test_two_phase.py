@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, event, select, text
+from sqlalchemy import Engine, create_engine, event, insert, select, text
 
 from gateway.reliability.storage import (
     Conflict,
@@ -526,6 +527,27 @@ def test_the_log_is_emptied(on_postgresql: Databases) -> None:
     again.close()
 
 
+def test_the_log_is_emptied_whatever_others_have_in_it(tmp_path: Path) -> None:
+    """Rows of other nodes, and those that are kept, are in nobody's way."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    store = TwoPhaseStore(url, [], node="b_c")
+    now = time.time()
+    kept = [("b_c:1", "rollback", now), ("b_c:2", "commit", now), ("b_c:3", "rollback", 0.0)]
+    others = [("bxc:1", "commit", 0.0), ("b_cd:1", "commit", 0.0), ("B_C:1", "commit", 0.0)]
+    many = [(f"a:{number}", "commit", 0.0) for number in range(10_001)]
+    with store.engine.begin() as connection:
+        rows = [
+            {"gtrid": gtrid, "decision": decision, "participants": "[]", "decided_at": at}
+            for gtrid, decision, at in (*many, *kept, *others)
+        ]
+        connection.execute(insert(tables.decisions), rows)
+    store.recover(0.0)
+    with store.engine.connect() as connection:
+        gtrids = set(connection.execute(select(tables.decisions.c.gtrid)).scalars())
+    assert gtrids == {each[0] for each in (*many, *others)} | {"b_c:1"}
+    store.close()
+
+
 # ---------------------------------------------------------------------------------- last resources
 
 
@@ -588,6 +610,34 @@ def test_a_last_resource_that_fails(on_postgresql: Databases, ledger: Path) -> N
         tx.enlist("ledger").execute("INSERT INTO items VALUES (1)")
         _insert(tx.enlist("stock"), 1)
     assert (_ledger(ledger), *on_postgresql.items()) == ([], [], [])
+    store.close()
+
+
+def test_nobody_knows_what_became_of_a_last_resource_that_breaks(
+    on_postgresql: Databases, ledger: Path
+) -> None:
+    last = LastResource("ledger", lambda: _Failing(ledger))
+    store = TwoPhaseStore(on_postgresql.store, [last])
+    with pytest.raises(InDoubt, match="ledger"), store.transaction() as tx:
+        tx.enlist("ledger").execute("INSERT INTO items VALUES (1)")
+        tx.outgoing.put(outgoing("key"))
+    assert (keys(store), _log(store)) == ([], [])
+    store.close()
+
+
+def test_a_last_resource_that_is_locked_is_not_in_doubt(
+    on_postgresql: Databases, ledger: Path
+) -> None:
+    last = LastResource("ledger", lambda: sqlite3.connect(ledger, timeout=0))
+    store = TwoPhaseStore(on_postgresql.store, [last])
+    reading = sqlite3.connect(ledger)
+    reading.execute("BEGIN")
+    reading.execute("SELECT count(*) FROM items").fetchall()
+    with pytest.raises(StorageUnavailable, match="locked") as raised, store.transaction() as tx:
+        tx.enlist("ledger").execute("INSERT INTO items VALUES (1)")
+    assert not isinstance(raised.value, InDoubt)
+    reading.close()
+    assert _ledger(ledger) == []
     store.close()
 
 
