@@ -3,6 +3,7 @@
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.dispatcher import NEVER_AGREED, Dispatcher
 from gateway.delivery.dispatchers import Dispatchers
+from gateway.delivery.in_sequence import SequenceSending, handshake
 from gateway.delivery.outbox import WINDOW, Entry
 from gateway.delivery.partition_share import (
     AUTHORS,
@@ -35,9 +36,11 @@ __all__ = [
     "ReplicaStatus",
     "Schedule",
     "SendScheduler",
+    "SequenceSending",
     "WorkSharing",
     "author",
     "everything",
+    "handshake",
     "next_position",
     "resend",
 ]

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import structlog
 
 from gateway.delivery.contents import Contents
+from gateway.delivery.in_sequence import SequenceSending
 from gateway.delivery.outbox import Outbox, PendingDelivery
 from gateway.delivery.probations import Probations
 from gateway.delivery.schedule import Outcome, Verdict, failed, judge, judge_acknowledged
@@ -38,6 +39,7 @@ class Attempts:
         parsing: Where consumers' answers are parsed.
         origins: Says which event a message is.
         probations: What is known of hosts that have not agreed.
+        sequences: Sends what goes in sequences.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Attempts:
         parsing: Parsing | None = None,
         origins: Origins | None = None,
         probations: Probations | None = None,
+        sequences: SequenceSending | None = None,
     ) -> None:
         self._transport = transport
         self._posting = transport if isinstance(transport, Posting) else None
@@ -55,6 +58,7 @@ class Attempts:
         self._parsing = parsing or Parsing()
         self._contents = Contents(producer, origins or Origins())
         self._probations = probations
+        self._sequences = sequences
         self._reading: set[asyncio.Task[None]] = set()
         """Answers to what was posted that have a body."""
         self.attachments_dropped = 0
@@ -71,6 +75,8 @@ class Attempts:
         """Begin an attempt at once, without a task; *ended* hears how it ended, in a later turn of
         the loop. None: that is not possible now, and nothing was sent."""
         outbox = pending.outbox
+        if outbox.entry.delivery.reliable:
+            return None  # Its number has to be committed first.
         try:
             lane = self._posting.lane(outbox.entry.target) if self._posting is not None else None
             ordered = lane if lane is not None and lane.in_order else None
@@ -87,6 +93,8 @@ class Attempts:
         """Make an attempt, and return how it ended."""
         try:
             request = self._request(pending)
+            if pending.outbox.entry.delivery.reliable:
+                return await self._send_in_sequence(pending, request)
             answer = await self._transport.send(request)
             outcome = await self._judge(pending, request, answer)
             if answer.dropped and outcome.verdict is Verdict.DELIVERED:
@@ -95,6 +103,14 @@ class Attempts:
             return failed(error)
         except Exception:
             return self._error(pending)
+        return outcome
+
+    async def _send_in_sequence(self, pending: PendingDelivery, request: Request) -> Outcome:
+        if self._sequences is None:
+            return Outcome(Verdict.RETRY)
+        outcome, dropped = await self._sequences.send(pending, request)
+        if dropped and outcome.verdict is Verdict.DELIVERED:
+            self._note_dropped(pending, dropped)
         return outcome
 
     def _note_dropped(self, pending: PendingDelivery, dropped: int) -> None:

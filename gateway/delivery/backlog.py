@@ -57,6 +57,8 @@ class BacklogStorage:
         completed: Called with a pending whose attempt ended while it was on its way into the store.
         changed: Called with an outbox that may be able to send again, and whether it had its
             turn already.
+        overflows: Called with an outbox that has too much and of which nothing is left out: all
+            where *end_on_overflow*, else those whose deliveries are in a sequence.
     """
 
     def __init__(
@@ -68,7 +70,8 @@ class BacklogStorage:
         changed: Callable[[Outbox, bool], None],
         most: int = MOST,
         most_octets: int = MOST_OCTETS,
-        overflows: Callable[[Outbox], None] | None = None,
+        overflows: Callable[[Outbox], None],
+        end_on_overflow: bool = False,
         partition: int | None = None,
     ) -> None:
         self._settlement = settlement
@@ -81,6 +84,7 @@ class BacklogStorage:
         self._most = most
         self._most_octets = most_octets
         self._overflows = overflows
+        self._end_on_overflow = end_on_overflow
         self._loop = asyncio.get_running_loop()
         self._holding: list[PendingDelivery] = []
         self._over_bounds: dict[Outbox, bool] = {}
@@ -184,9 +188,11 @@ class BacklogStorage:
         """Bury what is beyond the limits of a backlog, the oldest first, unless somebody else
         sees to overflows; *by_age*, what is too old as well."""
         number, octets = self._over(outbox)
+        unbroken = bool(outbox.entry.delivery.reliable)
+        by_age = by_age and not unbroken  # Its next attempt finds that it is too old.
         if (number <= 0 and octets <= 0 and not by_age) or outbox.entry.ended:
             return
-        if self._overflows is not None and (number > 0 or octets > 0):
+        if (self._end_on_overflow or unbroken) and (number > 0 or octets > 0):
             self._overflows(outbox)
             return
         self._over_bounds[outbox] = by_age or self._over_bounds.get(outbox, False)

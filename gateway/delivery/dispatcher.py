@@ -123,7 +123,8 @@ class Dispatcher:
             changed=self._after,
             most=most,
             most_octets=most_octets,
-            overflows=self._overflows if end_on_overflow else None,
+            overflows=self._overflows,
+            end_on_overflow=end_on_overflow,
             partition=share.partition,
         )
         self._half = max(1, prefetch // 2)
@@ -230,6 +231,11 @@ class Dispatcher:
             or (outbox.entry.allowed_at and outbox.entry.allowed_at > self._loop.time())
             or self._stopped
         )
+
+    @property
+    def share(self) -> PartitionShare:
+        """Its part of the work."""
+        return self._share
 
     @property
     def patience(self) -> float:
@@ -420,6 +426,7 @@ class Dispatcher:
             failing_attempts=entry.failing_attempts,
             cancels=entry.delivery.oversize is Oversize.CANCEL,
             together=len(deliveries),
+            unbroken=bool(entry.delivery.reliable),
         )
 
     def _take(self, step: Step, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:

@@ -31,6 +31,7 @@ from adapters import Delivery
 from gateway.delivery.batching import goes_alone, most_elements, number_beside
 from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.destination import Destination, Timed, Trouble
+from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.schedule import Outcome
 from gateway.egress import Lane, Target
 from mediation import (
@@ -291,6 +292,10 @@ class Owner(Protocol):
     def patience(self) -> float:
         """Seconds after which an attempt counts as stalled."""
 
+    @property
+    def share(self) -> PartitionShare:
+        """The part of the work that is its."""
+
 
 class Outbox(Timed):
     """The deliveries of one subscription, in order.
@@ -317,7 +322,10 @@ class Outbox(Timed):
         self.owner = owner
         self.batched = entry.delivery.batched
         """One message has several deliveries."""
-        in_turn = entry.subscription.policy.ordered or entry.delivery.acknowledged
+        delivery = entry.delivery
+        in_turn = (
+            entry.subscription.policy.ordered or delivery.acknowledged or bool(delivery.reliable)
+        )
         self.width = 1 if in_turn else UNORDERED_WIDTH
         """How many may be in flight at a time, each by itself."""
         self.destination = destination

@@ -3,6 +3,7 @@
 delivered ------------------------------------------> Done
 not delivered, its subscription has ended ----------> Done
 its consumer wants no more of its subscription -----> GiveUp, and Retry until it has ended
+its sequence is broken, or would be by a Bury ------> GiveUp, and Retry until it has ended
 rejected or too large, with others in its message --> Split
 rejected, gone, too large --------------------------> Bury (gone: and GiveUp)
 failed, and its attempts or its time are used up ---> Bury (forbidden address: and GiveUp)
@@ -29,6 +30,7 @@ UNTIL_ENDED = 60.0
 UNWANTED = "The consumer refused further deliveries."
 RETRIES_USED = "The attempts that the consumer asked for are used up."
 FORBIDDEN = "The consumer's address is not allowed."
+NOT_MADE = "A delivery could not be made, and none may be left out of its sequence."
 NOTHING_DELIVERED = "Nothing could be delivered for five days."
 
 
@@ -47,6 +49,7 @@ class History:
         failing_attempts: The number of these attempts.
         cancels: The subscriber wants no more after an event that is too large for it.
         together: The deliveries that the attempt carried.
+        unbroken: None of the subscription may be left out: they are numbered in a sequence.
     """
 
     attempts: int
@@ -59,6 +62,7 @@ class History:
     failing_attempts: int = 0
     cancels: bool = False
     together: int = 1
+    unbroken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,16 @@ def decide(
         return CANCELLED
     if outcome.verdict is Verdict.UNWANTED:
         return (Retry(now + UNTIL_ENDED), GiveUp(UNWANTED))
+    if outcome.verdict is Verdict.BROKEN:
+        return (Retry(now + UNTIL_ENDED), GiveUp(outcome.why or NOT_MADE))
+    steps = _steps(outcome, history, schedule, now)
+    if not history.unbroken or not any(isinstance(step, Bury) for step in steps):
+        return steps
+    given_up = next((step for step in steps if isinstance(step, GiveUp)), GiveUp(NOT_MADE))
+    return (Retry(now + UNTIL_ENDED), given_up)
+
+
+def _steps(outcome: Outcome, history: History, schedule: Schedule, now: float) -> tuple[Step, ...]:
     if outcome.verdict is Verdict.REJECTED and history.together > 1:
         return (Split(now),)
     if outcome.verdict is not Verdict.RETRY:
@@ -137,7 +151,8 @@ def _after_failure(
         bury = Bury(DeathReason.EXHAUSTED)
         return (bury, GiveUp(RETRIES_USED)) if schedule.gives_up else (bury,)
     # A consumer that answers is there: it delays those behind no longer than a few attempts.
-    if history.answered >= schedule.answered and history.behind > 0:
+    patient = history.unbroken or not history.behind
+    if history.answered >= schedule.answered and not patient:
         return (Bury(DeathReason.EXHAUSTED),)
     if now - history.since > schedule.age:
         return (Bury(DeathReason.EXPIRED_BACKLOG),)

@@ -65,6 +65,8 @@ class Verdict(Enum):
     GONE = "gone"
     UNWANTED = "unwanted"
     """The consumer wants nothing more of the subscription."""
+    BROKEN = "broken"
+    """The sequence of the subscription cannot go on: nothing after it would come in order."""
 
 
 @dataclass(frozen=True, slots=True)

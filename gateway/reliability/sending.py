@@ -332,18 +332,10 @@ class _Look:
         return True
 
     def _give_up(self, why: str) -> None:
-        """Give the sequence up, and tell the destination once, so that it need not wait."""
-        sequence = self.sequence
-        give_up(self.step, sequence, why)
         self.work.outgoing.clear()
-        if sequence.identifier is not None and is_callable(sequence.target):
-            last = sequence.next_number - 1 or None
-            self._add(
-                TerminateSequence(sequence.identifier, last),
-                message_id=self.step.party.new_id(),
-                reply_to=sequence.acks_to if sequence.wire.rm.rules.terminate_answered else None,
-            )
-        self.sequence = replace(sequence, ended_at=self.step.now)
+        told = abandon(self.step, self.sequence, why, blocks=self.acknowledgement)
+        self.work.outgoing.extend(told)
+        self.sequence = replace(self.sequence, ended_at=self.step.now)
 
     def _add(
         self,
@@ -407,6 +399,26 @@ class _Look:
             # Nothing depends on it any more: a new sequence may have its key.
             self.sequence = replace(self.sequence, poll_at=None, offered=None)
         self._put(soonest(gone_at, self.sequence.poll_at))
+
+
+def abandon(
+    step: Step, sequence: OutgoingSequence, why: str, *, blocks: bytes = b""
+) -> list[Outgoing]:
+    """Give the sequence up; what tells the destination once, so that it need not wait."""
+    give_up(step, sequence, why)
+    if sequence.identifier is None or not is_callable(sequence.target):
+        return []
+    body = TerminateSequence(sequence.identifier, sequence.next_number - 1 or None)
+    action, envelope = write_message(
+        sequence.wire,
+        body,
+        to=sequence.target,
+        message_id=step.party.new_id(),
+        reply_to=sequence.acks_to if sequence.wire.rm.rules.terminate_answered else None,
+        blocks=[blocks] if blocks else (),
+    )
+    label = type(body).__name__
+    return [Outgoing(sequence.target, envelope, action, sequence.wire, label, sequence.key)]
 
 
 def message_with_blocks(

@@ -8,7 +8,16 @@ from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
 from gateway.reliability.steps import Step
 from gateway.reliability.values import NoticeKind, Told
 from mediation import EndpointReference, id_to_keep, is_anonymous
-from mediation.reliable_messaging import Acknowledgement, FaultName, Kind, Ranges, RmFault
+from mediation.reliable_messaging import (
+    Acknowledgement,
+    CloseSequenceResponse,
+    FaultName,
+    Kind,
+    Ranges,
+    ReliableMessage,
+    RmFault,
+    TerminateSequenceResponse,
+)
 from mediation.reliable_messaging.application import write_application_message
 from mediation.reliable_messaging.machines import SourceEvent, SourceState, after_source
 
@@ -76,22 +85,8 @@ def append(step: Step, sequence: OutgoingSequence, message: Message) -> Sent:
     """
     if sequence.count >= step.party.policy.stored and _only_keeps(sequence):
         sequence = _without_first(step, sequence)
-    elif sequence.count >= step.party.policy.stored and not message.last:
-        raise SourceFull(f"{sequence.count} messages of {sequence.key!r} are not acknowledged")
-    number = sequence.next_number
-    event = SourceEvent.LMR if message.last else SourceEvent.AMR
-    new = number == 1 and sequence.identifier is None
     message_id = message.message_id or step.party.new_id()
-    step.tx.outgoing.put(
-        replace(
-            sequence,
-            state=after_source(None if new else sequence.state, event),
-            next_number=number + 1,
-            last_number=number if message.last else None,
-            count=sequence.count + 1,
-            due_at=step.now,
-        )
-    )
+    number = _take_number(step, sequence, last=message.last, due_at=step.now)
     step.tx.outgoing.put_message(
         sequence.key,
         OutgoingMessage(
@@ -118,6 +113,46 @@ def _without_first(step: Step, sequence: OutgoingSequence) -> OutgoingSequence:
     numbers = Ranges().add(first.number)
     left = step.tx.outgoing.acknowledge(sequence.key, numbers, replied=True)
     return replace(sequence, count=left)
+
+
+def number(step: Step, sequence: OutgoingSequence, message_id: str) -> OutgoingMessage:
+    """Give the next number of a sequence to a message that somebody else keeps, and sends: no
+    worker does. It counts as sent once.
+
+    Raises:
+        SourceFull: Too much waits already.
+        OutOfTurn: The last message is there.
+    """
+    taken = _take_number(step, sequence, last=False, due_at=None)
+    message = OutgoingMessage(taken, id_to_keep(message_id), "", b"", tries=1)
+    step.tx.outgoing.put_message(sequence.key, message)
+    return message
+
+
+def is_kept_elsewhere(message: OutgoingMessage) -> bool:
+    """Whether somebody else keeps *message*, which got its number of `number`."""
+    return not message.envelope
+
+
+def _take_number(
+    step: Step, sequence: OutgoingSequence, *, last: bool, due_at: float | None
+) -> int:
+    if sequence.count >= step.party.policy.stored and not last:
+        raise SourceFull(f"{sequence.count} messages of {sequence.key!r} are not acknowledged")
+    taken = sequence.next_number
+    event = SourceEvent.LMR if last else SourceEvent.AMR
+    new = taken == 1 and sequence.identifier is None
+    step.tx.outgoing.put(
+        replace(
+            sequence,
+            state=after_source(None if new else sequence.state, event),
+            next_number=taken + 1,
+            last_number=taken if last else None,
+            count=sequence.count + 1,
+            due_at=due_at,
+        )
+    )
+    return taken
 
 
 def _written(sequence: OutgoingSequence, message: Message, message_id: str) -> bytes:
@@ -295,6 +330,25 @@ def acknowledged(step: Step, said: Acknowledgement, owner: str | None) -> RmFaul
         return None
     step.tx.outgoing.put(_emptied(sequence))
     return None
+
+
+def answered(step: Step, key: str, said: ReliableMessage, owner: str | None) -> None:
+    """Take what came back on a connection of the sequence with this *key*: what it acknowledges of
+    it, a fault about it, the answer to a protocol message. Of others nothing is taken."""
+    sequence = step.tx.outgoing.find(key)
+    if sequence is None or sequence.identifier is None:
+        return
+    identifier = sequence.identifier
+    for acknowledgement in said.acknowledgements:
+        if acknowledgement.identifier == identifier:
+            acknowledged(step, acknowledgement, owner)
+    if isinstance(said.fault, RmFault) and said.fault.identifier in (identifier, None):
+        faulted(step, replace(said.fault, identifier=identifier), owner)
+    match said.body:
+        case CloseSequenceResponse(of) if of == identifier:
+            closed(step, identifier, owner)
+        case TerminateSequenceResponse(of) if of == identifier:
+            terminated(step, identifier, owner)
 
 
 def replied(

@@ -37,7 +37,7 @@ from gateway.sequences import register
 from gateway.sequences.contents import MEDIA_TYPE
 from gateway.sequences.delivering import LEASE, Progress, Turn, is_busy
 from gateway.sequences.listing import SequenceState, find, page
-from gateway.sequences.storage import free_leases, postpone, run_in
+from gateway.sequences.storage import free_leases, next_due, postpone, run_in
 from gateway.sequences.tails import Tail
 from gateway.sequences.turns import Turns
 from gateway.store import Store, StoreUnavailable
@@ -351,11 +351,7 @@ class Sequences:
         for identifier in watched:
             await self._guarded(identifier, self._watch)
 
-        def find_next(storage: StorageManager) -> float | None:
-            with storage.look() as look:
-                return look.next_due()
-
-        return await run_in(self._store, find_next)
+        return await self._store.submit(next_due)
 
     async def _guarded(self, identifier: str, work: Callable[[str], Awaitable[None]]) -> None:
         """Do *work* on a sequence; what goes wrong with one is no matter of the others."""

@@ -64,6 +64,7 @@ class Application:
         self.transport = sending.transport
         self.probations = sending.probations
         self.dispatchers = sending.dispatchers
+        self._subscriber_sequences = sending.sequences
         self.subscriptions = subscribing.subscriptions
         self.subscription_ends = subscribing.subscription_ends
         self.budgets = subscribing.budgets
@@ -139,6 +140,7 @@ class Application:
             self._matching.run,
             sharing.run,
             self.subscriptions.run,
+            self._subscriber_sequences.run,
             self._keeper.run,
             self.registrations.run,
             self._demand.run,

@@ -28,6 +28,7 @@ from gateway.delivery import (
     Probations,
     Schedule,
     SendScheduler,
+    SequenceSending,
     resend,
 )
 from gateway.delivery.samples import delivery_samples
@@ -114,6 +115,7 @@ from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperation
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.resources import SubscriptionResources
 from gateway.subscriptions.selection import SubscriptionSelector
+from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.webhooks import Handshake, WebHooks
@@ -260,12 +262,14 @@ def prepare_sending(
         limits=ProbationLimits(settings.probation_per_minute, settings.probation_attempts),
         by_address=settings.egress_proxy is None,
     )
+    in_sequence = SequenceSending(storage.store, transports.by_scheme, parsing)
     attempts = Attempts(
         transports.by_scheme,
         producer=peers.producer,
         parsing=parsing,
         origins=origins,
         probations=probations,
+        sequences=in_sequence,
     )
     schedule = Schedule() if settings.retry_delays is None else Schedule(settings.retry_delays)
     scheduler = SendScheduler(
@@ -287,6 +291,15 @@ def prepare_sending(
             probations,
             base=peers.base,
             handshake=Handshake(settings.webhook_handshake),
+        ),
+        sequences=SubscriberSequences(
+            storage.store,
+            in_sequence,
+            transports.by_scheme,
+            consumers,
+            probations,
+            durable=messaging.capabilities.durable,
+            keeps_house=lambda: messaging.sharing.keeps_house,
         ),
         schedule=schedule,
         dispatchers=Dispatchers(storage.store, scheduler, messaging.sharing.elsewhere),
@@ -347,6 +360,7 @@ def _subscriptions(
         sending.dispatchers,
         messaging.sharing,
         sending.web_hooks,
+        sending.sequences,
         terms=_lease_terms(settings),
         quotas=SubscriptionQuotas(
             settings.max_subscriptions_per_owner,

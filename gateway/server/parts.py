@@ -47,6 +47,7 @@ from gateway.subscriptions.lifecycle import Subscriptions
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.matching import Matching
 from gateway.subscriptions.reports import SubscriptionReports
+from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.subscription_end import SubscriptionEnds
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.webhooks import WebHooks
@@ -119,6 +120,7 @@ class Sending:
     guarded: tuple[GuardedTransport, ...]
     probations: Probations
     web_hooks: WebHooks
+    sequences: SubscriberSequences
     schedule: Schedule
     dispatchers: Dispatchers
 

@@ -312,3 +312,14 @@ sequences = Table(
 )
 """The sequences of publishers by their public ids, and the bytes of what waits in each; all else of
 them is in the tables of `gateway.reliability.stores.tables`, which applications have, too."""
+
+sequence_deliveries = Table(
+    "sequence_deliveries",
+    metadata,
+    Column("subscription", Text, primary_key=True),
+    Column("delivery", LargeBinary, primary_key=True),
+    Column("ordinal", BigInteger, nullable=False),
+    Index("sequence_deliveries_by_age", "subscription", "ordinal"),
+)
+"""Deliveries that consumers acknowledged in sequences, by the digests that their message ids are;
+the newest of a subscription has the highest ``ordinal``."""

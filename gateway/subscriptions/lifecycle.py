@@ -44,6 +44,7 @@ from gateway.subscriptions.expiry import ExpiryClock
 from gateway.subscriptions.leases import LeaseTerms, grant
 from gateway.subscriptions.leftovers import drop_leftovers
 from gateway.subscriptions.replication import Replication
+from gateway.subscriptions.sequences import Agreed, SubscriberSequences
 from gateway.subscriptions.table import SubscriptionTable
 from gateway.subscriptions.webhooks import WebHooks
 from mediation import (
@@ -99,6 +100,7 @@ class Subscriptions:
         dispatchers: Dispatchers,
         sharing: WorkSharing,
         web_hooks: WebHooks,
+        sequences: SubscriberSequences,
         *,
         terms: LeaseTerms,
         quotas: SubscriptionQuotas,
@@ -116,6 +118,7 @@ class Subscriptions:
         self._dispatchers = dispatchers
         self._sharing = sharing
         self._web_hooks = web_hooks
+        self._sequences = sequences
         self._clock = ExpiryClock(table)
         self._replication = Replication(store, table, adapter, consumers, dispatchers, self)
         self._rate = PrincipalRate(SUBSCRIBES, SUBSCRIBES_AT_ONCE, "Too many Subscribe requests.")
@@ -194,7 +197,7 @@ class Subscriptions:
             filter=shared(request.filter),
             manager=manager,
         )
-        mailbox = None
+        mailbox = agreed = None
         if isinstance(request, Subscribe):
             policy = Policy(
                 raw=request.raw,
@@ -218,6 +221,9 @@ class Subscriptions:
             repeated = await self._repeat(subscription, request.expires, principal, now)
             if repeated is not None:
                 return repeated
+            agreed = await self._sequences.ask(subscription, target, principal)
+            if agreed is not None:
+                self._check_quotas(principal, target)  # Others came while the consumer thought.
             if target is None:
                 target = await self._consumers.take_on(request.consumer, principal)
             if request.end_to is not None:
@@ -229,7 +235,7 @@ class Subscriptions:
             mailbox = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
             target = mailbox_target(mailbox, manager)
         entry = Entry(subscription, prepare(subscription), target)
-        await self._put_in_force(entry, mailbox, principal)
+        await self._put_in_force(entry, mailbox, principal, agreed)
         _log.info(
             "subscription.created",
             subscription=subscription.id,
@@ -285,7 +291,11 @@ class Subscriptions:
         return None
 
     async def _put_in_force(
-        self, entry: Entry, mailbox: Mailbox | None, principal: Principal
+        self,
+        entry: Entry,
+        mailbox: Mailbox | None,
+        principal: Principal,
+        agreed: Agreed | None,
     ) -> None:
         """Store and match *entry*; where that fails, nothing of it is left."""
         subscription = entry.subscription
@@ -293,7 +303,7 @@ class Subscriptions:
         self._clock.watch(subscription)
         self._dispatchers.heartbeats.watch(entry)
         try:
-            await self._store.submit(self._inserting(subscription, mailbox, principal))
+            await self._store.submit(self._inserting(subscription, mailbox, principal, agreed))
             if mailbox is not None:
                 self._mailboxes.made(mailbox)
             await self._adapter.add(subscription.key, subscription.filter)
@@ -308,22 +318,31 @@ class Subscriptions:
             raise
 
     def _inserting(
-        self, subscription: Subscription, mailbox: Mailbox | None, principal: Principal
+        self,
+        subscription: Subscription,
+        mailbox: Mailbox | None,
+        principal: Principal,
+        agreed: Agreed | None,
     ) -> Callable[[Connection], None]:
-        """The operation that inserts a subscription, and the mailbox that is made for it."""
+        """The operation that inserts a subscription, and the mailbox or the sequence that is made
+        for it."""
         making = self._mailboxes.making(mailbox, principal) if mailbox is not None else None
 
         def insert(connection: Connection) -> None:
             if making is not None:
                 making(connection)
             rows.insert(connection, subscription)
+            if agreed is not None:
+                agreed.keep(connection)
 
         return insert
 
     def _deleting(self, entry: Entry, *, expired: bool) -> Callable[[Connection], Deleted]:
-        """The operation that deletes a subscription, and the mailbox that was made for it."""
+        """The operation that deletes a subscription, and the mailbox that was made for it, and that
+        ends its sequences."""
 
         def delete(connection: Connection) -> Deleted:
+            self._sequences.let_go(connection, entry.subscription)
             left = _has_own_mailbox(entry) and mailboxes.forget(connection, entry.subscription.key)
             deleted = rows.delete(connection, entry.subscription, expired=expired)
             return Deleted(deleted.there, deleted.left or left)
@@ -480,6 +499,8 @@ class Subscriptions:
             mailbox = entry.subscription.key if _has_own_mailbox(entry) else None
             drop_leftovers(self._store, entry.id, mailbox, expired=expired)
         await self.has_ended(entry, expired=expired)
+        if entry.delivery.reliable:
+            self._sequences.wake()
         if not deleted.there:  # Another replica ended it.
             raise SubscriptionUnknown
 

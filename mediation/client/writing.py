@@ -70,6 +70,7 @@ def write_subscribe(
     raw: bool = False,
     topic_dialect: str | None = None,
     mode: str | None = None,
+    reliable: str = "",
 ) -> tuple[str, bytes]:
     """Write Subscribe: the action and the envelope.
 
@@ -82,10 +83,12 @@ def write_subscribe(
         topic_dialect: The dialect to write the topic in; by default the narrowest that has its
             form.
         mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
+        reliable: The version of WS-ReliableMessaging, such as 1.1, in whose sequence the
+            notifications are to come; WS-Eventing and WS-Notification 1.3 alone can say it.
     """
     scope = namespaces or {}
     wanted = SubscribeOptions(
-        consumer, topic, xpath, scope, expires, end_to, raw, topic_dialect, mode
+        consumer, topic, xpath, scope, expires, end_to, raw, topic_dialect, mode, reliable
     )
     return write_request(spec, to, _client(spec).subscribe(wanted), message_id)
 

@@ -9,6 +9,7 @@ from lxml import etree
 from filters import Filter, Reason, Topic, dialects
 from mediation import names
 from mediation.filtering import topic_expression, write_expression, write_topic_expression
+from mediation.model.delivery_modes import PUSH, DeliveryMode
 from mediation.model.errors import MediationError
 from mediation.model.expiry import Expiry
 from mediation.model.messages import End, EndpointReference
@@ -34,6 +35,7 @@ from mediation.model.specification import (
 )
 from mediation.model.versions import Soap, Wsa
 from mediation.notification.topics import topic_element
+from mediation.reliable_messaging import Rm, read_wanted_rm, write_wanted_rm
 from mediation.soap.actions import payload_action
 from mediation.soap.addressing import read_epr, write_epr
 from mediation.soap.envelopes import elements, local_name, text_of, xml_attribute, xml_text
@@ -80,6 +82,23 @@ def read_delivery(
         raise MediationError(Reason.MESSAGE_INVALID, "Delivery has not exactly one NotifyTo.")
     consumer = read_epr(notify_to[0], forged="drop")
     return consumer, None if end_to is None else read_epr(end_to, forged="drop")
+
+
+def read_wanted_delivery(
+    subscribe: etree._Element, delivery: etree._Element, mode: DeliveryMode = PUSH
+) -> DeliveryMode:
+    """*mode*, in sequences where Subscribe asks for them.
+
+    Raises:
+        MediationError: ``POLICY_UNSUPPORTED``: it asks for another mode, too.
+    """
+    rm = read_wanted_rm((*elements(delivery), *elements(subscribe)))
+    if rm is None:
+        return mode
+    if mode != PUSH:
+        text = "Sequences go with deliveries that are pushed, and with no option of WS-Management."
+        raise MediationError(Reason.POLICY_UNSUPPORTED, text)
+    return DeliveryMode(reliable=rm.number)
 
 
 def at_topic(filter_: Filter, arrival: Arrival) -> Filter:
@@ -216,6 +235,8 @@ class EventingClient:
         consumer = write_epr(wanted.consumer)
         mode = f" Mode={xml_attribute(wanted.mode)}" if wanted.mode else ""
         notify_to = f"<wse:NotifyTo>{consumer}</wse:NotifyTo>"
+        if wanted.reliable:
+            notify_to += write_wanted_rm(Rm.of(wanted.reliable))
         parts.append(f"<wse:Delivery{mode}>{notify_to}</wse:Delivery>")
         parts.append(self._format(wanted))
         parts.append(self._expires(wanted.expires))

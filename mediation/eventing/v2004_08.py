@@ -18,6 +18,7 @@ from mediation.eventing.common import (
     operations_of,
     read_delivery,
     read_managing,
+    read_wanted_delivery,
     topic_header,
     write_subscription_end,
 )
@@ -126,6 +127,7 @@ def _read_subscribe(
     if delivery is None:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no Delivery.")
     mode, bookmark = read_delivery_mode(element, delivery)
+    mode = read_wanted_delivery(element, delivery, mode)
     consumer = end_to = None
     wsa = Wsa.V2004_08
     if mode.mode is not Mode.PULL:
@@ -245,6 +247,9 @@ FAULTS: Faults = {
     (Reason.EXPIRY_TOO_LONG, None): _EXPIRATION,
     (Reason.DELIVERY_MODE, None): eventing_fault(
         NAMESPACE, "DeliveryModeRequestedUnavailable", inner="SupportedDeliveryMode"
+    ),
+    (Reason.POLICY_UNSUPPORTED, None): eventing_fault(
+        NAMESPACE, "DeliveryModeRequestedUnavailable"
     ),
     (Reason.FILTER_UNKNOWN, None): _FILTERING,
     (Reason.FILTER_DIALECT, None): replace(_FILTERING, always=topic_dialects()),

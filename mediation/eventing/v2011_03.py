@@ -24,6 +24,7 @@ from mediation.eventing.common import (
     operations_of,
     read_delivery,
     read_managing,
+    read_wanted_delivery,
     topic_header,
     write_subscription_end,
 )
@@ -144,6 +145,7 @@ def _read_subscribe(element: etree._Element, context: Context, arrival: Arrival)
         end_to,
         raw=raw,
         dialect=filter_.topics[0].dialect if filter_.topics else None,
+        delivery=read_wanted_delivery(element, delivery),
     )
 
 
@@ -331,6 +333,7 @@ FAULTS: Faults = {
     ),
     (Reason.EPR_INVALID, None): _EPR,
     (Reason.CONSUMER_ADDRESS, None): _EPR,
+    (Reason.POLICY_UNSUPPORTED, None): _EPR,
     (Reason.SUBSCRIPTION_UNKNOWN, None): _fault(
         "UnknownSubscription", "The subscription is not known."
     ),

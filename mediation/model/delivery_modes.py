@@ -33,8 +33,8 @@ class Oversize(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryMode:
-    """What a sink of WS-Management, or a consumer of CloudEvents in batches, asked for with its
-    subscription. Times are seconds.
+    """What a sink of WS-Management, a consumer of CloudEvents in batches, or one of sequences asked
+    for with its subscription. Times are seconds.
 
     Attributes:
         max_elements: Events in one message at most; None leaves it to the gateway.
@@ -47,6 +47,8 @@ class DeliveryMode:
         encoding: ``utf-8`` or ``utf-16``.
         retry_every, retries: How often a message that failed is sent again, and how many times:
             then the subscription ends. None: by the gateway's own schedule.
+        reliable: The version of WS-ReliableMessaging, ``1.0`` or ``1.1``, in whose sequence the
+            deliveries go, each once and in order; empty: they go in none.
     """
 
     mode: Mode = Mode.PUSH
@@ -59,6 +61,7 @@ class DeliveryMode:
     encoding: str = "utf-8"
     retry_every: float | None = None
     retries: int | None = None
+    reliable: str = ""
 
     @property
     def acknowledged(self) -> bool:

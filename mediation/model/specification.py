@@ -321,6 +321,7 @@ class SubscribeOptions:
     raw: bool = False
     topic_dialect: str | None = None
     mode: str | None = None
+    reliable: str = ""
 
 
 class UnwrappedEvent(NamedTuple):

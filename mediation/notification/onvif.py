@@ -109,10 +109,15 @@ class EventRequests:
 
 
 def _read_subscribe(element: etree._Element) -> SubscribePulling:
-    raw, changed_only = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
+    raw, changed_only, rm = read_policy(child_of(element, "SubscriptionPolicy", _CHILDREN))
     if raw:  # PullMessagesResponse has a place for wrapped messages alone.
         raise MediationError(
             Reason.POLICY_UNSUPPORTED, "Messages are not pulled raw.", names=(USE_RAW,)
+        )
+    if rm is not None:
+        assertion = f"{{{rm.rules.policy}}}RMAssertion"
+        raise MediationError(
+            Reason.POLICY_UNSUPPORTED, "Messages are not pulled in sequences.", names=(assertion,)
         )
     inner = child_of(element, "Filter", _CHILDREN)
     filter_ = EVERYTHING if inner is None else read_wsn_filter(inner)

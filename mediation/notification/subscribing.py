@@ -2,6 +2,7 @@
 spelling of the namespace, termination times, policies."""
 
 from collections.abc import Container
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -9,6 +10,7 @@ from filters import Reason
 from mediation import names, profiles
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NEVER, UNSPECIFIED, Expiry, parse_expiry
+from mediation.reliable_messaging import RM_ASSERTIONS, Rm, read_wanted_rm
 from mediation.soap.envelopes import elements, local_name, namespace_of, text_of
 
 USE_RAW = f"{{{names.WSN_1_3}}}UseRaw"
@@ -36,23 +38,29 @@ def read_time(element: etree._Element | None) -> Expiry:
     return NEVER if nil else parse_expiry(text_of(element))
 
 
-def read_policy(element: etree._Element | None) -> tuple[bool, bool]:
-    """Whether ``UseRaw`` and ONVIF's ``ChangedOnly`` are asked for.
+class WantedPolicy(NamedTuple):
+    """What a ``SubscriptionPolicy`` asks for: ``UseRaw``, ONVIF's ``ChangedOnly``, sequences of a
+    version of WS-ReliableMessaging."""
+
+    raw: bool
+    changed_only: bool
+    rm: Rm | None
+
+
+def read_policy(element: etree._Element | None) -> WantedPolicy:
+    """Read a ``SubscriptionPolicy``.
 
     Raises:
         MediationError: ``POLICY_UNRECOGNIZED``, its names the policies'.
     """
     asked = [] if element is None else elements(element)
-    known = {f"{{{namespace}}}UseRaw" for namespace in profiles.WSN_1_3_SPELLINGS}
+    raw = {f"{{{namespace}}}UseRaw" for namespace in profiles.WSN_1_3_SPELLINGS}
     changed_only = f"{{{names.ONVIF_EVENTS}}}ChangedOnly"
-    unknown = tuple(
-        str(policy.tag)
-        for policy in asked
-        if policy.tag not in known and policy.tag != changed_only
-    )
+    known = {*raw, changed_only, *RM_ASSERTIONS}
+    unknown = tuple(str(policy.tag) for policy in asked if policy.tag not in known)
     if unknown:
         raise MediationError(
             Reason.POLICY_UNRECOGNIZED, "A subscription policy is not known.", names=unknown
         )
     tags = {policy.tag for policy in asked}
-    return bool(tags & known), changed_only in tags
+    return WantedPolicy(bool(tags & raw), changed_only in tags, read_wanted_rm(asked))

@@ -24,6 +24,7 @@ from mediation.filtering import (
     write_topic_expression,
 )
 from mediation.mailboxes.kept import notification_messages, read_most
+from mediation.model.delivery_modes import PUSH, DeliveryMode
 from mediation.model.errors import MediationError
 from mediation.model.expiry import format_seconds
 from mediation.model.facts import BARE, TOPICS, WRAPPED
@@ -81,6 +82,7 @@ from mediation.notification.notify import read_notify, unwrapped_events, written
 from mediation.notification.properties import Properties13
 from mediation.notification.subscribing import child_of, read_policy, read_time
 from mediation.notification.topics import read_one_topic, topic_element
+from mediation.reliable_messaging import Rm, write_wanted_rm
 from mediation.resources.base_faults import base_fault
 from mediation.resources.wsrf import (
     WSRF_1_2,
@@ -196,7 +198,7 @@ def _read_subscribe(element: etree._Element) -> Subscribe:
         raise MediationError(Reason.MESSAGE_INVALID, "Subscribe has no ConsumerReference.")
     filter_element = child_of(element, "Filter")
     filter_ = EVERYTHING if filter_element is None else read_wsn_filter(filter_element)
-    raw, changed_only = read_policy(child_of(element, "SubscriptionPolicy"))
+    raw, changed_only, rm = read_policy(child_of(element, "SubscriptionPolicy"))
     if changed_only:
         filter_ = Filter(filter_.topics, (*filter_.contents, CHANGED_ONLY))
     return Subscribe(
@@ -205,6 +207,7 @@ def _read_subscribe(element: etree._Element) -> Subscribe:
         read_time(child_of(element, "InitialTerminationTime")),
         raw=raw,
         dialect=filter_.topics[0].dialect if filter_.topics else None,
+        delivery=PUSH if rm is None else DeliveryMode(reliable=rm.number),
     )
 
 
@@ -314,8 +317,10 @@ class Client13:
         if wanted.expires:
             name = "wsnt:InitialTerminationTime"
             inner += f"<{name}>{xml_text(wanted.expires)}</{name}>"
-        if wanted.raw:
-            inner += "<wsnt:SubscriptionPolicy><wsnt:UseRaw/></wsnt:SubscriptionPolicy>"
+        policies = "<wsnt:UseRaw/>" if wanted.raw else ""
+        policies += write_wanted_rm(Rm.of(wanted.reliable)) if wanted.reliable else ""
+        if policies:
+            inner += f"<wsnt:SubscriptionPolicy>{policies}</wsnt:SubscriptionPolicy>"
         return _request(Operation.SUBSCRIBE, inner)
 
     def manage(self, operation: Operation, expires: str | None = None) -> RequestParts:

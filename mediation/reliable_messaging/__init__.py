@@ -4,6 +4,11 @@ values, read and written. What the two sides of a sequence do with it is the gat
 Public are the names below, and the module `machines` (the states of a sequence).
 """
 
+from mediation.reliable_messaging.asking import (
+    RM_ASSERTIONS,
+    read_wanted_rm,
+    write_wanted_rm,
+)
 from mediation.reliable_messaging.assertions import (
     Assurance,
     RmAssertion,
@@ -78,6 +83,7 @@ __all__ = [
     "MAX_IDENTIFIER",
     "MAX_RANGES",
     "NO_NUMBERS",
+    "RM_ASSERTIONS",
     "RM_BY_NAMESPACE",
     "RULES",
     "AckRequested",
@@ -115,6 +121,7 @@ __all__ = [
     "make_connection_address",
     "read_message",
     "read_parts",
+    "read_wanted_rm",
     "sequence_block",
     "with_blocks",
     "write_make_connection",
@@ -122,4 +129,5 @@ __all__ = [
     "write_message",
     "write_rm_assertion",
     "write_rm_fault",
+    "write_wanted_rm",
 ]

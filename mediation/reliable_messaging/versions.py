@@ -81,6 +81,18 @@ class Rm(Enum):
     V1_0 = names.WSRM_1_0
     V1_1 = names.WSRM_1_1
 
+    @classmethod
+    def of(cls, number: str) -> "Rm":
+        """The version that people call *number*, such as ``1.0``; 1.2 is on the wire what 1.1 is.
+
+        Raises:
+            ValueError: There is none.
+        """
+        for rm in cls:
+            if number in (rm.number, "1.2" if rm is cls.V1_1 else ""):
+                return rm
+        raise ValueError(f"there is no WS-ReliableMessaging {number}")
+
     @property
     def rules(self) -> Rules:
         return RULES[self]

@@ -56,7 +56,8 @@ class DeliveryView(BaseModel, extra="forbid"):
 
 
 class ModeView(BaseModel, extra="forbid"):
-    """What a sink of WS-Management asked for. Times are seconds; null leaves it to the gateway."""
+    """What a sink of WS-Management, or a consumer of sequences, asked for. Times are seconds; null
+    leaves it to the gateway."""
 
     mode: str = Field(description="push, push-with-ack, events or pull.")
     max_elements: int | None
@@ -71,6 +72,10 @@ class ModeView(BaseModel, extra="forbid"):
     encoding: str
     retry_every: float | None
     retries: int | None
+    reliable: str = Field(
+        description="The version of WS-ReliableMessaging in whose sequence deliveries go, each "
+        "once and in order; empty: in none."
+    )
 
 
 class SubscriptionView(BaseModel, extra="forbid"):

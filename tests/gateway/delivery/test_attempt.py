@@ -8,6 +8,7 @@ from structlog.testing import capture_logs
 
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.outbox import Message, Outbox, PendingDelivery
+from gateway.delivery.partition_share import everything
 from gateway.delivery.schedule import Outcome, Verdict
 from gateway.delivery.scheduler import SendScheduler
 from gateway.egress import Answer, Request
@@ -31,6 +32,7 @@ class Owner:
     """An owner of outboxes that keeps nothing."""
 
     patience = 1.0
+    share = everything()
 
     def next(self, outbox: Outbox) -> PendingDelivery | None:
         return None

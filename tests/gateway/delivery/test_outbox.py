@@ -15,6 +15,7 @@ from gateway.delivery.outbox import (
     PendingDelivery,
     State,
 )
+from gateway.delivery.partition_share import everything
 from gateway.delivery.schedule import DELIVERED, Outcome
 from gateway.egress import parse_target
 from gateway.security.keys import new_key, public_id
@@ -41,6 +42,7 @@ class Nobody:
     """An owner that is not asked anything."""
 
     patience = 1.0
+    share = everything()
 
     def next(self, outbox: Outbox) -> PendingDelivery | None:
         raise AssertionError

@@ -9,6 +9,7 @@ from gateway.delivery.policy import (
     GONE,
     HOPELESS,
     HOPELESS_ATTEMPTS,
+    NOT_MADE,
     NOTHING_DELIVERED,
     Bury,
     Done,
@@ -28,6 +29,7 @@ SCHEDULE = Schedule(answered=5, forbidden=3, age=3600.0)
 FIRST = History(attempts=1, answered=0, delay=5.0, since=NOW - 1.0)
 """The first attempt of a delivery that is alone."""
 ONE_OF_THREE = replace(FIRST, together=3)
+UNBROKEN = replace(FIRST, unbroken=True)
 ANSWERED = replace(FIRST, attempts=5, answered=5)
 HOPELESS_NOW = replace(FIRST, failing_for=HOPELESS + 1, failing_attempts=HOPELESS_ATTEMPTS)
 
@@ -36,6 +38,7 @@ BUSY = Outcome(Verdict.RETRY, 503, answered=True, retry_after=60.0)
 REFUSED = Outcome(Verdict.RETRY, failure=FailureKind.FORBIDDEN)
 REJECTED = Outcome(Verdict.REJECTED, 400, answered=True)
 TOO_LARGE = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
+BROKEN = Outcome(Verdict.BROKEN, answered=True, why="It forgot.")
 IS_GONE = Outcome(Verdict.GONE, 410, answered=True)
 
 CASES = [
@@ -85,6 +88,26 @@ CASES = [
     pytest.param(REJECTED, FIRST, [Bury(DeathReason.REJECTED)], id="rejected"),
     pytest.param(TOO_LARGE, FIRST, [Bury(DeathReason.TOO_LARGE)], id="too large"),
     pytest.param(IS_GONE, FIRST, [Bury(DeathReason.REJECTED), GiveUp(GONE)], id="gone"),
+    *[
+        pytest.param(outcome, history, [Retry(NOW + 60.0), GiveUp(why)], id=f"in a sequence, {name}")
+        for name, outcome, history, why in (
+            ("rejected", REJECTED, UNBROKEN, NOT_MADE),
+            ("too large", TOO_LARGE, UNBROKEN, NOT_MADE),
+            ("gone", IS_GONE, UNBROKEN, GONE),
+            ("used up", UNREACHABLE, replace(UNBROKEN, delay=None), NOT_MADE),
+            ("too old", UNREACHABLE, replace(UNBROKEN, since=NOW - 3601.0), NOT_MADE),
+            ("broken", BROKEN, UNBROKEN, "It forgot."),
+        )
+    ],
+    pytest.param(
+        BUSY,
+        replace(UNBROKEN, attempts=5, answered=5, behind=1),
+        [Retry(NOW + 60.0)],
+        id="in a sequence, those behind wait",
+    ),
+    pytest.param(
+        BROKEN, replace(UNBROKEN, ended=True), [Done("cancelled")], id="broken after the end"
+    ),
     pytest.param(REJECTED, ONE_OF_THREE, [Split(NOW)], id="rejected with others"),
     pytest.param(
         REJECTED,

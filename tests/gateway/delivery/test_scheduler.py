@@ -6,6 +6,7 @@ from pathlib import Path
 
 from gateway.delivery.attempt import Attempts
 from gateway.delivery.outbox import Message, Outbox, PendingDelivery
+from gateway.delivery.partition_share import everything
 from gateway.delivery.schedule import Outcome
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.stall_timer import STALLED, TICK
@@ -46,6 +47,7 @@ class Patient:
     """An owner of outboxes that keeps nothing."""
 
     patience = 1.0
+    share = everything()
 
     def next(self, outbox: Outbox) -> PendingDelivery | None:
         return None

@@ -1,0 +1,260 @@
+"""One attempt of a delivery in a sequence of WS-ReliableMessaging: it gets its number, the
+consumer makes the sequence where there is none, and what it acknowledges is delivered.
+
+    number    committed, before anything is sent          an operation of the store
+    create    CreateSequence, where there is no sequence  an exchange, and an operation
+    send      the message, which asks to be acknowledged  an exchange
+    answered  what it acknowledged is noted               an operation
+
+Acknowledgements come back on the connection. 202 alone is none: the delivery is tried again when
+the schedule of deliveries says so, with its number.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from filters import Refused
+from gateway.delivery import numbering
+from gateway.delivery.numbering import Numbered
+from gateway.delivery.outbox import PendingDelivery
+from gateway.delivery.partition_share import PartitionShare
+from gateway.delivery.schedule import DELIVERED, NOT_ACKNOWLEDGED, Outcome, Verdict, failed, judge
+from gateway.egress import Answer, Request, SendFailed, Target, Transport
+from gateway.parsing import Parsing
+from gateway.reliability.party import anonymous
+from gateway.reliability.records import OutgoingSequence, Wire
+from gateway.reliability.source import SourceFull
+from gateway.reliability.storage import StorageManager
+from gateway.reliability.stores.joined import run_joined
+from gateway.store import Store, StoreUnavailable
+from gateway.store.replicas import Fenced
+from mediation import EndpointReference, PeerFault, Subscription, http_headers
+from mediation.reliable_messaging import (
+    AckRequested,
+    CreateSequence,
+    CreateSequenceResponse,
+    ReliableMessage,
+    RmFault,
+    SequenceHeader,
+    ack_requested_block,
+    read_message,
+    sequence_block,
+    with_blocks,
+    write_message,
+)
+
+T = TypeVar("T")
+
+REFUSED = "The consumer makes no sequence"
+
+
+class SequenceSending:
+    """Sends deliveries in sequences.
+
+    Args:
+        parsing: Where consumers' answers are parsed.
+
+    Attributes:
+        messages: What became of messages in sequences.
+    """
+
+    def __init__(self, store: Store, transport: Transport, parsing: Parsing) -> None:
+        self._store = store
+        self._transport = transport
+        self._parsing = parsing
+        self.messages = dict.fromkeys(("acknowledged", "repeated", "unacknowledged"), 0)
+
+    async def send(self, pending: PendingDelivery, request: Request) -> tuple[Outcome, int]:
+        """Make an attempt, with what *request* has for it. How it ended, and how many attachments
+        were left out."""
+        try:
+            return await self._send(pending, request)
+        except (StoreUnavailable, SourceFull, Fenced) as error:
+            return Outcome(Verdict.RETRY, why=f"it got no number: {type(error).__name__}"), 0
+
+    async def _send(self, pending: PendingDelivery, request: Request) -> tuple[Outcome, int]:
+        outbox = pending.outbox
+        subscription, share = outbox.entry.subscription, outbox.owner.share
+        message_id = request.message_id or ""
+        place = await self._number(subscription, share, message_id)
+        for _ in range(2):
+            if place.delivered:
+                self.messages["repeated"] += 1
+                return DELIVERED, 0
+            if place.broken or place.sequence is None:
+                return _broken(place.broken), 0
+            sequence = place.sequence
+            if sequence.identifier is None:
+                opened = await self._open(sequence, request, share)
+                if isinstance(opened, Outcome):
+                    await self._unsent(sequence, place, share)
+                    return opened, 0
+                sequence = opened
+            try:
+                answer = await self._transport.send(_in_sequence(request, sequence, place.number))
+            except SendFailed as error:
+                if error.connecting:
+                    await self._unsent(sequence, place, share)
+                self.messages["unacknowledged"] += 1
+                return failed(error), 0
+            said = await self.read(answer.body)
+            if said is not None and said.rm is sequence.wire.rm:
+                given = (place.number, message_id)
+                place = await self._answered(subscription, share, given, said)
+            if not place.again:
+                return self._judge(answer, said, place), answer.dropped
+        return Outcome(Verdict.RETRY, why=NOT_ACKNOWLEDGED), 0
+
+    def _judge(self, answer: Answer, said: ReliableMessage | None, place: Numbered) -> Outcome:
+        if place.delivered:
+            self.messages["acknowledged"] += 1
+            return Outcome(Verdict.DELIVERED, answer.status, answered=True)
+        self.messages["unacknowledged"] += 1
+        if place.broken:
+            return _broken(place.broken)
+        return _unacknowledged(answer, said)
+
+    # What is asked of the store.
+
+    async def _run(
+        self, share: PartitionShare, key: str, work: Callable[[StorageManager, Connection], T]
+    ) -> T:
+        def operation(connection: Connection) -> T:
+            share.check(connection)
+            return run_joined(connection, lambda storage: work(storage, connection))
+
+        return await self._store.submit(operation, locks=(f"sequence {key}",))
+
+    async def _number(
+        self, subscription: Subscription, share: PartitionShare, message_id: str
+    ) -> Numbered:
+        partition, now = share.partition, time.time()
+
+        def work(storage: StorageManager, connection: Connection) -> Numbered:
+            return numbering.number(storage, connection, subscription, partition, message_id, now)
+
+        return await self._run(share, numbering.key_of(subscription.id, partition), work)
+
+    async def _answered(
+        self,
+        subscription: Subscription,
+        share: PartitionShare,
+        message: tuple[int, str],
+        said: ReliableMessage,
+    ) -> Numbered:
+        partition, now = share.partition, time.time()
+
+        def work(storage: StorageManager, connection: Connection) -> Numbered:
+            return numbering.answered(
+                storage, connection, subscription, partition, message, said, now
+            )
+
+        return await self._run(share, numbering.key_of(subscription.id, partition), work)
+
+    async def _unsent(
+        self, sequence: OutgoingSequence, place: Numbered, share: PartitionShare
+    ) -> None:
+        given = partial(numbering.unsent, key=sequence.key, given=place.number, now=time.time())
+        await self._run(share, sequence.key, lambda storage, _: given(storage))
+
+    # The sequence.
+
+    async def _open(
+        self, sequence: OutgoingSequence, request: Request, share: PartitionShare
+    ) -> OutgoingSequence | Outcome:
+        """Have the consumer make the sequence; it as it is then, or how that failed."""
+        response = await self.create(
+            sequence.wire, sequence.target, sequence.create_id or "", request
+        )
+        if isinstance(response, Outcome):
+            return response
+        now = time.time()
+        opened = await self._run(
+            share,
+            sequence.key,
+            lambda storage, _: numbering.opened(storage, sequence, response, now),
+        )
+        if opened is None or opened.identifier is None or opened.ended_at is not None:
+            return _broken(opened.failure if opened is not None and opened.failure else "")
+        return opened
+
+    async def create(
+        self, wire: Wire, consumer: EndpointReference, create_id: str, like: Request
+    ) -> CreateSequenceResponse | Outcome:
+        """Ask *consumer* to make a sequence: its response, or how that failed. A refusal is broken.
+
+        Args:
+            like: A request to the same consumer: its target, and what is asked before anything is
+                written to it.
+        """
+        to = anonymous(wire.wsa)
+        action, envelope = write_message(
+            wire, CreateSequence(to), to=consumer, message_id=create_id, reply_to=to
+        )
+        headers = http_headers(wire.soap, action)
+        request = Request(
+            like.target, envelope, headers, soap=wire.soap, message_id=create_id, admit=like.admit
+        )
+        try:
+            answer = await self._transport.send(request)
+        except SendFailed as error:
+            return failed(error)
+        said = await self.read(answer.body)
+        if said is not None and isinstance(said.body, CreateSequenceResponse):
+            return said.body
+        fault = said.fault if said is not None else None
+        if fault is not None and (isinstance(fault, RmFault) or fault.permanent):
+            return _broken(f"{REFUSED}: {fault.reason or 'it answered a fault'}", answer.status)
+        outcome = judge(answer, fault if isinstance(fault, PeerFault) else None, now=time.time())
+        match outcome.verdict:
+            case Verdict.DELIVERED:
+                return _broken(f"{REFUSED}: it does not answer CreateSequence", answer.status)
+            case Verdict.REJECTED:
+                return _broken(f"{REFUSED}: it {outcome.failure_text}", answer.status)
+        return outcome
+
+    async def read(self, octets: bytes) -> ReliableMessage | None:
+        """A consumer's answer; None where it is no message, or cannot be read now."""
+        if not octets:
+            return None
+        try:
+            return await self._parsing.run_parser(
+                len(octets), lambda learnt: read_message(octets, learnt=learnt), trusted=False
+            )
+        except Refused:
+            return None
+
+
+def handshake(target: Target, admit: Callable[[str], bool] | None) -> Request:
+    """What `SequenceSending.create` needs to know of a consumer to which nothing was sent yet."""
+    return Request(target, b"", (), admit=admit)
+
+
+def _in_sequence(request: Request, sequence: OutgoingSequence, number: int) -> Request:
+    """*request* as message *number* of *sequence*. Who gets it is asked to say at once that it has
+    it."""
+    rm, soap, identifier = sequence.wire.rm, sequence.wire.soap, sequence.identifier or ""
+    blocks = (
+        sequence_block(rm, soap, SequenceHeader(identifier, number)),
+        ack_requested_block(rm, AckRequested(identifier)),
+    )
+    return replace(request, body=with_blocks(request.body, blocks))
+
+
+def _broken(why: str, status: int | None = None) -> Outcome:
+    return Outcome(Verdict.BROKEN, status, answered=True, why=why or "The sequence cannot go on.")
+
+
+def _unacknowledged(answer: Answer, said: ReliableMessage | None) -> Outcome:
+    """The outcome of an attempt whose message was not acknowledged, as `judge`."""
+    fault = said.fault if said is not None else None
+    outcome = judge(answer, fault if isinstance(fault, PeerFault) else None, now=time.time())
+    if outcome.verdict is not Verdict.DELIVERED:
+        return outcome
+    detail = answer.body[:1024].decode(errors="replace")
+    return replace(outcome, verdict=Verdict.RETRY, why=NOT_ACKNOWLEDGED, detail=detail)

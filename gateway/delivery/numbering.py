@@ -1,0 +1,358 @@
+"""The numbers of deliveries that go in a sequence of WS-ReliableMessaging: parts of operations of
+the store.
+
+    number     a delivery gets its number, before it is first sent; the same on every attempt,
+               after kill -9 too: it is found by its message id
+    opened     the consumer has made the sequence
+    answered   it has acknowledged, or said that it does not know the sequence
+    let_go     the subscription ends, and its sequences with it
+
+The state of a sequence is what `gateway.reliability` keeps of any source; its messages have no
+content there: what is sent is the delivery, which the messaging system or a row keeps, and when it
+is sent again is the schedule of deliveries. A number is given up never: with a delivery that cannot
+be made its subscription ends, so that no consumer waits for what is in a gap.
+
+A sequence belongs to one subscription and one partition, as the order of deliveries does.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, func, select, update
+
+from gateway.reliability import source
+from gateway.reliability.opening import created
+from gateway.reliability.party import Party, anonymous
+from gateway.reliability.records import OutgoingMessage, OutgoingSequence, Wire
+from gateway.reliability.sending import abandon, act, handed_over
+from gateway.reliability.steps import Step, begin
+from gateway.reliability.storage import StorageManager
+from gateway.reliability.stores.tables import outgoing
+from gateway.reliability.values import Outgoing
+from gateway.security.keys import message_urn
+from gateway.store import sequence_deliveries
+from gateway.store.schema import subscriptions
+from mediation import SPECIFICATIONS, Subscription
+from mediation.reliable_messaging import (
+    CreateSequenceResponse,
+    FaultName,
+    ReliableMessage,
+    Rm,
+    RmFault,
+)
+from mediation.reliable_messaging.machines import SourceState
+from mediation.reliable_messaging.policy import Policy
+
+GRACE = 3.0
+"""Seconds that an attempt under way has for its acknowledgement when its subscription has ended."""
+_POLICY = Policy()
+_ENDED = "Its sequence has ended."
+_FORGOTTEN = frozenset({FaultName.UNKNOWN_SEQUENCE, FaultName.SEQUENCE_TERMINATED})
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The place of a delivery.
+
+    Attributes:
+        sequence: As it is committed; None where it has none.
+        number: 0 where it has none, because the rest says why.
+        delivered: The consumer has acknowledged it.
+        again: It is the first of a new sequence, because the consumer knew the former no more and
+            had got nothing of the delivery.
+        broken: Why the sequence cannot go on.
+    """
+
+    sequence: OutgoingSequence | None
+    number: int = 0
+    delivered: bool = False
+    again: bool = False
+    broken: str = ""
+
+
+def wire_of(subscription: Subscription) -> Wire:
+    """The versions that the sequences of a subscription speak.
+
+    Raises:
+        ValueError: Its specification is not sent in any.
+    """
+    spec = subscription.spec
+    rm, wsa = Rm.of(subscription.policy.delivery.reliable), spec.wsa or subscription.consumer.wsa
+    if SPECIFICATIONS[spec.version].bodies is not None or wsa not in rm.rules.wsa:
+        raise ValueError(f"{spec.version.value} is not sent in sequences")
+    return Wire(rm, wsa, spec.soap)
+
+
+def party_in(storage: StorageManager) -> Party:
+    """The gateway as the source of sequences."""
+    return Party(storage, message_urn, random.random, policy=_POLICY)
+
+
+def key_of(subscription: str, partition: int | None) -> str:
+    """The key of the sequence for a subscription, by its id, and a partition."""
+    return f"{_start(subscription)}{partition or 0}"
+
+
+def _start(subscription: str) -> str:
+    return f"subscription {subscription}/"
+
+
+def subscription_of(key: str) -> str | None:
+    """The id of the subscription whose sequence has this key; None: it is of none."""
+    start, _, rest = key.partition(" ")
+    return rest.partition("/")[0] if start == "subscription" else None
+
+
+def number(
+    storage: StorageManager,
+    connection: Connection,
+    subscription: Subscription,
+    partition: int | None,
+    message_id: str,
+    now: float,
+) -> Numbered:
+    """Give a delivery its number, or find it: it is about to be sent."""
+    key = key_of(subscription.id, partition)
+    with begin(party_in(storage), now) as step:
+        sequence = step.tx.outgoing.find(key)
+        message = None
+        if sequence is not None:
+            message = step.tx.outgoing.message_identified(key, message_id)
+        if message is None and sequence_deliveries.is_known(
+            connection, subscription.id, message_id
+        ):
+            return Numbered(sequence, delivered=True)
+        if sequence is not None and sequence.ended_at is not None:
+            return Numbered(sequence, broken=sequence.failure or _ENDED)
+        if message is not None:
+            step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
+            return Numbered(sequence, message.number)
+        if sequence is not None and not source.takes_messages(sequence):
+            return Numbered(sequence, broken=_ENDED)
+        if sequence is not None and _is_worn(sequence, now):
+            _retire(step, sequence)
+            sequence = None
+        if sequence is None:
+            if not _is_there(connection, subscription):
+                return Numbered(None, broken=_ENDED)
+            sequence = _fresh(step, key, subscription)
+        return _first_in(step, sequence, message_id)
+
+
+def _first_in(step: Step, sequence: OutgoingSequence, message_id: str) -> Numbered:
+    given = source.number(step, sequence, message_id)
+    return Numbered(step.tx.outgoing.find(sequence.key), given.number)
+
+
+def _is_worn(sequence: OutgoingSequence, now: float) -> bool:
+    """Whether what comes next goes in another sequence, because this one expires before long. Only
+    where all is acknowledged: so nothing is in doubt."""
+    if sequence.count or sequence.identifier is None:
+        return False
+    return _POLICY.is_half_gone(sequence.created_at, sequence.expires_at, now)
+
+
+def _retire(step: Step, sequence: OutgoingSequence) -> None:
+    """Let a sequence come to its end beside the one that takes its place."""
+    step.tx.outgoing.remove(sequence.key)
+    retired = replace(sequence, key=f"{sequence.key} until {sequence.create_id}")
+    source.end_sequence(step, retired)
+
+
+def _is_there(connection: Connection, subscription: Subscription) -> bool:
+    """Whether *subscription* is still in the store: else nobody would end its sequence."""
+    query = select(subscriptions.c.id).where(subscriptions.c.key == subscription.key)
+    return connection.execute(query).first() is not None
+
+
+def _fresh(step: Step, key: str, subscription: Subscription) -> OutgoingSequence:
+    wire = wire_of(subscription)
+    return OutgoingSequence(
+        key,
+        subscription.consumer,
+        wire,
+        SourceState.WAITING,
+        acks_to=anonymous(wire.wsa),
+        create_id=step.party.new_id(),
+        owner=subscription.owner,
+        created_at=step.now,
+    )
+
+
+def made(
+    storage: StorageManager,
+    subscription: Subscription,
+    create_id: str,
+    response: CreateSequenceResponse,
+    now: float,
+) -> None:
+    """Keep the sequence that the consumer made when it was asked at Subscribe.
+
+    Raises:
+        Taken: Another sequence has its identifier.
+    """
+    with begin(party_in(storage), now) as step:
+        sequence = _fresh(step, key_of(subscription.id, None), subscription)
+        lifetime = response.expires.total_seconds() if response.expires else None
+        step.tx.outgoing.put(
+            replace(
+                sequence,
+                state=SourceState.IDLE,
+                create_id=create_id,
+                identifier=response.identifier,
+                expires_at=now + lifetime if lifetime else None,
+                last_acked_at=now,
+            )
+        )
+
+
+def opened(
+    storage: StorageManager,
+    sequence: OutgoingSequence,
+    response: CreateSequenceResponse,
+    now: float,
+) -> OutgoingSequence | None:
+    """Take CreateSequenceResponse. The sequence as it is then."""
+    party = party_in(storage)
+    created(party, response, sequence.create_id or "", now, sequence.owner)
+    with begin(party, now) as step:
+        return _quiet(step, sequence.key)
+
+
+def answered(
+    storage: StorageManager,
+    connection: Connection,
+    subscription: Subscription,
+    partition: int | None,
+    message: tuple[int, str],
+    said: ReliableMessage,
+    now: float,
+) -> Numbered:
+    """Take what a consumer answered to the *message* with this number and id."""
+    key = key_of(subscription.id, partition)
+    with begin(party_in(storage), now) as step:
+        sequence = step.tx.outgoing.find(key)
+        if sequence is None or sequence.ended_at is not None:
+            failure = sequence.failure if sequence is not None else None
+            return Numbered(sequence, broken=failure or _ENDED)
+        own = step.tx.outgoing.message(key, message[0])
+        if own is not None and _got_nothing(step, sequence, own, said):
+            step.tx.outgoing.remove(key)
+            first = _first_in(step, _fresh(step, key, subscription), message[1])
+            return replace(first, again=True)
+        waiting = [own] if own is not None else []
+        if sequence.count > 1:
+            waiting = step.tx.outgoing.messages(key, sequence.count)
+        source.answered(step, key, said, sequence.owner)
+        after = _quiet(step, key)
+        assert after is not None
+        has = [one.message_id for one in waiting if one.number in after.acknowledged]
+        sequence_deliveries.add(connection, subscription.id, has)
+        broken = "" if after.ended_at is None else after.failure or _ENDED
+        return Numbered(after, message[0], message[0] in after.acknowledged, broken=broken)
+
+
+def _got_nothing(
+    step: Step, sequence: OutgoingSequence, own: OutgoingMessage, said: ReliableMessage
+) -> bool:
+    """Whether the consumer says that it has not the sequence any more, and certainly has got
+    nothing of *own*, the only message that it has not acknowledged: it was sent just once, and
+    this is the answer."""
+    if not isinstance(said.fault, RmFault) or said.fault.name not in _FORGOTTEN:
+        return False
+    of = said.fault.identifier
+    alone = sequence.count == 1 and own.tries == 1 and source.takes_messages(sequence)
+    return alone and of in (None, sequence.identifier) and not said.acknowledgements
+
+
+def unsent(storage: StorageManager, key: str, given: int, now: float) -> None:
+    """Note that message *given* was not sent after all: there was no connection."""
+    with begin(party_in(storage), now) as step:
+        if step.tx.outgoing.find(key) is None:
+            return
+        message = step.tx.outgoing.message(key, given)
+        if message is not None:
+            step.tx.outgoing.put_message(key, replace(message, tries=max(message.tries - 1, 0)))
+
+
+def _quiet(step: Step, key: str) -> OutgoingSequence | None:
+    """Have no worker look at a sequence that takes messages: deliveries do."""
+    sequence = step.tx.outgoing.find(key)
+    if sequence is None or sequence.due_at is None or not source.takes_messages(sequence):
+        return sequence
+    quiet = replace(sequence, due_at=None)
+    step.tx.outgoing.put(quiet)
+    return quiet
+
+
+def let_go(storage: StorageManager, connection: Connection, subscription: str, now: float) -> None:
+    """End the sequences of a subscription, which leaves the store. Workers do what there is to do
+    about it."""
+    for key in keys_of(connection, subscription):
+        with begin(party_in(storage), now) as step:
+            sequence = step.tx.outgoing.find(key)
+            if sequence is None or sequence.ended_at is not None:
+                continue
+            if sequence.identifier is None:
+                step.tx.outgoing.remove(key)  # The consumer knows nothing of it.
+                continue
+            waits = sequence.count > 0
+            source.end_sequence(step, sequence)
+            ended = step.tx.outgoing.find(key)
+            if waits and ended is not None:
+                step.tx.outgoing.put(replace(ended, due_at=now + GRACE))
+    sequence_deliveries.forget(connection, subscription)
+
+
+def keys_of(connection: Connection, subscription: str) -> list[str]:
+    """The keys of the sequences of a subscription, in the order in which they are locked."""
+    return sorted(_keys(connection, _start(subscription)))
+
+
+def _keys(connection: Connection, start: str) -> Iterator[str]:
+    after = start[:-1] + chr(ord(start[-1]) + 1)
+    key = outgoing.c.key
+    yield from connection.execute(select(key).where(key >= start, key < after)).scalars()
+
+
+def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoing], str]:
+    """Do what is due at a sequence whose subscription has ended; what is to be sent, and whose
+    subscription it was. What nobody has acknowledged by then is not waited for."""
+    party = party_in(storage)
+    with begin(party, now) as step:
+        sequence = _quiet(step, key)
+        if sequence is None or source.takes_messages(sequence):
+            return [], ""
+        owner = sequence.owner or ""
+        if sequence.ended_at is None and sequence.count:
+            waiting = step.tx.outgoing.messages(key, sequence.count)
+            if any(map(source.is_kept_elsewhere, waiting)):
+                why = "its subscription ended before all was acknowledged"
+                return abandon(step, sequence, why), owner
+    return act(party, key, now).outgoing, owner
+
+
+def came_back(
+    storage: StorageManager, sent: Outgoing, said: ReliableMessage | None, now: float
+) -> None:
+    """Take what a consumer answered to something of `end_due`."""
+    key = sent.key or ""
+    if sent.ends:
+        handed_over(party_in(storage), key, now)
+    if said is not None:
+        with begin(party_in(storage), now) as step:
+            sequence = step.tx.outgoing.find(key)
+            if sequence is not None and said.rm is sequence.wire.rm:
+                source.answered(step, key, said, sequence.owner)
+
+
+def next_due(connection: Connection) -> float | None:
+    """When there is something to do for sequences whose subscriptions have ended; None: never."""
+    found = connection.execute(select(func.min(outgoing.c.due_at))).scalar()
+    return None if found is None else float(found)
+
+
+def postpone(connection: Connection, key: str, due_at: float) -> None:
+    """Have nobody look at a sequence before *due_at*."""
+    connection.execute(update(outgoing).where(outgoing.c.key == key).values(due_at=due_at))
