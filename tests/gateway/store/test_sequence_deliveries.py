@@ -1,5 +1,6 @@
 """Deliveries that were acknowledged in sequences, as rows, on each store."""
 
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -54,11 +55,9 @@ async def test_the_oldest_are_forgotten(tmp_path: Path) -> None:
 
         await store.submit(add)
         for number, kept in ((1, False), (PRUNED, False), (PRUNED + 1, True)):
-            found = await store.submit(
-                lambda connection, number=number: sequence_deliveries.is_known(
-                    connection, "one", name(number)
-                )
+            find = partial(
+                sequence_deliveries.is_known, subscription="one", message_id=name(number)
             )
-            assert found is kept
+            assert await store.submit(find) is kept
     finally:
         await store.close()

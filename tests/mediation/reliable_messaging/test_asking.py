@@ -30,10 +30,10 @@ def subscribe(read: Incoming) -> Subscribe:
     return read.request
 
 
-def written(version: Version, **options: str) -> bytes:
+def written(version: Version, reliable: str = "") -> bytes:
     spec = replace(SPECS[version], wsa=Wsa.V2005_08)
     _, octets = write_subscribe(
-        spec, to="http://g.example/soap", consumer=HERE, message_id="urn:m:1", **options
+        spec, to="http://g.example/soap", consumer=HERE, message_id="urn:m:1", reliable=reliable
     )
     return octets
 
