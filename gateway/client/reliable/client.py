@@ -42,11 +42,11 @@ from gateway.client.reliable.workers import Workers
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
-from gateway.reliability.source import end_sequence, takes_messages
+from gateway.reliability.source import end_sequence, is_key_of, key_of, takes_messages
 from gateway.reliability.steps import Step
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.values import Dead, Notice
-from mediation import EndpointReference, Soap, Wsa, id_to_keep
+from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
 
@@ -314,12 +314,9 @@ class ReliableClient(End):
 
 
 def _place(pending: Pending) -> str:
-    return f"to {id_to_keep(pending.channel.target.address)} as {pending.name}"
+    return key_of(pending.name, pending.channel.target)
 
 
 def _is_of(sequence: OutgoingSequence, key: str) -> bool:
-    """Whether a sequence is of a client's *key*, as `gateway.reliability.source` names it."""
-    name = sequence_name(key, sequence.callback)
-    start = f"to {id_to_keep(sequence.target.address)} as {name}"
-    rest = sequence.key.removeprefix(start)
-    return sequence.key.startswith(start) and (not rest or rest.startswith(" ("))
+    """Whether a sequence is of a client's *key*."""
+    return is_key_of(sequence.key, sequence_name(key, sequence.callback), sequence.target)

@@ -11,7 +11,7 @@ import logging
 import ssl
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -22,6 +22,7 @@ from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
 from gateway.client.reliable.answers import Came, together
+from gateway.client.reliable.limits import Limits
 from gateway.client.reliable.pool import Pool
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.invoker import deliver
@@ -48,6 +49,8 @@ IN_FLIGHT = 64
 AT_A_TIME = 4
 """Connections for the messages of one sequence."""
 TO_A_HOST = 64
+ALONE = 256
+"""What is of no sequence of ours, and waits for one host."""
 MAX_ANSWER = 4 * 1024 * 1024
 STOP = 10.0
 """Seconds that what runs is given when the workers stop."""
@@ -94,8 +97,9 @@ class Workers:
         self._busy: set[tuple[str, str]] = set()
         self._not_before: dict[tuple[str, str], float] = {}
         self._in_flight: dict[str, set[str]] = defaultdict(set)
-        self._lanes: dict[tuple[str, str], asyncio.Semaphore] = {}
-        self._hosts: dict[str, asyncio.Semaphore] = {}
+        self._lanes: Limits[tuple[str, str]] = Limits(AT_A_TIME)
+        self._hosts: Limits[str] = Limits(TO_A_HOST)
+        self._alone: Counter[str] = Counter()
         self._came: dict[str, list[Came]] = defaultdict(list)
         self._taking: set[str] = set()
         self._holding: dict[str, set[asyncio.Event]] = defaultdict(set)
@@ -198,6 +202,7 @@ class Workers:
 
     async def _main(self, ready: threading.Event) -> None:
         self._stop, self._woken = asyncio.Event(), asyncio.Event()
+        self._forget()
         async with (
             Caller(timeout=self._timeout, max_answer=MAX_ANSWER, tls=self._tls) as caller,
             self._beside(),
@@ -216,6 +221,14 @@ class Workers:
                 _, pending = await asyncio.wait(self._tasks, timeout=STOP)
                 for task in pending:
                     task.cancel()
+
+    def _forget(self) -> None:
+        """Begin with nothing: what was on its way when they were stopped may not have ended."""
+        for each in (self._busy, self._not_before, self._in_flight, self._came, self._taking):
+            each.clear()
+        self._alone.clear()
+        self._tasks.clear()
+        self._lanes, self._hosts = Limits(AT_A_TIME), Limits(TO_A_HOST)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         if self._stop.is_set():
@@ -333,23 +346,32 @@ class Workers:
     # ---------------------------------------------------------------------------- sending
 
     def post(self, outgoing: Outgoing) -> None:
-        """Send something, unless the same is on its way. To be called in the workers' loop."""
+        """Send something, unless the same is on its way. To be called in the workers' loop.
+
+        What is of no sequence of ours, an acknowledgement, say, is dropped where much of its kind
+        waits for its host: it is asked for again.
+        """
+        if self._stop.is_set():
+            return
         key, what = outgoing.key or "", outgoing.label.removesuffix(" again")
+        host = urlsplit(outgoing.to.address).netloc
         if outgoing.key is not None:
             if what in self._in_flight[key]:
                 return
             self._in_flight[key].add(what)
-        self._spawn(self._post(outgoing, key, what))
+        elif self._alone[host] >= ALONE:
+            log.info("%s is dropped: %d others wait for %s", outgoing.label, ALONE, host)
+            return
+        else:
+            self._alone[host] += 1
+        self._spawn(self._post(outgoing, key, what, host))
 
-    async def _post(self, outgoing: Outgoing, key: str, what: str) -> None:
-        host = urlsplit(outgoing.to.address).netloc
+    async def _post(self, outgoing: Outgoing, key: str, what: str, host: str) -> None:
         # What goes again has connections of its own: a service may hold all others open until it
         # has the message before theirs, which was lost (Apache CXF does).
         again = " again" if outgoing.label.endswith(" again") else ""
-        lane = self._lanes.setdefault((key or host, again), asyncio.Semaphore(AT_A_TIME))
-        at_host = self._hosts.setdefault(host, asyncio.Semaphore(TO_A_HOST))
         try:
-            async with lane, at_host:
+            async with self._lanes.turn((key or host, again)), self._hosts.turn(host):
                 answer = await self._call(outgoing)
                 if answer is not None:
                     await self._sent(outgoing, answer)
@@ -360,14 +382,10 @@ class Workers:
                 self._in_flight[key].discard(what)
                 if not self._in_flight[key]:
                     del self._in_flight[key]
-                    self._lanes.pop((key, ""), None)
-                    self._lanes.pop((key, " again"), None)
-            elif len(self._lanes) > LOOKED_AT:
-                self._lanes = {
-                    k: each for k, each in self._lanes.items() if k[0] in self._in_flight
-                }
-            if len(self._hosts) > LOOKED_AT:
-                self._hosts.clear()
+            else:
+                self._alone[host] -= 1
+                if not self._alone[host]:
+                    del self._alone[host]
             self._woken.set()
 
     async def _call(self, outgoing: Outgoing) -> Answer | None:
