@@ -108,9 +108,7 @@ def _refusal(
     for epr in named:
         if epr is not None and is_callable(epr) and not party.allows(epr.address):
             return _refuse("Nothing is sent to an address of the request.")
-    if (request.token is not None or message.uses_token or message.uses_tls) and (
-        not party.takes_tokens
-    ):
+    if request.token is not None or message.uses_token or message.uses_tls:
         return _refuse("No sequence is bound to a token here.")
     if offer is not None:
         declines = Kind.CLOSE_SEQUENCE in wire.rm.rules.kinds

@@ -47,7 +47,6 @@ class Party:
         allows: Whether something may be sent to an address that a stranger named.
         notify: Tells people.
         incomplete: What becomes of what it received of a sequence that ends with gaps.
-        takes_tokens: Something else binds sequences to security tokens.
         requires: A message without a sequence is refused (WSRMRequired).
         tells_room: Acknowledgements say how many messages there is room for (WCF's extension).
         after_delivery: What is acknowledged is what the application took, not what is stored.
@@ -66,7 +65,6 @@ class Party:
     allows: Callable[[str], bool] = _everywhere
     notify: Callable[[Notice], None] = _silent
     incomplete: IncompleteBehaviour = IncompleteBehaviour.NO_DISCARD
-    takes_tokens: bool = False
     requires: bool = False
     tells_room: bool = False
     after_delivery: bool = False

@@ -208,8 +208,18 @@ def takes_messages(sequence: OutgoingSequence) -> bool:
     return sequence.ended_at is None and sequence.state in _OPEN
 
 
+def key_of(name: str, target: EndpointReference) -> str:
+    """The key of the first sequence *name* to *target*."""
+    return f"to {id_to_keep(target.address)} as {name}"
+
+
+def is_key_of(key: str, name: str, target: EndpointReference) -> bool:
+    """Whether *key* is of one of the sequences *name* to *target*."""
+    return key in _keys(name, target)
+
+
 def _keys(name: str, target: EndpointReference) -> list[str]:
-    key = f"to {id_to_keep(target.address)} as {name}"
+    key = key_of(name, target)
     # In the order in which they are locked.
     return [key, *(f"{key} ({number:02})" for number in range(2, GENERATIONS + 1))]
 

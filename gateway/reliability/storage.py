@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 MAX_KEY = 2000
 """Bytes of an identifier or a key, in UTF-8: what an index of every database takes."""
-MAX_RANGES = 16_384
+MAX_KEPT_RANGES = 16_384
 """Ranges of numbers that one sequence may have."""
 
 

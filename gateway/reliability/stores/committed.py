@@ -106,7 +106,8 @@ class Committed:
                 del self.created[old.create_id, old.owner]
             if old.ended_at is None:
                 self.live[old.owner] -= 1
-                self.live += Counter()  # Without those that are none.
+                if not self.live[old.owner]:
+                    del self.live[old.owner]
         if record is not None:
             if record.create_id is not None:
                 self.created[record.create_id, record.owner] = key

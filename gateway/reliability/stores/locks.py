@@ -4,7 +4,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 from gateway.reliability.records import IncomingSequence, OutgoingSequence
-from gateway.reliability.storage import MAX_KEY, MAX_RANGES, OutOfOrder
+from gateway.reliability.storage import MAX_KEPT_RANGES, MAX_KEY, OutOfOrder
 from mediation.reliable_messaging import Ranges
 
 
@@ -91,5 +91,5 @@ def check_sequence(sequence: IncomingSequence | OutgoingSequence) -> None:
 
 
 def _check_ranges(ranges: Ranges) -> None:
-    if len(ranges.pairs) > MAX_RANGES:
-        raise ValueError(f"{len(ranges.pairs)} ranges of numbers (at most {MAX_RANGES})")
+    if len(ranges.pairs) > MAX_KEPT_RANGES:
+        raise ValueError(f"{len(ranges.pairs)} ranges of numbers (at most {MAX_KEPT_RANGES})")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.reliability.records import InvokerBuffer, InvokerMessage, OutgoingMessage, Wire
-from gateway.reliability.storage import MAX_KEY, MAX_RANGES, StorageManager, Taken
+from gateway.reliability.storage import MAX_KEPT_RANGES, MAX_KEY, StorageManager, Taken
 from gateway.reliability.testing.samples import ADDRESS, ODD_TEXTS, incoming, message, outgoing
 from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import IncompleteBehaviour, Ranges, Rm
@@ -429,8 +429,8 @@ class ManagerContract:
                 tx.outgoing.put(outgoing("key", identifier=text))
 
     def test_ranges_are_bounded(self) -> None:
-        most = Ranges(tuple((n, n) for n in range(1, 2 * MAX_RANGES, 2)))
-        more = most.add(2 * MAX_RANGES + 1)
+        most = Ranges(tuple((n, n) for n in range(1, 2 * MAX_KEPT_RANGES, 2)))
+        more = most.add(2 * MAX_KEPT_RANGES + 1)
         with self.store.transaction() as tx:
             tx.incoming.put(incoming("urn:1", received=most))
             with pytest.raises(ValueError, match="ranges"):
