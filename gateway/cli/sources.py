@@ -55,6 +55,13 @@ def add_(
         str | None,
         typer.Option(metavar="EXPR", help="XPath 1.0 that the producer is to filter by."),
     ] = None,
+    action: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URI",
+            help="An action that the producer is to filter by, as devices do, in place of both.",
+        ),
+    ] = None,
     ns: Annotated[
         list[str] | None,
         typer.Option(metavar="PREFIX=URI", help="A prefix of --topic and --xpath."),
@@ -93,11 +100,14 @@ def add_(
       dragoman sources add http://source.example.org/events --spec wse-2004-08 --publish-on storms
       dragoman sources add http://producer.example.org/wsn --ns w=http://example.org/weather \
           --topic w:storms --xpath '/w:Warning/w:speed > 64' --lease PT10M
+      dragoman sources add http://10.0.4.7:6464/device/StateEvent --spec wse-2004-08 \
+          --profile dpws --action http://example.org/device/Alarm --publish-on alarms
     """
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
     asked: Record = {"url": url, "spec": read_spec(spec, SPECS).value, "silence": silence}
     asked |= {"profile": profile, "lease": _lease(lease), "namespaces": namespaces}
+    asked |= {"actions": action or []}
     named = {"topic": topic, "xpath": xpath, "publish_on": publish_on}
     asked |= {name: value for name, value in named.items() if value is not None}
 

@@ -55,6 +55,7 @@ class Source:
         registration: The id of the registration that added it; None: an operator.
         created: A POSIX time, as all times here.
         reference: The producer, where it is more than an address.
+        actions: The actions that are subscribed to; none means any.
     """
 
     id: str
@@ -71,6 +72,7 @@ class Source:
     registration: str | None = None
     created: float = 0.0
     reference: EndpointReference | None = None
+    actions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

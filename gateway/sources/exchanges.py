@@ -256,6 +256,8 @@ def spoken(version: Version, profile: Profile) -> Spec:
     spec = SPECS[version]
     if profile.soap is not None:
         spec = replace(spec, form=profile.soap)
+    if profile.wsa is not None:
+        spec = replace(spec, wsa=profile.wsa)
     return spec if profile.addressing else replace(spec, wsa=None)
 
 
@@ -277,6 +279,7 @@ def subscribe_request(source: Source, base: str, key: str, at: float) -> Written
         xpath=source.xpath,
         namespaces=dict(source.namespaces),
         expires=_lease(source, at),
+        actions=source.actions,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mediation import Soap
+from mediation import Soap, Wsa
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +14,7 @@ class Profile:
         text: What `dragoman sources add --help` says of it.
         soap: The version of SOAP; None: what the specification's clients speak.
         addressing: Whether requests have headers of WS-Addressing.
+        wsa: Their version; None: what the specification's clients speak.
         pauses: Whether its subscriptions can be paused.
         checks: Whether its subscriptions can be asked how they are, otherwise than by Renew.
     """
@@ -23,6 +24,7 @@ class Profile:
     addressing: bool = True
     pauses: bool = True
     checks: bool = True
+    wsa: Wsa | None = None
 
 
 PROFILES: Mapping[str, Profile] = {
@@ -34,6 +36,12 @@ PROFILES: Mapping[str, Profile] = {
         addressing=False,
         pauses=False,
         checks=False,
+    ),
+    "dpws": Profile(
+        "devices of DPWS 1.1 and SDC, with WS-Addressing 1.0, for wse-2004-08",
+        soap=Soap.V1_2,
+        pauses=False,
+        wsa=Wsa.V2005_08,
     ),
 }
 """The profiles by name."""

@@ -77,6 +77,7 @@ class NewSource:
     spec: Spec | None = None
     """What to speak, where that is known better than by the version and the profile."""
     reference: EndpointReference | None = None
+    actions: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -265,6 +266,7 @@ class Sources:
             registration,
             self._clock(),
             wanted.reference,
+            wanted.actions,
         )
         filter_of(source, self._base)
         return source

@@ -180,6 +180,7 @@ def _write_source(source: Source) -> str:
             "profile": source.profile,
             "created": source.created,
             "reference": write_reference(source.reference) if source.reference else None,
+            "actions": source.actions,
         }
     )
 
@@ -192,4 +193,5 @@ def _read_source(text: str, id_: str, registration: str | None) -> Source:
     namespaces = tuple((prefix, uri) for prefix, uri in value.pop("namespaces"))
     reference = value.pop("reference")
     value["reference"] = read_reference(reference) if reference else None
+    value["actions"] = tuple(value.get("actions", ()))  # Older rows have none.
     return Source(id_, spec=spec, namespaces=namespaces, registration=registration, **value)

@@ -71,6 +71,7 @@ def write_subscribe(
     topic_dialect: str | None = None,
     mode: str | None = None,
     reliable: str = "",
+    actions: tuple[str, ...] = (),
 ) -> tuple[str, bytes]:
     """Write Subscribe: the action and the envelope.
 
@@ -85,10 +86,25 @@ def write_subscribe(
         mode: The URI of a delivery mode, which WS-Eventing 2004/08 alone has.
         reliable: The version of WS-ReliableMessaging, such as 1.1, in whose sequence the
             notifications are to come; WS-Eventing and WS-Notification 1.3 alone can say it.
+        actions: Events with one of these actions are wanted, by the action filter of DPWS, which
+            WS-Eventing alone has, and which goes with no other.
+
+    Raises:
+        MediationError: ``FILTER_DIALECT``: the specification does not have such a filter.
     """
     scope = namespaces or {}
     wanted = SubscribeOptions(
-        consumer, topic, xpath, scope, expires, end_to, raw, topic_dialect, mode, reliable
+        consumer,
+        topic,
+        xpath,
+        scope,
+        expires,
+        end_to,
+        raw,
+        topic_dialect,
+        mode,
+        reliable,
+        actions,
     )
     return write_request(spec, to, _client(spec).subscribe(wanted), message_id)
 

@@ -252,6 +252,14 @@ class EventingClient:
 
     def _filter(self, wanted: SubscribeOptions) -> str:
         topic, xpath, scope = wanted.topic, wanted.xpath, wanted.namespaces
+        if wanted.actions:
+            if topic or xpath:
+                raise MediationError(
+                    Reason.FILTER_DIALECT, "A filter of actions goes with no topic and no XPath."
+                )
+            actions = xml_text(" ".join(wanted.actions))
+            dialect = xml_attribute(dialects.ACTION_DPWS_1_1)
+            return f"<wse:Filter Dialect={dialect}>{actions}</wse:Filter>"
         if topic and xpath:
             inner = write_topic_expression(names.WSN_1_3, "wsnt:TopicExpression", topic, scope)
             inner += write_expression(

@@ -322,6 +322,7 @@ class SubscribeOptions:
     topic_dialect: str | None = None
     mode: str | None = None
     reliable: str = ""
+    actions: tuple[str, ...] = ()
 
 
 class UnwrappedEvent(NamedTuple):
@@ -373,6 +374,18 @@ class Client(Protocol):
 
     def unwrap(self, notify: etree._Element, *, in_ours: bool) -> Iterable[UnwrappedEvent]:
         """The events in an element of `notify`; *in_ours* as in `payload_of`."""
+
+
+def refuse_actions(wanted: SubscribeOptions) -> None:
+    """Refuse to write a filter of actions, which the version does not have, if one is *wanted*.
+
+    Raises:
+        MediationError: ``FILTER_DIALECT``.
+    """
+    if wanted.actions:
+        raise MediationError(
+            Reason.FILTER_DIALECT, "The specification has no filter of actions; WS-Eventing has."
+        )
 
 
 def refuse_operation(operation: Operation) -> NoReturn:

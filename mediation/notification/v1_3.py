@@ -67,6 +67,7 @@ from mediation.model.specification import (
     SubscribeOptions,
     UnwrappedEvent,
     Wrapping,
+    refuse_actions,
     refuse_operation,
 )
 from mediation.model.versions import Family, Soap, Version, Wsa
@@ -293,6 +294,7 @@ class Client13:
     _resources = ResourceClient(WSRF_1_2)
 
     def subscribe(self, wanted: SubscribeOptions) -> RequestParts:
+        refuse_actions(wanted)
         consumer = write_epr(wanted.consumer)
         inner = f"<wsnt:ConsumerReference>{consumer}</wsnt:ConsumerReference>"
         filters = ""

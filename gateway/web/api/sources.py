@@ -21,6 +21,7 @@ _PROFILES = ", ".join(PROFILES)
 _CHARACTERS = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]+$"
 """The characters that XML has."""
 Text = Annotated[str, Field(pattern=_CHARACTERS, max_length=8192)]
+Action = Annotated[str, Field(pattern=r"^[!-~]+$", max_length=1024)]
 Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=100)]
 
 
@@ -31,6 +32,12 @@ class SourceRequest(BaseModel, extra="forbid"):
     spec: str = Field(Version.WSN_1_3.value, description=f"What to speak: {_SPECS}.")
     topic: Text | None = Field(None, description="A topic expression: a/b, a//., {urn:x}a.")
     xpath: Text | None = Field(None, description="XPath 1.0 that the producer is to filter by.")
+    actions: list[Action] = Field(
+        [],
+        max_length=100,
+        description="Actions that the producer is to filter by, as devices do; they go with "
+        "no topic and no XPath.",
+    )
     namespaces: dict[Prefix, Text] = Field({}, max_length=100, description="Prefixes of both.")
     lease: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)] | Text = Field(
         "PT1H", description="To ask for: seconds, or an xsd:duration."
@@ -52,6 +59,7 @@ class SourceView(BaseModel, extra="forbid"):
     spec: str
     topic: str | None
     xpath: str | None
+    actions: list[str]
     lease: float
     publish_on: str | None
     silence: float
@@ -115,6 +123,7 @@ async def add_source(asked: SourceRequest, web: Parts) -> SourceView:
         asked.publish_on,
         asked.silence,
         asked.profile,
+        actions=tuple(asked.actions),
     )
     return _view(web, await web.sources.add(new, OPERATOR))
 
@@ -160,6 +169,7 @@ def _view(web: Parts, entry: Entry) -> SourceView:
         spec=source.spec.version.value,
         topic=source.topic,
         xpath=source.xpath,
+        actions=list(source.actions),
         lease=source.lease,
         publish_on=source.publish_on,
         silence=source.silence,

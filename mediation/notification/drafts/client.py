@@ -14,6 +14,7 @@ from mediation.model.specification import (
     RequestParts,
     SubscribeOptions,
     UnwrappedEvent,
+    refuse_actions,
     refuse_operation,
 )
 from mediation.model.versions import Soap, Wsa
@@ -39,6 +40,7 @@ class DraftClient:
         """Write Subscribe, in the order of the schema, which demands a topic; without one it is for
         producers that do not."""
         namespace = self._draft.namespace
+        refuse_actions(wanted)
         consumer = write_epr(wanted.consumer)
         inner = f"<wsnt:ConsumerReference>{consumer}</wsnt:ConsumerReference>"
         if wanted.topic:

@@ -357,6 +357,13 @@ REFUSED = [
     pytest.param({"publish_on": "a//."}, '"a//." does not name one topic', id="pattern"),
     pytest.param({"profile": "x"}, "There is no such profile", id="profile"),
     pytest.param({"silence": -1}, "silence", id="silence"),
+    pytest.param({"actions": ["urn:a"]}, "has no filter of actions", id="actions in WSN"),
+    pytest.param({"actions": ["urn:a b"]}, "actions", id="no action"),
+    pytest.param(
+        {"actions": ["urn:a"], "topic": "a", "spec": "wse-2004-08"},
+        "goes with no topic",
+        id="actions and a topic",
+    ),
 ]
 
 

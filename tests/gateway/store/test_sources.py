@@ -28,7 +28,7 @@ NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)
 def source(id_: str, owner: str = "operator") -> Source:
     return Source(
         id_, owner, "http://p.example.org/", SPEC, "w:a//.", "/w:e", (("w", "urn:w"),), 60.5,
-        "a/b", 12.5, "cxf", "registration", 7.25, EPR,
+        "a/b", 12.5, "cxf", "registration", 7.25, EPR, ("urn:a", "urn:b"),
     )  # fmt: skip
 
 

@@ -239,6 +239,37 @@ def test_raw_and_content_alone(validator: Validator) -> None:
     )
 
 
+ACTIONS = ("http://example.org/device/Alarm", "urn:a?b&c")
+
+
+@pytest.mark.parametrize("version", EVENTING)
+def test_a_filter_of_actions(version: Version, validator: Validator) -> None:
+    spec = SPECS[version]
+    _, octets = write_subscribe(
+        spec, to=TO, consumer=valid_for(spec), message_id="urn:m", actions=ACTIONS
+    )
+    request = check(validator, octets).request
+    assert isinstance(request, Subscribe) and not request.filter.topics
+    [expression] = request.filter.expressions
+    assert expression.text.split() == list(ACTIONS)
+    assert expression.dialect == dialects.ACTION_DPWS_1_1
+    for path, xpath in (("a", None), (None, "/a")):
+        with pytest.raises(MediationError, match="goes with no topic and no XPath"):
+            write_subscribe(
+                spec, to=TO, consumer=CONSUMER, message_id="urn:m", actions=ACTIONS, topic=path,
+                xpath=xpath,
+            )  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [version for version in SPECS if version not in EVENTING])
+def test_a_filter_of_actions_is_one_of_eventing_alone(version: Version) -> None:
+    with pytest.raises(MediationError) as refused:
+        write_subscribe(
+            SPECS[version], to=TO, consumer=CONSUMER, message_id="urn:m", actions=ACTIONS
+        )
+    assert refused.value.reason is Reason.FILTER_DIALECT
+
+
 HOUR = Duration(0, timedelta(hours=1))
 AT = "2027-01-01T00:00:00Z"
 
