@@ -168,12 +168,6 @@ EVENT_DESCRIPTIONS = "http://www.w3.org/2011/03/ws-evd"
 
 TDN = "urn:dragoman:tdn:1"
 """Topic discovery: its messages, and the topics that it runs over."""
-TDN_QUERY_STRING = TDN + ":query:string"
-TDN_QUERY_REGEX = TDN + ":query:regex"
-TDN_QUERY_SQL = TDN + ":query:sql"
-TDN_QUERY_XPATH = dialects.XPATH_1_0
-TDN_QUERY_XQUERY = "http://www.w3.org/TR/2017/REC-xquery-31-20170321"
-"""The dialects of queries for topics. XPath and XQuery are called by their Recommendations."""
 DSIG = "http://www.w3.org/2000/09/xmldsig#"
 DSIG_ENVELOPED = DSIG + "enveloped-signature"
 DSIG_RSA_SHA256 = "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256"

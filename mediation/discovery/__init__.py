@@ -75,6 +75,7 @@ from mediation.discovery.signatures import (
 from mediation.discovery.synopses import (
     MAX_SYNOPSIS,
     Selection,
+    check_finished,
     check_placeholder,
     place_uuid,
     selection_of,
@@ -196,6 +197,7 @@ __all__ = [
     "check_advertisement",
     "check_answer",
     "check_created",
+    "check_finished",
     "check_placeholder",
     "check_request",
     "check_times",

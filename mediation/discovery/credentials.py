@@ -73,6 +73,19 @@ def serves(key: object) -> bool:
     return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, _CURVES)
 
 
+def usage_of(certificate: x509.Certificate) -> x509.KeyUsage | None:
+    """What the key of *certificate* may be used for; None: it does not say, or not readably."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    except (
+        x509.DuplicateExtension,
+        x509.ExtensionNotFound,
+        x509.UnsupportedGeneralNameType,
+        ValueError,
+    ):
+        return None
+
+
 def _octets(key: object) -> bytes:
     octets: bytes = key.public_bytes(  # type: ignore[attr-defined]  # All public keys have it.
         Encoding.DER, PublicFormat.SubjectPublicKeyInfo

@@ -21,7 +21,7 @@ from lxml import etree
 from filters import DocumentLimits, Refused, parse_document
 from filters.documents import parse_own
 from mediation import names
-from mediation.discovery.credentials import SMALLEST_RSA, Credentials
+from mediation.discovery.credentials import SMALLEST_RSA, Credentials, usage_of
 from mediation.discovery.errors import DecryptionFailed, Malformed
 from mediation.discovery.parts import Children, attribute, canonical, text
 from mediation.discovery.values import (
@@ -50,13 +50,11 @@ def can_receive(certificate: x509.Certificate) -> bool:
     """Whether messages can be encrypted for the holder of *certificate*: its key is RSA, large
     enough, and certified for the encipherment of keys."""
     key = certificate.public_key()
-    try:
-        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
-    except (x509.ExtensionNotFound, ValueError):
-        return False
+    usage = usage_of(certificate)
     return (
         isinstance(key, rsa.RSAPublicKey)
         and key.key_size >= SMALLEST_RSA
+        and usage is not None
         and usage.key_encipherment
     )
 

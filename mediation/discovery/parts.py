@@ -210,10 +210,17 @@ def read_if(
 
 def canonical(element: etree._Element) -> bytes:
     """Write *element* in exclusive canonical form, without comments: a document of its own, the
-    same wherever it stood."""
-    octets: bytes = etree.tostring(
-        element, method="c14n", exclusive=True, with_comments=False, with_tail=False
-    )
+    same wherever it stood.
+
+    Raises:
+        Malformed: It has none: a namespace is a relative URI.
+    """
+    try:
+        octets: bytes = etree.tostring(
+            element, method="c14n", exclusive=True, with_comments=False, with_tail=False
+        )
+    except etree.C14NError:
+        raise Malformed("The document has no canonical form (a relative namespace).") from None
     return octets
 
 

@@ -30,7 +30,7 @@ from cryptography.x509.verification import (
     VerificationError,
 )
 
-from mediation.discovery.credentials import serves
+from mediation.discovery.credentials import serves, usage_of
 from mediation.discovery.errors import SignatureRefused
 from mediation.discovery.identifiers import Role, identifier_of
 from mediation.discovery.reading import Received
@@ -177,7 +177,7 @@ class Verifier:
         if fingerprint_of(leaf) in self.trust.anchors(role).fingerprints:
             if not leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc:
                 raise SignatureRefused("The certificate is not valid at this time.")
-            _check_usage(None, leaf, _usage(leaf))
+            _check_usage(None, leaf, usage_of(leaf))
             return [leaf]
         store = self._stores.get(role)
         if store is None:
@@ -198,13 +198,6 @@ class _Chain:
     signer: Signer
     begins: datetime
     ends: datetime
-
-
-def _usage(certificate: x509.Certificate) -> x509.KeyUsage | None:
-    try:
-        return certificate.extensions.get_extension_for_class(x509.KeyUsage).value
-    except x509.ExtensionNotFound:
-        return None
 
 
 def _check_usage(

@@ -13,7 +13,7 @@ from enum import Enum
 from typing import TypeAlias
 from uuid import UUID
 
-from mediation import names
+from filters import dialects
 from mediation.discovery.errors import Fault
 from mediation.model.expiry import Duration
 
@@ -68,11 +68,11 @@ class PropertyType(Enum):
 class Dialect(Enum):
     """The dialects of queries that have a name."""
 
-    STRING = names.TDN_QUERY_STRING
-    REGEX = names.TDN_QUERY_REGEX
-    SQL = names.TDN_QUERY_SQL
-    XPATH = names.TDN_QUERY_XPATH
-    XQUERY = names.TDN_QUERY_XQUERY
+    STRING = dialects.QUERY_STRING
+    REGEX = dialects.QUERY_REGEX
+    SQL = dialects.QUERY_SQL
+    XPATH = dialects.XPATH_1_0
+    XQUERY = dialects.QUERY_XQUERY
 
 
 # What is known of a topic.

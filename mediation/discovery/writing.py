@@ -50,7 +50,8 @@ def write(value: Element) -> bytes:
 
     Raises:
         ValueError: It asks for more results than there can be, or for none.
-        lxml.etree.XMLSyntaxError: A document within it is not well-formed.
+        Malformed: A document within it has a relative namespace.
+        lxml.etree.XMLSyntaxError: One is not well-formed.
     """
     id, content = _WRITERS[type(value)](value)
     name = type(value).__name__

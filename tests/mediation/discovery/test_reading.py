@@ -176,6 +176,13 @@ def test_another_element_is_refused() -> None:
         read_advertisement(of("TopicWithdrawal"))
 
 
+def test_a_relative_namespace_is_refused() -> None:
+    """What has no canonical form can neither be signed nor checked."""
+    octets = of("TopicAdvertisement").replace(b"http://harbour.example.net/tide", b"tide")
+    with pytest.raises(Malformed, match="canonical"):
+        read(octets)
+
+
 def test_a_comment_hides_nothing() -> None:
     """A text with a comment in it is the text that is signed: without the comment."""
     octets = of("TopicWithdrawal").replace(b"<tdn:From>e-01", b"<tdn:From>e-0<!-- -->1")
