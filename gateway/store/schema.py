@@ -323,3 +323,45 @@ sequence_deliveries = Table(
 )
 """Deliveries that consumers acknowledged in sequences, by the digests that their message ids are;
 the newest of a subscription has the highest ``ordinal``."""
+
+advertisements = Table(
+    "advertisements",
+    metadata,
+    Column("topic_id", Key, primary_key=True),
+    Column("creator", Text, nullable=False),
+    Column("node", Text, nullable=False),
+    Column("created", Float, nullable=False),
+    Column("expires", Float, nullable=False),
+    Column("issued", Float, nullable=False),
+    Column("claim", LargeBinary, nullable=False),
+    Column("topic", Text),
+    Column("described", Text, nullable=False),
+    Column("octets", LargeBinary),
+    Column("revision", BigInteger, nullable=False),
+    Index("advertisements_by_revision", "revision"),
+    Index("advertisements_by_end", "expires"),
+)
+"""Advertisements of topics; without ``octets`` it is withdrawn. Replicas learn by ``revision``."""
+
+advertisers = Table(
+    "advertisers",
+    metadata,
+    Column("creator", Key, primary_key=True),
+    Column("living", BigInteger, nullable=False),
+    Column("gone", BigInteger, nullable=False),
+)
+"""How many advertisements each creator has, and has withdrawn; of all together under the empty
+name. The row ``revisions`` counts changes."""
+
+discovery_messages = Table(
+    "discovery_messages",
+    metadata,
+    Column("sender", Key, primary_key=True),
+    Column("message", Key, primary_key=True),
+    Column("notification", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("expires", Float, nullable=False),
+    Index("discovery_messages_by_end", "expires"),
+)
+"""Messages that were answered, and proofs of possession that were used, until they expire."""

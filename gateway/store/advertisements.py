@@ -1,0 +1,241 @@
+"""Advertisements of topics as rows, and the messages that a node has answered.
+
+What is kept and counted here is so for all gateways that share the store: they are one node. Those
+who write take the lock `LOCK` (`Store.submit`), so that limits hold, and the revisions that others
+learn from are committed in their order.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, select
+
+from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
+from gateway.store.schema import advertisements, advertisers, discovery_messages
+
+LOCK = "discovery"
+ALL = ""
+"""The advertiser that stands for all."""
+
+
+def keep(
+    connection: Connection,
+    rows: Iterable[AdvertisementRow],
+    *,
+    limits: AdvertisementLimits,
+    now: float,
+) -> list[Kept]:
+    """Keep advertisements, each unless something stands against it; what became of each."""
+    purge(connection, now)
+    return [_keep(connection, row, limits) for row in rows]
+
+
+def _keep(connection: Connection, row: AdvertisementRow, limits: AdvertisementLimits) -> Kept:
+    table = advertisements.c
+    query = select(table.claim, table.issued, table.octets.is_(None).label("gone"))
+    known = connection.execute(query.where(table.topic_id == row.topic_id)).first()
+    if known is None:
+        for advertiser, most, full in (
+            (row.creator, limits.of_creator, Kept.CREATOR_FULL),
+            (ALL, limits.in_all, Kept.FULL),
+        ):
+            living, gone = _count(connection, advertiser)
+            if living >= most or living + gone >= 2 * most:
+                return full
+        values = _values(row, _next_revision(connection))
+        connection.execute(advertisements.insert().values(values))
+        _add(connection, row.creator, living=1)
+        return Kept.NEW
+    if bytes(known.claim) != row.claim:
+        return Kept.CONFLICT
+    if known.gone:
+        return Kept.WITHDRAWN
+    if row.issued <= known.issued:
+        return Kept.KNOWN
+    changed = advertisements.update().where(table.topic_id == row.topic_id)
+    connection.execute(changed.values(_values(row, _next_revision(connection))))
+    return Kept.NEWER
+
+
+def withdraw(connection: Connection, topic_id: str, creator: str) -> bool:
+    """Keep of an advertisement by *creator* only that it is withdrawn, until it would have
+    expired. Returns whether there was one."""
+    table = advertisements.c
+    changed = (
+        advertisements.update()
+        .where(table.topic_id == topic_id, table.creator == creator, table.octets.is_not(None))
+        .values(octets=None, described="", topic=None, revision=_next_revision(connection))
+    )
+    if not connection.execute(changed).rowcount:
+        return False
+    _add(connection, creator, living=-1, gone=1)
+    return True
+
+
+def changed_since(
+    connection: Connection, revision: int, limit: int
+) -> list[tuple[int, AdvertisementRow]]:
+    """The next *limit* advertisements that were kept or withdrawn after *revision*, with the
+    revision of each, in their order."""
+    table = advertisements.c
+    query = select(advertisements).where(table.revision > revision)
+    found = connection.execute(query.order_by(table.revision).limit(limit))
+    return [(int(row.revision), _row(row)) for row in found]
+
+
+def newest_revision(connection: Connection) -> int:
+    """The revision of the last change."""
+    return int(connection.execute(select(func.max(advertisements.c.revision))).scalar() or 0)
+
+
+def purge(connection: Connection, now: float) -> None:
+    """Delete what has expired by *now*."""
+    table = advertisements.c
+    over = table.expires <= now
+    withdrawn = table.octets.is_(None)
+    query = select(table.creator, withdrawn.label("withdrawn"), func.count().label("number"))
+    found = connection.execute(query.where(over).group_by(table.creator, withdrawn)).all()
+    for creator, is_withdrawn, number in found:
+        _add(connection, creator, **{"gone" if is_withdrawn else "living": -number})
+    if found:
+        connection.execute(advertisements.delete().where(over))
+    columns = discovery_messages.c
+    connection.execute(discovery_messages.delete().where(columns.expires < now))
+
+
+def count(connection: Connection) -> tuple[int, int]:
+    """How many advertisements are kept, and how many withdrawn."""
+    return _count(connection, ALL)
+
+
+# Messages.
+
+
+def claim(
+    connection: Connection,
+    *,
+    sender: str,
+    message: str,
+    notification: str,
+    expires: float,
+    now: float,
+    limits: AdvertisementLimits,
+    kind: str = "",
+    most: int | None = None,
+) -> Claimed:
+    """Remember a message by *sender*, which is to be answered, until it expires.
+
+    Args:
+        notification: The id of what it came in. The same message in the same notification may be
+            answered again: it came again after a crash.
+        kind, most: How many of a kind a sender may have claimed in the last minute.
+    """
+    columns = discovery_messages.c
+    own = (columns.sender == sender) & (columns.message == message)
+    known = connection.execute(select(columns.notification, columns.expires).where(own)).first()
+    if known is not None and known.expires >= now:
+        return Claimed.YES if known.notification == notification else Claimed.REPLAYED
+    connection.execute(discovery_messages.delete().where(columns.expires < now))
+    counting = select(func.count()).select_from(discovery_messages)
+    if most is not None:
+        lately = (columns.sender == sender) & (columns.kind == kind) & (columns.at > now - 60.0)
+        if connection.execute(counting.where(lately)).scalar_one() >= most:
+            return Claimed.TOO_OFTEN
+    if connection.execute(counting).scalar_one() >= limits.requests:
+        return Claimed.CROWDED
+    connection.execute(
+        discovery_messages.insert().values(
+            sender=sender,
+            message=message,
+            notification=notification,
+            kind=kind,
+            at=now,
+            # What is counted by the minute is known for a minute at least.
+            expires=expires if most is None else max(expires, now + 60.0),
+        )
+    )
+    return Claimed.YES
+
+
+# Rows.
+
+
+def _count(connection: Connection, advertiser: str) -> tuple[int, int]:
+    columns = advertisers.c
+    query = select(columns.living, columns.gone).where(columns.creator == advertiser)
+    found = connection.execute(query).first()
+    return (0, 0) if found is None else (int(found.living), int(found.gone))
+
+
+def _add(connection: Connection, creator: str, *, living: int = 0, gone: int = 0) -> None:
+    columns = advertisers.c
+    for name in (creator, ALL):
+        changed = (
+            advertisers.update()
+            .where(columns.creator == name)
+            .values(living=columns.living + living, gone=columns.gone + gone)
+        )
+        if not connection.execute(changed).rowcount:
+            row = {"creator": name, "living": living, "gone": gone}
+            connection.execute(advertisers.insert().values(row))
+    nobody = (columns.living == 0) & (columns.gone == 0) & (columns.creator == creator)
+    connection.execute(advertisers.delete().where(nobody))
+
+
+def _next_revision(connection: Connection) -> int:
+    """The revision of the next change. It is not used twice: one row counts them."""
+    columns = advertisers.c
+    changed = (
+        advertisers.update()
+        .where(columns.creator == _REVISIONS)
+        .values(living=columns.living + 1)
+        .returning(columns.living)
+    )
+    found: int | None = connection.execute(changed).scalar_one_or_none()
+    if found is not None:
+        return int(found)
+    connection.execute(advertisers.insert().values(creator=_REVISIONS, living=1, gone=0))
+    return 1
+
+
+_REVISIONS = "revisions"
+"""No identifier of an entity: the row that counts changes."""
+
+
+def _values(row: AdvertisementRow, revision: int) -> dict[str, Any]:
+    return {
+        "topic_id": row.topic_id,
+        "creator": row.creator,
+        "node": row.node,
+        "created": row.created,
+        "expires": row.expires,
+        "issued": row.issued,
+        "claim": row.claim,
+        "topic": row.topic,
+        "described": row.described,
+        "octets": row.octets,
+        "revision": revision,
+    }
+
+
+def _row(row: Row[Any]) -> AdvertisementRow:
+    return AdvertisementRow(
+        row.topic_id,
+        row.creator,
+        row.node,
+        row.created,
+        row.expires,
+        row.issued,
+        bytes(row.claim),
+        row.topic,
+        row.described,
+        None if row.octets is None else bytes(row.octets),
+    )
+
+
+def load(connection: Connection, topic_ids: Sequence[str]) -> list[AdvertisementRow]:
+    """Those of *topic_ids* that are kept, in any order."""
+    query = select(advertisements).where(
+        advertisements.c.topic_id.in_(list(topic_ids)), advertisements.c.octets.is_not(None)
+    )
+    return [_row(row) for row in connection.execute(query)]

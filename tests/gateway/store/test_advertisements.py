@@ -1,0 +1,150 @@
+"""Advertisements of topics as rows, on each store."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+
+import pytest_asyncio
+
+from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
+from gateway.store import Store, advertisements
+from gateway.store.advertisements import LOCK
+from tests.rigs.stores import on_each_store
+
+NOW = 1_000.0
+ROW = AdvertisementRow(
+    "a", "e-1", "tdn-1", 900.0, 2_000.0, 950.0, b"claim", "{urn:t}A/u-a", "{}", b"<a/>"
+)
+
+
+@pytest_asyncio.fixture
+async def store(store_url: str) -> AsyncIterator[Store]:
+    store = Store(store_url)
+    await store.start()
+    yield store
+    await store.close()
+
+
+async def keep(
+    store: Store,
+    *rows: AdvertisementRow,
+    limits: AdvertisementLimits = AdvertisementLimits(),  # noqa: B008  # A frozen value.
+    now: float = NOW,
+) -> list[Kept]:
+    operation = partial(advertisements.keep, rows=rows, limits=limits, now=now)
+    return await store.submit(operation, locks=(LOCK,))
+
+
+def numbered(number: int, creator: str = "e-1") -> AdvertisementRow:
+    return replace(ROW, topic_id=str(number), creator=creator, expires=2_000.0 + number)
+
+
+@on_each_store
+async def test_the_newer_one_wins(store: Store) -> None:
+    newer = replace(ROW, issued=960.0, octets=b"<b/>")
+    assert await keep(store, ROW, ROW, newer, ROW) == [
+        Kept.NEW, Kept.KNOWN, Kept.NEWER, Kept.KNOWN,
+    ]  # fmt: skip
+    assert await store.submit(partial(advertisements.load, topic_ids=["a", "b"])) == [newer]
+    assert await store.submit(advertisements.count) == (1, 0)
+
+
+@on_each_store
+async def test_another_claim_of_the_topic_changes_nothing(store: Store) -> None:
+    await keep(store, ROW)
+    assert await keep(store, replace(ROW, issued=999.0, claim=b"x")) == [Kept.CONFLICT]
+    assert await store.submit(partial(advertisements.load, topic_ids=["a"])) == [ROW]
+
+
+@on_each_store
+async def test_what_is_withdrawn_stays_so_until_it_would_have_expired(store: Store) -> None:
+    await keep(store, ROW)
+    withdraw = partial(advertisements.withdraw, topic_id="a")
+    assert not await store.submit(partial(withdraw, creator="e-2"))
+    assert await store.submit(partial(withdraw, creator="e-1"))
+    assert not await store.submit(partial(withdraw, creator="e-1"))
+    assert await keep(store, replace(ROW, issued=999.0)) == [Kept.WITHDRAWN]
+    assert await store.submit(advertisements.count) == (0, 1)
+    await store.submit(partial(advertisements.purge, now=2_000.0))
+    assert await store.submit(advertisements.count) == (0, 0)
+
+
+@on_each_store
+async def test_limits(store: Store) -> None:
+    few = AdvertisementLimits(in_all=3, of_creator=2)
+    rows = [numbered(1), numbered(2), numbered(3), numbered(4, "e-2"), numbered(5, "e-3")]
+    assert await keep(store, *rows, limits=few) == [
+        Kept.NEW, Kept.NEW, Kept.CREATOR_FULL, Kept.NEW, Kept.FULL,
+    ]  # fmt: skip
+    # One that expires makes room.
+    assert await keep(store, numbered(3), limits=few, now=2_001.0) == [Kept.NEW]
+
+
+@on_each_store
+async def test_withdrawing_does_not_make_room_for_ever(store: Store) -> None:
+    few = AdvertisementLimits(in_all=100, of_creator=2)
+    kept = []
+    for number in range(6):
+        kept += await keep(store, numbered(number), limits=few)
+        await store.submit(
+            partial(advertisements.withdraw, topic_id=str(number), creator="e-1"), locks=(LOCK,)
+        )
+    assert kept == [Kept.NEW] * 4 + [Kept.CREATOR_FULL] * 2
+
+
+@on_each_store
+async def test_replicas_learn_what_changed(store: Store) -> None:
+    await keep(store, numbered(1), numbered(2))
+    first = await store.submit(partial(advertisements.changed_since, revision=0, limit=10))
+    assert [row.topic_id for _, row in first] == ["1", "2"]
+    last = await store.submit(advertisements.newest_revision)
+    await store.submit(partial(advertisements.withdraw, topic_id="1", creator="e-1"))
+    changed = await store.submit(partial(advertisements.changed_since, revision=last, limit=10))
+    assert [(row.topic_id, row.octets) for _, row in changed] == [("1", None)]
+
+
+@on_each_store
+async def test_a_message_is_answered_once(store: Store) -> None:
+    claim = partial(
+        advertisements.claim, sender="e-1", expires=1_030.0, limits=AdvertisementLimits()
+    )
+    one = partial(claim, message="m", notification="n", now=NOW)
+    assert await store.submit(one) is Claimed.YES
+    assert await store.submit(one) is Claimed.YES  # The same one, after a crash.
+    other = partial(claim, message="m", notification="copy")
+    assert await store.submit(partial(other, now=1_029.0)) is Claimed.REPLAYED
+
+
+@on_each_store
+async def test_what_is_claimed_is_bounded(store: Store) -> None:
+    few = AdvertisementLimits(requests=3)
+
+    async def claim(message: str, sender: str = "e-1", now: float = NOW) -> Claimed:
+        operation = partial(
+            advertisements.claim, sender=sender, message=message, notification=message,
+            expires=now + 30.0, now=now, limits=few, kind="create", most=2,
+        )  # fmt: skip
+        return await store.submit(operation)
+
+    assert [await claim(str(n)) for n in range(3)] == [
+        Claimed.YES, Claimed.YES, Claimed.TOO_OFTEN,
+    ]  # fmt: skip
+    assert [await claim("x", sender) for sender in ("e-2", "e-3")] == [
+        Claimed.YES, Claimed.CROWDED,
+    ]  # fmt: skip
+    assert await claim("3", now=NOW + 61.0) is Claimed.YES
+
+
+async def test_limits_hold_among_replicas(postgresql_url: str) -> None:
+    async with AsyncExitStack() as stack:
+        stores = Store(postgresql_url), Store(postgresql_url)
+        for store in stores:
+            await store.start()
+            stack.push_async_callback(store.close)
+        few = AdvertisementLimits(in_all=5, of_creator=100)
+        came = [keep(stores[n % 2], numbered(n), limits=few) for n in range(20)]
+        async with asyncio.timeout(50):
+            kept = [one for [one] in await asyncio.gather(*came)]
+        assert sorted(kept.count(kind) for kind in (Kept.NEW, Kept.FULL)) == [5, 15]
