@@ -1,17 +1,24 @@
 """One end of reliable messaging, as programs use it: `Endpoint`. Everything is synchronous, and the
 time is an argument; a transport sends what it returns, and tells what came of it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from gateway.reliability import source
+from gateway.reliability.crowds import (
+    Acknowledging,
+    Arrived,
+    acknowledge_all,
+    act_all,
+    receive_all,
+)
 from gateway.reliability.fetching import fetch, may_answer, reply_to
 from gateway.reliability.invoker import deliver
 from gateway.reliability.party import Channel, Manners, Party, requests_of
 from gateway.reliability.receiving import receive
 from gateway.reliability.records import OutgoingSequence
-from gateway.reliability.sending import act, handed_over
+from gateway.reliability.sending import Work, act, handed_over
 from gateway.reliability.source import Message, Sent
 from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import Conflict, StorageUnavailable, Transaction
@@ -85,6 +92,28 @@ class Endpoint:
                 peer=peer,
             )
         )
+
+    def received_all(self, arrived: Sequence[Arrived], now: float) -> list[Reply | Exception]:
+        """Take messages that came at the same time, in as few transactions as can be.
+
+        Returns:
+            The reply to each, or the exception that `received` raises.
+        """
+        return receive_all(self.party, arrived, now)
+
+    def acknowledged_all(
+        self, answers: Sequence[Acknowledging], now: float
+    ) -> list[Reply | Exception]:
+        """Take answers that do nothing but acknowledge, in as few transactions as can be."""
+        return acknowledge_all(self.party, answers, now)
+
+    def act_all(self, limits: Mapping[str, int], now: float) -> dict[str, Work | Exception]:
+        """Look at outgoing sequences, and decide what is sent now: see `sending.act`.
+
+        Args:
+            limits: The most messages to send, by the key of each sequence.
+        """
+        return act_all(self.party, limits, now)
 
     def _retried(self, take: Callable[[], Reply]) -> Reply:
         """Take a message again where two transactions were in each other's way: what was taken of

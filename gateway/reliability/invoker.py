@@ -2,8 +2,12 @@
 once. What the application changes, and its reply, are of the transaction that marks the message as
 delivered."""
 
+from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import Any, cast
 
 from gateway.reliability.ending import finish_replies
 from gateway.reliability.party import (
@@ -21,7 +25,8 @@ from gateway.reliability.records import (
 )
 from gateway.reliability.source import Message, SourceFull, append, takes_messages
 from gateway.reliability.steps import Step, begin
-from gateway.reliability.storage import Conflict, StorageUnavailable
+from gateway.reliability.storage import Conflict, InDoubt, OutOfOrder, StorageUnavailable
+from gateway.reliability.together import outcome
 from gateway.reliability.values import (
     Application,
     ApplicationFault,
@@ -61,35 +66,116 @@ def deliver(party: Party, identifier: str, now: float, *, limit: int = 64) -> in
     return limit
 
 
+def deliver_some(
+    party: Party,
+    waiting: deque[str],
+    now: float,
+    *,
+    limit: int = 64,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> dict[str, Exception | None]:
+    """Give applications what they may have of several sequences, in one transaction, with a
+    savepoint for each message. A store that has none gives them those of one sequence, one
+    transaction a message.
+
+    Args:
+        waiting: The sequences; those that are looked at are taken out of it.
+        limit: The most messages.
+        goes_on: Whether there is time for one more: what was delivered waits for its commit.
+
+    Returns:
+        The sequences that were looked at, with what kept their messages from being delivered.
+    """
+    looked_at: dict[str, Exception | None] = {}
+    failed: tuple[int, Exception] | None = None
+    if not getattr(party.storage, "has_savepoints", False):
+        identifier = _taken_from(waiting)
+        return {} if identifier is None else {identifier: _delivered_alone(party, identifier, now)}
+    try:
+        with begin(party, now) as step:
+            savepoint = cast(Any, step.tx).savepoint
+            while limit > 0 and failed is None and goes_on():
+                identifier = _taken_from(waiting)
+                if identifier is None:
+                    break
+                looked_at[identifier] = None
+                numbers: list[int] = []
+                try:
+                    left: int | None = 1
+                    while left and limit > 0 and goes_on():
+                        with savepoint():
+                            left = _give_next(step, identifier, numbers)
+                        limit -= 1
+                except OutOfOrder:  # It goes first in another transaction.
+                    waiting.appendleft(identifier)
+                    del looked_at[identifier]
+                    break
+                except Exception as error:
+                    failed = (numbers or [0])[-1], error
+    except (Conflict, InDoubt):
+        return {each: _delivered_alone(party, each, now) for each in looked_at}
+    except StorageUnavailable as error:
+        return dict.fromkeys(looked_at, error)
+    except Exception:  # Of the commit: a constraint of an application, say.
+        return {each: _delivered_alone(party, each, now) for each in looked_at}
+    if failed is not None:
+        assert identifier is not None
+        if isinstance(failed[1], Conflict):
+            looked_at[identifier] = _delivered_alone(party, identifier, now)
+        else:
+            take = partial(_take_failure, party, identifier, failed[0], now, failed[1])
+            found = outcome(take)
+            looked_at[identifier] = found if isinstance(found, Exception) else None
+    return looked_at
+
+
+def _taken_from(waiting: deque[str]) -> str | None:
+    try:
+        return waiting.popleft()
+    except IndexError:  # Other threads take from it, too.
+        return None
+
+
+def _delivered_alone(party: Party, identifier: str, now: float) -> Exception | None:
+    found = outcome(partial(deliver, party, identifier, now))
+    return found if isinstance(found, Exception) else None
+
+
 def _deliver_next(party: Party, identifier: str, now: float) -> int | None:
     """Deliver one message.
 
     Returns:
         How many are left; None: it was not consumed.
     """
-    number = 0
+    numbers: list[int] = []
     try:
         with begin(party, now) as step:
-            found = _next(step, identifier)
-            if found is None:
-                return None
-            buffer, message = found
-            number = message.number
-            read = read_message(message.envelope)
-            if not isinstance(read.body, LastMessage):
-                delivered = _delivered(buffer, message, read, now)
-                answer = _application(party, buffer)(step.tx, delivered)
-                if answer is not None:
-                    _reply(step, identifier, read, answer.action, answer.body)
-            return _mark(step, buffer, message)
-    except StorageUnavailable as error:
-        _put_off(party, identifier, number, now, error)
-        raise
-    except SourceFull:
-        _wait(party, identifier, now)
-        return None
+            return _give_next(step, identifier, numbers)
     except Exception as error:
-        return _take_failure(party, identifier, number, now, error)
+        return _take_failure(party, identifier, (numbers or [0])[-1], now, error)
+
+
+def _give_next(step: Step, identifier: str, numbers: list[int]) -> int | None:
+    """Give the application the next message, and mark it as consumed.
+
+    Args:
+        numbers: Gets its number.
+
+    Returns:
+        How many are left; None: it may have none.
+    """
+    found = _next(step, identifier)
+    if found is None:
+        return None
+    buffer, message = found
+    numbers.append(message.number)
+    read = read_message(message.envelope)
+    if not isinstance(read.body, LastMessage):
+        delivered = _delivered(buffer, message, read, step.now)
+        answer = _application(step.party, buffer)(step.tx, delivered)
+        if answer is not None:
+            _reply(step, identifier, read, answer.action, answer.body)
+    return _mark(step, buffer, message)
 
 
 def _take_failure(
@@ -99,8 +185,13 @@ def _take_failure(
 
     Returns:
         How many messages are left; None: it was not consumed.
+
+    Raises:
+        StorageUnavailable: It was that, or is now.
     """
     try:
+        if isinstance(error, (StorageUnavailable, SourceFull)):
+            raise error
         if isinstance(error, ApplicationFault):
             try:
                 return _consume_faulted(party, identifier, number, now, error)

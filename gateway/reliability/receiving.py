@@ -96,7 +96,7 @@ def receive(
         refused_now = RmFault(FaultName.CREATE_SEQUENCE_REFUSED, reason="Too many at once.")
         answer = _fault(wire, refused_now, message.headers.message_id, about_header=False)
         return Reply(answer, fault=True)
-    exchange = _Exchange(party, message, octets, now, owner, content_type, service, back)
+    exchange = Exchange(party, message, octets, now, owner, content_type, service, back)
     reply = exchange.run()
     unknown = reply.fault and exchange.knows_nothing
     if manners is not None and unknown and not manners.unknowns.allows(peer, now):
@@ -136,7 +136,7 @@ def _fault(
 
 
 @dataclass(slots=True)
-class _Exchange:
+class Exchange:
     """One message that came, and what is answered.
 
     Attributes:
@@ -172,9 +172,14 @@ class _Exchange:
         return any(each and each.name is FaultName.UNKNOWN_SEQUENCE for each in faults)
 
     def run(self) -> Reply:
+        self.take()
+        return self.finish()
+
+    def take(self) -> None:
+        """Commit what the message says; no application gets anything here."""
         message = self.message
         if message.rm is None:
-            return self._unreliable()
+            return
         for said in message.acknowledgements:
             self._acknowledged(said)
         for refusal in message.refusals:
@@ -188,7 +193,14 @@ class _Exchange:
         for asked in message.ack_requested:
             if message.sequence is None or message.sequence.identifier != asked.identifier:
                 self._asked(asked.identifier)
-        return self._reply(message.rm)
+
+    def finish(self) -> Reply:
+        """Answer it, with the reply of the application where that is there at once."""
+        if self.message.rm is None:
+            return self._unreliable()
+        if self.awaited is not None:
+            self._hurry(self.awaited)
+        return self._reply(self.message.rm)
 
     def _unreliable(self) -> Reply:
         headers = self.message.headers
@@ -347,14 +359,18 @@ class _Exchange:
         if to is None or message_id is None or self.back is not None:
             return
         if is_anonymous(to.address):
-            self.awaited = awaited = Awaited(header.identifier, message_id, header.number)
-            try:
-                deliver(party, header.identifier, now)
-                self.ready = reply_to(party, awaited, now)
-                if self.ready is None and not may_answer(party, awaited, now):
-                    self.awaited = None  # It had nothing to say.
-            except StorageUnavailable:
-                pass  # The message is stored, which is what the acknowledgement says.
+            self.awaited = Awaited(header.identifier, message_id, header.number)
+
+    def _hurry(self, awaited: Awaited) -> None:
+        """Let the application have the message now."""
+        party, now = self.party, self.now
+        try:
+            deliver(party, awaited.identifier, now)
+            self.ready = reply_to(party, awaited, now)
+            if self.ready is None and not may_answer(party, awaited, now):
+                self.awaited = None  # It had nothing to say.
+        except StorageUnavailable:
+            pass  # The message is stored, which is what the acknowledgement says.
 
     def _reply_endpoint(self) -> EndpointReference | None:
         sequence = self.sequence

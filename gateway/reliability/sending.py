@@ -60,7 +60,8 @@ def act(party: Party, key: str, now: float, *, limit: int = 64, fetching: bool =
     """
     work = Work()
     try:
-        _act(party, key, now, limit, fetching, work)
+        opposite = _opposite(party, key, now)
+        act_beside(party, key, opposite, now, work, limit, fetching=fetching)
     except StorageUnavailable:
         raise
     except Exception as error:
@@ -83,8 +84,18 @@ def _put_off(party: Party, key: str, now: float, error: Exception) -> None:
             )
 
 
-def _act(party: Party, key: str, now: float, limit: int, fetching: bool, work: Work) -> None:
-    opposite = _opposite(party, key, now)
+def act_beside(
+    party: Party,
+    key: str,
+    opposite: str | None,
+    now: float,
+    work: Work,
+    limit: int,
+    *,
+    fetching: bool = False,
+) -> None:
+    """Fill *work* as `act` does, where *opposite* is known, the incoming sequence that goes the
+    other way."""
     with begin(party, now) as step:
         work.called = step.called
         incoming = step.tx.incoming.find(opposite) if opposite is not None else None

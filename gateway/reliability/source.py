@@ -424,7 +424,7 @@ def finish(step: Step, sequence: OutgoingSequence) -> None:
 
 
 def _tell(step: Step, told: Told, ended: OutgoingSequence) -> None:
-    step.called.append(ended.key)
+    step.call(ended.key)
     told(step.tx, ended)
 
 

@@ -1,12 +1,17 @@
 """A transaction of the runtime: `Step`, and what it tells people once it is committed."""
 
 import contextlib
+import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.reliability.party import Party
 from gateway.reliability.storage import Transaction
 from gateway.reliability.values import Notice, NoticeKind
+
+
+class NotShared(Exception):
+    """A piece of work has to have a transaction of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +20,8 @@ class Step:
 
     Attributes:
         called: The sequences of whose ends a function of the program was told in it.
+        shared: Several pieces of work have it: functions of the program are not for it.
+        failures: What ended one of them.
     """
 
     party: Party
@@ -22,6 +29,18 @@ class Step:
     now: float
     notices: list[Notice] = field(default_factory=list)
     called: list[str] = field(default_factory=list)
+    shared: bool = False
+    failures: list[BaseException] = field(default_factory=list)
+
+    def call(self, sequence: str) -> None:
+        """Note that a function of the program is told of the end of *sequence*.
+
+        Raises:
+            NotShared: The transaction is that of others, too.
+        """
+        if self.shared:
+            raise NotShared
+        self.called.append(sequence)
 
     def tell(
         self, kind: NoticeKind, sequence: str, text: str = "", number: int | None = None
@@ -30,18 +49,41 @@ class Step:
         self.notices.append(Notice(kind, sequence, text or kind.value, number))
 
 
+_shared = threading.local()
+
+
 @contextlib.contextmanager
 def begin(party: Party, now: float) -> Iterator[Step]:
-    """Begin a transaction; committed where the block ends, rolled back where it raises.
+    """Begin a transaction; committed where the block ends, rolled back where it raises. Where this
+    thread is within `sharing`, it is a part of that one.
 
     Raises:
         StorageUnavailable: As `StorageManager.transaction`.
     """
+    shared: Step | None = getattr(_shared, "step", None)
+    if shared is not None and shared.party is party:
+        try:
+            yield replace(shared, now=now, shared=True)
+        except BaseException as error:
+            shared.failures.append(error)
+            raise
+        return
     with party.storage.transaction() as tx:
         step = Step(party, tx, now)
         yield step
     for notice in step.notices:
         party.notify(notice)
+
+
+@contextlib.contextmanager
+def sharing(step: Step) -> Iterator[None]:
+    """Let what this thread begins be of the transaction of *step*. Where one of them fails, that
+    has to be rolled back: see `Step.failures`."""
+    _shared.step = step
+    try:
+        yield
+    finally:
+        _shared.step = None
 
 
 def soonest(*times: float | None) -> float | None:

@@ -4,7 +4,7 @@ once, in order, though both sides and the net between them fail."""
 import ssl
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from enum import Enum
@@ -31,28 +31,35 @@ from gateway.client.reliable.ends import (
 )
 from gateway.client.reliable.intake import Intake
 from gateway.client.reliable.listener import listening, place_of
+from gateway.client.reliable.sharing import Sharing
 from gateway.client.reliable.transactions import (
     ClientTransaction,
     OpenTransaction,
     Pending,
     Threads,
+    pending_message,
     sequence_name,
 )
-from gateway.client.reliable.workers import Workers
+from gateway.client.reliable.workers import TOGETHER, Workers
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.party import Channel, Party, anonymous
 from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import end_sequence, is_key_of, key_of, takes_messages
 from gateway.reliability.steps import Step
-from gateway.reliability.storage import StorageManager
+from gateway.reliability.storage import (
+    Conflict,
+    StorageManager,
+    StorageUnavailable,
+    Transaction,
+)
 from gateway.reliability.values import Dead, Notice
 from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import Rm, make_connection_address
 from mediation.reliable_messaging.policy import Policy
 
 PAGE = 256
-PAUSE, MAX_PAUSE = 0.01, 0.25
-"""Seconds between two looks of `ReliableClient.drain`."""
+PAUSE, MAX_PAUSE = 0.01, 0.05
+"""Seconds between two looks of `ReliableClient.drain`; more where a look takes long."""
 
 
 class Replies(Enum):
@@ -142,6 +149,7 @@ class ReliableClient(End):
             beside = partial(listening, own, bind, self._own_intake)
         self._workers = Workers(self._endpoint, timeout=timeout, tls=tls, beside=beside)
         self._threads: Threads | None = None
+        self._sharing = Sharing(self._store_shared, TOGETHER)
 
     def callbacks(
         self,
@@ -215,9 +223,9 @@ class ReliableClient(End):
         envelope: bytes | None = None,
         last: bool = False,
     ) -> str:
-        """Send a message in a transaction of its own: see `ClientTransaction.send`."""
-        with self.transaction() as tx:
-            return tx.send(address, body, action=action, key=key, envelope=envelope, last=last)
+        """Send a message that nothing else is committed with: see `ClientTransaction.send`.
+        Messages of threads that send at the same time share a transaction."""
+        return self._send(address, body, None, action, key, envelope, last)
 
     def request(
         self,
@@ -230,17 +238,33 @@ class ReliableClient(End):
         envelope: bytes | None = None,
         last: bool = False,
     ) -> str:
-        """Send a request in a transaction of its own: see `ClientTransaction.request`."""
-        with self.transaction() as tx:
-            return tx.request(
-                address,
-                body,
-                callbacks=callbacks,
-                action=action,
-                key=key,
-                envelope=envelope,
-                last=last,
-            )
+        """Send a request that nothing else is committed with: see `ClientTransaction.request`."""
+        return self._send(address, body, callbacks, action, key, envelope, last)
+
+    def _send(
+        self,
+        address: str | EndpointReference,
+        body: bytes,
+        callbacks: str | None,
+        action: str,
+        key: str,
+        envelope: bytes | None,
+        last: bool,
+    ) -> str:
+        pending = pending_message(
+            self._channel,
+            new_id(),
+            address,
+            body,
+            callbacks=callbacks,
+            action=action,
+            key=key,
+            envelope=envelope,
+            last=last,
+        )
+        self._sharing.run(pending)
+        self._workers.wake()
+        return pending.message_id
 
     def terminate(self, key: str = "", address: str | None = None) -> int:
         """End the sequences of *key*, to *address* or to all: when their messages are acknowledged
@@ -274,12 +298,14 @@ class ReliableClient(End):
             Whether that was so within *seconds*.
         """
         end, pause = time.monotonic() + seconds, PAUSE
-        while self.waiting():
+        while True:
+            began = time.monotonic()
+            if not self.waiting():
+                return True
             if time.monotonic() >= end:
                 return False
-            time.sleep(pause)
+            time.sleep(max(pause, 8 * (time.monotonic() - began)))
             pause = min(2 * pause, MAX_PAUSE)
-        return True
 
     def _sequences(self) -> list[OutgoingSequence]:
         """Those that clients made; replies go in others."""
@@ -299,10 +325,26 @@ class ReliableClient(End):
         return Channel(address, wire, acks_to, callbacks is not None, callbacks)
 
     def _store_pending(self, own: ClientTransaction) -> None:
+        self._store_in(own.transaction, own.pending)
+
+    def _store_in(self, transaction: Transaction, pending: Sequence[Pending]) -> None:
         now = time.time()
         # In the order in which sequences are locked; of one sequence in the order of the calls.
-        for each in sorted(own.pending, key=_place):
-            self._endpoint.send(own.transaction, now, each.name, each.channel, each.message)
+        for each in sorted(pending, key=_place):
+            self._endpoint.send(transaction, now, each.name, each.channel, each.message)
+
+    def _store_shared(self, pending: Sequence[Pending]) -> list[Exception | None]:
+        """Store messages in one transaction; each by itself where that cannot be, since one of
+        them may be the reason."""
+        try:
+            with self.store.transaction() as transaction:
+                self._store_in(transaction, pending)
+        except Exception as error:
+            undone = isinstance(error, Conflict) or not isinstance(error, StorageUnavailable)
+            if len(pending) == 1 or not undone:
+                return [error] * len(pending)
+            return [self._store_shared([each])[0] for each in pending]
+        return [None] * len(pending)
 
     def _own_intake(self) -> Intake:
         return Intake(self._workers, hold=0.0)

@@ -1,13 +1,13 @@
 """What comes over HTTP, without any server: octets in, a status, headers and octets out."""
 
 import asyncio
-import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from filters import Refused
 from gateway.client.reliable.ends import new_id
 from gateway.client.reliable.workers import Workers, log
+from gateway.reliability.crowds import Arrived
 from gateway.reliability.storage import StorageUnavailable
 from gateway.reliability.values import Outgoing
 from mediation import Context, Soap, http_headers, write_fault
@@ -58,14 +58,7 @@ class Intake:
             return LATER
         self._busy += 1
         try:
-            reply = await self._workers.on_thread(
-                self._workers.endpoint.received,
-                octets,
-                time.time(),
-                owner=owner,
-                content_type=content_type,
-                service=service,
-            )
+            reply = await self._workers.receive(Arrived(octets, owner, content_type, service))
         except Refused as refused:
             return _refused(octets, refused)
         except StorageUnavailable as error:

@@ -24,12 +24,49 @@ class Pending:
     name: str
     channel: Channel
     message: Message
+    message_id: str
 
 
 def sequence_name(key: str, callbacks: str | None) -> str:
     """The name of the sequence of a client's *key*: with and without replies they are two. It has
     no blanks, so that the names of sequences sort as the sequences are locked."""
     return quote(key) if callbacks is None else f"{quote(key)}>{quote(callbacks)}"
+
+
+def pending_message(
+    channel: Callable[[str | EndpointReference, str | None], Channel],
+    message_id: str,
+    address: str | EndpointReference,
+    body: bytes,
+    *,
+    callbacks: str | None,
+    action: str,
+    key: str,
+    envelope: bytes | None,
+    last: bool,
+) -> Pending:
+    """A message as `ClientTransaction.send` and `ClientTransaction.request` are given it.
+
+    Raises:
+        ValueError: It has no action, or the envelope cannot be sent.
+    """
+    if envelope is not None:
+        headers = read_message(envelope).headers
+        if not headers.action or not headers.message_id:
+            raise ValueError("the envelope has no Action, or no MessageID")
+        action, message_id = headers.action, headers.message_id
+    if not action:
+        raise ValueError("a message needs an action, such as urn:example:orders/Order")
+    message = Message(
+        action,
+        body,
+        message_id,
+        wants_reply=callbacks is not None,
+        last=last,
+        envelope=envelope,
+    )
+    name = sequence_name(key, callbacks)
+    return Pending(name, channel(address, callbacks), message, message_id)
 
 
 class ClientTransaction(InTransaction):
@@ -101,25 +138,19 @@ class ClientTransaction(InTransaction):
         last: bool,
         callbacks: str | None,
     ) -> str:
-        message_id = self._new_id()
-        if envelope is not None:
-            headers = read_message(envelope).headers
-            if not headers.action or not headers.message_id:
-                raise ValueError("the envelope has no Action, or no MessageID")
-            action, message_id = headers.action, headers.message_id
-        if not action:
-            raise ValueError("a message needs an action, such as urn:example:orders/Order")
-        message = Message(
-            action,
+        pending = pending_message(
+            self._channel,
+            self._new_id(),
+            address,
             body,
-            message_id,
-            wants_reply=callbacks is not None,
-            last=last,
+            callbacks=callbacks,
+            action=action,
+            key=key,
             envelope=envelope,
+            last=last,
         )
-        name = sequence_name(key, callbacks)
-        self.pending.append(Pending(name, self._channel(address, callbacks), message))
-        return message_id
+        self.pending.append(pending)
+        return pending.message_id
 
 
 class OpenTransaction:

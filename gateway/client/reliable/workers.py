@@ -11,24 +11,26 @@ import logging
 import ssl
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Coroutine
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from filters import Refused
 from gateway.client.calling import Answer, Caller
 from gateway.client.errors import GatewayError
-from gateway.client.reliable.answers import Came, together
+from gateway.client.reliable.answers import Came, acknowledging, together
+from gateway.client.reliable.gathering import Gathering
 from gateway.client.reliable.limits import Limits
 from gateway.client.reliable.pool import Pool
+from gateway.reliability.crowds import Acknowledging, Arrived
 from gateway.reliability.endpoint import Endpoint
-from gateway.reliability.invoker import deliver
-from gateway.reliability.sending import act
+from gateway.reliability.invoker import deliver_some
 from gateway.reliability.storage import Conflict, StorageUnavailable
-from gateway.reliability.values import Awaited, NotHere, Outgoing
+from gateway.reliability.values import Awaited, NotHere, Outgoing, Reply
 from gateway.reliability.watching import watch
 
 T = TypeVar("T")
@@ -51,6 +53,10 @@ AT_A_TIME = 4
 TO_A_HOST = 64
 ALONE = 256
 """What is of no sequence of ours, and waits for one host."""
+TOGETHER = 64
+"""Messages, or acknowledgements, that share a commit."""
+SHARED = 0.02
+"""Seconds of applications after which what they did is committed."""
 MAX_ANSWER = 4 * 1024 * 1024
 STOP = 10.0
 """Seconds that what runs is given when the workers stop."""
@@ -103,7 +109,11 @@ class Workers:
         self._came: dict[str, list[Came]] = defaultdict(list)
         self._taking: set[str] = set()
         self._holding: dict[str, set[asyncio.Event]] = defaultdict(set)
+        self._to_deliver: deque[str] = deque()
+        self._delivering = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._acknowledgements: Gathering[Acknowledging, Reply]
+        self._arrivals: WeakKeyDictionary[asyncio.AbstractEventLoop, Gathering[Arrived, Reply]]
 
     @property
     def running(self) -> bool:
@@ -127,6 +137,8 @@ class Workers:
             self.endpoint.restart(time.time())
             ready = threading.Event()
             self._store_threads = Pool(self._threads, "reliable-store")
+            self._acknowledgements = Gathering(self._store_threads, self._acknowledged, TOGETHER)
+            self._arrivals = WeakKeyDictionary()
             self._application_threads = ThreadPoolExecutor(
                 self._applications, "reliable-application"
             )
@@ -228,6 +240,8 @@ class Workers:
             each.clear()
         self._alone.clear()
         self._tasks.clear()
+        self._to_deliver.clear()
+        self._delivering = 0
         self._lanes, self._hosts = Limits(AT_A_TIME), Limits(TO_A_HOST)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -274,15 +288,26 @@ class Workers:
         self._not_before = {at: due for at, due in self._not_before.items() if due > now}
         limit = LOOKED_AT + len(self._busy) + len(self._not_before)
         found, next_due = await self.on_thread(self._look, now, limit)
-        begun = 0
+        limits: dict[str, int] = {}
         for place in found:
             if place in self._busy or place in self._not_before:
                 continue
-            if place[0] == "outgoing" and len(self._in_flight.get(place[1], ())) >= IN_FLIGHT:
-                continue
+            if place[0] == "outgoing":
+                room = IN_FLIGHT - len(self._in_flight.get(place[1], ()))
+                if room <= 0:
+                    continue
+                limits[place[1]] = room
             self._busy.add(place)
-            begun += 1
-            self._spawn(self._attend_to(place))
+            if place[0] == "invoker":
+                self._to_deliver.append(place[1])
+            elif place[0] == "incoming":
+                self._spawn(self._watch(place))
+        while self._delivering < min(self._applications, len(self._to_deliver)):
+            self._delivering += 1
+            self._spawn(self._deliver())
+        due = list(limits.items())
+        for start in range(0, len(due), TOGETHER):
+            self._spawn(self._send_due(dict(due[start : start + TOGETHER])))
         # Something due that is not begun now is busy, and wakes us when it ends; or it is delayed.
         soon = [due - now for due in self._not_before.values()]
         if next_due is not None and next_due > now:
@@ -302,46 +327,67 @@ class Workers:
         self._took = time.thread_time() - began
         return found, next_due
 
-    async def _attend_to(self, place: tuple[str, str]) -> None:
-        kind, key = place
+    async def _watch(self, place: tuple[str, str]) -> None:
         try:
-            match kind:
-                case "invoker":
-                    await self._deliver(key)
-                case "outgoing":
-                    await self._send_due(key)
-                case _:
-                    for outgoing in await self.on_thread(
-                        watch, self.endpoint.party, key, time.time()
-                    ):
-                        self.post(outgoing)
-        except StorageUnavailable as error:
-            self._not_before[place] = time.time() + DELAY
-            level = logging.DEBUG if isinstance(error, NotHere) else logging.WARNING
-            log.log(level, "%s waits: %s", key, error)
-        except Exception:
-            self._not_before[place] = time.time() + DELAY
-            log.exception("the worker of %s failed", key)
+            for outgoing in await self.on_thread(watch, self.endpoint.party, place[1], time.time()):
+                self.post(outgoing)
+        except Exception as error:
+            self._postpone(place, error)
         finally:
             self._busy.discard(place)
             self._woken.set()
 
-    async def _deliver(self, identifier: str) -> None:
-        work = functools.partial(
-            _again, functools.partial(deliver, self.endpoint.party, identifier, time.time())
-        )
+    def _postpone(self, place: tuple[str, str], error: Exception) -> None:
+        """Leave alone for a while what failed."""
+        self._not_before[place] = time.time() + DELAY
+        if isinstance(error, StorageUnavailable):
+            level = logging.DEBUG if isinstance(error, NotHere) else logging.WARNING
+            log.log(level, "%s waits: %s", place[1], error)
+        else:
+            log.error("the worker of %s failed", place[1], exc_info=error)
+
+    async def _deliver(self) -> None:
+        """Give applications their messages, on one thread, as long as there are any."""
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._application_threads, work)
+            while self._to_deliver:
+                work = loop.run_in_executor(self._application_threads, self._deliver_some)
+                for identifier, error in (await work).items():
+                    self._busy.discard(("invoker", identifier))
+                    if error is not None:
+                        self._postpone(("invoker", identifier), error)
+                    for event in self._holding.get(identifier, ()):
+                        event.set()
         finally:
-            for event in self._holding.get(identifier, ()):
-                event.set()
+            self._delivering -= 1
+            self._woken.set()
 
-    async def _send_due(self, key: str) -> None:
-        room = IN_FLIGHT - len(self._in_flight.get(key, ()))
-        work = await self.on_thread(act, self.endpoint.party, key, time.time(), limit=room)
-        for outgoing in work.outgoing:
-            self.post(outgoing)
+    def _deliver_some(self) -> dict[str, Exception | None]:
+        end: list[float] = []
+
+        def goes_on() -> bool:
+            if not end:  # The transaction has begun, which may have taken long.
+                end.append(time.monotonic() + SHARED)
+            return time.monotonic() < end[0]
+
+        return deliver_some(self.endpoint.party, self._to_deliver, time.time(), goes_on=goes_on)
+
+    async def _send_due(self, limits: dict[str, int]) -> None:
+        """Send what is due of these sequences."""
+        try:
+            works = await self.on_thread(self.endpoint.act_all, limits, time.time())
+            for key, work in works.items():
+                if isinstance(work, Exception):
+                    self._postpone(("outgoing", key), work)
+                    continue
+                for outgoing in work.outgoing:
+                    self.post(outgoing)
+        except Exception as error:
+            for key in limits:
+                self._postpone(("outgoing", key), error)
+        finally:
+            self._busy.difference_update(("outgoing", key) for key in limits)
+            self._woken.set()
 
     # ---------------------------------------------------------------------------- sending
 
@@ -407,6 +453,11 @@ class Workers:
             log.info("%s: %s", outgoing.label, answer.words)
             return
         came = Came(outgoing, said, answer.content_type)
+        acknowledged = acknowledging(came)
+        if acknowledged is not None:
+            for each in (await self._acknowledgements.run(acknowledged)).outgoing:
+                self.post(each)
+            return
         if outgoing.key is None:
             await self._take([came])
             return
@@ -426,7 +477,7 @@ class Workers:
 
     def _taken(self, answers: list[Came]) -> list[Outgoing]:
         found: list[Outgoing] = []
-        for came in together(answers) if len(answers) > 1 else answers:
+        for came in answers:
             try:
                 reply = self.endpoint.sent(
                     came.outgoing,
@@ -442,6 +493,40 @@ class Workers:
                 continue
             found.extend(reply.outgoing)
         return found
+
+    def _acknowledged(self, answers: Sequence[Acknowledging]) -> list[Reply | Exception]:
+        """Take acknowledgements; what another one says is done with that one."""
+        kept = together(answers)
+        replies = dict(
+            zip(map(id, kept), self.endpoint.acknowledged_all(kept, time.time()), strict=True)
+        )
+        found: list[Reply | Exception] = []
+        for each in answers:
+            reply = replies.get(id(each), Reply())
+            if isinstance(reply, (Refused, StorageUnavailable)):
+                log.info("an acknowledgement for %s: %s", each.key, reply)
+                reply = Reply()
+            found.append(reply)
+        return found
+
+    # ------------------------------------------------------------------- what comes
+
+    async def receive(self, arrived: Arrived) -> Reply:
+        """Take a message, in the event loop of any server.
+
+        Raises:
+            Refused: It is no message.
+            StorageUnavailable: Nothing is promised; it may come again.
+        """
+        loop = asyncio.get_running_loop()
+        gathering = self._arrivals.get(loop)
+        if gathering is None:
+            gathering = self._arrivals[loop] = Gathering(
+                self._store_threads,
+                lambda some: self.endpoint.received_all(some, time.time()),
+                TOGETHER,
+            )
+        return await gathering.run(arrived)
 
     # ------------------------------------------------------------------- replies on connections
 

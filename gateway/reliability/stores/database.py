@@ -55,6 +55,8 @@ class DatabaseStore:
         StorageUnavailable: It cannot be opened, or a newer program made its tables.
     """
 
+    has_savepoints = True
+
     def __init__(self, database: Engine | str, *, create: bool = True) -> None:
         self._owns = isinstance(database, str)
         self.engine = own_engine(database) if isinstance(database, str) else database
@@ -169,6 +171,37 @@ class DatabaseTransaction:
     def enlist(self, participant: Any) -> NoReturn:
         """Refuse: another database takes part in transactions of a `TwoPhaseStore`."""
         raise TypeError("another database takes part in transactions of a TwoPhaseStore only")
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """A part of the transaction, of which nothing is left where it raises; what was done before
+        stays. Sessions that are made in it end with it.
+
+        Raises:
+            RuntimeError: A statement failed, and the block went on.
+            StorageUnavailable: The database cannot do it.
+        """
+        self.check_open()
+        before, self._sessions = self._sessions, []
+        order = self._work.order.copy()
+        try:
+            nested = self.connection.begin_nested()
+        except SQLAlchemyError as error:
+            raise translated(error) from error
+        try:
+            yield
+            self.flush()
+            nested.commit()
+        except BaseException:
+            for session in self._sessions:
+                with suppress(SQLAlchemyError):
+                    session.close()
+            with suppress(SQLAlchemyError):
+                nested.rollback()
+            self._work.forget(order)
+            raise
+        finally:
+            self._sessions = before
 
     def commit(self) -> None:
         """Commit it; nothing but `end` is to be called then.

@@ -40,6 +40,7 @@ _BROKEN = ("08", "57", "58", "XX")
 intervention, system errors, internal errors."""
 _COMMITS = "dragoman_rm_commits"
 _DURABLE = "dragoman_rm_durable"
+_AUTOCOMMITS = "dragoman_rm_autocommits"
 FLUSH = "dragoman_rm_flush"
 """What is called before a savepoint, which undoes nothing that was changed before it."""
 
@@ -52,8 +53,10 @@ def own_engine(url: str) -> Engine:
             missing.
     """
     url = driver_url(url)
+    # An SQLite connection that is in no transaction stays as it is: to change it takes statements.
+    level = {"isolation_level": "AUTOCOMMIT"} if url.startswith("sqlite") else {}
     try:
-        engine = create_engine(url, connect_args=connection_options(url))
+        engine = create_engine(url, connect_args=connection_options(url), **level)
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise StorageUnavailable(f"no database has such a URL: {first_line(error)}") from error
     except ImportError as error:
@@ -62,6 +65,7 @@ def own_engine(url: str) -> Engine:
         raise StorageUnavailable(text + mend) from error
     check_engine(engine)
     if engine.dialect.name == "sqlite":
+        engine.update_execution_options(**{_AUTOCOMMITS: True})
         _own_sqlite(engine)
     else:
         event.listen(engine, "connect", _connected_to_postgresql)
@@ -117,7 +121,10 @@ def writing(engine: Engine) -> Engine:
     """
     sqlite = engine.dialect.name == "sqlite"
     level = "AUTOCOMMIT" if sqlite else "READ COMMITTED"
-    ours = engine.execution_options(isolation_level=level)
+    if engine.get_execution_options().get(_AUTOCOMMITS):
+        ours = engine.execution_options()
+    else:
+        ours = engine.execution_options(isolation_level=level)
     event.listen(ours, "begin", _begin_sqlite if sqlite else _begin_postgresql)
     event.listen(ours, "commit", check_commit)
     event.listen(ours, "savepoint", _write_before)
@@ -126,6 +133,8 @@ def writing(engine: Engine) -> Engine:
 
 def reading(engine: Engine) -> Engine:
     """*engine* for looks: each statement by itself."""
+    if engine.get_execution_options().get(_AUTOCOMMITS):
+        return engine
     return engine.execution_options(isolation_level="AUTOCOMMIT")
 
 

@@ -50,6 +50,11 @@ class LockOrder:
                 "incoming, invoker, outgoing is the order, and each kind's by key"
             )
 
+    def copy(self) -> "LockOrder":
+        other = LockOrder()
+        other._last, other._held = self._last, set(self._held)
+        return other
+
     def add(self, place: Place) -> None:
         """Note that *place* is locked."""
         self._held.add(place)

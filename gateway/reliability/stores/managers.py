@@ -43,6 +43,7 @@ from gateway.reliability.stores.statements import (
     insert_into,
     key_by,
     locking,
+    locking_all,
     update_all,
 )
 from gateway.reliability.stores.tables import digest
@@ -66,6 +67,7 @@ class Work:
         self.ended = False
         self.sqlite = connection.dialect.name == "sqlite"
         self.flushes: list[Callable[[], None]] = []
+        self.forgets: list[Callable[[], None]] = []
 
     def execute(
         self, statement: Executable, values: Values | Sequence[Values] | None = None
@@ -86,6 +88,13 @@ class Work:
         """Write what the managers have not written yet."""
         for flush in self.flushes:
             flush()
+
+    def forget(self, order: LockOrder) -> None:
+        """Forget all that is not written, and all that was read; *order* has what is still
+        locked."""
+        self.order = order
+        for forget in self.forgets:
+            forget()
 
     def check_open(self) -> None:
         if self.ended:
@@ -113,6 +122,7 @@ class _Manager(Generic[R]):
     def __init__(self, work: Work) -> None:
         self._work = work
         work.flushes.append(self.flush)
+        work.forgets.append(self.forget)
         self._there: dict[str, bool] = {}
         """Of what is locked, whether it has a row."""
         self._records: dict[str, R | None] = {}
@@ -138,6 +148,26 @@ class _Manager(Generic[R]):
                 row = self._row(key, wait=wait)  # Somebody added it before we had the lock.
         return self._locked(key, row)
 
+    def take_all(self, keys: Sequence[str]) -> list[str]:
+        """Lock those of *keys* that are there and that no other transaction has, in their order,
+        with one statement.
+
+        Returns:
+            Their keys.
+        """
+        self._work.check_open()
+        wanted = [key for key in keys if can_be_key(key)]
+        held = [key for key in wanted if self._work.order.holds((self._kind, key))]
+        others = [key for key in wanted if key not in held]
+        if others:
+            self._work.order.check((self._kind, others[0]))
+            record: type = self._record
+            statement = locking_all(self._table, record, self._key)
+            at = [field.name for field in fields(record)].index(self._key)
+            for row in self._work.execute(statement, {"own_keys": others}).all():
+                self._locked(row[at], row)
+        return [key for key in wanted if self._there.get(key)]
+
     def _row(self, key: str, *, wait: bool) -> Row[Any] | None:
         record: type = self._record
         statement = locking(self._table, record, self._key, wait)
@@ -156,7 +186,7 @@ class _Manager(Generic[R]):
     def _hold(self, key: str) -> None:
         """Lock it; for those who need not see it."""
         self._work.check_open()
-        if not self._work.order.holds((self._kind, key)):
+        if key not in self._there:
             check_key(key)
             self._find(key)
 
@@ -179,6 +209,11 @@ class _Manager(Generic[R]):
                 for key, values in changed.items()
             ]
             self._work.execute(update_all(self._table, self._key), rows)
+
+    def forget(self) -> None:
+        """Forget what was read, and what was changed and is not written."""
+        for known in (self._there, self._records, self._changed):
+            known.clear()
 
     def _delete(self, key: str) -> None:
         self._hold(key)
@@ -289,6 +324,8 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
         super().__init__(work)
         self._names: dict[str, Values] = {}
         """Of what is locked, the names as its row has them."""
+        self._put: dict[tuple[str, int], Values] = {}
+        """Messages that are not written yet."""
 
     def _locked(self, key: str, row: Row[Any] | None) -> OutgoingSequence | None:
         record = super()._locked(key, row)
@@ -333,6 +370,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
 
     def remove(self, key: str) -> None:
         self._delete(key)
+        self._write_messages()
         self._names[key] = _names_of(None)
         self._work.execute(delete_by(self._messages, "sequence"), {"own_sequence": key})
 
@@ -345,7 +383,20 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
             "named": digest(message.message_id),
             "answers": None if relates is None else digest(relates),
         }
-        self._work.execute(PUT[self._work.sqlite], values)
+        self._put[key, message.number] = values
+
+    def flush(self) -> None:
+        super().flush()
+        self._write_messages()
+
+    def forget(self) -> None:
+        super().forget()
+        self._put.clear()
+
+    def _write_messages(self) -> None:
+        put, self._put = self._put, {}
+        if put:
+            self._work.execute(PUT[self._work.sqlite], [*put.values()])
 
     def message(self, key: str, number: int) -> OutgoingMessage | None:
         return self._first(key, "number", number)
@@ -358,6 +409,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
 
     def messages(self, key: str, limit: int, due: float | None = None) -> list[OutgoingMessage]:
         self._hold(key)
+        self._write_messages()
         values = {"own_sequence": key, "most": limit}
         if due is not None:
             values["due"] = due
@@ -366,6 +418,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
 
     def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
         self._hold(key)
+        self._write_messages()
         own = {"own_sequence": key}
         pairs = ranges.pairs
         if len(pairs) > _MANY_RANGES:
@@ -385,6 +438,9 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
         self._work.check_open()
         if not can_be_key(value):
             return None
+        for held in self._records.values():
+            if held is not None and getattr(held, name) == value:
+                return held
         self.flush()
         statement = key_by(self._table, "key", name)
         found = self._work.execute(statement, {f"own_{name}": value}).scalar()
@@ -394,6 +450,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
 
     def _first(self, key: str, by: str, value: object) -> OutgoingMessage | None:
         self._hold(key)
+        self._write_messages()
         row = self._work.execute(FIRST[by], {"own_sequence": key, f"own_{by}": value}).first()
         return None if row is None else OutgoingMessage(*tuple(row))
 

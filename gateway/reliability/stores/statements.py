@@ -67,6 +67,14 @@ def locking(table: Table, record: type, key: str, wait: bool) -> Executable:
 
 
 @cache
+def locking_all(table: Table, record: type, key: str) -> Executable:
+    """Those of several keys that nobody else has, in their order."""
+    among = table.c[key].in_(bindparam("own_keys", type_=table.c[key].type, expanding=True))
+    found = records(table, record).where(among).order_by(table.c[key])
+    return found.with_for_update(skip_locked=True)
+
+
+@cache
 def key_by(table: Table, key: str, by: str) -> Executable:
     return select(table.c[key]).where(is_(table.c[by]))
 

@@ -1,6 +1,7 @@
 """Acknowledgements of one sequence are taken together, and nothing else is left out."""
 
-from gateway.client.reliable.answers import Came, together
+from gateway.client.reliable.answers import Came, acknowledging, together
+from gateway.reliability.crowds import Acknowledging
 from gateway.reliability.records import Wire
 from gateway.reliability.values import Outgoing
 from mediation import EndpointReference, Soap, Wsa
@@ -34,25 +35,30 @@ def ack(text: str, identifier: str = "urn:example:a", *, final: bool = False) ->
     return Acknowledgement(identifier, Ranges.parse(text), final=final)
 
 
+def read(said: Acknowledgement) -> Acknowledging:
+    found = acknowledging(came(said))
+    assert found is not None
+    return found
+
+
 def test_the_largest_is_taken() -> None:
-    small, large, middle = came(ack("1-2")), came(ack("1-5,7")), came(ack("1-4"))
+    small, large, middle = read(ack("1-2")), read(ack("1-5,7")), read(ack("1-4"))
     assert together([small, large, middle]) == [large]
     assert together([large, small]) == [large]
 
 
 def test_neither_contains_the_other() -> None:
-    one, other = came(ack("1-2")), came(ack("4"))
+    one, other = read(ack("1-2")), read(ack("4"))
     assert sorted(together([one, other]), key=id) == sorted([one, other], key=id)
 
 
 def test_sequences_are_told_apart() -> None:
-    one, other = came(ack("1-2")), came(ack("1-3", "urn:example:b"))
+    one, other = read(ack("1-2")), read(ack("1-3", "urn:example:b"))
     assert together([one, other]) == [one, other]
 
 
 def test_what_says_more_is_taken_for_itself() -> None:
     answers = [
-        came(ack("1-9")),
         came(ack("1-2", final=True)),
         came(Acknowledgement("urn:example:a", Ranges(), nacks=(3,))),
         came(ack("1-2"), ack("1", "urn:example:b")),
@@ -62,4 +68,6 @@ def test_what_says_more_is_taken_for_itself() -> None:
         Came(came().outgoing, b"<no/>", "text/xml"),
         Came(came().outgoing, b"no", "text/xml"),
     ]
-    assert sorted(map(id, together(answers))) == sorted(map(id, answers))
+    assert [acknowledging(each) for each in answers] == [None] * len(answers)
+    said = ack("1-9")
+    assert read(said).message.acknowledgements == (said,)

@@ -1,0 +1,153 @@
+"""What comes, or is due, for many sequences at the same time, in as few transactions as can be."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from typing import Any
+
+from filters import Refused
+from gateway.reliability.party import Party, requests_of
+from gateway.reliability.receiving import Exchange, receive
+from gateway.reliability.sending import Work, act, act_beside
+from gateway.reliability.steps import begin
+from gateway.reliability.storage import in_key_order
+from gateway.reliability.together import Part, outcome, together
+from gateway.reliability.values import Reply
+from mediation.reliable_messaging import ReliableMessage, RmFault, read_message
+from mediation.reliable_messaging.application import MAKE_CONNECTION_ACTION
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A message that came, with the arguments of `receive`."""
+
+    octets: bytes
+    owner: str | None = None
+    content_type: str = ""
+    service: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledging:
+    """An answer that does nothing but acknowledge.
+
+    Attributes:
+        key: The sequence whose message it answers.
+    """
+
+    key: str
+    message: ReliableMessage
+    octets: bytes
+
+
+def receive_all(party: Party, arrived: Sequence[Arrived], now: float) -> list[Reply | Exception]:
+    """Take messages that came at the same time: those that only have a place in a sequence, in one
+    transaction; others as `receive` does.
+
+    Returns:
+        The reply to each, or what `receive` raises.
+    """
+    replies: dict[int, Reply | Exception] = {}
+    plain: list[tuple[str, int, Callable[[], Exchange]]] = []
+    for at, each in enumerate(arrived):
+        try:
+            message = read_message(each.octets)
+        except Refused:
+            continue
+        if message.sequence is not None and _is_plain(message):
+            way = (each.owner, each.content_type, each.service, None)
+            exchange = partial(Exchange, party, message, each.octets, now, *way)
+            plain.append((message.sequence.identifier, at, exchange))
+    plain.sort(
+        key=itemgetter(0)
+    )  # As sequences are locked; of one in the order in which they came.
+    parts: list[Part[Any]] = [
+        Part(partial(_taken, exchange), incoming=(key,), invoker=(key,))
+        for key, _, exchange in plain
+    ]
+    for (_, at, _), taken in zip(plain, together(party, now, parts), strict=True):
+        replies[at] = taken if isinstance(taken, Exception) else outcome(taken.finish)
+    for at, each in enumerate(arrived):
+        if at not in replies:
+            take = partial(receive, party, each.octets, now, owner=each.owner)
+            replies[at] = outcome(
+                partial(take, content_type=each.content_type, service=each.service)
+            )
+    return [replies[at] for at in range(len(arrived))]
+
+
+def _taken(make: Callable[[], Exchange]) -> Exchange:
+    exchange = make()
+    exchange.take()
+    return exchange
+
+
+def _is_plain(message: ReliableMessage) -> bool:
+    """Whether a message of a sequence has nothing else to say."""
+    if message.acknowledgements or message.refusals or isinstance(message.fault, RmFault):
+        return False
+    if message.body is not None or message.headers.action == MAKE_CONNECTION_ACTION:
+        return False
+    own = message.sequence
+    return all(own and asked.identifier == own.identifier for asked in message.ack_requested)
+
+
+def acknowledge_all(
+    party: Party, answers: Sequence[Acknowledging], now: float
+) -> list[Reply | Exception]:
+    """Take acknowledgements that came at the same time, in one transaction.
+
+    Returns:
+        The reply to each, or the exception.
+    """
+    ordered = sorted(range(len(answers)), key=lambda at: answers[at].key)
+    parts: list[Part[Any]] = []
+    for at in ordered:
+        each = answers[at]
+        way = (None, "", "", each.key)
+        exchange = partial(Exchange, party, each.message, each.octets, now, *way)
+        parts.append(Part(partial(_taken, exchange), outgoing=(each.key,)))
+    taken = dict(zip(ordered, together(party, now, parts), strict=True))
+    return [
+        found if isinstance(found, Exception) else outcome(found.finish)
+        for found in (taken[at] for at in range(len(answers)))
+    ]
+
+
+def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Work | Exception]:
+    """Look at outgoing sequences, as `sending.act` does, those that have not ended in one
+    transaction.
+
+    Args:
+        limits: The most messages to send, by the key of each sequence.
+    """
+    if len(limits) == 1:
+        return {key: outcome(partial(act, party, key, now, limit=limits[key])) for key in limits}
+    # What goes the other way is locked before them, and has to be known for that.
+    with begin(party, now) as step:
+        found = [step.tx.outgoing.take(key) for key in in_key_order(limits)]
+    parts: dict[str, Part[Work]] = {}
+    for sequence in found:
+        if sequence is not None and sequence.ended_at is None:
+            key = sequence.key
+            opposite = requests_of(key) or sequence.offered
+            parts[key] = Part(
+                partial(_act_beside, party, key, opposite, now, limits[key]),
+                incoming=(opposite,) if opposite is not None else (),
+                invoker=(opposite,) if opposite is not None else (),
+                outgoing=(key,),
+                alone=partial(act, party, key, now, limit=limits[key]),
+            )
+    works: list[Part[Any]] = [*parts.values()]
+    done = dict(zip(parts, together(party, now, works), strict=True))
+    return {
+        key: done[key] if key in done else outcome(partial(act, party, key, now, limit=limits[key]))
+        for key in limits
+    }
+
+
+def _act_beside(party: Party, key: str, opposite: str | None, now: float, limit: int) -> Work:
+    work = Work()
+    act_beside(party, key, opposite, now, work, limit)
+    return work

@@ -1,0 +1,288 @@
+"""What comes, or is due, for many sequences at the same time shares a transaction; what fails in it
+spoils nothing for others."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.reliability.crowds import Acknowledging, Arrived
+from gateway.reliability.endpoint import Endpoint
+from gateway.reliability.invoker import deliver_some
+from gateway.reliability.party import Channel, Party, anonymous
+from gateway.reliability.sending import Work
+from gateway.reliability.source import Message
+from gateway.reliability.steps import begin
+from gateway.reliability.storage import StorageManager, StorageUnavailable, Transaction
+from gateway.reliability.stores.database import DatabaseStore
+from gateway.reliability.stores.memory import MemoryStore
+from gateway.reliability.together import MISSES, Part, together
+from gateway.reliability.values import Answer, Application, Delivered, Outgoing, Reply
+from mediation import EndpointReference
+from mediation.reliable_messaging import Ranges, read_message
+from tests.rigs.reliable_ends import SERVICE, WIRE_1_1, content_of
+
+SEQUENCES = 5
+NOW = 1_000_000.0
+
+
+class Sides:
+    """A client with several sequences, and a service."""
+
+    def __init__(self, make: Callable[[str], Any]) -> None:
+        self.got: list[str] = []
+        self.here: Any = make("here")
+        self.there: Any = make("there")
+        self.client = self._endpoint(self.here, "client", self._take)
+        self.service = self._endpoint(self.there, "service", self._take)
+
+    def _take(self, tx: Transaction, delivered: Delivered) -> Answer | None:
+        self.got.append(content_of(delivered.envelope))
+        return None
+
+    def _endpoint(self, store: StorageManager, name: str, take: Application) -> Endpoint:
+        numbers = count(1)
+        return Endpoint(
+            Party(
+                store,
+                lambda: f"urn:{name}:{next(numbers)}",
+                lambda: 0.5,
+                applications={"": take},
+                allows=lambda address: False,
+            )
+        )
+
+    def send(self, *contents: str) -> None:
+        """Store a message in each sequence, for each of *contents*."""
+        target = EndpointReference(SERVICE, WIRE_1_1.wsa)
+        channel = Channel(target, WIRE_1_1, anonymous(WIRE_1_1.wsa))
+        with self.here.transaction() as tx:
+            for key in range(SEQUENCES):
+                for content in contents:
+                    body = f'<o xmlns="urn:example">{content}{key}</o>'.encode()
+                    message = Message("urn:example:Order", body)
+                    self.client.send(tx, NOW, f"{key}", channel, message)
+
+    def due(self) -> list[Outgoing]:
+        """What the client sends, decided together."""
+        with self.here.look() as look:
+            keys = look.outgoing_due(NOW, 100)
+        works = self.client.act_all(dict.fromkeys(keys, 64), NOW)
+        assert all(isinstance(work, Work) for work in works.values())
+        return [each for work in works.values() if isinstance(work, Work) for each in work.outgoing]
+
+    def answered(self, sent: list[Outgoing]) -> list[Reply]:
+        """What the service answers, which takes it together."""
+        found = self.service.received_all([Arrived(each.envelope) for each in sent], NOW)
+        replies = [each for each in found if isinstance(each, Reply)]
+        assert len(replies) == len(sent)
+        return replies
+
+    def open(self) -> None:
+        """Make the sequences."""
+        self.send("first")
+        for outgoing, reply in [*zip(sent := self.due(), self.answered(sent), strict=True)]:
+            assert outgoing.label == "CreateSequence"
+            assert reply.answer is not None
+            answer = reply.answer.envelope
+            self.client.sent(outgoing, NOW, delivered=True, answer=answer)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def sides(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Sides]:
+    made: list[Any] = []
+
+    def make(name: str) -> Any:
+        memory = request.param == "memory"
+        made.append(MemoryStore() if memory else DatabaseStore(f"sqlite:///{tmp_path / name}.db"))
+        return made[-1]
+
+    yield Sides(make)
+    for store in made:
+        store.close()
+
+
+def test_many_sequences_share_a_commit(sides: Sides) -> None:
+    sides.open()
+    sides.send("second")
+    before = sides.here.commits
+    sent = sides.due()
+    assert len(sent) == 2 * SEQUENCES
+    assert sides.here.commits - before <= 2  # One looks what goes the other way.
+
+    before = sides.there.commits
+    replies = sides.answered(sent)
+    assert sides.there.commits - before == 1
+
+    answers = []
+    for outgoing, reply in zip(sent, replies, strict=True):
+        assert reply.answer is not None
+        assert outgoing.key is not None
+        envelope = reply.answer.envelope
+        answers.append(Acknowledging(outgoing.key, read_message(envelope), envelope))
+    before = sides.here.commits
+    assert all(isinstance(each, Reply) for each in sides.client.acknowledged_all(answers, NOW))
+    assert sides.here.commits - before == 1
+    with sides.here.look() as look:
+        found = look.outgoing_page("", 100)
+    assert [each.count for each in found] == [0] * SEQUENCES
+    assert {each.acknowledged for each in found} == {Ranges.of([(1, 2)])}
+
+    sides.service.due(NOW)
+    assert Counter(sides.got) == Counter(
+        f"{content}{key}" for content in ("first", "second") for key in range(SEQUENCES)
+    )
+
+
+def test_what_is_no_message_spoils_nothing(sides: Sides) -> None:
+    sides.open()
+    sent = sides.due()
+    arrived = [Arrived(each.envelope) for each in sent]
+    arrived[2:2] = [Arrived(b"<no/>"), Arrived(sent[0].envelope), Arrived(b"no")]
+    found = sides.service.received_all(arrived, NOW)
+    assert [isinstance(each, Reply) for each in found] == [
+        *(True, True, False, True, False),
+        *[True] * (len(sent) - 2),
+    ]
+    assert isinstance(again := found[3], Reply)
+    assert again.answer is not None
+    sides.service.due(NOW)
+    assert len(sides.got) == SEQUENCES
+
+
+def test_a_part_that_fails_does_so_alone(sides: Sides) -> None:
+    party = sides.service.party
+    sides.open()
+    with sides.there.look() as look:
+        keys = [each.identifier for each in look.incoming_page("", 100)]
+    ran: list[str] = []
+
+    def work(key: str) -> str:
+        ran.append(key)
+        with begin(party, NOW) as step:
+            buffer = step.tx.invoker.find(key)
+            assert buffer is not None
+            step.tx.invoker.put(replace(buffer, attempts=buffer.attempts + 1))
+            if key == keys[1]:
+                raise ValueError(key)
+        return key
+
+    parts = [Part(partial(work, key), invoker=(key,)) for key in keys]
+    found = together(party, NOW, parts)
+    assert isinstance(found[1], ValueError)
+    assert [*found[:1], *found[2:]] == [*keys[:1], *keys[2:]]
+    with sides.there.transaction() as tx:
+        attempts = [(buffer := tx.invoker.find(key)) and buffer.attempts for key in keys]
+    assert attempts == [1, 0, 1, 1, 1]
+
+
+def test_where_the_store_is_away_few_wait_for_it() -> None:
+    tried: list[int] = []
+
+    class Away(MemoryStore):
+        def transaction(self) -> Any:
+            tried.append(len(tried))
+            raise StorageUnavailable("away")
+
+    party = Sides(lambda name: Away()).service.party
+
+    def work() -> None:
+        with begin(party, NOW):
+            pass
+
+    found = together(party, NOW, [Part(work)] * 50)
+    assert [type(each) for each in found] == [StorageUnavailable] * 50
+    assert len(tried) == MISSES
+
+
+def test_one_that_waits_in_vain_keeps_no_other_from_its_own() -> None:
+    sides = Sides(lambda name: MemoryStore())
+
+    def work(number: int) -> int:
+        with begin(sides.service.party, NOW):
+            if number == 3:
+                raise StorageUnavailable("another transaction has it")
+        return number
+
+    parts = [Part(partial(work, number)) for number in range(9)]
+    found = together(sides.service.party, NOW, parts)
+    assert [each for each in found if isinstance(each, int)] == [0, 1, 2, 4, 5, 6, 7, 8]
+    assert isinstance(found[3], StorageUnavailable)
+
+
+def test_deliveries_share_a_commit(tmp_path: Path) -> None:
+    sides = Sides(lambda name: DatabaseStore(f"sqlite:///{tmp_path / name}.db"))
+    sides.open()
+    sides.send("second", "third")
+    sides.answered(sides.due())
+    with sides.there.look() as look:
+        waiting = deque(look.invoker_due(NOW, 100))
+    before = sides.there.commits
+    found = deliver_some(sides.service.party, waiting, NOW)
+    assert [*found.values()] == [None] * SEQUENCES
+    assert sides.there.commits - before == 1
+    assert len(sides.got) == 3 * SEQUENCES
+    for key in range(SEQUENCES):
+        own = [each for each in sides.got if each.endswith(str(key))]
+        assert own == [f"{content}{key}" for content in ("first", "second", "third")]
+    with sides.there.look() as look:
+        assert look.invoker_due(NOW, 100) == []
+    for store in (sides.here, sides.there):
+        store.close()
+
+
+def test_a_delivery_that_fails_undoes_no_other(tmp_path: Path) -> None:
+    sides = Sides(lambda name: DatabaseStore(f"sqlite:///{tmp_path / name}.db"))
+    sides.open()
+    sides.send("second", "third")
+    with sides.there.engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE took (content TEXT)")
+    fails = {"second2", "first4"}
+
+    def take(tx: Transaction, delivered: Delivered) -> Answer | None:
+        content = content_of(delivered.envelope)
+        sides.got.append(content)
+        tx.connection.exec_driver_sql("INSERT INTO took VALUES (?)", (content,))
+        if content in fails:
+            fails.remove(content)
+            raise ValueError(content)
+        return None
+
+    sides.service = sides._endpoint(sides.there, "service", take)
+    sides.answered(sides.due())
+    now = NOW
+    for _ in range(20):
+        with sides.there.look() as look:
+            waiting = deque(look.invoker_due(now, 100))
+        while waiting:
+            assert set(deliver_some(sides.service.party, waiting, now).values()) == {None}
+        now += 60
+    with sides.there.engine.connect() as connection:
+        took = list(connection.exec_driver_sql("SELECT content FROM took").scalars())
+    contents = [f"{each}{key}" for each in ("first", "second", "third") for key in range(SEQUENCES)]
+    assert Counter(took) == Counter(contents)
+    assert Counter(sides.got) == Counter([*contents, "second2", "first4"])
+    for key in range(SEQUENCES):
+        own = [each for each in took if each.endswith(str(key))]
+        assert own == [f"{content}{key}" for content in ("first", "second", "third")]
+    for store in (sides.here, sides.there):
+        store.close()
+
+
+def test_deliveries_stop_in_time(tmp_path: Path) -> None:
+    sides = Sides(lambda name: DatabaseStore(f"sqlite:///{tmp_path / name}.db"))
+    sides.open()
+    sides.answered(sides.due())
+    with sides.there.look() as look:
+        waiting = deque(look.invoker_due(NOW, 100))
+    times = iter([True, True, False])
+    found = deliver_some(sides.service.party, waiting, NOW, goes_on=lambda: next(times, False))
+    assert len(sides.got) == len(found) == 1
+    assert len(waiting) == SEQUENCES - 1
+    for store in (sides.here, sides.there):
+        store.close()
