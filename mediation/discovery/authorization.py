@@ -89,6 +89,7 @@ def decide(
     delegation: bytes | None = None,
     holder: str | None = None,
     revoked: frozenset[str] = frozenset(),
+    learnt: set[str] | None = None,
 ) -> Decision:
     """Decide whether *access* to *topic*, an advertisement that was checked, is allowed.
 
@@ -99,9 +100,12 @@ def decide(
         holder: The identifier that the key of a TLS client certificate gives; then no Possession is
             looked at.
         revoked: Ids of delegations.
+        learnt: Collects the names in what the request brings, as `parse_document` does.
     """
     try:
-        return _decide(topic, access, verifier, now, possession, delegation, holder, revoked)
+        return _decide(
+            topic, access, verifier, now, possession, delegation, holder, revoked, learnt
+        )
     except _Denied as denied:
         return Decision(denied.denial, denied.holder)
     except SignatureRefused:
@@ -140,6 +144,7 @@ def _decide(
     delegation: bytes | None,
     holder: str | None,
     revoked: frozenset[str],
+    learnt: set[str] | None,
 ) -> Decision:
     if now >= topic.expires:
         raise _Denied(Denial.EXPIRED)
@@ -147,22 +152,27 @@ def _decide(
     if holder is None:
         if possession is None:
             raise _Denied(Denial.MISSING)
-        holder, proof = _possessor(topic.topic_id, access, verifier, now, possession)
+        holder, proof = _possessor(topic.topic_id, access, verifier, now, possession, learnt)
     if holder == topic.creator.entity_id:
         return Decision(None, holder, topic.expires, None, proof)
     if delegation is None:
         raise _Denied(Denial.NOT_DELEGATED, holder)
-    given = _delegated(topic, access, verifier, now, delegation, holder)
+    given = _delegated(topic, access, verifier, now, delegation, holder, learnt)
     if given.id in revoked:
         raise _Denied(Denial.REVOKED, holder)
     return Decision(None, holder, given.not_after, given.id, proof)
 
 
 def _possessor(
-    topic_id: UUID, access: Access, verifier: Verifier, now: datetime, octets: bytes
+    topic_id: UUID,
+    access: Access,
+    verifier: Verifier,
+    now: datetime,
+    octets: bytes,
+    learnt: set[str] | None,
 ) -> tuple[str, tuple[str, datetime]]:
     """Who proves to have which key, and by what."""
-    received = read_as(Possession, octets)
+    received = read_as(Possession, octets, learnt=learnt)
     claim = received.value
     if claim.topic_id != topic_id:
         raise _Denied(Denial.OTHER_TOPIC)
@@ -187,8 +197,9 @@ def _delegated(
     now: datetime,
     octets: bytes,
     holder: str,
+    learnt: set[str] | None,
 ) -> Delegation:
-    received = read_as(Delegation, octets)
+    received = read_as(Delegation, octets, learnt=learnt)
     given = received.value
     if given.topic_id != topic.topic_id:
         raise _Denied(Denial.OTHER_TOPIC, holder)

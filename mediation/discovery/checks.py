@@ -170,7 +170,7 @@ def receive(
         if credentials is None:
             continue
         try:
-            plain = decrypt(octets, name, credentials)
+            plain = decrypt(octets, name, credentials, learnt=learnt)
             checked = _check(plain, verifier, {name: None}, now=now, learnt=learnt, encrypted=True)
         except Refused:
             continue

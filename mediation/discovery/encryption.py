@@ -79,18 +79,26 @@ def encrypt(octets: bytes, recipient: str, certificate: x509.Certificate) -> byt
     ).encode()
 
 
-def decrypt(octets: bytes, recipient: str, credentials: Credentials, key: bytes = b"") -> bytes:
+def decrypt(
+    octets: bytes,
+    recipient: str,
+    credentials: Credentials,
+    key: bytes = b"",
+    *,
+    learnt: set[str] | None = None,
+) -> bytes:
     """Decrypt what was encrypted for *recipient*, whose *credentials* are these.
 
     Args:
         key: An ``xenc:EncryptedKey`` that `hand_on` made for *recipient*, in place of the one in
             *octets*.
+        learnt: Collects the names in the document, as `parse_document` does.
 
     Raises:
         DecryptionFailed: Whatever the cause. All that can be tried is tried, so that the time tells
             no more than the error.
     """
-    return _open(octets, recipient, credentials, key)[1]
+    return _open(octets, recipient, credentials, key, learnt)[1]
 
 
 def hand_on(
@@ -107,7 +115,7 @@ def hand_on(
         DecryptionFailed: *holder* cannot decrypt it.
         ValueError: Nothing can be encrypted for *recipient*.
     """
-    secret = _open(octets, holder, credentials, b"")[0]
+    secret = _open(octets, holder, credentials, b"", None)[0]
     return _write_key(secret, recipient, certificate).encode()
 
 
@@ -151,11 +159,11 @@ class _Data:
 
 
 def _open(
-    octets: bytes, recipient: str, credentials: Credentials, key: bytes
+    octets: bytes, recipient: str, credentials: Credentials, key: bytes, learnt: set[str] | None
 ) -> tuple[bytes, bytes]:
     """The key of *octets*, and what it decrypts."""
     try:
-        data = _read_data(parse_document(octets, charset="utf-8", limits=_LIMITS))
+        data = _read_data(parse_document(octets, charset="utf-8", limits=_LIMITS, names=learnt))
         wrapped = _read_key(parse_document(key, charset="utf-8")) if key else data.key
     except Refused:
         raise DecryptionFailed from None

@@ -132,9 +132,11 @@ def read_as(
     return received  # type: ignore[return-value]  # Its value has just been looked at.
 
 
-def read_advertisement(octets: bytes) -> Received[TopicAdvertisement | EncryptedAdvertisement]:
+def read_advertisement(
+    octets: bytes, *, learnt: set[str] | None = None
+) -> Received[TopicAdvertisement | EncryptedAdvertisement]:
     """Read an advertisement, encrypted or not; else as `read_as`."""
-    received = read(octets)
+    received = read(octets, learnt=learnt)
     if not isinstance(received.value, TopicAdvertisement | EncryptedAdvertisement):
         raise Malformed("The document is no advertisement of a topic.")
     return received  # type: ignore[return-value]  # As above.

@@ -225,3 +225,10 @@ def test_the_published_examples_fit(shared: Path) -> None:
     assert decision.until == datetime.fromisoformat("2026-12-21T09:00:00+00:00")
     alone = decide(known, access, verifier, now=now, possession=proof)
     assert alone.denial is Denial.NOT_DELEGATED
+
+
+def test_names_are_collected(people: Parties) -> None:
+    learnt: set[str] = set()
+    assert ask(people, learnt=learnt).allowed
+    ask(people, delegation=b"<strange/>", learnt=learnt)
+    assert {"{urn:dragoman:tdn:1}Possession", "strange"} <= learnt

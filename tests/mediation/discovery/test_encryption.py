@@ -218,3 +218,10 @@ def test_the_published_example_is_decrypted(shared: Path) -> None:
     assert read_as(TopicDiscoveryResponse, plain).value.head.to == name
     again = encrypt(plain, name, load_pem_x509_certificate(certificate))
     assert decrypt(again, name, credentials) == plain
+
+
+def test_names_are_collected(people: Parties) -> None:
+    learnt: set[str] = set()
+    with pytest.raises(DecryptionFailed):
+        decrypt(b"<strange/>", people.consumer_id, people.consumer, learnt=learnt)
+    assert "strange" in learnt

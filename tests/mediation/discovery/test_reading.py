@@ -364,3 +364,23 @@ def test_descriptors_are_kept_by_kind() -> None:
     )
     found: Descriptors = read_as(TopicAdvertisement, octets).value.descriptors
     assert found.keywords == ("first", "tide", "height")
+
+
+def test_prefixes_are_anybodys_choice() -> None:
+    octets = of("TopicDiscoveryResponse")
+    plain = (
+        octets.replace(b"xmlns:tdn=", b"xmlns=").replace(b"<tdn:", b"<").replace(b"</tdn:", b"</")
+    )
+    value = read_as(TopicDiscoveryResponse, plain).value
+    [inside] = value.advertisements
+    assert read_as(SignedTopicAdvertisement, inside).value.topic_id == discovery.TOPIC_ID
+    assert value.head == read_as(TopicDiscoveryResponse, octets).value.head
+
+
+def test_names_are_collected() -> None:
+    """libxml2 keeps them, so that somebody has to count."""
+    learnt: set[str] = set()
+    with pytest.raises(Malformed):
+        read(b"<strange><name/></strange>", learnt=learnt)
+    read(of("TopicWithdrawal"), learnt=learnt)
+    assert {"strange", "name", "{urn:dragoman:tdn:1}TopicId"} <= learnt

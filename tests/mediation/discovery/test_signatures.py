@@ -5,6 +5,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -452,6 +453,13 @@ def test_identifiers_come_of_keys(people: Parties) -> None:
     assert Credentials(people.producer.key, (renewed,)).identifier(Role.ENTITY) == (
         people.producer_id
     )
+
+
+def test_signing_says_what_it_needs(people: Parties, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "signxml", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match="signxml"):
+        sign(withdrawal(people), people.producer)
 
 
 # Others who know XML Signature.
