@@ -14,6 +14,7 @@ from operator import attrgetter
 from time import monotonic
 from typing import Generic, TypeVar
 
+from filters.matching.fallback.cost import DocumentSize
 from filters.queries.described import ANYTHING, Conditions, Described
 from filters.queries.postings import Postings, Properties, in_all
 from filters.queries.query import Query
@@ -34,6 +35,8 @@ LIMIT = 100
 """Keys of an answer, where nobody asks for more or fewer."""
 BATCH = 32
 """Things that XQuery decides about in one request; and things between two looks at the clock."""
+MAX_SIZES = 4096
+"""Different sizes of documents that are remembered."""
 _WORD = 64
 """Bytes that a word takes in the index."""
 
@@ -84,6 +87,8 @@ class Catalogue(Generic[Key]):
         self._words: Postings[str] = Postings()
         self._creators: Postings[str] = Postings()
         self._properties = Properties()
+        # Figures of sizes are rounded, so that there are few: one object of each.
+        self._sizes: dict[DocumentSize, DocumentSize] = {}
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -110,6 +115,10 @@ class Catalogue(Generic[Key]):
         if others >= self._max_things or weight > left:
             raise FilterError(Reason.QUOTA, "the catalogue is full")
         signature, size = signature_of(described.documents)
+        if size is not None:
+            if len(self._sizes) >= MAX_SIZES:
+                self._sizes.clear()
+            size = self._sizes.setdefault(size, size)
         if former is not None:
             self.remove(key)
         number = self._next
@@ -174,7 +183,11 @@ class Catalogue(Generic[Key]):
     ) -> Iterator[Row[Key]]:
         """Return the things that *conditions* hold of, and *query* may be true of; the newest
         first."""
-        for row in self._ordered(query, conditions, clock):
+        rows = self._ordered(query, conditions, clock)
+        if conditions == ANYTHING:
+            yield from rows
+            return
+        for row in rows:
             if conditions.hold(row.described):
                 yield row
             clock.tick()
@@ -208,7 +221,9 @@ class Catalogue(Generic[Key]):
                 return _collected(in_all(postings))
             case Selector(tree=tree):
                 found = candidates(tree, self._properties)
-                if found is not None and (of_creator is None or found.number < len(of_creator)):
+                # Of most things it is quicker to look at one after the other.
+                most = len(self._rows) // 2 if of_creator is None else len(of_creator)
+                if found is not None and found.number <= most:
                     return _collected(found.find())
         return of_creator
 
@@ -232,24 +247,25 @@ def _searched(chunk: Chunk[Key], query: Query, clock: "_Clock") -> Iterator[Row[
                 return reversed([row for row in chunk.rows if row.signature & mask == mask])
             return reversed([row for row in chunk.rows if tree.may_hold(row.signature)])
         case RegularQuery() as regular if regular.finds_lines():
-            return reversed(_with_lines(chunk, regular, clock))
+            return _with_lines(chunk, regular, clock)
         case _:
             return reversed(chunk.rows)
 
 
-def _with_lines(chunk: Chunk[Key], regular: RegularQuery, clock: "_Clock") -> list[Row[Key]]:
-    lines, ends = chunk.lines()
-    rows: list[Row[Key]] = []
-    start = 0
-    while start < len(lines):
-        at = regular.next_line(lines, start)
-        if at < 0 or at >= len(lines):
-            break
-        row = bisect_right(ends, at)
-        rows.append(chunk.rows[row])
-        start = ends[row]
-        clock.tick()
-    return rows
+def _with_lines(chunk: Chunk[Key], regular: RegularQuery, clock: "_Clock") -> Iterator[Row[Key]]:
+    for lines in chunk.lines():
+        clock.check()
+        rows: list[Row[Key]] = []
+        start, end = 0, len(lines.octets)
+        while start < end:
+            at = regular.next_line(lines.octets, start)
+            if not 0 <= at < end:
+                break
+            row = bisect_right(lines.ends, at)
+            rows.append(chunk.rows[lines.first + row])
+            start = lines.ends[row]
+            clock.tick()
+        yield from reversed(rows)
 
 
 def _decided(
@@ -261,6 +277,7 @@ def _decided(
             yield from _decided_together(xquery, rows, clock)
         case WordQuery() as words:
             for row in rows:
+                clock.tick()
                 yield row, words.has_phrases(row.described)
         case TreeQuery() as tree:
             for row in rows:
@@ -268,6 +285,7 @@ def _decided(
                 yield row, tree.holds(row.described.documents, row.size)
         case _:
             for row in rows:
+                clock.check()
                 yield row, query.decide(row.described)
 
 

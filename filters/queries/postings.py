@@ -16,6 +16,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 MOST_VALUES = 2000
 """Different texts of one property that a pattern is tried with; beyond, each thing is."""
+LONGEST_VALUES = 100_000
+"""Characters of all of them together: what is tried without a look at the clock."""
 
 
 class Postings(Generic[Key]):
@@ -111,15 +113,16 @@ class Property:
         """Return who has *value*."""
         return self._values.get((kind_of(value), value))
 
-    def texts(self) -> Iterator[tuple[str, Sequence[int]]] | None:
+    def texts(self) -> Sequence[tuple[str, Sequence[int]]] | None:
         """Return the texts with those who have them; None if there are too many."""
         if len(self._values) > MOST_VALUES:
             return None
-        return (
+        texts = [
             (value, self._values.get((kind, value)))
             for kind, value in self._values
             if kind == TEXT and isinstance(value, str)
-        )
+        ]
+        return texts if sum(len(text) for text, _ in texts) <= LONGEST_VALUES else None
 
     def between(self, low: float, high: float) -> Sequence[tuple[int | float, int]]:
         """Return the numbers from *low* to *high*, both included, with those who have them."""

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import accumulate
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from filters.matching.fallback.cost import DocumentSize
 from filters.queries.described import Described
@@ -17,6 +17,9 @@ Key = TypeVar("Key")
 
 LARGEST = 512
 """Things of a chunk: with 1 KB of text each, half a megabyte is made anew after a change."""
+AT_ONCE = 65536
+"""Bytes of text that are searched in one go, if no thing has more: even the worst regular
+expression takes some hundredths of a second for them."""
 
 
 class Row(Generic[Key]):
@@ -43,16 +46,25 @@ class Row(Generic[Key]):
         self.size = size
 
 
+class Lines(NamedTuple):
+    """The texts of some rows of a chunk, one row after the other."""
+
+    octets: bytes
+    ends: list[int]
+    """Where those of each row end."""
+    first: int
+    """The place of the first row in the chunk."""
+
+
 class Chunk(Generic[Key]):
     """Rows in order, and their texts as lines."""
 
-    __slots__ = ("_ends", "_lines", "places", "rows")
+    __slots__ = ("_lines", "places", "rows")
 
     def __init__(self, rows: list[Row[Key]]) -> None:
         self.rows = rows
         self.places = [row.at for row in rows]
-        self._lines: bytes | None = None
-        self._ends: list[int] = []
+        self._lines: list[Lines] | None = None
 
     def add(self, row: Row[Key]) -> None:
         at = bisect_left(self.places, row.at)
@@ -65,13 +77,23 @@ class Chunk(Generic[Key]):
         del self.places[at], self.rows[at]
         self._lines = None
 
-    def lines(self) -> tuple[bytes, list[int]]:
-        """Return the texts of all rows, one row after the other, and where each of them ends."""
+    def lines(self) -> list[Lines]:
+        """Return the texts of all rows, the newest rows first."""
         if self._lines is None:
-            texts = [as_lines(tuple(row.described.searched_texts())) for row in self.rows]
-            self._lines = b"".join(texts)
-            self._ends = list(accumulate(map(len, texts)))
-        return self._lines, self._ends
+            self._lines = list(self._split())[::-1]
+        return self._lines
+
+    def _split(self) -> Iterator[Lines]:
+        texts: list[bytes] = []
+        first = octets = 0
+        for place, row in enumerate(self.rows):
+            text = as_lines(tuple(row.described.searched_texts()))
+            if texts and octets + len(text) > AT_ONCE:
+                yield Lines(b"".join(texts), list(accumulate(map(len, texts))), first)
+                texts, first, octets = [], place, 0
+            texts.append(text)
+            octets += len(text)
+        yield Lines(b"".join(texts), list(accumulate(map(len, texts))), first)
 
 
 class Timeline(Generic[Key]):

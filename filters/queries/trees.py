@@ -51,10 +51,12 @@ class TreeQuery:
         FilterError: As `filters.xpath.compile_xpath`.
     """
 
-    __slots__ = ("_compiled", "masks")
+    __slots__ = ("_cheap", "_compiled", "masks")
 
     def __init__(self, text: str) -> None:
         self._compiled = Compiled(text, ())
+        self._cheap: DocumentSize | None = None
+        """The last size that it was cheap for: things of one kind come one after the other."""
         self.masks = required(plan(parse_text(text, ())))
         """What the signature of a document must have: all bits of one of these. None is none."""
 
@@ -70,9 +72,13 @@ class TreeQuery:
             root = read(document)
             if root is None:
                 continue
-            if not self._compiled.is_cheap(size or DocumentSize.of(root), VISITS):
-                known = None
-            elif self._compiled.holds(root):
+            if size is None or size is not self._cheap:
+                of_it = size or DocumentSize.of(root)
+                if not self._compiled.is_cheap(of_it, VISITS):
+                    known = None
+                    continue
+                self._cheap = of_it
+            if self._compiled.holds(root):
                 return True
         return known
 

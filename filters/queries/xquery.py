@@ -33,6 +33,8 @@ START = 30.0
 """Seconds in which a process must have started."""
 MOST = 10.0
 """Seconds that one request may take, if its caller has more."""
+LEAST = 0.1
+"""Seconds that each request has: a process that is not stuck outlives the end of a query's time."""
 COMPILING = 1.0
 """Seconds in which a query must be found to be valid; one that takes longer is tried again with
 documents, within their time."""
@@ -84,7 +86,7 @@ class XQueryWorker:
         """
         verdicts: list[bool | None] = []
         query = text.encode(errors="replace")
-        seconds = min(seconds, MOST)
+        seconds = max(LEAST, min(seconds, MOST))
         parts = [REQUEST.pack(max(1, int(seconds * 1e6)), len(query), len(documents)), query]
         for document in documents:
             parts += (LENGTH.pack(len(document)), document)

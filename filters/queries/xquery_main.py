@@ -11,7 +11,6 @@ environment, a limit of memory, and a timer that kills it.
              or REFUSED with the bytes of what is wrong with the query, which ends the answers
 """
 
-import contextlib
 import os
 import resource
 import signal
@@ -39,6 +38,8 @@ def main() -> None:
     """Answer requests until the input ends."""
     answers = _part_with_output()
     os.chdir("/")  # Saxon names the folder in what it says of errors.
+    for name in list(os.environ):
+        del os.environ[name]
     evaluator = Evaluator()
     evaluator.holds("1 = 1", "<none/>")  # What is loaded at the first use is loaded now.
     _shut_in(answers)
@@ -133,9 +134,6 @@ def _part_with_output() -> int:
 
 def _shut_in(answers: int) -> None:
     """Give up everything outside but the two pipes."""
-    for name in list(os.environ):
-        with contextlib.suppress(KeyError):
-            del os.environ[name]
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for limit, value in (
         (resource.RLIMIT_DATA, MEMORY),

@@ -21,7 +21,8 @@ from filters.queries import (
     query_dialects,
     seconds,
 )
-from filters.queries.timeline import LARGEST
+from filters.queries.postings import LONGEST_VALUES, MOST_VALUES
+from filters.queries.timeline import AT_ONCE, LARGEST
 from tests.filters.queries.test_selectors import CONDITIONS, PROPERTIES
 from tests.filters.queries.things import NOON, thing
 
@@ -144,6 +145,19 @@ def test_many_things_in_any_order_are_found_the_newest_first() -> None:
     assert list(odd.keys) == [number for number in left if number % 2]
 
 
+def test_things_of_much_text_are_searched_in_parts() -> None:
+    pytest.importorskip("re2", reason="no engine for regular expressions (the extra discovery)")
+    catalogue: Catalogue[int] = Catalogue()
+    for number in range(20):
+        catalogue.add(number, thing(number, texts=("x" * (AT_ONCE // 3), f"the {number}")))
+    catalogue.add(20, thing(20, texts=("y" * (2 * AT_ONCE), "the 20")))
+    query = compile_query(QUERY_REGEX, "^the (1|7|20|13)$")
+    assert catalogue.find(query).keys == (20, 13, 7, 1)
+    looks = count()
+    cut = catalogue.find(query, seconds_left=lambda: 3.5 - next(looks))
+    assert (cut.keys, cut.complete) == ((20,), False)
+
+
 @pytest.mark.parametrize(
     ("condition", "holds"),
     [
@@ -179,6 +193,22 @@ def test_what_never_expires_is_valid_for_ever() -> None:
     assert Conditions(validity_at_least=timedelta(36500)).hold(one)
     assert not Conditions(expires_before=far).hold(one)
     assert not Conditions(validity_at_most=timedelta(36500)).hold(one)
+
+
+@pytest.mark.parametrize(
+    ("length", "number"), [(10, MOST_VALUES + 10), (LONGEST_VALUES // 50, 60)], ids=["many", "long"]
+)
+def test_patterns_of_many_or_long_texts_are_tried_with_each_thing(length: int, number: int) -> None:
+    query = compile_query(QUERY_SQL, "place LIKE '%x_1%' AND n < 3000")
+    catalogue: Catalogue[int] = Catalogue()
+    for each in range(number):
+        place = f"{'a' * length}x{each % 10}1{each}"
+        catalogue.add(each, thing(each, properties={"place": place, "n": each}))
+    found = catalogue.find(query, limit=10_000)
+    assert list(found.keys) == [*reversed(range(number))]
+    looks = count()
+    cut = catalogue.find(query, limit=10_000, seconds_left=lambda: 5.5 - next(looks))
+    assert 0 < len(cut.keys) <= 6 and not cut.complete
 
 
 def test_a_full_catalogue_takes_no_more() -> None:

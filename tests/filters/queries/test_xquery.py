@@ -2,13 +2,22 @@
 
 import os
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from filters import FilterError, Reason
 from filters.dialects import QUERY_XQUERY
-from filters.queries import Catalogue, Query, XQueryWorker, compile_query, query_dialects, seconds
+from filters.queries import (
+    Catalogue,
+    Query,
+    XQueryWorker,
+    compile_query,
+    query_dialects,
+    seconds,
+    xquery,
+)
 from filters.queries.xquery import MAX_CHARACTERS
 from tests.filters.queries.things import HARBOUR, thing
 
@@ -146,6 +155,21 @@ def test_a_loop_ends_with_its_time_and_the_next_query_is_answered(worker: XQuery
     found = catalogue.find(query, seconds_left=seconds(0.3))
     assert (found.keys, found.complete) == ((), False)
     assert compiled("//*:id = 16622", worker).matches(HARBOUR)
+
+
+def test_a_process_that_is_not_stuck_outlives_the_time_of_a_query(
+    worker: XQueryWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(xquery, "LEAST", 20.0)  # However busy the machine is.
+    catalogue: Catalogue[int] = Catalogue()
+    for number in range(100):
+        catalogue.add(number, HARBOUR)
+    query = compiled("//*:speed", worker)
+    pid = worker.pid
+    looks = count()
+    found = catalogue.find(query, seconds_left=lambda: 1e-6 if next(looks) < 6 else 0.0)
+    assert (found.keys, found.complete) == ((), False)
+    assert worker.pid == pid
 
 
 @pytest.mark.slow
