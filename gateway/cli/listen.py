@@ -63,6 +63,7 @@ class _Wanted:
     topic: str | None
     xpath: str | None
     namespaces: Mapping[str, str]
+    reliable: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,14 @@ def listen(
             help="Listen nowhere: fetch the notifications from a mailbox at the gateway.",
         ),
     ] = False,
+    reliable: Annotated[
+        bool,
+        typer.Option(
+            "--reliable",
+            help="Get the notifications in a sequence (WS-ReliableMessaging): each once, in order, "
+            "however often one has to be sent.",
+        ),
+    ] = False,
     output: OutputOption = Form.TEXT,
 ) -> None:
     r"""Subscribe, and print each notification as it comes.
@@ -135,11 +144,12 @@ def listen(
       dragoman listen --count 1 --whole
       dragoman listen --topic storms --gateway soap.tcp://127.0.0.1:8081
       dragoman listen --pull --topic storms --gateway https://events.example.org
+      dragoman listen --reliable --topic storms
     """
     version = read_spec(spec)
     namespaces = read_namespaces(ns)
     check_xpath(xpath, namespaces)
-    wanted = _Wanted(version, topic, xpath, namespaces)
+    wanted = _Wanted(version, topic, xpath, namespaces, reliable)
     printing = _Printing(whole, output, count)
     if pull and (host or port):
         raise typer.BadParameter("--pull listens nowhere", param_hint="--host, --port")
@@ -148,9 +158,16 @@ def listen(
     if pull and _on_soap_tcp(gateway):
         raise typer.BadParameter("--pull fetches over HTTP alone", param_hint="--gateway")
 
+    if reliable and (pull or _on_soap_tcp(gateway)):
+        text = "--reliable is sent to a listener over HTTP"
+        raise typer.BadParameter(text, param_hint="--pull" if pull else "--gateway")
+    if reliable and not SPECIFICATIONS[version].sequences:
+        text = f"--reliable cannot be asked for in {version.value}; it can in wsn-1.3, say"
+        raise typer.BadParameter(text, param_hint="--spec")
+
     async def run() -> None:
         consumer: Receiving = (
-            _mailbox(gateway, tls(context)) if pull else _consumer(gateway, host, port)
+            _mailbox(gateway, tls(context)) if pull else _consumer(gateway, host, port, reliable)
         )
         await _listen(
             gateway, speaking(gateway, version, tls=tls(context)), consumer, wanted, printing
@@ -174,6 +191,7 @@ async def _listen(
             xpath=wanted.xpath,
             namespaces=wanted.namespaces,
             troubled=_say_trouble,
+            reliable=wanted.reliable,
         )
         renewed = ended = None
         try:
@@ -269,9 +287,18 @@ def _mailbox(gateway: str, context: ssl.SSLContext | None) -> PulledMailbox:
     )
 
 
-def _consumer(gateway: str, host: str | None, port: int) -> Consumer | SoapTcpConsumer:
+def _consumer(
+    gateway: str, host: str | None, port: int, reliable: bool
+) -> Consumer | SoapTcpConsumer:
     """One that the gateway reaches by what we speak to it."""
-    make = SoapTcpConsumer if _on_soap_tcp(gateway) else Consumer
+    make: type[Consumer | SoapTcpConsumer] = Consumer
+    if _on_soap_tcp(gateway):
+        make = SoapTcpConsumer
+    elif reliable:
+        # Imported when it is wanted, so that other commands start quickly.
+        from gateway.client.sequence_consumer import SequenceConsumer
+
+        make = SequenceConsumer
     if host in ("0.0.0.0", "::"):
         return make(host, port, shown=_own_address(gateway))
     return make(host or _own_address(gateway), port)

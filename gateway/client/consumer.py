@@ -131,7 +131,7 @@ class Consumer:
                 status=405, text="Notifications are sent with POST.\n", headers={"Allow": "POST"}
             )
         if self._busy >= AT_A_TIME or self._queue.full():
-            return _later()
+            return later()
         self._busy += 1
         try:
             return await self._receive(request)
@@ -142,24 +142,34 @@ class Consumer:
         try:
             async with asyncio.timeout(BODY_TIME):
                 octets = await request.read()
-            headers = [(name.lower(), value) for name, value in request.raw_headers]
-            if is_event(headers):
-                received: tuple[Received, ...] | Ended = read_events(headers, octets)
-            else:
-                received = read_received(octets)
         except TimeoutError:
             return web.Response(status=408, text="The message came too slowly.\n")
+        try:
+            return self._take(request, octets)
         except Refused as refused:
             return web.Response(status=400, text=f"{refused.text}\n")
+
+    def _take(self, request: web.Request, octets: bytes) -> web.Response:
+        """Take a message, and answer it.
+
+        Raises:
+            Refused: It is none.
+        """
+        headers = [(name.lower(), value) for name, value in request.raw_headers]
+        if is_event(headers):
+            received: tuple[Received, ...] | Ended = read_events(headers, octets)
+        else:
+            received = read_received(octets)
         named = tuple((name, value) for name, value in request.headers.items())
         try:
             self._queue.put_nowait(ReceivedMessage.of(received, octets, named))
         except asyncio.QueueFull:  # Others were quicker while this one came in.
-            return _later()
+            return later()
         return web.Response(status=202)
 
 
-def _later() -> web.Response:
+def later() -> web.Response:
+    """The answer to what has to come again, because too much waits."""
     return web.Response(
         status=503, text="Too many messages wait here.\n", headers={"Retry-After": "1"}
     )

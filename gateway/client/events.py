@@ -65,8 +65,15 @@ class EventClient(Speaker):
         xpath: str | None = None,
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
+        reliable: bool = False,
     ) -> Subscription:
-        """Subscribe the consumer at an address, which gets the events one by one, structured."""
+        """Subscribe the consumer at an address, which gets the events one by one, structured.
+
+        Args:
+            reliable: False: CloudEvents are sent in no sequence.
+        """
+        if reliable:
+            raise GatewayError("CloudEvents are sent in no sequence")
         config: dict[str, Any] = {"expires": format_duration(lease)}
         if topic is not None:
             config["topic"] = topic

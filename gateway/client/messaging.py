@@ -41,6 +41,7 @@ from mediation.client import (
     write_subscribe,
     write_unsubscribe,
 )
+from mediation.reliable_messaging import Rm
 
 if TYPE_CHECKING:
     from gateway.client.soap_tcp import SoapTcpCaller
@@ -168,6 +169,7 @@ class Client(Speaker):
         xpath: str | None = None,
         namespaces: Mapping[str, str] | None = None,
         lease: timedelta = LEASE,
+        reliable: bool = False,
     ) -> Subscription:
         """Subscribe the consumer at an address.
 
@@ -175,6 +177,8 @@ class Client(Speaker):
             topic: A topic expression; None is every topic.
             xpath: XPath 1.0 that must hold.
             namespaces: The prefixes of both.
+            reliable: Notifications are to come in a sequence, each once and in order: the consumer
+                is a `gateway.client.sequence_consumer.SequenceConsumer`.
 
         Raises:
             GatewayError: here as in the other methods.
@@ -191,6 +195,7 @@ class Client(Speaker):
             namespaces=namespaces,
             expires=expiry_text(self._spec, lease, now),
             end_to=reference,
+            reliable=Rm.V1_1.number if reliable else "",
         )
         answer = await self._send("Subscribe", self._url + "/soap", message)
         granted = _granted(answer, self._url)

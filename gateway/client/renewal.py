@@ -90,17 +90,23 @@ async def subscribed(
     lease: timedelta = LEASE,
     every: float = RENEW_EVERY,
     troubled: Callable[[GatewayError], None] = lambda _: None,
+    reliable: bool = False,
 ) -> AsyncIterator[RenewedSubscription]:
     """Subscribe the consumer at an address, renew while the body runs, then unsubscribe.
 
-    *topic*, *xpath* and *lease* are as in `Client.subscribe`, *every* and *troubled* as in
-    `RenewedSubscription`.
+    *topic*, *xpath*, *lease* and *reliable* are as in `Client.subscribe`, *every* and *troubled* as
+    in `RenewedSubscription`.
 
     Raises:
         GatewayError: There is no subscription, or it was lost: then the body is cancelled.
     """
     granted = await client.subscribe(
-        consumer, topic=topic, xpath=xpath, namespaces=namespaces, lease=lease
+        consumer,
+        topic=topic,
+        xpath=xpath,
+        namespaces=namespaces,
+        lease=lease,
+        reliable=reliable,
     )
     renewed = RenewedSubscription(client, granted, lease=lease, every=every, troubled=troubled)
     try:

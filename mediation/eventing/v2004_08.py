@@ -274,6 +274,7 @@ SPECIFICATION = Specification(
     notifications=Notifications200408(),
     ending=SubscriptionEnd200408(),
     client=EventingClient(NAMESPACE, Soap.V1_2, Wsa.V2004_08),
+    sequences=True,
     leases=LeaseRules(shortens=True, endless=False),
     services=(
         Service(

@@ -366,6 +366,7 @@ SPECIFICATION = Specification(
     notifications=Notifications201103(),
     ending=SubscriptionEnd201103(),
     client=EventingClient201103(NAMESPACE, Soap.V1_1, Wsa.V2005_08),
+    sequences=True,
     leases=LeaseRules(shortens=False, endless=True, unasked_endless=True),
     services=(
         Service(

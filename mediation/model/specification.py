@@ -582,6 +582,7 @@ class Specification:
             of making another; None: never.
         calls: The operations of elements in whatever namespace, by local name, where a message has
             no action: the methods of an RPC in SOAP 1.1.
+        sequences: Whether a subscriber can ask for its notifications in a sequence.
         identity: What is the same in a subscription and in what renews it, whoever sends that:
             there is one subscription with it, in all gateways; None: any number.
     """
@@ -605,3 +606,4 @@ class Specification:
     repeats: Callable[[Subscription], bool] | None = None
     calls: Mapping[str, Operation] = field(default_factory=dict)
     identity: Callable[[Subscription], str] | None = None
+    sequences: bool = False

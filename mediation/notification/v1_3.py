@@ -545,6 +545,7 @@ SPECIFICATION = Specification(
     faults=FAULTS,
     notifications=Notifications13(),
     client=Client13(),
+    sequences=True,
     termination=names.WSRF_RL,
     properties=Properties13(),
     leases=LeaseRules(grace=True),
