@@ -38,6 +38,11 @@ class Breaker:
             self._probing = True
             self.until = now + LAST_PROBE
 
+    def hasten(self, now: float) -> None:
+        """Let a probe start *now*, unless one is under way: there is reason to hope."""
+        if self.until is not None and not self._probing:
+            self.until = min(self.until, now)
+
     def succeeded(self) -> bool:
         """Close. Returns whether the breaker was open."""
         opened = self.until is not None

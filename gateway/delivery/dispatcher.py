@@ -573,6 +573,13 @@ class Dispatcher:
         if (outbox := self._outboxes.get(entry)) is not None:
             self._ready(outbox)
 
+    def hasten(self, entry: Entry) -> None:
+        """Send to *entry* now what waits for its next attempt."""
+        outbox = self.outbox(entry)
+        if outbox is not None:
+            outbox.hasten(self._loop.time())
+            self._ready(outbox)
+
     def beat(self, entry: Entry) -> float:
         """Let a heartbeat to the sink of *entry* have its turn, unless an event is on its way or
         can be sent instead. Returns the seconds after which to ask again where it can be neither

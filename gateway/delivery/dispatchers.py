@@ -87,6 +87,10 @@ class Dispatchers:
         for dispatcher in self._of.values():
             dispatcher.resume(entry)
 
+    def hasten(self, entry: Entry) -> None:
+        for dispatcher in self._of.values():
+            dispatcher.hasten(entry)
+
     def end(self, entry: Entry, *, expired: bool = False) -> None:
         entry.ended = True
         for dispatcher in self._of.values():

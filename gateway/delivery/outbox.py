@@ -604,6 +604,12 @@ class Outbox(Timed):
         where it went by none that does."""
         self.lane = lane
 
+    def hasten(self, now: float) -> None:
+        """Let the next attempt begin *now*: its consumer has just shown itself."""
+        self.until = min(self.until, now)
+        self.breaker.hasten(now)
+        self.destination.breaker.hasten(now)
+
     def note_answer(self, pending: PendingDelivery, now: float) -> None:
         """Note that an attempt ended with an answer that is final, whatever it says."""
         self.smooth = True

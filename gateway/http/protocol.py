@@ -20,6 +20,7 @@ tests/gateway/http/test_uvicorn.py names; that is why its version has an upper b
 """
 
 import asyncio
+import re
 import socket
 import ssl
 from enum import Enum
@@ -40,6 +41,8 @@ from gateway.http.limits import HttpLimits
 from gateway.http.lingering import LingeringTransport
 from gateway.http.unchunked import unchunked
 
+_BARE_LINES = re.compile(rb"[A-Z]{1,10} [^ \r\n]+ HTTP/1\.0\n")
+"""The request line of HTTP/1.0, which begins a connection, with a bare line feed at its end."""
 _MAX_PIPELINE = 16
 """Requests that may wait for the answer to one before them. uvicorn bounds them by memory alone: it
 pauses reading, but parses on what one read brought, which may be thousands of small requests."""
@@ -108,6 +111,9 @@ class HardenedProtocol(HttpToolsProtocol):
         self._refusal = HTTPStatus.BAD_REQUEST
         self._begun = 0.0
         self._messages = 0
+        self._bare_lines = False
+        """The lines of the head end without a carriage return, as small programs write them; then
+        the connection has one request, behind which nothing could hide."""
         self._wire = 0
         self._head = 0
         self._fields = 0
@@ -168,6 +174,12 @@ class HardenedProtocol(HttpToolsProtocol):
         # The parser tells of fields and body, not of half a line or of chunk framing. So octets of
         # the wire are counted beside it, from where the phase began (`_check_wire`).
         before, messages = self._phase, self._messages
+        if not messages and before is _Phase.QUIET and _BARE_LINES.match(data):
+            self._bare_lines = True
+            # The end of the request line takes both.
+            self.parser.set_dangerous_leniencies(
+                lenient_optional_cr_before_lf=True, lenient_optional_lf_after_cr=True
+            )
         self._parse(data)
         if self._wrapped.is_closing():
             return
@@ -237,7 +249,7 @@ class HardenedProtocol(HttpToolsProtocol):
         self._messages += 1
         self._wrapped.receiving = True
         self._head = self._fields = self._body = 0
-        if len(self.pipeline) >= _MAX_PIPELINE:
+        if len(self.pipeline) >= _MAX_PIPELINE or (self._bare_lines and self._messages > 1):
             raise self._refused(HTTPStatus.BAD_REQUEST)
 
     def on_url(self, url: bytes) -> None:
@@ -271,6 +283,8 @@ class HardenedProtocol(HttpToolsProtocol):
                 raise self._refused(HTTPStatus.BAD_REQUEST)
             return  # Nothing but the head is parsed, and that comes once more.
         super().on_headers_complete()
+        if self._bare_lines:
+            self.cycle.keep_alive = False
         self._phase = _Phase.BODY
         self._gate.serve(self)
 

@@ -84,7 +84,7 @@ from gateway.server.state import RunState
 from gateway.server.store_counts import Counting, count
 from gateway.server.transports import make_transports
 from gateway.settings.settings import WITHIN, Settings, host_and_port
-from gateway.soap.endpoint_rules import rules_at, with_sequences
+from gateway.soap.endpoint_rules import rules_at, with_calls, with_sequences
 from gateway.soap.http import SoapEndpoint
 from gateway.soap.registry import Registry
 from gateway.soap.reliable import SequenceStep
@@ -507,7 +507,8 @@ def answer_requests(
 
 def _rules(settings: Settings) -> Callable[[str], EndpointRules]:
     """What tells the rules of the endpoint at a path."""
-    rules = partial(rules_at, lexical_names=settings.messenger_lexical_names)
+    named = partial(rules_at, lexical_names=settings.messenger_lexical_names)
+    rules = with_calls(named, settings.grid_events.rules)
     if not settings.takes_sequences:
         return rules
     at = {path: Sequenced(mode) for path, mode in settings.wsrm_at.items()}

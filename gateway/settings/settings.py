@@ -22,6 +22,7 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
+    field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails
@@ -45,7 +46,7 @@ from gateway.security.resource_addresses import TOPIC_PATHS, is_endpoint
 from gateway.settings.amqp_copies import AmqpCopies
 from gateway.settings.messenger_properties import STRATEGIES
 from gateway.settings.validation_texts import wanted
-from mediation import Sequences
+from mediation import CallRules, Sequences
 
 FILE = "dragoman.toml"
 ADMIN_BEHIND = 10
@@ -209,6 +210,42 @@ class WindowsEvents(BaseModel):
     existing: bool = False
 
 
+class GridEvents(BaseModel):
+    """The table ``grid_events``: what is decided for calls of Grid SOAP Events."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    unknown_type: str = Field("pass", pattern="^(pass|fault)$")
+    """What becomes of events of types that are not known here."""
+    fault_status: int = 500
+    """The status of HTTP with which faults are told; old clients read none but those in a 200."""
+    default_lease: Length = timedelta(minutes=10)
+    min_lease: Length = timedelta(seconds=10)
+    max_lease: Length = timedelta(hours=24)
+
+    @field_validator("fault_status")
+    @classmethod
+    def _is_status(cls, value: int) -> int:
+        if value not in (200, 500):
+            raise ValueError("must be 200 or 500")
+        return value
+
+    @property
+    def rules(self) -> CallRules:
+        """The rules of endpoints."""
+        return CallRules(
+            known_types=self.unknown_type == "fault",
+            fault_status=self.fault_status,
+            lease=_milliseconds(self.default_lease),
+            shortest=_milliseconds(self.min_lease),
+            longest=_milliseconds(self.max_lease),
+        )
+
+
+def _milliseconds(length: timedelta) -> int:
+    return length // timedelta(milliseconds=1)
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """A problem with one setting."""
@@ -338,6 +375,8 @@ class Settings(BaseSettings):
     mail: MailSettings | None = None
     """The smart host for consumers with addresses of mail; without it there is no mail."""
 
+    grid_events: GridEvents = GridEvents()
+    """Grid SOAP Events."""
     wsrm: WsrmMode = Sequences.OFF.value
     """Whether publishers may, or must, send in sequences (WS-ReliableMessaging). Off is the
     default: a sequence is state that a stranger makes, and keeps."""

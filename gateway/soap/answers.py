@@ -131,9 +131,11 @@ class Answers:
         *,
         on_connection: bool,
         begin: str = "",
+        status_of_calls: int = 500,
     ) -> Reply:
         """The reply that tells *principal* of *refused*, in a text that begins with *begin*; where
-        it may be told elsewhere, unless *on_connection*, the reply without a word."""
+        it may be told elsewhere, unless *on_connection*, the reply without a word.
+        *status_of_calls* is as in `write_fault`."""
         self.count_refusal(refused.reason.value)
         retry_after = refused.retry_after
         if retry_after is None and refused.reason is Reason.UNAVAILABLE:
@@ -161,6 +163,7 @@ class Answers:
             retry_after=retry_after,
             to=elsewhere,
             begin=begin,
+            status_of_calls=status_of_calls,
         )
         if elsewhere is not None:
             self._replies.send(elsewhere, context.soap, "", body)

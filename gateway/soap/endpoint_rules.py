@@ -9,7 +9,14 @@ from gateway.security.resource_addresses import (
     TOPIC_PATHS,
     is_endpoint,
 )
-from mediation import ANYWHERE, MESSENGER_FAULT_TEXTS, EndpointRules, Sequences, Version
+from mediation import (
+    ANYWHERE,
+    MESSENGER_FAULT_TEXTS,
+    CallRules,
+    EndpointRules,
+    Sequences,
+    Version,
+)
 
 _MESSENGER = EndpointRules(
     Version.MESSENGER, event_is_root=True, lexical_names=True, fault_texts=MESSENGER_FAULT_TEXTS
@@ -54,5 +61,20 @@ def with_sequences(
         if key not in known:
             known[key] = replace(found, sequences=its)
         return known[key]
+
+    return ruled
+
+
+def with_calls(
+    rules: Callable[[str], EndpointRules], calls: CallRules
+) -> Callable[[str], EndpointRules]:
+    """*rules* with what all endpoints decide for calls of Grid SOAP Events."""
+    known: dict[int, EndpointRules] = {}
+
+    def ruled(path: str) -> EndpointRules:
+        found = rules(path)
+        if id(found) not in known:  # The rows are few, and live for ever.
+            known[id(found)] = replace(found, calls=calls)
+        return known[id(found)]
 
     return ruled

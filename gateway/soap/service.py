@@ -91,12 +91,14 @@ class SoapService:
             _log.exception("soap.internal-error")
             refused = Refused(Reason.INTERNAL, "Something went wrong here; it is in our log.")
         context = context or Context(inbound.hint)
+        rules = self._rules(inbound.path)
         reply = self._answers.refuse(
             refused,
             context,
             inbound.principal,
             on_connection=False,
-            begin=self._rules(inbound.path).fault_text(refused.reason, context.operation),
+            begin=rules.fault_text(refused.reason, context.operation),
+            status_of_calls=rules.calls.fault_status,
         )
         if context.reliable is None:
             return reply

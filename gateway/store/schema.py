@@ -45,6 +45,8 @@ subscriptions = Table(
     Column("expires", Float),
     Column("as_duration", Boolean, nullable=False),
     Column("acknowledged", BigInteger),
+    Column("identity", Text),
+    Index("subscriptions_by_identity", "identity", unique=True),
 )
 
 totals = Table(

@@ -1,12 +1,13 @@
 """Subscriptions as rows."""
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, select
+from sqlalchemy.dialects import postgresql, sqlite
 
 from filters import Expression, Filter, View
 from gateway.interning import shared
@@ -33,11 +34,22 @@ from mediation import (
 )
 
 
-def insert(connection: Connection, subscription: Subscription) -> None:
-    """Keep a new subscription."""
-    values = _values(subscription)
-    connection.execute(subscriptions.insert().values(**values, acknowledged=0))
+def insert(connection: Connection, subscription: Subscription, identity: str | None = None) -> bool:
+    """Keep a new subscription; whether it is kept: not so where another has its *identity*."""
+    values = _values(subscription) | {"acknowledged": 0, "identity": identity}
+    statement = _INSERTS[connection.dialect.name](subscriptions).values(**values)
+    if identity is not None:
+        statement = statement.on_conflict_do_nothing(index_elements=["identity"])
+    if connection.execute(statement.returning(subscriptions.c.key)).first() is None:
+        return False
     _tell(connection, subscription.key)
+    return True
+
+
+_INSERTS: Mapping[str, Callable[..., Any]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
 
 
 def update(connection: Connection, subscription: Subscription, former: Subscription) -> bool:

@@ -36,7 +36,7 @@ from gateway.security.keys import new_key, public_id
 from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded, SubscriptionQuotas
 from gateway.security.resource_addresses import key_in, shown
-from gateway.store import Store, bookmarks, mailboxes
+from gateway.store import Store, StoreUnavailable, bookmarks, mailboxes
 from gateway.store import subscriptions as rows
 from gateway.store.subscriptions import Deleted
 from gateway.subscriptions.consumers import Consumers
@@ -45,7 +45,7 @@ from gateway.subscriptions.leases import LeaseTerms, grant
 from gateway.subscriptions.leftovers import drop_leftovers
 from gateway.subscriptions.replication import Replication
 from gateway.subscriptions.sequences import Agreed, SubscriberSequences
-from gateway.subscriptions.table import SubscriptionTable
+from gateway.subscriptions.table import SubscriptionTable, identity_of
 from gateway.subscriptions.webhooks import WebHooks
 from mediation import (
     SPECIFICATIONS,
@@ -178,7 +178,8 @@ class Subscriptions:
         spec = context.spec
         rules = SPECIFICATIONS[spec.version].leases
         expires = grant(request.expires, rules, self._terms, trusted=principal.trusted, now=now)
-        self._check_quotas(principal, target)
+        if SPECIFICATIONS[spec.version].identity is None:  # Else it may be there already.
+            self._check_quotas(principal, target)
         if isinstance(request, Subscribe) and SPECIFICATIONS[spec.version].handshake:
             rate = await self._web_hooks.ask(request.consumer, principal)
             request = replace(request, rate=rate)
@@ -234,8 +235,18 @@ class Subscriptions:
             subscription = make(consumer=consumer, policy=shared(policy))
             mailbox = Mailbox(key, subscription.id, principal.owner, MailboxKind.SUBSCRIPTION)
             target = mailbox_target(mailbox, manager)
+        renew = partial(self._renew_identical, subscription, request.expires, principal, now)
+        identity = identity_of(subscription)
+        if identity is not None:
+            if (renewed := await renew(identity)) is not None:
+                return renewed
+            self._check_quotas(principal, target)
         entry = Entry(subscription, prepare(subscription), target)
-        await self._put_in_force(entry, mailbox, principal, agreed)
+        if not await self._put_in_force(entry, mailbox, principal, agreed, identity):
+            await self.learn()  # Another gateway was first.
+            if (renewed := await renew(identity or "")) is not None:
+                return renewed
+            raise StoreUnavailable("The same subscription ends at this moment.")
         _log.info(
             "subscription.created",
             subscription=subscription.id,
@@ -290,20 +301,46 @@ class Subscriptions:
             return await self.renew(entry, asked, principal, now=now)
         return None
 
+    async def _renew_identical(
+        self,
+        subscription: Subscription,
+        asked: Expiry,
+        principal: Principal,
+        now: datetime,
+        identity: str,
+    ) -> Subscription | None:
+        """Renew the one subscription with this *identity*, and send now what waits for it; None
+        where there is none. It is answered as *subscription* asks for."""
+        entry = self._table.identical(identity)
+        if entry is None:
+            return None
+        try:
+            renewed = await self.renew(entry, asked, principal, now=now)
+        except SubscriptionUnknown:  # It has just ended.
+            return None
+        self._dispatchers.hasten(entry)
+        return replace(renewed, policy=subscription.policy)
+
     async def _put_in_force(
         self,
         entry: Entry,
         mailbox: Mailbox | None,
         principal: Principal,
         agreed: Agreed | None,
-    ) -> None:
-        """Store and match *entry*; where that fails, nothing of it is left."""
+        identity: str | None = None,
+    ) -> bool:
+        """Store and match *entry*; where that fails, nothing of it is left. Returns whether it is
+        in force: not so where the store has another with its *identity*."""
         subscription = entry.subscription
         self._table.add(entry)  # Counted from now on; matched when it is in the store.
         self._clock.watch(subscription)
         self._dispatchers.heartbeats.watch(entry)
         try:
-            await self._store.submit(self._inserting(subscription, mailbox, principal, agreed))
+            inserting = self._inserting(subscription, mailbox, principal, agreed, identity)
+            if not await self._store.submit(inserting):
+                entry.ended = True
+                self._table.drop(entry)
+                return False
             if mailbox is not None:
                 self._mailboxes.made(mailbox)
             await self._adapter.add(subscription.key, subscription.filter)
@@ -316,6 +353,7 @@ class Subscriptions:
             if mailbox is not None:
                 self._mailboxes.gone(subscription.key)
             raise
+        return True
 
     def _inserting(
         self,
@@ -323,17 +361,20 @@ class Subscriptions:
         mailbox: Mailbox | None,
         principal: Principal,
         agreed: Agreed | None,
-    ) -> Callable[[Connection], None]:
+        identity: str | None,
+    ) -> Callable[[Connection], bool]:
         """The operation that inserts a subscription, and the mailbox or the sequence that is made
-        for it."""
+        for it; it returns whether it did."""
         making = self._mailboxes.making(mailbox, principal) if mailbox is not None else None
 
-        def insert(connection: Connection) -> None:
+        def insert(connection: Connection) -> bool:
             if making is not None:
                 making(connection)
-            rows.insert(connection, subscription)
+            if not rows.insert(connection, subscription, identity):
+                return False
             if agreed is not None:
                 agreed.keep(connection)
+            return True
 
         return insert
 

@@ -6,15 +6,17 @@ adapter.deliveries() --> keys that match --> their subscriptions --> dispatcher.
 adapter waits
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 import structlog
 
 from adapters import Matched, XPathFilterAdapter
-from gateway.delivery import Dispatchers
+from gateway.delivery import Dispatchers, Entry
 from gateway.observing.samples import Sample, counter, gauge
 from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.table import SubscriptionTable
+from mediation.grid_events import VIA_PROPERTY
 
 _log = structlog.get_logger("dragoman")
 
@@ -45,6 +47,9 @@ class Matching:
 
     def _accept(self, matched: Matched) -> None:
         matching = self._table.matching
+        passed = matched.delivery.notification.properties.get(VIA_PROPERTY)
+        if passed is not None:
+            matching = partial(self._onwards, frozenset(passed.split()))
         if not (matched.over_budget or matched.unevaluated):
             self._dispatchers.accept(matched.delivery, matching(matched.keys))
             return
@@ -55,6 +60,15 @@ class Matching:
             self._budgets.exceeded_now(entry, message)
         for entry in others:
             self._budgets.unevaluated(entry, message)
+
+    def _onwards(self, passed: frozenset[str], keys: Iterable[str]) -> list[Entry]:
+        """The entries of *keys*, but for those at an address that the event has *passed*: nothing
+        goes back to where it came from."""
+        return [
+            entry
+            for entry in self._table.matching(keys)
+            if passed.isdisjoint((entry.subscription.consumer.address, entry.target.url))
+        ]
 
     def metrics(self) -> Iterator[Sample]:
         """The messages that wait for their filters, and the connection to the broker, where the

@@ -30,6 +30,8 @@ class SubscriptionTable:
         """The entries that fill a mailbox, by its key."""
         self._repeated: dict[_Sameness, Entry] = {}
         """The entries that a Subscribe may repeat."""
+        self._identical: dict[str, Entry] = {}
+        """The entries of which there is one only, by their identities."""
         self._owners: Counter[str] = Counter()
         self._owner_destinations: Counter[int] = Counter()
         self._observers: list[Observer] = []
@@ -50,6 +52,8 @@ class SubscriptionTable:
             self._feeds.setdefault(entry.target.host, {})[entry] = None
         if _may_be_repeated(subscription):
             self._repeated[_sameness(subscription)] = entry
+        if (identity := identity_of(subscription)) is not None:
+            self._identical.setdefault(identity, entry)
         self._owners[subscription.owner] += 1
         self._owner_destinations[_place(subscription.owner, entry.target)] += 1
         for observer in self._observers:
@@ -68,6 +72,9 @@ class SubscriptionTable:
             same = _sameness(subscription)
             if self._repeated.get(same) is entry:
                 del self._repeated[same]
+        identity = identity_of(subscription)
+        if identity is not None and self._identical.get(identity) is entry:
+            del self._identical[identity]
         _decrement(self._owners, subscription.owner)
         _decrement(self._owner_destinations, _place(subscription.owner, entry.target))
         for observer in self._observers:
@@ -129,6 +136,10 @@ class SubscriptionTable:
             return None
         return self._repeated.get(_sameness(subscription))
 
+    def identical(self, identity: str) -> Entry | None:
+        """The entry with this identity."""
+        return self._identical.get(identity)
+
     def metrics(self) -> Iterator[Sample]:
         """The number of subscriptions, and of those whose last attempt failed."""
         yield gauge("subscriptions", "Subscriptions.", len(self))
@@ -137,6 +148,12 @@ class SubscriptionTable:
             "Subscriptions whose last attempt, by this gateway, failed.",
             sum(entry.trouble is not None and entry.trouble.failures > 0 for entry in self.entries),
         )
+
+
+def identity_of(subscription: Subscription) -> str | None:
+    """What there is one subscription only with; None where there may be any number."""
+    identity = SPECIFICATIONS[subscription.spec.version].identity
+    return None if identity is None else identity(subscription)
 
 
 def _may_be_repeated(subscription: Subscription) -> bool:

@@ -402,6 +402,14 @@ class TestRefusals:
     def test_the_edges(self, server: Server, wire: bytes, status: int) -> None:
         assert statuses(talk(server, wire)) == [status]
 
+    def test_bare_line_feeds_of_http_1_0(self, server: Server) -> None:
+        """Small programs write them; behind such a request nothing is read."""
+        wire = b"POST /soap HTTP/1.0\nContent-Type: text/xml\nContent-Length: 4\n"
+        wire += b"Connection: keep-alive\n\n<a/>"
+        assert statuses(talk(server, wire + SMUGGLED)) in ([200], [400])
+        assert statuses(talk(server, wire)) == [200]
+        assert set(server.application.requests) <= {"POST /soap 4"}
+
     def test_a_connection_is_kept(self, server: Server) -> None:
         with connect(server) as sock:
             for _ in range(5):
