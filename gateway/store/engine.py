@@ -50,10 +50,11 @@ STATEMENT = 60.0
 """Seconds of one statement on PostgreSQL."""
 CACHE = 32 * 2**20
 """Bytes of an SQLite database that are kept in memory."""
-ATTEMPTS = 5
+ATTEMPTS = 8
 """Attempts of a batch that fails by no fault of its own, while the database goes on."""
-PAUSE, LONGER = 0.02, 4
-"""Seconds before the second of them, at most, and how many times as long before each further one.
+PAUSE, LONGER, LONGEST = 0.02, 4, 1.0
+"""Seconds before the second of them, at most, how many times as long before each further one, and
+the most of them.
 Chance says how much of it, so that replicas that were in each other's way do not meet again; it
 grows, for they may be many."""
 INSIDE = 1.0
@@ -302,7 +303,7 @@ class Store:
                 return self._commit_all(engine, batch)
             except Exception as error:
                 if _is_passing(error) and attempt < ATTEMPTS - 1:
-                    time.sleep(random.uniform(0.0, PAUSE * LONGER**attempt))
+                    time.sleep(random.uniform(0.0, min(LONGEST, PAUSE * LONGER**attempt)))
                     continue
                 if len(batch) == 1 or _is_locked_out(error):
                     return self._refuse(batch, error)

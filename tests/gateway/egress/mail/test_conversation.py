@@ -202,7 +202,8 @@ def test_the_process_ends_all_the_same(hangs: str) -> None:
         timeout=60,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "over\n", "")
+    # The end of the conversation may be logged before.
+    assert (done.returncode, done.stdout.splitlines()[-1:], done.stderr) == (0, ["over"], "")
 
 
 def test_the_time_is_over_before_there_is_a_connection() -> None:
