@@ -2,8 +2,8 @@
 all filters. Knows nothing of SOAP, brokers or the gateway.
 
 The doors for other packages: the names here, and of the rooms `archive`, `compiling`, `dialects`,
-`documents`, `explaining`, `extras`, `spark`, `topics`, `workloads` and `xpath` what their
-``__init__``, or the module itself, has. All other modules are insides (a contract in
+`documents`, `explaining`, `extras`, `queries`, `spark`, `topics`, `workloads` and `xpath` what
+their ``__init__``, or the module itself, has. All other modules are insides (a contract in
 pyproject.toml keeps them so).
 """
 

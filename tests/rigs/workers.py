@@ -29,6 +29,7 @@ PROCESSES = frozenset({"GatewayProcess", "gateway_process", "Program", "RunningG
 
 LONG = (
     "tests/filters/matching/",
+    "tests/filters/queries/",
     "tests/filters/spark/",
     "tests/filters/test_workloads.py",
     "tests/examples/test_queued_transactions.py",
