@@ -15,7 +15,7 @@ from gateway.delivery.partition_share import (
 from gateway.delivery.probation import ProbationLimits
 from gateway.delivery.probations import Probations
 from gateway.delivery.resend import resend
-from gateway.delivery.schedule import Schedule
+from gateway.delivery.schedule import BlackList, Schedule
 from gateway.delivery.scheduler import SendScheduler
 from gateway.delivery.settlement import Conservation
 from gateway.delivery.sharing import KnownSubscriptions, ReplicaStatus, WorkSharing
@@ -25,6 +25,7 @@ __all__ = [
     "NEVER_AGREED",
     "WINDOW",
     "Attempts",
+    "BlackList",
     "Conservation",
     "Dispatcher",
     "Dispatchers",

@@ -354,11 +354,13 @@ class BacklogStorage:
             )
         return death
 
-    def bury_unsent(self, message: Message, entry: Entry, position: int, since: float) -> None:
-        """Lay a message whose filter had no verdict for *entry* to the dead letters."""
+    def bury_unsent(
+        self, message: Message, entry: Entry, position: int, since: float, reason: DeathReason
+    ) -> None:
+        """Lay a message to the dead letters that is not tried for *entry*."""
         notification = message.notification
         never = HeldRow(entry.id, position, notification.octets, since)
-        death = self._death(entry, notification, never, DeathReason.FILTER_BUDGET)
+        death = self._death(entry, notification, never, reason)
         self._submit(
             lambda connection: rows.bury_fresh(connection, notification, death),
             lambda _: self._settlement.stored(message),

@@ -44,6 +44,7 @@ from gateway.delivery.policy import (
     Done,
     GiveUp,
     History,
+    Rest,
     Retry,
     Split,
     Step,
@@ -56,6 +57,7 @@ from gateway.delivery.stall_timer import StallTimer
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason
 from gateway.security.keys import message_urn
+from gateway.security.resource_addresses import shown
 from gateway.store import Store, bookmarks, totals
 from gateway.store.held import Backlog
 from mediation import Oversize, event_octets
@@ -183,6 +185,10 @@ class Dispatcher:
             outbox = self._outboxes.get(entry) or self._outbox(entry)
             message.unsettled += 1
             self.settlement.matched()
+            if entry.rests_until > now:
+                reason = DeathReason.BLACK_LISTED
+                self._backlog.bury_unsent(message, entry, position, wall, reason)
+                continue
             if outbox.batched:
                 outbox.gather(now)
             if self._must_wait(outbox):
@@ -205,7 +211,7 @@ class Dispatcher:
                 continue
             message.unsettled += 1
             self.settlement.matched()
-            self._backlog.bury_unsent(message, entry, position, wall)
+            self._backlog.bury_unsent(message, entry, position, wall, DeathReason.FILTER_BUDGET)
         if message.deliveries:
             self._messages[message] = None
             self._sweep_timer.start()
@@ -427,6 +433,7 @@ class Dispatcher:
             cancels=entry.delivery.oversize is Oversize.CANCEL,
             together=len(deliveries),
             unbroken=bool(entry.delivery.reliable),
+            timeouts=entry.timeouts,
         )
 
     def _take(self, step: Step, deliveries: Sequence[PendingDelivery], outcome: Outcome) -> None:
@@ -444,6 +451,16 @@ class Dispatcher:
             case Bury(reason):
                 for pending in deliveries:
                     self._bury(pending, reason, outcome)
+            case Rest(seconds):
+                outbox = deliveries[0].outbox
+                outbox.rest(seconds, self._loop.time())
+                _log.warning(
+                    "delivery.black-listed",
+                    subscription=outbox.entry.id,
+                    consumer=shown(outbox.entry.target.url),
+                    timeouts=outbox.entry.timeouts,
+                    seconds=seconds,
+                )
             case GiveUp(text):
                 self._give_up(deliveries[0].outbox.entry, text)
 

@@ -33,7 +33,7 @@ from gateway.delivery.breaker import FIRST_PROBE, Breaker
 from gateway.delivery.destination import Destination, Timed, Trouble
 from gateway.delivery.partition_share import PartitionShare
 from gateway.delivery.schedule import Outcome
-from gateway.egress import Lane, Target
+from gateway.egress import FailureKind, Lane, Target
 from mediation import (
     DeliveryMode,
     Notification,
@@ -122,7 +122,7 @@ class Entry:
     __slots__ = (
         "acknowledged", "allowed_at", "attempted", "delivery", "dropped", "ended",
         "failing_attempts", "failing_since", "halted", "numbered", "rate", "recipient",
-        "subscription", "target", "trouble",
+        "rests_until", "subscription", "target", "timeouts", "trouble",
     )  # fmt: skip
 
     def __init__(self, subscription: Subscription, recipient: Recipient, target: Target) -> None:
@@ -154,6 +154,10 @@ class Entry:
         numbers."""
         self.dropped = 0
         """Deliveries that became dead letters, as far as a sink that wants to know is told."""
+        self.timeouts = 0
+        """Attempts that timed out since the consumer last answered."""
+        self.rests_until = 0.0
+        """Until when it is black-listed, by the event loop's clock."""
 
     @property
     def id(self) -> str:
@@ -615,15 +619,22 @@ class Outbox(Timed):
         self.smooth = True
         self.pace += PACE_WEIGHT * (now - pending.started - self.pace)
         self.entry.failing_attempts, self.entry.failing_since = 0, None
+        self.entry.timeouts = 0
         self.breaker.succeeded()
 
     def note_failure(self, outcome: Outcome, now: float) -> None:
         """Note that an attempt failed, so that it is tried again."""
         self.smooth = False
         self.entry.failing_attempts += 1
+        self.entry.timeouts += outcome.failure is FailureKind.TIMEOUT
         self.entry.failing_since = self.entry.failing_since or now
         if not outcome.connecting:
             self.breaker.failed(now, at_least=outcome.retry_after or 0.0)
+
+    def rest(self, seconds: float, now: float) -> None:
+        """Send nothing for *seconds*, for which the subscription is black-listed."""
+        self.entry.rests_until = now + seconds
+        self.breaker.failed(now, at_least=seconds)
 
     def wait_for_row(self, pending: PendingDelivery, outcome: Outcome) -> None:
         """Keep the outcome of an attempt that ended before its row is there: until then *pending*

@@ -7,6 +7,7 @@ its sequence is broken, or would be by a Bury ------> GiveUp, and Retry until it
 rejected or too large, with others in its message --> Split
 rejected, gone, too large --------------------------> Bury (gone: and GiveUp)
 failed, and its attempts or its time are used up ---> Bury (forbidden address: and GiveUp)
+timed out, as those before it, and there is a list --> Bury, and Rest
 failed otherwise -----------------------------------> Retry
 nothing delivered for `HOPELESS` seconds -----------> GiveUp, besides
 """
@@ -50,6 +51,8 @@ class History:
         cancels: The subscriber wants no more after an event that is too large for it.
         together: The deliveries that the attempt carried.
         unbroken: None of the subscription may be left out: they are numbered in a sequence.
+        timeouts: Attempts of the subscription that timed out since its consumer last answered with
+            success or a refusal, this one counted.
     """
 
     attempts: int
@@ -63,6 +66,7 @@ class History:
     cancels: bool = False
     together: int = 1
     unbroken: bool = False
+    timeouts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,15 @@ class GiveUp:
     text: str
 
 
-Step: TypeAlias = Done | Retry | Split | Bury | GiveUp
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """The subscription is black-listed for so many *seconds*: nothing is sent, and what comes is a
+    dead letter."""
+
+    seconds: float
+
+
+Step: TypeAlias = Done | Retry | Split | Bury | GiveUp | Rest
 
 DELIVERED = (Done("delivered"),)
 CANCELLED = (Done("cancelled"),)
@@ -144,6 +156,14 @@ def _steps(outcome: Outcome, history: History, schedule: Schedule, now: float) -
 def _after_failure(
     outcome: Outcome, history: History, schedule: Schedule, now: float
 ) -> tuple[Step, ...]:
+    black_list = schedule.black_list
+    if (
+        black_list is not None
+        and outcome.failure is FailureKind.TIMEOUT
+        and history.timeouts >= black_list.after
+        and not history.unbroken
+    ):
+        return (Bury(DeathReason.BLACK_LISTED), Rest(black_list.seconds))
     forbidden = outcome.failure is FailureKind.FORBIDDEN
     if forbidden and history.attempts >= schedule.forbidden:
         return (Bury(DeathReason.EGRESS_FORBIDDEN), GiveUp(FORBIDDEN))

@@ -17,11 +17,20 @@ JITTER = 0.2
 
 
 @dataclass(frozen=True, slots=True)
+class BlackList:
+    """When a consumer that does not answer in time is left alone, as WS-Messenger has it: *after*
+    so many time-outs in a row, for so many *seconds*."""
+
+    after: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """How long a delivery is tried. Times are seconds.
 
     ``answered``: after so many attempts that were answered with a failure, a delivery dies when
-    others of its subscription wait behind it.
+    others of its subscription wait behind it. ``black_list``: None means that there is none.
     """
 
     delays: tuple[float, ...] = DELAYS
@@ -32,6 +41,7 @@ class Schedule:
     """Until the first probe after a breaker opened."""
     gives_up: bool = False
     """The subscription ends when the attempts of a delivery are used up."""
+    black_list: BlackList | None = None
 
     def wanted_by(self, delivery: DeliveryMode) -> "Schedule":
         """The schedule of a subscription: its own, where its sink asked for one."""

@@ -39,7 +39,8 @@ class Condition(Enum):
     FAILING = "failing"
     """The last attempt failed."""
     WAITING_FOR_BREAKER = "waiting for breaker"
-    """So many attempts failed that nothing is sent but a probe, at the next attempt."""
+    """So many attempts failed that nothing is sent but a probe, at the next attempt; or nothing at
+    all for a while, after time-outs."""
     UNKNOWN = "unknown"
     """Other replicas deliver for it, too, and only they know."""
 
@@ -62,6 +63,8 @@ class DeliveryStatus:
     elsewhere: tuple[str, ...] = ()
     on_probation: bool = False
     """Its host never accepted a message: it gets few."""
+    black_listed_until: float | None = None
+    """Until then nothing is sent after time-outs, and what comes is a dead letter."""
 
 
 def status_of(
@@ -79,6 +82,9 @@ def status_of(
         for breaker in _breakers(outbox)
         if breaker.until is not None
     ]
+    black_listed = entry.rests_until if entry.rests_until > loop_now else None
+    if black_listed is not None:  # Its outbox may be forgotten, and its breaker with it.
+        breakers.append(black_listed)
     waiting = [outbox for outbox in outboxes if outbox.stored or outbox.live or outbox.loaded]
     attempts = [
         max((one.until for one in _breakers(outbox) if one.until is not None), default=outbox.until)
@@ -111,6 +117,7 @@ def status_of(
         wall(min(breakers)) if breakers else None,
         elsewhere,
         any(outbox.destination.probation is not None for outbox in outboxes),
+        wall(black_listed) if black_listed is not None else None,
     )
 
 

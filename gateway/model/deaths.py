@@ -13,6 +13,7 @@ class DeathReason(Enum):
     FILTER_BUDGET = "filter-budget"
     EGRESS_FORBIDDEN = "egress-forbidden"
     TOO_LARGE = "too-large"
+    BLACK_LISTED = "black-listed"
     MAILBOX_OVERFLOW = "mailbox-overflow"
     MAILBOX_AGE = "mailbox-age"
 

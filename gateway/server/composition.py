@@ -21,6 +21,7 @@ from adapters.loading import RestartingAdapter
 from gateway.delivery import (
     WINDOW,
     Attempts,
+    BlackList,
     Dispatcher,
     Dispatchers,
     PartitionShare,
@@ -271,7 +272,7 @@ def prepare_sending(
         probations=probations,
         sequences=in_sequence,
     )
-    schedule = Schedule() if settings.retry_delays is None else Schedule(settings.retry_delays)
+    schedule = _schedule(settings)
     scheduler = SendScheduler(
         attempts, slots=settings.slots, probe=schedule.probe, probations=probations
     )
@@ -503,6 +504,15 @@ def answer_requests(
     demand = Demand(sources, messaging.table, base=peers.base)
     holding = Holding(sources, keeper, registrations, demand)
     return Answering(topics, intake, deposits, publishing, holding, synchronizing, soap, sequences)
+
+
+def _schedule(settings: Settings) -> Schedule:
+    black_list = None
+    if settings.black_list_after:
+        black_list = BlackList(settings.black_list_after, settings.black_list_for)
+    if settings.retry_delays is None:
+        return Schedule(black_list=black_list)
+    return Schedule(settings.retry_delays, black_list=black_list)
 
 
 def _rules(settings: Settings) -> Callable[[str], EndpointRules]:

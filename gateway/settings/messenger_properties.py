@@ -56,7 +56,10 @@ def take_over(properties: Mapping[str, str]) -> Iterator[Taken]:
 _OURS = ("broker.", "sending.", "consumer.expiration", "msgBox.", "messagePreservation",
          "messagePerservation", "amqp.")  # fmt: skip
 _DATABASE = "subscriptions and messages are in the store of the gateway: see `store`"
-_TRIES = "what fails is tried again by a schedule, and hosts that fail rest: see `retry_delays`"
+_TRIES = (
+    "what fails is tried again by a schedule, and hosts that fail rest: see `retry_delays`; "
+    "what it did is black_list_after and black_list_for, which are seconds"
+)
 _WITH_DAYS = "in mailbox_age, with messagePreservationDays"
 _SWEEP = "what is too old is dropped as it goes, without a sweep"
 _NOT_WRITTEN = (

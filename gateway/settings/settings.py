@@ -412,6 +412,10 @@ class Settings(BaseSettings):
     dead_letter_bytes_per_owner: int = Field(2**30, ge=1)
     """Bytes of dead letters, of all owners and of one; beyond them the oldest are forgotten."""
     retry_delays: Delays | None = None
+    black_list_after: int = Field(0, ge=0, le=1000)
+    black_list_for: Delay = 300.0
+    """After so many time-outs in a row, 0 is never, a consumer is left alone for so many seconds;
+    what comes for it meanwhile is a dead letter."""
     slots: Annotated[int, BeforeValidator(_slots)] = Field(512, ge=1)
     """How many messages are under way; also ``serial``, ``parallel`` or ``pcrew``."""
     drain: float = Field(10.0, ge=0, le=60)

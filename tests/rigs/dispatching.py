@@ -161,7 +161,8 @@ async def engine(
     store = Store(url, probe=0.1)
     await store.start()
     dialer = Dialer(AddressPolicy(loopback=True))
-    transport = TransportByScheme({"http": HttpTransport(dialer)}, dialer)
+    limits = options.pop("limits", None)
+    transport = TransportByScheme({"http": HttpTransport(dialer, limits=limits)}, dialer)
     given_up: list[tuple[Entry, str]] = []
     attempts = Attempts(transport, producer="http://127.0.0.1/soap")
     dispatcher = Dispatcher(

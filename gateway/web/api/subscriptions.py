@@ -50,6 +50,10 @@ class DeliveryView(BaseModel, extra="forbid"):
     breaker_until: datetime | None = Field(
         description="While so much fails that only a probe is sent: when the next one is."
     )
+    black_listed_until: datetime | None = Field(
+        description="After time-outs in a row: until then nothing is sent, and what comes is a "
+        "dead letter; see the setting `black_list_after`."
+    )
     elsewhere: list[str] = Field(
         description="Other replicas that deliver for it, and their partitions: ask them, too."
     )
@@ -239,6 +243,7 @@ def _delivery(status: DeliveryStatus) -> DeliveryView:
         last_attempt=_at(status.last_attempt),
         next_attempt=_at(status.next_attempt),
         breaker_until=_at(status.breaker_until),
+        black_listed_until=_at(status.black_listed_until),
         elsewhere=list(status.elsewhere),
     )
 

@@ -15,12 +15,13 @@ from gateway.delivery.policy import (
     Done,
     GiveUp,
     History,
+    Rest,
     Retry,
     Split,
     Step,
     decide,
 )
-from gateway.delivery.schedule import DELIVERED, Outcome, Schedule, Verdict
+from gateway.delivery.schedule import DELIVERED, BlackList, Outcome, Schedule, Verdict
 from gateway.egress import FailureKind
 from gateway.model.deaths import DeathReason
 
@@ -40,6 +41,40 @@ REJECTED = Outcome(Verdict.REJECTED, 400, answered=True)
 TOO_LARGE = Outcome(Verdict.REJECTED, failure=FailureKind.TOO_LARGE)
 BROKEN = Outcome(Verdict.BROKEN, answered=True, why="It forgot.")
 IS_GONE = Outcome(Verdict.GONE, 410, answered=True)
+
+LATE = Outcome(Verdict.RETRY, failure=FailureKind.TIMEOUT)
+BLACK = replace(SCHEDULE, black_list=BlackList(after=2, seconds=300.0))
+SECOND_LATE = replace(FIRST, timeouts=2)
+BLACK_LISTED = [Bury(DeathReason.BLACK_LISTED), Rest(300.0)]
+
+BLACK_CASES = [
+    pytest.param(LATE, replace(FIRST, timeouts=1), [Retry(NOW + 5.0)], id="the first time-out"),
+    pytest.param(LATE, SECOND_LATE, BLACK_LISTED, id="the second"),
+    pytest.param(
+        replace(LATE, connecting=True), replace(FIRST, timeouts=3), BLACK_LISTED,
+        id="again, without a connection",
+    ),
+    pytest.param(
+        LATE, replace(SECOND_LATE, delay=None), BLACK_LISTED, id="whatever attempts are left"
+    ),
+    pytest.param(UNREACHABLE, SECOND_LATE, [Retry(NOW + 5.0)], id="refused connections are none"),
+    pytest.param(BUSY, SECOND_LATE, [Retry(NOW + 60.0)], id="nor are failures that are answered"),
+    pytest.param(
+        LATE, replace(SECOND_LATE, unbroken=True), [Retry(NOW + 5.0)], id="never in a sequence"
+    ),
+    pytest.param(LATE, replace(SECOND_LATE, ended=True), [Done("cancelled")], id="after the end"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("outcome", "history", "steps"), BLACK_CASES)
+def test_a_black_list(outcome: Outcome, history: History, steps: list[Step]) -> None:
+    assert list(decide(outcome, history, BLACK, now=NOW)) == steps
+
+
+def test_there_is_no_black_list_unless_one_is_wanted() -> None:
+    many = replace(FIRST, timeouts=1000)
+    assert decide(LATE, many, SCHEDULE, now=NOW) == (Retry(NOW + 5.0),)
+
 
 CASES = [
     pytest.param(DELIVERED, FIRST, [Done("delivered")], id="delivered"),

@@ -1,5 +1,6 @@
 """The JSON administration, health and metrics."""
 
+import asyncio
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.delivery import BlackList
 from tests.rigs.cloudevents import agreeing, event, publish
 from tests.rigs.consumers import Consumers, accept, status
 from tests.rigs.envelopes import (
@@ -22,6 +24,7 @@ from tests.rigs.envelopes import (
     wse_filter,
 )
 from tests.rigs.gateways import Running, running
+from tests.rigs.waiting import until
 
 SPEAKER = Speaker()
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -598,3 +601,23 @@ async def test_the_manager_of_a_subscription_in_soap(tmp_path: Path) -> None:
         key = path.removeprefix("/subscriptions/")
         assert view["manager"] == f"{run.url}/subscriptions/{view['id']}" != f"{run.url}{path}"
         assert key not in view["manager"]
+
+
+async def test_a_black_listed_subscription_says_so(tmp_path: Path) -> None:
+    async with running(tmp_path, black_list_after=2, black_list_for=60) as run, Consumers() as some:
+        await run.subscribe(SPEAKER, SPEAKER.wse_subscribe(some.fresh()))
+        [entry] = run.gateway.subscriptions.entries
+        [dispatcher] = run.gateway.dispatchers._of.values()
+        assert dispatcher._schedule.black_list == BlackList(2, 60.0)
+        assert (await view_of(run))["delivery"]["black_listed_until"] is None
+        entry.rests_until = asyncio.get_running_loop().time() + 60.0
+        view = await view_of(run, "/subscriptions?state=waiting+for+breaker")
+        assert view["delivery"]["black_listed_until"] == view["delivery"]["breaker_until"]
+        await run.publish("<a/>")
+
+        async def is_dead() -> bool:
+            return bool((await view_of(run))["counts"]["dead"] == 1)
+
+        await until(is_dead)
+        [letter] = read(await run.api("GET", "/deadletters"))["dead_letters"]
+        assert letter["reason"] == "black-listed"
