@@ -11,7 +11,7 @@ from gateway.client import Administration, Record
 sequences = group("sequences", "List, show and terminate sequences of reliable messages.")
 sequences.callback()(help_alone)
 
-_COLUMNS = ("id", "state", "owner", "version", "published", "waiting", "last message")
+_COLUMNS = ("id", "direction", "state", "owner", "version", "published", "waiting", "last message")
 
 
 def list_(
@@ -19,7 +19,8 @@ def list_(
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""List the sequences of a gateway, those too that ended within the last hour.
+    r"""List the sequences of a gateway, from publishers and to subscribers, those too that ended
+    within the last hour.
 
     \b
     Examples:
@@ -43,7 +44,7 @@ def show(
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""Show a sequence: what came of it, what is published and what waits.
+    r"""Show a sequence: what came of it, or was acknowledged, and what waits.
 
     \b
     Example:
@@ -58,7 +59,8 @@ def terminate(
     gateway: GatewayOption = GATEWAY,
     output: OutputOption = Form.TEXT,
 ) -> None:
-    r"""Terminate sequences: their publishers have to begin new ones.
+    r"""Terminate sequences: their publishers have to begin new ones. With one to a subscriber its
+    subscription ends.
 
     \b
     Example:

@@ -192,7 +192,8 @@ class Administration(Speaker):
         await self._call("DELETE", f"sources/{_checked(id_, 'source')}", of=id_)
 
     async def sequences(self) -> AsyncIterator[Record]:
-        """All sequences of publishers in the order of their ids, page after page."""
+        """All sequences, from publishers and to subscribers, in the order of their ids, page after
+        page."""
         async for record in self._pages("sequences", "sequences", {}):
             yield record
 
@@ -201,7 +202,7 @@ class Administration(Speaker):
         return await self._ask("GET", f"sequences/{_checked(id_, 'sequence')}", of=id_)
 
     async def terminate_sequence(self, id_: str) -> None:
-        """End a sequence for its maker."""
+        """End a sequence for its maker; of a subscriber, with its subscription."""
         await self._call("DELETE", f"sequences/{_checked(id_, 'sequence')}", of=id_)
 
     async def dead_letters(self, subscription: str | None = None) -> AsyncIterator[Record]:
@@ -301,7 +302,7 @@ def _json(octets: bytes) -> Any:
 
 def _checked(id_: str, of: str) -> str:
     """*id_*, which can stand in a path: another is nothing's."""
-    if not (id_.isascii() and id_.isalnum()):
+    if not (id_.isascii() and id_.replace("-", "").isalnum()):
         raise GatewayError(f"{id_}: There is no such {of}.", status=404)
     return id_
 

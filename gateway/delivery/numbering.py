@@ -16,7 +16,6 @@ A sequence belongs to one subscription and one partition, as the order of delive
 """
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, func, select, update
@@ -30,7 +29,7 @@ from gateway.reliability.steps import Step, begin
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.tables import outgoing
 from gateway.reliability.values import Outgoing
-from gateway.security.keys import message_urn
+from gateway.security.keys import message_urn, public_id
 from gateway.store import sequence_deliveries
 from gateway.store.schema import subscriptions
 from mediation import SPECIFICATIONS, Subscription
@@ -91,11 +90,12 @@ def party_in(storage: StorageManager) -> Party:
 
 def key_of(subscription: str, partition: int | None) -> str:
     """The key of the sequence for a subscription, by its id, and a partition."""
-    return f"{_start(subscription)}{partition or 0}"
+    return f"{key_start(subscription)}/{partition or 0}"
 
 
-def _start(subscription: str) -> str:
-    return f"subscription {subscription}/"
+def key_start(subscription: str) -> str:
+    """The beginning of the keys of the sequences for a subscription, by its id."""
+    return f"subscription {subscription}"
 
 
 def subscription_of(key: str) -> str | None:
@@ -156,7 +156,7 @@ def _is_worn(sequence: OutgoingSequence, now: float) -> bool:
 def _retire(step: Step, sequence: OutgoingSequence) -> None:
     """Let a sequence come to its end beside the one that takes its place."""
     step.tx.outgoing.remove(sequence.key)
-    retired = replace(sequence, key=f"{sequence.key} until {sequence.create_id}")
+    retired = replace(sequence, key=f"{sequence.key}-{public_id(sequence.create_id or '')}")
     source.end_sequence(step, retired)
 
 
@@ -307,13 +307,9 @@ def let_go(storage: StorageManager, connection: Connection, subscription: str, n
 
 def keys_of(connection: Connection, subscription: str) -> list[str]:
     """The keys of the sequences of a subscription, in the order in which they are locked."""
-    return sorted(_keys(connection, _start(subscription)))
-
-
-def _keys(connection: Connection, start: str) -> Iterator[str]:
-    after = start[:-1] + chr(ord(start[-1]) + 1)
-    key = outgoing.c.key
-    yield from connection.execute(select(key).where(key >= start, key < after)).scalars()
+    key, start = outgoing.c.key, key_start(subscription)
+    query = select(key).where(key > f"{start}/", key < f"{start}0")  # 0 comes after a slash.
+    return sorted(connection.execute(query).scalars())
 
 
 def end_due(storage: StorageManager, key: str, now: float) -> tuple[list[Outgoing], str]:

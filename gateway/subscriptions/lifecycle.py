@@ -247,6 +247,8 @@ class Subscriptions:
             if (renewed := await renew(identity or "")) is not None:
                 return renewed
             raise StoreUnavailable("The same subscription ends at this moment.")
+        if agreed is not None:
+            self._sequences.wake()
         _log.info(
             "subscription.created",
             subscription=subscription.id,

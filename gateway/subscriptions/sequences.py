@@ -3,7 +3,7 @@ the subscription ends, the sequence is ended at the consumer."""
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -15,6 +15,7 @@ from filters import Reason, Refused
 from gateway.delivery import Probations, SequenceSending, handshake, numbering
 from gateway.delivery.schedule import Outcome, Verdict
 from gateway.egress import Request, SendFailed, Target, Transport
+from gateway.observing.samples import Sample, counters, gauge
 from gateway.reliability.storage import StorageManager, Taken
 from gateway.reliability.stores.joined import run_joined
 from gateway.reliability.values import Outgoing
@@ -23,6 +24,7 @@ from gateway.security.principals import Principal
 from gateway.security.quotas import PrincipalRate, QuotaExceeded
 from gateway.store import Store, StoreUnavailable
 from gateway.subscriptions.consumers import Consumers
+from gateway.subscriptions.sequence_listing import SubscriberSequence, count, find, page
 from mediation import Subscription
 from mediation.reliable_messaging import CreateSequenceResponse, Rm
 
@@ -98,6 +100,8 @@ class SubscriberSequences:
         self._keeps_house = keeps_house
         self._rate = PrincipalRate(ASKED, ASKED_AT_ONCE, "Too many subscriptions.")
         self._woken = asyncio.Event()
+        self._open = 0
+        """How many sequences had not ended when this gateway looked last."""
 
     # The beginning.
 
@@ -141,6 +145,30 @@ class SubscriberSequences:
             return Agreed(subscription, create_id, response)
         raise _unanswered(subscription, response)
 
+    # What operators ask for.
+
+    async def listed(self, after: str = "", limit: int = 100) -> list[SubscriberSequence]:
+        """Sequences in the order of their ids, from behind *after*, at most *limit*."""
+        return await self._store.submit(lambda connection: page(connection, after, limit))
+
+    async def by_id(self, id: str) -> SubscriberSequence | None:
+        """The sequence with this id."""
+        return await self._store.submit(lambda connection: find(connection, id))
+
+    def metrics(self) -> Iterator[Sample]:
+        """Sequences, and what became of deliveries in them."""
+        yield gauge(
+            "subscriber_sequences",
+            "Sequences to subscribers that have not ended, as of a while ago.",
+            self._open,
+        )
+        yield counters(
+            "sequence_deliveries",
+            "Deliveries in sequences, by outcome of the attempt.",
+            "outcome",
+            self._sending.messages,
+        )
+
     # The end.
 
     @staticmethod
@@ -155,7 +183,7 @@ class SubscriberSequences:
             run_joined(connection, work)
 
     def wake(self) -> None:
-        """Look what is due: a sequence has ended."""
+        """Look what is due: a sequence was made, or is to end."""
         self._woken.set()
 
     async def run(self) -> None:
@@ -186,6 +214,7 @@ class SubscriberSequences:
         keys = await self._store.submit(lambda connection: run_joined(connection, due))
         places = asyncio.Semaphore(AT_A_TIME)
         await asyncio.gather(*(self._end(key, now, places) for key in keys))
+        self._open = await self._store.submit(count)
         return await self._store.submit(numbering.next_due)
 
     async def _end(self, key: str, now: float, places: asyncio.Semaphore) -> None:

@@ -20,6 +20,7 @@ from gateway.subscriptions.explaining import Explainer
 from gateway.subscriptions.lifecycle import Subscriptions
 from gateway.subscriptions.management import SubscriptionManagement
 from gateway.subscriptions.reports import SubscriptionReports
+from gateway.subscriptions.sequences import SubscriberSequences
 from gateway.subscriptions.webhooks import WebHooks
 from gateway.web.metrics import Metrics
 from gateway.web.streams import Streams
@@ -37,7 +38,8 @@ class Web:
             listener than the public one.
         soap: The SOAP endpoint.
         events: The endpoint that takes CloudEvents.
-        sequences: None where no endpoint takes any.
+        sequences: Those of publishers; None where no endpoint takes any.
+        subscriber_sequences: Those to subscribers.
         service: Carries out what stands for a request in SOAP.
         web_hooks: Takes the consents of consumers of CloudEvents.
         readiness: The state that ``/readyz`` shows.
@@ -60,6 +62,7 @@ class Web:
     mailboxes: Mailboxes
     sources: Sources
     sequences: Sequences | None
+    subscriber_sequences: SubscriberSequences
     service: SoapService
     web_hooks: WebHooks
     parsing: Parsing

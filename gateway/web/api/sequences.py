@@ -1,7 +1,9 @@
-"""``/api/v1/sequences``: sequences of reliable messages that publishers made."""
+"""``/api/v1/sequences``: sequences of reliable messages, from publishers and to subscribers."""
 
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Annotated
+from heapq import merge
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query
 from pydantic import BaseModel, Field
@@ -9,9 +11,13 @@ from pydantic import BaseModel, Field
 from gateway.security.principals import address_of
 from gateway.security.resource_addresses import shown
 from gateway.sequences.listing import SequenceState
-from gateway.sequences.sequences import TRUSTED, Sequences
+from gateway.sequences.sequences import TRUSTED
+from gateway.subscriptions.lifecycle import SubscriptionUnknown
+from gateway.subscriptions.sequence_listing import SubscriberSequence
 from gateway.web.parts import PAGE, Parts
 from gateway.web.validation import JsonRoute
+from mediation import End
+from mediation.reliable_messaging.machines import SourceState
 
 router = APIRouter(prefix="/sequences", tags=["sequences"], route_class=JsonRoute)
 
@@ -20,15 +26,28 @@ class SequenceView(BaseModel, extra="forbid"):
     """A sequence, without its identifier, which is its maker's secret."""
 
     id: str
-    owner: str = Field(description="The network address of who made it, or `trusted`.")
+    direction: Literal["in", "out"] = Field(description="From a publisher, or to a subscriber.")
+    subscription: str | None = Field(description="Out: the id of the subscription that it is for.")
+    owner: str = Field(
+        description="The network address of who made it, or `trusted`; out: of who subscribed."
+    )
     version: str = Field(description="Of WS-ReliableMessaging: 1.0, 1.1.")
-    state: str = Field(description="open, closed, or ended.")
-    received: str = Field(description="The numbers that came, such as 1-4,6.")
-    published: int = Field(description="The highest number that is published, as all below it.")
-    waiting: int = Field(description="Messages that wait for others before them.")
+    state: str = Field(description="opening (out), open, closed, or ended.")
+    received: str = Field(
+        description="The numbers that came, or that the consumer has acknowledged, such as 1-4,6."
+    )
+    published: int = Field(
+        description="The highest number that is published, or acknowledged, as all below it."
+    )
+    waiting: int = Field(
+        description="Messages that wait for others before them, or to be acknowledged."
+    )
     last: int | None = Field(description="The number of the last message, where that is known.")
     complete: bool = Field(description="All numbers were there when it ended.")
-    acknowledged_to: str = Field(description="Where acknowledgements go.")
+    acknowledged_to: str = Field(
+        description="Where acknowledgements go; out: the consumer that they come from."
+    )
+    failure: str | None = Field(description="Out: why it was given up.")
     last_message: datetime
     expires: datetime | None
     ended: datetime | None
@@ -39,23 +58,17 @@ class SequencePage(BaseModel, extra="forbid"):
     next: str | None = Field(None, description="Pass it as `after` for the next page.")
 
 
-async def _sequences(web: Parts) -> Sequences:
-    if web.sequences is None:
-        raise HTTPException(404, "No endpoint takes sequences: see the setting wsrm.")
-    return web.sequences
-
-
-Known = Annotated[Sequences, Depends(_sequences)]
-
-
-async def _named(id: str, sequences: Known) -> SequenceState:
-    state = await sequences.by_id(id)
+async def _named(id: str, web: Parts) -> SequenceState | SubscriberSequence:
+    out = await web.subscriber_sequences.by_id(id)
+    if out is not None:
+        return out
+    state = None if web.sequences is None else await web.sequences.by_id(id)
     if state is None:
         raise HTTPException(404, "There is no such sequence.")
     return state
 
 
-Named = Annotated[SequenceState, Depends(_named)]
+Named = Annotated[SequenceState | SubscriberSequence, Depends(_named)]
 
 
 @router.get("")
@@ -65,11 +78,11 @@ async def list_sequences(
     limit: Annotated[int, Query(ge=1, le=1000)] = PAGE,
 ) -> SequencePage:
     """Sequences in the order of their ids, those too that ended within the last hour."""
-    if web.sequences is None:
-        return SequencePage(sequences=[])
-    listed = await web.sequences.listed(after, limit + 1)
-    views = [_view(state) for state in listed[:limit]]
-    return SequencePage(sequences=views, next=views[-1].id if len(listed) > limit else None)
+    incoming = [] if web.sequences is None else await web.sequences.listed(after, limit + 1)
+    outgoing = await web.subscriber_sequences.listed(after, limit + 1)
+    both = list(merge(map(_view, incoming), map(_view, outgoing), key=lambda view: view.id))
+    views = both[:limit]
+    return SequencePage(sequences=views, next=views[-1].id if len(both) > limit else None)
 
 
 @router.get("/{id}")
@@ -79,17 +92,60 @@ async def show_sequence(state: Named) -> SequenceView:
 
 
 @router.delete("/{id}", status_code=204)
-async def terminate_sequence(state: Named, sequences: Known) -> None:
-    """End a sequence for its maker. What can be published is; what waits behind a gap is not."""
-    await sequences.terminate(state)
+async def terminate_sequence(state: Named, web: Parts) -> None:
+    """End a sequence for its maker. What can be published is; what waits behind a gap is not. One
+    to a subscriber ends with its subscription, which is told."""
+    if isinstance(state, SequenceState):
+        if web.sequences is not None:
+            await web.sequences.terminate(state)
+        return
+    entry = web.subscriptions.by_id(state.subscription)
+    if entry is not None:
+        with suppress(SubscriptionUnknown):  # It has just ended.
+            await web.subscriptions.end(
+                entry, why=End.CANCELLING, reason="Its sequence was terminated by an operator."
+            )
 
 
-def _view(state: SequenceState) -> SequenceView:
+def _view(state: SequenceState | SubscriberSequence) -> SequenceView:
+    if isinstance(state, SequenceState):
+        return _incoming(state)
+    sequence = state.sequence
+    ended = sequence.ended_at is not None
+    condition = "opening" if sequence.identifier is None else "open"
+    if not ended and sequence.state in _ENDING:
+        condition = "closed"
+    return SequenceView(
+        id=state.id,
+        direction="out",
+        subscription=state.subscription,
+        owner=address_of(sequence.owner or ""),
+        version=sequence.wire.rm.number,
+        state="ended" if ended else condition,
+        received=str(sequence.acknowledged),
+        published=sequence.acknowledged.first_gap - 1,
+        waiting=sequence.count,
+        last=sequence.last_number,
+        complete=ended and not sequence.count,
+        acknowledged_to=shown(sequence.target.address),
+        failure=sequence.failure,
+        last_message=datetime.fromtimestamp(sequence.last_acked_at or sequence.created_at, UTC),
+        expires=_at(sequence.expires_at),
+        ended=_at(sequence.ended_at),
+    )
+
+
+_ENDING = frozenset({SourceState.SENDING_ENDED, SourceState.COMPLETE, SourceState.TERMINATED})
+
+
+def _incoming(state: SequenceState) -> SequenceView:
     sequence = state.sequence
     condition = "closed" if sequence.closed else "open"
     owner = sequence.owner or TRUSTED
     return SequenceView(
         id=state.id,
+        direction="in",
+        subscription=None,
         owner=owner if owner == TRUSTED else address_of(owner),
         version=sequence.wire.rm.number,
         state=condition if sequence.ended_at is None else "ended",
@@ -99,6 +155,7 @@ def _view(state: SequenceState) -> SequenceView:
         last=sequence.last_number,
         complete=sequence.complete,
         acknowledged_to=shown(sequence.acks_to.address),
+        failure=None,
         last_message=datetime.fromtimestamp(sequence.last_seen, UTC),
         expires=_at(sequence.expires_at),
         ended=_at(sequence.ended_at),
