@@ -9,6 +9,7 @@ from filters.queries.catalogue import Catalogue, Found, SecondsLeft, seconds, un
 from filters.queries.described import ANYTHING, Conditions, Described
 from filters.queries.query import Query, compile_query, query_dialects
 from filters.queries.selector_syntax import Value
+from filters.queries.trees import document_text
 from filters.queries.xquery import XQueryWorker
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Value",
     "XQueryWorker",
     "compile_query",
+    "document_text",
     "query_dialects",
     "seconds",
     "unlimited",

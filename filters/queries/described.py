@@ -15,7 +15,8 @@ class Described:
         created: Aware.
         expires: Aware; None is never.
         documents: XML in UTF-8 that `filters.parse_document` has passed, or that is our own.
-        document_text: The text of what in *documents* is text for people.
+        document_text: The text in *documents*, as `filters.queries.document_text` makes it, where
+            it is to be searched.
         synopsis_path: What messages about it are marked with, where that is a path.
     """
 

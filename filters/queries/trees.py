@@ -40,6 +40,7 @@ MOST_ALTERNATIVES = 8
 ANY_NUMBER = ((1 << NUMBER_BITS) - 1) << NAME_BITS
 """The bits of all numbers: of a document with one that libxml2 alone can read."""
 EVERYTHING = (1 << (NAME_BITS + NUMBER_BITS)) - 1
+_TEXTS = etree.XPath("//text()", smart_strings=False)
 _PIECES = (b"<!--", b"<![CDATA[", b"<?")
 """What may part a text in two, of which each is a value: rare, and not worth telling apart."""
 
@@ -93,6 +94,15 @@ def read(document: bytes) -> etree._Element | None:
         return parse_own(document)
     except (etree.XMLSyntaxError, ValueError):
         return None
+
+
+def document_text(documents: Sequence[bytes]) -> str:
+    """Return the text of *documents*, for `Described.document_text`: each piece between two tags
+    that is not blank on lines of its own."""
+    roots = [root for document in documents if (root := read(document)) is not None]
+    # Comments and instructions are not text.
+    pieces = (piece for root in roots for piece in cast("list[str]", _TEXTS(root)))
+    return "\n".join(text for piece in pieces if (text := piece.strip()))
 
 
 def signature_of(documents: Sequence[bytes]) -> tuple[int, DocumentSize | None]:

@@ -7,7 +7,7 @@ from lxml import etree
 
 from filters import FilterError, Reason
 from filters.dialects import XPATH_1_0
-from filters.queries import Catalogue, compile_query
+from filters.queries import Catalogue, compile_query, document_text
 from filters.queries.trees import TreeQuery, signature_of
 from tests.filters.queries.things import HARBOUR, thing
 
@@ -54,6 +54,16 @@ def test_nothing_is_true_of_what_is_no_document() -> None:
     found = catalogue.find(compile_query(XPATH_1_0, "true()"))
     assert (found.keys, found.complete) == ((), True)
     assert not compile_query(XPATH_1_0, "true()").matches(one)
+
+
+def test_the_text_of_documents() -> None:
+    documents = (
+        b"<a x='attribute'>one<b> two </b>\n  <c/>three &amp; four<!--comment--></a>",
+        b"<broken>",
+        "<d><![CDATA[<f\u00fcnf>]]></d>".encode(),
+    )
+    assert document_text(documents) == "one\ntwo\nthree & four\n<f\u00fcnf>"
+    assert document_text(()) == ""
 
 
 @pytest.mark.parametrize(
