@@ -123,6 +123,9 @@ def test_all_failures_are_alike(people: Parties) -> None:
         "a known key": another_value(octets, 1, nonce + AESGCM(secret).encrypt(nonce, MESSAGE, None)),
         "a changed text": another_value(octets, 1, values(octets)[1][:-20] + bytes(20)),
         "a changed tag": another_value(octets, 1, values(octets)[1][:-1] + b"\0"),
+        "no nonce": another_value(octets, 1, bytes(3)),
+        "another root": octets.replace(b"xenc:EncryptedData", b"xenc:EncryptedWhat"),
+        "another key element": octets.replace(b"xenc:EncryptedKey", b"xenc:EncryptedWhat"),
         "no text": another_value(octets, 1, bytes(27)),
         "CBC": octets.replace(b"2009/xmlenc11#aes256-gcm", b"2001/04/xmlenc#aes256-cbc"),
         "RSA 1.5": octets.replace(b"2009/xmlenc11#rsa-oaep", b"2001/04/xmlenc#rsa-1_5"),
@@ -193,6 +196,7 @@ def test_its_creator_lets_others_read_it(people: Parties) -> None:
     for recipient, credentials, what in (
         (people.producer_id, people.producer, key),
         (people.consumer_id, people.consumer, b"<a/>"),
+        (people.consumer_id, people.consumer, key.replace(b"xenc:EncryptedKey", b"xenc:Other")),
         (people.consumer_id, people.consumer, key.replace(b"OAEP", b"").replace(b"-oaep", b"")),
     ):
         with pytest.raises(DecryptionFailed):

@@ -88,7 +88,7 @@ def test_what_the_schema_refuses_is_not_read(value: Element) -> None:
     octets = write(value)
     refused = 0
     for place in range(1, len(list(etree.fromstring(octets).iter()))):
-        for change in ("gone", "twice", "renamed", "text", "attribute", "value", "child"):
+        for change in ("gone", "twice", "renamed", "text", "tail", "attribute", "value", "child"):
             root = etree.fromstring(octets)
             element = list(root.iter())[place]
             parent = element.getparent()
@@ -102,6 +102,8 @@ def test_what_the_schema_refuses_is_not_read(value: Element) -> None:
                     element.tag = "{urn:dragoman:tdn:1}Other"
                 case "text":
                     parent.text = (parent.text or "") + "word"
+                case "tail":
+                    element.tail = "word"
                 case "attribute":
                     element.set("other", "1")
                 case "value":
@@ -247,6 +249,21 @@ def test_an_advertisement_stands_twice_in_no_response() -> None:
     assert read(write(TopicDiscoveryResponse(discovery.head(), (once,)))).id
     with pytest.raises(Malformed, match="ID"):
         read(write(TopicDiscoveryResponse(discovery.head(), (once, once))))
+
+
+def test_a_response_with_too_many_advertisements_is_refused() -> None:
+    octets = of("TopicDiscoveryResponse")
+    once = octets[octets.index(b"<tdn:Signed") : octets.index(b"</tdn:TopicDiscoveryResponse>")]
+    for many in (MAX_RESULTS, MAX_RESULTS + 1):
+        found = b"".join(
+            b'<tdn:SignedTopicAdvertisement ID="sadv-%d"/>' % number for number in range(many)
+        )
+        changed = octets.replace(once, found)
+        if many > MAX_RESULTS:
+            with pytest.raises(Malformed, match="more than"):
+                read(changed)
+        else:
+            assert len(read_as(TopicDiscoveryResponse, changed).value.advertisements) == many
 
 
 def test_a_carried_element_means_the_same_alone() -> None:

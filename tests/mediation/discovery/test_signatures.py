@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from lxml import etree
 from signxml.algorithms import DigestAlgorithm, SignatureMethod
 from signxml.exceptions import SignXMLException
+from signxml.signer import XMLSigner
 from signxml.verifier import SignatureConfiguration, XMLVerifier
 
 from filters import Refused
@@ -57,6 +58,7 @@ from tests.rigs.discovery import NOW, TOPIC_ID
 from tests.rigs.discovery_keys import BEGINS, ENDS, Parties, ec_key, parties, root, rsa_key
 
 DSIG = "http://www.w3.org/2000/09/xmldsig#"
+EXCLUSIVE = "http://www.w3.org/2001/10/xml-exc-c14n#"
 XMLSEC = shutil.which("xmlsec1")
 wants_xmlsec = pytest.mark.skipif(XMLSEC is None, reason="xmlsec1 is not installed")
 
@@ -195,6 +197,7 @@ def test_a_wrapped_message_is_what_signxml_lets_pass(people: Parties, tmp_path: 
         (b"</ds:Transforms>",
          b'<ds:Transform Algorithm="http://www.w3.org/TR/1999/REC-xslt-19991116"></ds:Transform></ds:Transforms>'),
         (b'URI="#', b'URI="'),
+        (b'URI="#', b'URI="x'),
         (re.compile(b' URI="[^"]*"'), b""),
         (re.compile(b' URI="[^"]*"'), b' URI=""'),
         (re.compile(b' URI="[^"]*"'), b' URI="#xpointer(/)"'),
@@ -223,6 +226,53 @@ def test_another_shape_of_signature_is_refused(
     assert with_it != octets
     with pytest.raises(SignatureRefused):
         verify(people, with_it)
+
+
+@pytest.mark.parametrize(
+    ("method", "digest", "canonical"),
+    [
+        (SignatureMethod.RSA_SHA512, DigestAlgorithm.SHA256, EXCLUSIVE),
+        (SignatureMethod.SHA256_RSA_MGF1, DigestAlgorithm.SHA256, EXCLUSIVE),
+        (SignatureMethod.RSA_SHA256, DigestAlgorithm.SHA512, EXCLUSIVE),
+        (SignatureMethod.RSA_SHA256, DigestAlgorithm.SHA256, EXCLUSIVE + "WithComments"),
+        (SignatureMethod.RSA_SHA256, DigestAlgorithm.SHA256, "http://www.w3.org/2006/12/xml-c14n11"),
+    ],
+)  # fmt: skip
+def test_a_right_signature_of_another_kind_is_refused(
+    people: Parties, method: SignatureMethod, digest: DigestAlgorithm, canonical: str
+) -> None:
+    value = withdrawal(people)
+    signer = XMLSigner(
+        signature_algorithm=method, digest_algorithm=digest, c14n_algorithm=canonical
+    )
+    signed = signer.sign(
+        etree.fromstring(write(value)),
+        key=people.producer.key,
+        cert=list(people.producer.certificates),
+        reference_uri=f"m-{value.head.message_id}",
+    )
+    with pytest.raises(SignatureRefused, match="shape"):
+        verify(people, etree.tostring(signed))
+
+
+def test_a_weak_key_is_refused_whoever_lists_it(people: Parties) -> None:
+    weak = rsa.generate_private_key(65537, 1024)
+    certificate = people.entity_authority.issue("weak", weak)
+    value = withdrawal(people)
+    signer = XMLSigner(c14n_algorithm=EXCLUSIVE)
+    octets = etree.tostring(
+        signer.sign(
+            etree.fromstring(write(value)),
+            key=weak,
+            cert=[certificate],
+            reference_uri=f"m-{value.head.message_id}",
+        )
+    )
+    with pytest.raises(SignatureRefused):
+        verify(people, octets)
+    listed = Trust(entities=Anchors(fingerprints=frozenset({fingerprint_of(certificate)})))
+    with pytest.raises(SignatureRefused, match="kind or size"):
+        Verifier(listed).verify(read(octets), Role.ENTITY, now=NOW)
 
 
 def test_an_id_that_stands_twice_is_refused(people: Parties) -> None:
@@ -431,6 +481,11 @@ def test_credentials_that_do_not_serve_are_refused(people: Parties) -> None:
         Credentials(people.producer.key, people.consumer.certificates)
     with pytest.raises(ValueError, match="no certificate"):
         Credentials(people.producer.key, ())
+    edwards = ed25519.Ed25519PrivateKey.generate().private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()
+    )
+    with pytest.raises(ValueError, match="elliptic"):
+        read_credentials(edwards, pem(people.producer)[1])
     small = rsa.generate_private_key(65537, 1024)
     with pytest.raises(ValueError, match="2048"):
         Credentials(small, (people.entity_authority.issue("small", small),))
