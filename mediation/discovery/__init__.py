@@ -7,11 +7,14 @@ Public are the names below, and the module `signing`, which needs the extra ``di
 """
 
 from mediation.discovery.authorization import (
+    AUTHORIZATION_PROPERTY,
     Access,
     Decision,
     Denial,
     admit_decision,
     decide,
+    read_property,
+    write_property,
 )
 from mediation.discovery.checks import (
     Checked,
@@ -122,6 +125,7 @@ from mediation.discovery.writing import canonical_document, write
 from mediation.discovery.xml_signature import MAX_CERTIFICATES, Method, XmlSignature
 
 __all__ = [
+    "AUTHORIZATION_PROPERTY",
     "DEFAULT_RESULTS",
     "MAX_CERTIFICATES",
     "MAX_DESCRIPTORS",
@@ -220,6 +224,7 @@ __all__ = [
     "read_as",
     "read_authorities",
     "read_credentials",
+    "read_property",
     "receive",
     "role_of",
     "selection_of",
@@ -227,4 +232,5 @@ __all__ = [
     "stranger",
     "topic_of",
     "write",
+    "write_property",
 ]

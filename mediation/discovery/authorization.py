@@ -5,6 +5,7 @@ of the creator gives them, until it ends. A Possession, made for one request alo
 sender has the key; a client certificate of TLS proves the same.
 """
 
+import base64
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum
@@ -16,7 +17,15 @@ from mediation.discovery.errors import Crowded, SignatureRefused, Untimely
 from mediation.discovery.identifiers import Role
 from mediation.discovery.reading import read_as
 from mediation.discovery.signatures import Verifier
-from mediation.discovery.values import AnyAdvertisement, Delegation, Possession, Right
+from mediation.discovery.values import (
+    AnyAdvertisement,
+    Authorization,
+    Delegation,
+    Possession,
+    Right,
+)
+from mediation.discovery.writing import write
+from mediation.discovery.xml_signature import decode_base64
 
 
 class Denial(Enum):
@@ -40,6 +49,24 @@ class Denial(Enum):
     TOO_LONG = "the delegation outlives the topic"
     REVOKED = "the delegation is revoked"
     EXPIRED = "the topic has expired"
+
+
+AUTHORIZATION_PROPERTY = "tdn_authorization"
+"""The property of a message in STOMP or AMQP that holds an Authorization."""
+
+
+def write_property(authorization: Authorization) -> str:
+    """Write *authorization* as the value of `AUTHORIZATION_PROPERTY`."""
+    return base64.b64encode(write(authorization)).decode()
+
+
+def read_property(text: str, *, learnt: set[str] | None = None) -> Authorization:
+    """Read the value of `AUTHORIZATION_PROPERTY`.
+
+    Raises:
+        Refused: It is none.
+    """
+    return read_as(Authorization, decode_base64(text), learnt=learnt).value
 
 
 @dataclass(frozen=True, slots=True)

@@ -463,7 +463,8 @@ def _possession(element: etree._Element) -> Possession:
 
 
 def _authorization(element: etree._Element) -> Authorization:
-    parts = Children(element)
+    # It is not signed, and as a header block has attributes of SOAP.
+    parts = Children(element, *(str(name) for name in element.attrib if str(name).startswith("{")))
     possession = canonical(parts.one("Possession"))
     delegation = read_if(canonical, parts.maybe("Delegation"))
     parts.end()

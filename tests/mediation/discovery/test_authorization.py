@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from filters import Refused, parse_document
 from mediation.discovery import (
     Access,
     Anchors,
     AnyAdvertisement,
+    Authorization,
     Creator,
     Credentials,
     Decision,
@@ -30,9 +32,14 @@ from mediation.discovery import (
     decide,
     read_as,
     read_authorities,
+    read_property,
     write,
+    write_property,
 )
 from mediation.discovery.signing import sign
+from mediation.model.versions import Soap
+from mediation.soap.envelopes import read_envelope, write_envelope
+from mediation.soap.payloads import payload_of
 from tests.rigs import discovery
 from tests.rigs.discovery import NOW
 from tests.rigs.discovery_keys import Parties, parties, root, rsa_key
@@ -232,3 +239,34 @@ def test_names_are_collected(people: Parties) -> None:
     assert ask(people, learnt=learnt).allowed
     ask(people, delegation=b"<strange/>", learnt=learnt)
     assert {"{urn:dragoman:tdn:1}Possession", "strange"} <= learnt
+
+
+@pytest.mark.parametrize("soap", Soap)
+def test_a_header_block_brings_it(people: Parties, soap: Soap) -> None:
+    """Whatever the envelope declares, and with the attributes of header blocks."""
+    both = Authorization(
+        sign(possession(), people.consumer), sign(delegation(people), people.producer)
+    )
+    block = write(both).replace(
+        b"<tdn:Authorization ",
+        b'<tdn:Authorization s:mustUnderstand="1" xmlns:u="urn:u" u:Id="a" ',
+    )
+    header = block.replace(b' xmlns:tdn="urn:dragoman:tdn:1"', b"").decode()
+    octets = write_envelope(soap, None, header, "<a/>").replace(
+        b"<s:Envelope ", b'<s:Envelope xmlns:tdn="urn:dragoman:tdn:1" xml:lang="en" '
+    )
+    [element] = read_envelope(parse_document(octets)).headers
+    again = read_as(Authorization, payload_of(element)).value
+    assert again == both
+    brought: dict[str, Any] = {"possession": again.possession, "delegation": again.delegation}
+    assert ask(people, **brought).allowed
+
+
+def test_a_property_brings_it(people: Parties) -> None:
+    mine = Authorization(sign(possession(), people.producer))
+    text = write_property(mine)
+    assert text.isascii()
+    assert read_property(text) == mine
+    for wrong in ("", "!", "PGEvPg==", text[:-4]):
+        with pytest.raises(Refused):
+            read_property(wrong)
