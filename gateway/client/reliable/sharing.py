@@ -3,17 +3,28 @@ goes with the next."""
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
 class _Entry(Generic[T]):
-    item: T
-    done: bool = False
-    error: Exception | None = None
+    """What one thread brought, and waits for."""
+
+    def __init__(self, item: T) -> None:
+        self.item = item
+        self.done = False
+        self.error: Exception | None = None
+        self._asleep = threading.Lock()
+        self._asleep.acquire()
+
+    def wait(self) -> None:
+        """Wait until `wake` is called."""
+        self._asleep.acquire()
+
+    def wake(self) -> None:
+        """Let the thread go on: it is done, or it is its turn to do what waits."""
+        self._asleep.release()
 
 
 class Sharing(Generic[T]):
@@ -30,7 +41,7 @@ class Sharing(Generic[T]):
         self._work = work
         self._most = most
         self._lock = threading.Lock()
-        self._turn = threading.Lock()
+        self._busy = False
         self._waiting: list[_Entry[T]] = []
 
     def run(self, item: T) -> None:
@@ -38,23 +49,35 @@ class Sharing(Generic[T]):
         entry = _Entry(item)
         with self._lock:
             self._waiting.append(entry)
-        while not entry.done:
-            with self._turn:
-                if not entry.done:  # Else who had the turn before took it along.
-                    self._do_some()
+            leads, self._busy = not self._busy, True
+        interrupted: BaseException | None = None
+        while not leads:
+            try:
+                entry.wait()
+                break
+            except BaseException as error:  # Others may wait for what is its turn then.
+                interrupted = error
+        if not entry.done:  # It is the first of those that wait.
+            self._do_some(entry)
+        if interrupted is not None:
+            raise interrupted
         if entry.error is not None:
             raise entry.error
 
-    def _do_some(self) -> None:
+    def _do_some(self, own: _Entry[T]) -> None:
         with self._lock:
             some, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+        errors: Sequence[Exception | None] = [RuntimeError("the thread was ended")] * len(some)
         try:
             errors = self._work([entry.item for entry in some])
         except Exception as error:
             errors = [error] * len(some)
-        except BaseException:
-            errors = [RuntimeError("the thread that committed for others was ended")] * len(some)
-            raise
         finally:
             for entry, found in zip(some, errors, strict=True):
                 entry.error, entry.done = found, True
+                if entry is not own:
+                    entry.wake()
+            with self._lock:
+                self._busy = bool(self._waiting)
+                if self._waiting:
+                    self._waiting[0].wake()
