@@ -8,13 +8,14 @@ from typing import Any
 
 from filters import Refused
 from gateway.reliability.party import Party, requests_of
+from gateway.reliability.reading import read_again
 from gateway.reliability.receiving import Exchange, receive
 from gateway.reliability.sending import Work, act, act_beside
 from gateway.reliability.steps import begin
 from gateway.reliability.storage import in_key_order
-from gateway.reliability.together import Part, outcome, together
+from gateway.reliability.together import Part, outcome, take_all, together
 from gateway.reliability.values import Reply
-from mediation.reliable_messaging import ReliableMessage, RmFault, read_message
+from mediation.reliable_messaging import ReliableMessage, RmFault
 from mediation.reliable_messaging.application import MAKE_CONNECTION_ACTION
 
 
@@ -52,7 +53,7 @@ def receive_all(party: Party, arrived: Sequence[Arrived], now: float) -> list[Re
     plain: list[tuple[str, int, Callable[[], Exchange]]] = []
     for at, each in enumerate(arrived):
         try:
-            message = read_message(each.octets)
+            message = read_again(each.octets)
         except Refused:
             continue
         if message.sequence is not None and _is_plain(message):
@@ -126,7 +127,8 @@ def act_all(party: Party, limits: Mapping[str, int], now: float) -> dict[str, Wo
         return {key: outcome(partial(act, party, key, now, limit=limits[key])) for key in limits}
     # What goes the other way is locked before them, and has to be known for that.
     with begin(party, now) as step:
-        found = [step.tx.outgoing.take(key) for key in in_key_order(limits)]
+        taken = take_all(step.tx.outgoing, limits)
+        found = [step.tx.outgoing.find(key) for key in in_key_order(taken)]
     parts: dict[str, Part[Work]] = {}
     for sequence in found:
         if sequence is not None and sequence.ended_at is None:

@@ -17,6 +17,7 @@ from gateway.reliability.party import (
     reply_endpoint,
     reply_key,
 )
+from gateway.reliability.reading import read_again
 from gateway.reliability.records import (
     InvokerBuffer,
     InvokerMessage,
@@ -169,7 +170,7 @@ def _give_next(step: Step, identifier: str, numbers: list[int]) -> int | None:
         return None
     buffer, message = found
     numbers.append(message.number)
-    read = read_message(message.envelope)
+    read = read_again(message.envelope)
     if not isinstance(read.body, LastMessage):
         delivered = _delivered(buffer, message, read, step.now)
         answer = _application(step.party, buffer)(step.tx, delivered)

@@ -109,9 +109,9 @@ def _result(work: Callable[[], T]) -> T | Exception:
 def _ready(tx: Transaction, parts: Sequence[Part[T]], places: Sequence[int]) -> list[int]:
     """Lock what the parts at *places* look at, in the lock order; those that have all of it."""
     some = [parts[at] for at in places]
-    incoming = _taken(tx.incoming, (key for part in some for key in part.incoming))
-    invoker = _taken(tx.invoker, (key for part in some for key in part.invoker))
-    outgoing = _taken(tx.outgoing, (key for part in some for key in part.outgoing))
+    incoming = take_all(tx.incoming, (key for part in some for key in part.incoming))
+    invoker = take_all(tx.invoker, (key for part in some for key in part.invoker))
+    outgoing = take_all(tx.outgoing, (key for part in some for key in part.outgoing))
     return [
         at
         for at in places
@@ -121,10 +121,10 @@ def _ready(tx: Transaction, parts: Sequence[Part[T]], places: Sequence[int]) -> 
     ]
 
 
-def _taken(manager: Any, keys: Iterable[str]) -> frozenset[str]:
+def take_all(manager: Any, keys: Iterable[str]) -> frozenset[str]:
     """Lock those of *keys* that are there and that no other transaction has."""
     ordered = in_key_order(keys)
-    take_all = getattr(manager, "take_all", None)
-    if take_all is not None and len(ordered) > 1:
-        return frozenset(take_all(ordered))
+    at_once = getattr(manager, "take_all", None)
+    if at_once is not None and len(ordered) > 1:
+        return frozenset(at_once(ordered))
     return frozenset(key for key in ordered if manager.take(key) is not None)

@@ -183,14 +183,19 @@ class DatabaseTransaction:
         """
         self.check_open()
         before, self._sessions = self._sessions, []
-        order = self._work.order.copy()
+        restore = self._work.keep()
+        # What is not written yet may be written in it: after a rollback it is as before.
+        flush = self.connection.info.pop(FLUSH)
         try:
             nested = self.connection.begin_nested()
         except SQLAlchemyError as error:
             raise translated(error) from error
+        finally:
+            self.connection.info[FLUSH] = flush
         try:
             yield
-            self.flush()
+            self._end_sessions()
+            check_alive(self.connection)
             nested.commit()
         except BaseException:
             for session in self._sessions:
@@ -198,7 +203,7 @@ class DatabaseTransaction:
                     session.close()
             with suppress(SQLAlchemyError):
                 nested.rollback()
-            self._work.forget(order)
+            restore()
             raise
         finally:
             self._sessions = before
@@ -247,6 +252,11 @@ class DatabaseTransaction:
         Raises:
             RuntimeError: A statement failed, so that the transaction cannot be committed.
         """
+        self._end_sessions()
+        check_alive(self.connection)
+        self._work.flush()
+
+    def _end_sessions(self) -> None:
         sessions, self._sessions = self._sessions, []
         try:
             for session in sessions:
@@ -255,8 +265,6 @@ class DatabaseTransaction:
             for session in sessions:
                 with suppress(SQLAlchemyError):
                     session.close()
-        check_alive(self.connection)
-        self._work.flush()
 
     def end(self) -> None:
         """Roll it back, if it is not committed."""

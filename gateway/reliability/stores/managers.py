@@ -6,6 +6,8 @@ advisory lock of PostgreSQL. A transaction on SQLite has the whole database.
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import cache
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection, CursorResult, Executable, Row, Table, or_, select, text
@@ -67,7 +69,7 @@ class Work:
         self.ended = False
         self.sqlite = connection.dialect.name == "sqlite"
         self.flushes: list[Callable[[], None]] = []
-        self.forgets: list[Callable[[], None]] = []
+        self.keeps: list[Callable[[], Callable[[], None]]] = []
 
     def execute(
         self, statement: Executable, values: Values | Sequence[Values] | None = None
@@ -89,12 +91,20 @@ class Work:
         for flush in self.flushes:
             flush()
 
-    def forget(self, order: LockOrder) -> None:
-        """Forget all that is not written, and all that was read; *order* has what is still
-        locked."""
-        self.order = order
-        for forget in self.forgets:
-            forget()
+    def keep(self) -> Callable[[], None]:
+        """Note what is known, and what is not written yet, for a savepoint.
+
+        Returns:
+            What brings it back, after a rollback to the savepoint.
+        """
+        order, restores = self.order.copy(), [keep() for keep in self.keeps]
+
+        def restore() -> None:
+            self.order = order
+            for each in restores:
+                each()
+
+        return restore
 
     def check_open(self) -> None:
         if self.ended:
@@ -118,11 +128,13 @@ class _Manager(Generic[R]):
     _table: Table
     _key: str
     _record: type[R]
+    _kept: tuple[str, ...] = ("_there", "_records", "_changed")
+    """What a rollback to a savepoint undoes."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
         work.flushes.append(self.flush)
-        work.forgets.append(self.forget)
+        work.keeps.append(self.keep)
         self._there: dict[str, bool] = {}
         """Of what is locked, whether it has a row."""
         self._records: dict[str, R | None] = {}
@@ -210,10 +222,15 @@ class _Manager(Generic[R]):
             ]
             self._work.execute(update_all(self._table, self._key), rows)
 
-    def forget(self) -> None:
-        """Forget what was read, and what was changed and is not written."""
-        for known in (self._there, self._records, self._changed):
-            known.clear()
+    def keep(self) -> Callable[[], None]:
+        """As of `Work`."""
+        kept = {name: dict(getattr(self, name)) for name in self._kept}
+
+        def restore() -> None:
+            for name, known in kept.items():
+                setattr(self, name, known)
+
+        return restore
 
     def _delete(self, key: str) -> None:
         self._hold(key)
@@ -223,8 +240,16 @@ class _Manager(Generic[R]):
         self._records[key] = None
 
 
+@cache
+def _fields(record: type) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    names = tuple(field.name for field in fields(record))
+    return names, attrgetter(*names)
+
+
 def _values(record: Any) -> Values:
-    return {field.name: getattr(record, field.name) for field in fields(record)}
+    kind: type = type(record)
+    names, values = _fields(kind)
+    return dict(zip(names, values(record), strict=True))
 
 
 class DatabaseIncoming(_Manager[IncomingSequence]):
@@ -279,8 +304,14 @@ class DatabaseInvoker(_Manager[InvokerBuffer]):
     """`gateway.reliability.storage.InvokerBuffers`."""
 
     _kind, _table, _key = Kind.INVOKER, tables.invoker, "identifier"
+    _kept = ("_there", "_records", "_changed", "_removed")
     _record = InvokerBuffer
     _messages = tables.invoker_messages
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
+        self._removed: dict[tuple[str, int], None] = {}
+        """Messages whose rows are still there."""
 
     def find(self, identifier: str) -> InvokerBuffer | None:
         return self._find(identifier)
@@ -298,25 +329,36 @@ class DatabaseInvoker(_Manager[InvokerBuffer]):
 
     def add_message(self, identifier: str, message: InvokerMessage) -> bool:
         self._hold(identifier)
+        if (identifier, message.number) in self._removed:
+            self.flush()
         values = {**_values(message), "sequence": identifier}
         added = self._work.execute(ADD[self._work.sqlite], values)
         return added.first() is not None
 
     def messages(self, identifier: str, first: int, limit: int) -> list[InvokerMessage]:
         self._hold(identifier)
+        if any(key == identifier and number >= first for key, number in self._removed):
+            self.flush()
         values = {"own_sequence": identifier, "first": first, "most": limit}
         return [InvokerMessage(*tuple(row)) for row in self._work.execute(WAITING, values)]
 
     def remove_message(self, identifier: str, number: int) -> None:
         self._hold(identifier)
-        statement = delete_by(self._messages, "sequence", "number")
-        self._work.execute(statement, {"own_sequence": identifier, "own_number": number})
+        self._removed[identifier, number] = None
+
+    def flush(self) -> None:
+        super().flush()
+        removed, self._removed = self._removed, {}
+        if removed:
+            rows = [{"own_sequence": key, "own_number": number} for key, number in removed]
+            self._work.execute(delete_by(self._messages, "sequence", "number"), rows)
 
 
 class DatabaseOutgoing(_Manager[OutgoingSequence]):
     """`gateway.reliability.storage.OutgoingSequences`."""
 
     _kind, _table, _key = Kind.OUTGOING, tables.outgoing, "key"
+    _kept = ("_there", "_records", "_changed", "_names", "_put")
     _record = OutgoingSequence
     _messages = tables.outgoing_messages
 
@@ -324,8 +366,8 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
         super().__init__(work)
         self._names: dict[str, Values] = {}
         """Of what is locked, the names as its row has them."""
-        self._put: dict[tuple[str, int], Values] = {}
-        """Messages that are not written yet."""
+        self._put: dict[str, tuple[Values, ...]] = {}
+        """Messages that are not written yet, by sequence."""
 
     def _locked(self, key: str, row: Row[Any] | None) -> OutgoingSequence | None:
         record = super()._locked(key, row)
@@ -370,7 +412,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
 
     def remove(self, key: str) -> None:
         self._delete(key)
-        self._write_messages()
+        self._put.pop(key, None)
         self._names[key] = _names_of(None)
         self._work.execute(delete_by(self._messages, "sequence"), {"own_sequence": key})
 
@@ -383,20 +425,21 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
             "named": digest(message.message_id),
             "answers": None if relates is None else digest(relates),
         }
-        self._put[key, message.number] = values
+        self._put[key] = (*self._put.get(key, ()), values)
 
     def flush(self) -> None:
         super().flush()
         self._write_messages()
 
-    def forget(self) -> None:
-        super().forget()
-        self._put.clear()
-
     def _write_messages(self) -> None:
         put, self._put = self._put, {}
         if put:
-            self._work.execute(PUT[self._work.sqlite], [*put.values()])
+            rows = [values for some in put.values() for values in some]
+            self._work.execute(PUT[self._work.sqlite], rows)
+
+    def _write_messages_of(self, key: str) -> None:
+        if key in self._put:
+            self._write_messages()
 
     def message(self, key: str, number: int) -> OutgoingMessage | None:
         return self._first(key, "number", number)
@@ -409,7 +452,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
 
     def messages(self, key: str, limit: int, due: float | None = None) -> list[OutgoingMessage]:
         self._hold(key)
-        self._write_messages()
+        self._write_messages_of(key)
         values = {"own_sequence": key, "most": limit}
         if due is not None:
             values["due"] = due
@@ -418,7 +461,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
 
     def acknowledge(self, key: str, ranges: Ranges, *, replied: bool = False) -> int:
         self._hold(key)
-        self._write_messages()
+        self._write_messages_of(key)
         own = {"own_sequence": key}
         pairs = ranges.pairs
         if len(pairs) > _MANY_RANGES:
@@ -450,7 +493,7 @@ class DatabaseOutgoing(_Manager[OutgoingSequence]):
 
     def _first(self, key: str, by: str, value: object) -> OutgoingMessage | None:
         self._hold(key)
-        self._write_messages()
+        self._write_messages_of(key)
         row = self._work.execute(FIRST[by], {"own_sequence": key, f"own_{by}": value}).first()
         return None if row is None else OutgoingMessage(*tuple(row))
 

@@ -15,6 +15,7 @@ import json
 import secrets
 from dataclasses import fields
 from enum import Enum
+from functools import lru_cache
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -56,6 +57,9 @@ from mediation.reliable_messaging import Ranges, Rm
 VERSION = 1
 """Of the tables. A program refuses those that a newer one made."""
 
+SHORT = 1024
+"""Characters of an endpoint reference that is kept in memory, as it is read and written often."""
+
 _KEY = Text().with_variant(Text(collation="C"), "postgresql")
 """Compared by code points, as `in_key_order` does."""
 
@@ -89,21 +93,42 @@ class _ReferenceText(TypeDecorator[EndpointReference]):
     def process_bind_param(self, value: EndpointReference | None, dialect: Dialect) -> str | None:
         if value is None:
             return None
-        members: dict[str, object] = {"address": value.address, "wsa": value.wsa.name}
-        for name in ("properties", "parameters", "metadata"):
-            members[name] = [element.decode() for element in getattr(value, name)]
-        return json.dumps(members)
+        plain = not (value.properties or value.parameters or value.metadata)
+        short = plain and len(value.address) <= SHORT
+        return _short_reference_text(value) if short else _reference_text(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> EndpointReference | None:
         if value is None:
             return None
-        members = json.loads(value)
-        properties, parameters, metadata = (
-            tuple(element.encode() for element in members[name])
-            for name in ("properties", "parameters", "metadata")
-        )
-        wsa = Wsa[members["wsa"]]
-        return EndpointReference(members["address"], wsa, properties, parameters, metadata)
+        return _short_reference(value) if len(value) <= SHORT else _reference(value)
+
+
+def _reference_text(value: EndpointReference) -> str:
+    members: dict[str, object] = {"address": value.address, "wsa": value.wsa.name}
+    for name in ("properties", "parameters", "metadata"):
+        members[name] = [element.decode() for element in getattr(value, name)]
+    return json.dumps(members)
+
+
+def _reference(text: str) -> EndpointReference:
+    members = json.loads(text)
+    properties, parameters, metadata = (
+        tuple(element.encode() for element in members[name])
+        for name in ("properties", "parameters", "metadata")
+    )
+    wsa = Wsa[members["wsa"]]
+    return EndpointReference(members["address"], wsa, properties, parameters, metadata)
+
+
+# A sequence has the same in every transaction.
+_short_reference_text = lru_cache(1024)(_reference_text)
+_short_reference = lru_cache(1024)(_reference)
+
+
+@lru_cache(64)
+def _wire(text: str) -> Wire:
+    rm, wsa, soap = text.split()
+    return Wire(Rm[rm], Wsa[wsa], Soap[soap])
 
 
 class _WireText(TypeDecorator[Wire]):
@@ -118,8 +143,7 @@ class _WireText(TypeDecorator[Wire]):
     def process_result_value(self, value: str | None, dialect: Dialect) -> Wire | None:
         if value is None:
             return None
-        rm, wsa, soap = value.split()
-        return Wire(Rm[rm], Wsa[wsa], Soap[soap])
+        return _wire(value)
 
 
 class _EnumText(TypeDecorator[Enum]):

@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
+from filters import Refused
+from gateway.reliability import reading
 from gateway.reliability.crowds import Acknowledging, Arrived
 from gateway.reliability.endpoint import Endpoint
 from gateway.reliability.invoker import deliver_some
 from gateway.reliability.party import Channel, Party, anonymous
+from gateway.reliability.reading import SHORT, read_again
 from gateway.reliability.sending import Work
 from gateway.reliability.source import Message
 from gateway.reliability.steps import begin
@@ -23,8 +26,9 @@ from gateway.reliability.stores.database import DatabaseStore
 from gateway.reliability.stores.memory import MemoryStore
 from gateway.reliability.together import MISSES, Part, together
 from gateway.reliability.values import Answer, Application, Delivered, Outgoing, Reply
-from mediation import EndpointReference
+from mediation import EndpointReference, Soap, Wsa
 from mediation.reliable_messaging import Ranges, read_message
+from mediation.reliable_messaging.application import write_application_message
 from tests.rigs.reliable_ends import SERVICE, WIRE_1_1, content_of
 
 SEQUENCES = 5
@@ -286,3 +290,25 @@ def test_deliveries_stop_in_time(tmp_path: Path) -> None:
     assert len(waiting) == SEQUENCES - 1
     for store in (sides.here, sides.there):
         store.close()
+
+
+def test_a_message_is_read_once_where_it_is_short() -> None:
+    short, long = envelope_of(b"<a/>"), envelope_of(b"<a>" + b"x" * SHORT + b"</a>")
+    reading._read.cache_clear()
+    for _ in range(3):
+        assert read_again(short) == read_message(short)
+        assert read_again(long) == read_message(long)
+        with pytest.raises(Refused):
+            read_again(b"<no/>")
+    assert reading._read.cache_info().currsize == 1
+
+
+def envelope_of(body: bytes) -> bytes:
+    return write_application_message(
+        Soap.V1_2,
+        Wsa.V2005_08,
+        action="urn:example:a",
+        body=body,
+        to=EndpointReference(SERVICE, Wsa.V2005_08),
+        message_id="urn:example:1",
+    )

@@ -219,6 +219,49 @@ def test_who_rolls_back_to_a_savepoint_undoes_nothing_before_it(
         assert tx.outgoing.find("key") == outgoing("key", identifier="urn:1")
 
 
+def test_a_part_that_fails_undoes_nothing_before_it(store: DatabaseStore, engine: Engine) -> None:
+    with store.transaction() as tx:
+        tx.invoker.put(InvokerBuffer("buffer"))
+        for number in (1, 2, 3):
+            tx.invoker.add_message("buffer", InvokerMessage(number, b"<m/>"))
+        tx.outgoing.put(outgoing("key"))
+        tx.outgoing.put_message("key", message(1))
+    with store.transaction() as tx:
+        tx.invoker.put(InvokerBuffer("buffer", count=3))
+        tx.invoker.remove_message("buffer", 1)
+        with pytest.raises(ZeroDivisionError), tx.savepoint():
+            tx.invoker.put(InvokerBuffer("buffer", count=7))
+            tx.invoker.remove_message("buffer", 2)
+            assert [each.number for each in tx.invoker.messages("buffer", 1, 9)] == [3]
+            tx.outgoing.put(outgoing("key", identifier="urn:1"))
+            tx.outgoing.put_message("key", message(2))
+            assert tx.outgoing.message("key", 2) == message(2)
+            tx.connection.execute(text("DELETE FROM dragoman_rm_outgoing_messages"))
+            raise ZeroDivisionError
+        with tx.savepoint():
+            assert tx.invoker.find("buffer") == InvokerBuffer("buffer", count=3)
+            tx.invoker.remove_message("buffer", 3)
+    with store.transaction() as tx:
+        assert tx.invoker.find("buffer") == InvokerBuffer("buffer", count=3)
+        assert [each.number for each in tx.invoker.messages("buffer", 1, 9)] == [2]
+        assert tx.outgoing.find("key") == outgoing("key")
+        assert tx.outgoing.messages("key", 9) == [message(1)]
+
+
+def test_a_session_ends_with_its_savepoint(store: DatabaseStore, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(text("CREATE TABLE things (name TEXT)"))
+    with store.transaction() as tx:
+        with tx.savepoint():
+            tx.session().execute(text("INSERT INTO things VALUES ('kept')"))
+        with pytest.raises(ZeroDivisionError), tx.savepoint():
+            tx.session().execute(text("INSERT INTO things VALUES ('lost')"))
+            raise ZeroDivisionError
+    with engine.begin() as connection:
+        assert list(connection.execute(text("SELECT name FROM things")).scalars()) == ["kept"]
+        connection.execute(text("DROP TABLE things"))
+
+
 def test_what_changes_again_and_again_is_written_once(store: DatabaseStore, engine: Engine) -> None:
     with store.transaction() as tx:
         tx.incoming.put(incoming("urn:1"))
