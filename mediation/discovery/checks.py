@@ -25,7 +25,7 @@ from mediation.discovery.errors import (
 from mediation.discovery.identifiers import Role, role_of
 from mediation.discovery.reading import Received, read, read_advertisement, read_as
 from mediation.discovery.signatures import Signer, Verifier
-from mediation.discovery.synopses import place_uuid
+from mediation.discovery.synopses import check_finished, place_uuid
 from mediation.discovery.values import (
     AnyAdvertisement,
     Descriptors,
@@ -269,7 +269,7 @@ def check_advertisement(
 
     Raises:
         Refused: What is wrong, the first of: size, schema, the creator's signature, the node's,
-            the creator's key, the node's key, the times.
+            the creator's key, the node's key, the times, the UUID in the synopsis.
     """
     outer = read_as(SignedTopicAdvertisement, octets, learnt=learnt)
     inner = read_advertisement(outer.value.advertisement)
@@ -283,6 +283,9 @@ def check_advertisement(
     _check_current(advertisement, now)
     if outer.value.issued > now + MAX_AHEAD:
         raise Untimely("The advertisement is issued in the future.")
+    if isinstance(advertisement, TopicAdvertisement):
+        # A node that gave away a topic without its UUID would give away what is not its own.
+        check_finished(advertisement.synopsis, advertisement.topic_id)
     return CheckedAdvertisement(outer.value.issued, advertisement, creator, node, octets)
 
 

@@ -536,6 +536,22 @@ def test_the_times_of_an_advertisement(people: Parties) -> None:
         seen(people, published(people, issued=NOW + 61 * SECOND))
 
 
+@pytest.mark.parametrize(
+    ("text", "namespace"),
+    [
+        ("Tide", "http://harbour.example.net/tide"),
+        (f"Tide/u-{UUID(int=1)}", "http://harbour.example.net/tide"),
+        (f"Services/u-{TOPIC_ID}", "urn:dragoman:tdn:1"),
+    ],
+)
+def test_a_node_gives_away_no_topic_but_its_own(people: Parties, text: str, namespace: str) -> None:
+    """A topic without its UUID, with that of another, or one that discovery runs over."""
+    value = advertisement(people)
+    synopsis = replace(value.synopsis, text=text, namespace=namespace)
+    with pytest.raises(SynopsisRefused):
+        seen(people, published(people, replace(value, synopsis=synopsis)))
+
+
 def test_the_order_of_checks(people: Parties) -> None:
     """What costs less is looked at first, so that a wrong schema hides a wrong signature."""
     octets = published(people, creator=people.consumer)
