@@ -18,6 +18,7 @@ from functools import partial
 
 from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
 from adapters.loading import RestartingAdapter
+from gateway.channels.relay import Relays
 from gateway.delivery import (
     WINDOW,
     Attempts,
@@ -603,6 +604,12 @@ def serve_endpoints(
     soap = SoapEndpoint(
         answering.soap, limits=limits, settings=http, identification=peers.identification
     )
+    relays = Relays(
+        [(one.token.get_secret_value(), one.location) for one in settings.relays],
+        sending.transport,
+        peers.policy,
+        limits=limits,
+    )
     web = Web(
         http=http,
         base=peers.base,
@@ -615,8 +622,9 @@ def serve_endpoints(
             settings=http,
             identification=peers.identification,
         ),
+        relays=relays,
         readiness=_readiness(settings, storage, messaging, state),
-        metrics=_metrics(storage, messaging, sending, subscribing, answering, listeners),
+        metrics=_metrics(storage, messaging, sending, subscribing, answering, listeners, relays),
         subscriptions=subscribing.subscriptions,
         reports=subscribing.reports,
         management=subscribing.management,
@@ -686,6 +694,7 @@ def _metrics(
     subscribing: Subscribing,
     answering: Answering,
     listeners: SoapTcpListeners,
+    relays: Relays,
 ) -> Metrics:
     sources: list[Callable[[], Iterable[Sample]]] = [
         answering.publishing.metrics,
@@ -700,6 +709,7 @@ def _metrics(
         subscribing.matching.metrics,
         partial(delivery_samples, sending.dispatchers),
         listeners.metrics,
+        relays.metrics,
         sending.soap_tcp.metrics,
         partial(transport_samples, sending.guarded),
         messaging.sharing.metrics,

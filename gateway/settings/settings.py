@@ -242,6 +242,22 @@ class GridEvents(BaseModel):
         )
 
 
+class Relay(BaseModel):
+    """A row of ``relays``: where what is posted to ``/relay/TOKEN`` goes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    token: SecretStr
+    location: str = Field(min_length=1, max_length=4096)
+
+    @field_validator("token")
+    @classmethod
+    def _is_token(cls, value: SecretStr) -> SecretStr:
+        if not re.fullmatch(r"[A-Za-z0-9._~-]{16,128}", value.get_secret_value()):
+            raise ValueError("must be 16 to 128 letters, digits or any of . _ ~ -")
+        return value
+
+
 def _milliseconds(length: timedelta) -> int:
     return length // timedelta(milliseconds=1)
 
@@ -377,6 +393,8 @@ class Settings(BaseSettings):
 
     grid_events: GridEvents = GridEvents()
     """Grid SOAP Events."""
+    relays: tuple[Relay, ...] = Field((), max_length=1000)
+    """Ways to listeners behind a firewall."""
     wsrm: WsrmMode = Sequences.OFF.value
     """Whether publishers may, or must, send in sequences (WS-ReliableMessaging). Off is the
     default: a sequence is state that a stranger makes, and keeps."""
@@ -459,6 +477,9 @@ class Settings(BaseSettings):
         for name in ("tls_key", "tls_client_ca", "tls_names"):
             if getattr(self, name) and self.tls_certificate is None:
                 yield f"{name}: needs tls_certificate, too"
+        tokens = [one.token for one in self.relays]
+        if len(set(tokens)) < len(tokens):
+            yield "relays: two have one token"
         if self.soap_tcps_port is not None and self.tls_certificate is None:
             yield "soap_tcps_port: it needs tls_certificate"
         if self.egress_key and self.egress_certificate is None:

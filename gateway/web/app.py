@@ -2,7 +2,7 @@
 
 what                                            where
 ----------------------------------------------  --------------------------------------------
-SOAP, CloudEvents, mailboxes                    the public listener (`host`, `port`)
+SOAP, CloudEvents, mailboxes, relays            the public listener (`host`, `port`)
 /api/v1, /docs, /openapi.json, /metrics         the administration's (`admin_host`,
 `admin_port`); the public one, where that is
 on loopback and no other is asked for
@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from filters import Reason, Refused
+from gateway.channels.relay import relay_routes
 from gateway.http import AliasMiddleware, HostMiddleware
 from gateway.security.resource_addresses import MESSENGER_PREFIX, MESSENGER_SERVICES
 from gateway.soap.http import describe_soap, soap_routes
@@ -34,7 +35,9 @@ ADMINISTRATION = (
     "/api", "/api/{rest:path}", "/docs", "/docs/{rest:path}", "/openapi.json", "/metrics",
     "/console", "/console/{rest:path}",
 )  # fmt: skip
-PUBLIC = ("/mailboxes", "/mailboxes/{rest:path}", "/events", "/events/{rest:path}")
+PUBLIC = (
+    "/mailboxes", "/mailboxes/{rest:path}", "/events", "/events/{rest:path}", "/relay/{rest:path}"
+)  # fmt: skip
 """Beside the paths of SOAP."""
 ADMINISTRATION_ELSEWHERE = "administration-elsewhere"
 """The reason in an answer to those who look for the administration at the public listener."""
@@ -69,7 +72,11 @@ class _Application(FastAPI):
 
 def _make(web: Web, *, public: bool, administration: bool) -> _Application:
     # SOAP in front: nearly all that comes is for it.
-    routes = [*soap_routes(web.soap), *event_routes(web.events)] if public else _elsewhere_routes()
+    routes = _elsewhere_routes()
+    if public:
+        routes = [
+            *soap_routes(web.soap), *event_routes(web.events), *relay_routes(web.relays)
+        ]  # fmt: skip
     app = _Application(
         title="Dragoman",
         summary="WS-Eventing, WS-Notification and CloudEvents in front of a message system.",

@@ -38,6 +38,7 @@ class Web:
             listener than the public one.
         soap: The SOAP endpoint.
         events: The endpoint that takes CloudEvents.
+        relays: The ways to listeners behind a firewall.
         sequences: Those of publishers; None where no endpoint takes any.
         subscriber_sequences: Those to subscribers.
         service: Carries out what stands for a request in SOAP.
@@ -52,6 +53,7 @@ class Web:
     identification: Identification
     soap: ASGIApp
     events: ASGIApp
+    relays: ASGIApp
     readiness: Callable[[], Mapping[str, Any]]
     metrics: Metrics
     subscriptions: Subscriptions

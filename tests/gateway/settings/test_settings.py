@@ -57,7 +57,7 @@ IN_WORDS = {
     "egress_certificate", "egress_key", "egress_proxy", "egress_schemes", "hosts", "public_url", "retry_delays",
     "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port", "soap_tcps_port", "store",
     "store_reserve", "tls_certificate",
-    "grid_events", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",
+    "grid_events", "relays", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",
     "windows_events", "wsrm_at",
 }  # fmt: skip
 """Their defaults are told in words: nothing, or what follows from something else."""

@@ -1,0 +1,172 @@
+"""Relays: what goes through unchanged, and what does not go through."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from filters import Refused
+from gateway.channels.relay import Relays
+from gateway.egress import AddressPolicy, Answer, Request, Transport
+from gateway.http import HttpLimits
+from gateway.settings.settings import SettingsError, read_settings
+from tests.rigs.consumers import Consumers, status
+from tests.rigs.gateways import Running, running
+
+TOKEN = "desk-5-0123456789"
+ENVELOPE = (
+    b"<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Body/></e:Envelope>\n"
+)
+ANSWER = b"<a>it was taken</a>"
+
+
+@contextlib.asynccontextmanager
+async def relaying(data: Path, inner: str, **settings: Any) -> AsyncIterator[Running]:
+    row = {"token": TOKEN, "location": inner}
+    async with running(data, relays=(row,), **settings) as run:
+        yield run
+
+
+async def post(run: Running, token: str = TOKEN, body: bytes = ENVELOPE, **headers: str) -> Any:
+    return await run.request("POST", f"/relay/{token}", body, content_type="text/xml", **headers)
+
+
+async def test_body_action_and_answer_pass_unchanged(tmp_path: Path) -> None:
+    async with Consumers() as consumers:
+        inner = consumers.at("/listener?a=%20b")
+        inner.behaviour = status(500, ANSWER, Content_Type="text/xml")
+        async with relaying(tmp_path, inner.url) as run:
+            answer = await post(run, SOAPAction='"urn:desk#handleEvent"')
+            metrics = await run.admin("GET", "/metrics")
+    (came,) = inner.received
+    assert came.body == ENVELOPE
+    assert came.headers["soapaction"] == '"urn:desk#handleEvent"'
+    assert came.headers["content-type"] == "text/xml"
+    assert (answer.status, answer.body) == (500, ANSWER)
+    assert answer.headers["content-type"] == "text/xml"
+    assert b'dragoman_relayed_total{outcome="relayed"} 1.0' in metrics.body
+
+
+OTHERS = ("", "x", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), "%C3%A4" * 20, TOKEN + "/more")
+
+
+async def test_other_tokens_lead_nowhere(tmp_path: Path) -> None:
+    async with Consumers() as consumers:
+        inner = consumers.at("/listener")
+        async with relaying(tmp_path, inner.url) as run:
+            answers = [await post(run, token) for token in OTHERS]
+    assert {answer.status for answer in answers} == {404}
+    assert not inner.received
+
+
+async def test_redirects_are_not_followed(tmp_path: Path) -> None:
+    async with Consumers() as consumers:
+        inner, other = consumers.at("/listener"), consumers.at("/other")
+        inner.behaviour = status(307, ANSWER, Location=other.url)
+        async with relaying(tmp_path, inner.url) as run:
+            answer = await post(run)
+    assert answer.status == 502
+    assert "location" not in answer.headers
+    assert not other.received
+
+
+async def test_what_is_too_large_is_refused(tmp_path: Path) -> None:
+    async with Consumers() as consumers:
+        inner = consumers.at("/listener")
+        async with relaying(tmp_path, inner.url) as run:
+            answer = await post(run, body=b"x" * (HttpLimits().envelope + 1))
+            inner.behaviour = status(200, b"y" * (64 * 1024 + 1))
+            long = await post(run)
+    assert (answer.status, long.status) == (413, 502)
+    assert len(inner.received) == 1
+
+
+async def test_only_posts_are_relayed(tmp_path: Path) -> None:
+    async with Consumers() as consumers:
+        inner = consumers.at("/listener")
+        async with relaying(tmp_path, inner.url) as run:
+            answer = await run.request("GET", f"/relay/{TOKEN}")
+    assert (answer.status, answer.headers["allow"]) == (405, "POST")
+    assert not inner.received
+
+
+async def test_a_circle_of_relays_ends(tmp_path: Path) -> None:
+    async with Consumers() as consumers:
+        inner = consumers.at("/listener")
+        async with relaying(tmp_path, inner.url) as run:
+            await post(run, Dragoman_Hops="3")
+            answer = await post(run, Dragoman_Hops="8")
+    assert answer.status == 508
+    (came,) = inner.received
+    assert came.headers["dragoman-hops"] == "4"
+
+
+async def test_nobody_there(tmp_path: Path) -> None:
+    async with Consumers() as consumers:
+        url = consumers.at("/listener").url
+    async with relaying(tmp_path, url) as run:
+        answer = await post(run)
+    assert answer.status == 502
+
+
+class _Hanging(Transport):
+    async def send(self, request: Request) -> Answer:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_deadline_and_number_under_way() -> None:
+    relays = Relays(
+        [(TOKEN, "http://inner.example.org/")], _Hanging(), AddressPolicy(), limits=HttpLimits(),
+        seconds=0.3, at_a_time=2,
+    )  # fmt: skip
+
+    async def ask() -> int:
+        said: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"<a/>"}
+
+        async def send(message: Any) -> None:
+            said.append(message)
+
+        scope = {"type": "http", "path": f"/relay/{TOKEN}", "method": "POST", "headers": []}
+        await relays(scope, receive, send)
+        return int(said[0]["status"])
+
+    async with asyncio.timeout(20):
+        assert sorted(await asyncio.gather(ask(), ask(), ask())) == [503, 504, 504]
+        assert await ask() == 504  # The places are free again.
+    assert relays.outcomes == {"busy": 1, "failed": 3}
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["http://10.0.0.7/listener", "http://127.0.0.1:9/", "soap.tcp://example.org/", "mailto:a@b.c",
+     "http://a b/"],
+)  # fmt: skip
+def test_locations_obey_the_policy(location: str) -> None:
+    with pytest.raises(Refused, match="relays: nothing may be sent to"):
+        Relays([(TOKEN, location)], _Hanging(), AddressPolicy(), limits=HttpLimits())
+    allowed = AddressPolicy(allow=("10.0.0.0/8",))
+    Relays([(TOKEN, "http://10.0.0.7/")], _Hanging(), allowed, limits=HttpLimits())
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ([{"token": "short", "location": "http://a/"}], "16 to 128"),
+        ([{"token": "with a blank in it", "location": "http://a/"}], "16 to 128"),
+        ([{"token": TOKEN, "location": "http://a/"}] * 2, "two have one token"),
+    ],
+)
+def test_tokens_are_checked(rows: list[dict[str, str]], text: str) -> None:
+    with pytest.raises(SettingsError, match=text) as refused:
+        read_settings(relays=rows)
+    assert "with a blank" not in str(refused.value)
