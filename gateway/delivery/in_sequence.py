@@ -7,7 +7,9 @@ consumer makes the sequence where there is none, and what it acknowledges is del
     answered  what it acknowledged is noted               an operation
 
 Acknowledgements come back on the connection. 202 alone is none: the delivery is tried again when
-the schedule of deliveries says so, with its number.
+the schedule of deliveries says so, with its number. A consumer that does not say of a repeated
+message whether it has it is asked for its last word (CloseSequence, 1.1); then another sequence
+begins.
 """
 
 import time
@@ -31,11 +33,13 @@ from gateway.reliability.records import OutgoingSequence, Wire
 from gateway.reliability.source import SourceFull
 from gateway.reliability.storage import StorageManager
 from gateway.reliability.stores.joined import run_joined
+from gateway.security.keys import message_urn
 from gateway.store import Store, StoreUnavailable
 from gateway.store.replicas import Fenced
 from mediation import EndpointReference, PeerFault, Subscription, http_headers
 from mediation.reliable_messaging import (
     AckRequested,
+    CloseSequence,
     CreateSequence,
     CreateSequenceResponse,
     ReliableMessage,
@@ -103,9 +107,11 @@ class SequenceSending:
                 self.messages["unacknowledged"] += 1
                 return failed(error), 0
             said = await self.read(answer.body)
-            if said is not None and said.rm is sequence.wire.rm:
-                given = (place.number, message_id)
-                place = await self._answered(subscription, share, given, said)
+            given = (place.number, message_id)
+            place = await self._answered(subscription, share, given, said, place)
+            if _keeps_silent(answer, said, place):
+                closing = await self._close(sequence, request)
+                place = await self._answered(subscription, share, given, closing, place)
             if not place.again:
                 return self._judge(answer, said, place), answer.dropped
         return Outcome(Verdict.RETRY, why=NOT_ACKNOWLEDGED), 0
@@ -145,8 +151,12 @@ class SequenceSending:
         subscription: Subscription,
         share: PartitionShare,
         message: tuple[int, str],
-        said: ReliableMessage,
+        said: ReliableMessage | None,
+        place: Numbered,
     ) -> Numbered:
+        """*place* after what the consumer said of it, if it said anything."""
+        if said is None or place.sequence is None or said.rm is not place.sequence.wire.rm:
+            return place
         partition, now = share.partition, time.time()
 
         def work(storage: StorageManager, connection: Connection) -> Numbered:
@@ -183,6 +193,23 @@ class SequenceSending:
             return _broken(opened.failure if opened is not None and opened.failure else "")
         return opened
 
+    async def _close(self, sequence: OutgoingSequence, like: Request) -> ReliableMessage | None:
+        """Close a sequence, to hear the consumer's last word on what it has; None: it says none."""
+        wire, identifier = sequence.wire, sequence.identifier or ""
+        body = CloseSequence(identifier, sequence.next_number - 1)
+        action, envelope = write_message(
+            wire,
+            body,
+            to=sequence.target,
+            message_id=message_urn(),
+            reply_to=anonymous(wire.wsa),
+        )
+        try:
+            answer = await self._transport.send(_own(like, wire, action, envelope))
+        except SendFailed:
+            return None
+        return await self.read(answer.body)
+
     async def create(
         self, wire: Wire, consumer: EndpointReference, create_id: str, like: Request
     ) -> CreateSequenceResponse | Outcome:
@@ -196,12 +223,8 @@ class SequenceSending:
         action, envelope = write_message(
             wire, CreateSequence(to), to=consumer, message_id=create_id, reply_to=to
         )
-        headers = http_headers(wire.soap, action)
-        request = Request(
-            like.target, envelope, headers, soap=wire.soap, message_id=create_id, admit=like.admit
-        )
         try:
-            answer = await self._transport.send(request)
+            answer = await self._transport.send(_own(like, wire, action, envelope))
         except SendFailed as error:
             return failed(error)
         said = await self.read(answer.body)
@@ -233,6 +256,23 @@ class SequenceSending:
 def handshake(target: Target, admit: Callable[[str], bool] | None) -> Request:
     """What `SequenceSending.create` needs to know of a consumer to which nothing was sent yet."""
     return Request(target, b"", (), admit=admit)
+
+
+def _own(like: Request, wire: Wire, action: str, envelope: bytes) -> Request:
+    """A protocol message, sent where *like* is."""
+    headers = http_headers(wire.soap, action)
+    return Request(like.target, envelope, headers, soap=wire.soap, admit=like.admit)
+
+
+def _keeps_silent(answer: Answer, said: ReliableMessage | None, place: Numbered) -> bool:
+    """Whether the consumer took a message that it may have had before, and does not say whether it
+    has it, though it is asked. So does gSOAP, whose first answer was lost."""
+    if place.delivered or place.broken or place.again or place.sequence is None:
+        return False
+    if place.sends < 2 or not place.sequence.wire.rm.rules.closes:
+        return False
+    silent = said is None or (said.fault is None and not said.acknowledgements)
+    return silent and 200 <= answer.status < 300
 
 
 def _in_sequence(request: Request, sequence: OutgoingSequence, number: int) -> Request:

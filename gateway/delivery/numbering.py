@@ -47,7 +47,9 @@ GRACE = 3.0
 """Seconds that an attempt under way has for its acknowledgement when its subscription has ended."""
 _POLICY = Policy()
 _ENDED = "Its sequence has ended."
-_FORGOTTEN = frozenset({FaultName.UNKNOWN_SEQUENCE, FaultName.SEQUENCE_TERMINATED})
+_OVER = frozenset(
+    {FaultName.UNKNOWN_SEQUENCE, FaultName.SEQUENCE_TERMINATED, FaultName.SEQUENCE_CLOSED}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class Numbered:
     Attributes:
         sequence: As it is committed; None where it has none.
         number: 0 where it has none, because the rest says why.
+        sends: How often it may have been sent, this time included.
         delivered: The consumer has acknowledged it.
         again: It is the first of a new sequence, because the consumer knew the former no more and
             had got nothing of the delivery.
@@ -65,6 +68,7 @@ class Numbered:
 
     sequence: OutgoingSequence | None
     number: int = 0
+    sends: int = 0
     delivered: bool = False
     again: bool = False
     broken: str = ""
@@ -127,7 +131,7 @@ def number(
             return Numbered(sequence, broken=sequence.failure or _ENDED)
         if message is not None:
             step.tx.outgoing.put_message(key, replace(message, tries=message.tries + 1))
-            return Numbered(sequence, message.number)
+            return Numbered(sequence, message.number, message.tries + 1)
         if sequence is not None and not source.takes_messages(sequence):
             return Numbered(sequence, broken=_ENDED)
         if sequence is not None and _is_worn(sequence, now):
@@ -142,15 +146,15 @@ def number(
 
 def _first_in(step: Step, sequence: OutgoingSequence, message_id: str) -> Numbered:
     given = source.number(step, sequence, message_id)
-    return Numbered(step.tx.outgoing.find(sequence.key), given.number)
+    return Numbered(step.tx.outgoing.find(sequence.key), given.number, given.tries)
 
 
 def _is_worn(sequence: OutgoingSequence, now: float) -> bool:
-    """Whether what comes next goes in another sequence, because this one expires before long. Only
-    where all is acknowledged: so nothing is in doubt."""
+    """Whether what comes next goes in another sequence, because this one expires before long, or
+    the consumer has closed it. Only where all is acknowledged: so nothing is in doubt."""
     if sequence.count or sequence.identifier is None:
         return False
-    return _POLICY.is_half_gone(sequence.created_at, sequence.expires_at, now)
+    return sequence.closed or _POLICY.is_half_gone(sequence.created_at, sequence.expires_at, now)
 
 
 def _retire(step: Step, sequence: OutgoingSequence) -> None:
@@ -237,7 +241,7 @@ def answered(
             failure = sequence.failure if sequence is not None else None
             return Numbered(sequence, broken=failure or _ENDED)
         own = step.tx.outgoing.message(key, message[0])
-        if own is not None and _got_nothing(step, sequence, own, said):
+        if own is not None and _got_nothing(sequence, own, said):
             step.tx.outgoing.remove(key)
             first = _first_in(step, _fresh(step, key, subscription), message[1])
             return replace(first, again=True)
@@ -250,20 +254,24 @@ def answered(
         has = [one.message_id for one in waiting if one.number in after.acknowledged]
         sequence_deliveries.add(connection, subscription.id, has)
         broken = "" if after.ended_at is None else after.failure or _ENDED
-        return Numbered(after, message[0], message[0] in after.acknowledged, broken=broken)
+        delivered, sends = message[0] in after.acknowledged, own.tries if own is not None else 0
+        return Numbered(after, message[0], sends, delivered, broken=broken)
 
 
-def _got_nothing(
-    step: Step, sequence: OutgoingSequence, own: OutgoingMessage, said: ReliableMessage
-) -> bool:
-    """Whether the consumer says that it has not the sequence any more, and certainly has got
-    nothing of *own*, the only message that it has not acknowledged: it was sent just once, and
-    this is the answer."""
-    if not isinstance(said.fault, RmFault) or said.fault.name not in _FORGOTTEN:
+def _got_nothing(sequence: OutgoingSequence, own: OutgoingMessage, said: ReliableMessage) -> bool:
+    """Whether the consumer takes nothing more in the sequence, and certainly has got nothing of
+    *own*, the only message that it has not acknowledged: its last word on the sequence says so, or
+    *own* was sent just once, and this refusal is the answer."""
+    if sequence.count != 1:
         return False
-    of = said.fault.identifier
-    alone = sequence.count == 1 and own.tries == 1 and source.takes_messages(sequence)
-    return alone and of in (None, sequence.identifier) and not said.acknowledgements
+    told = [one for one in said.acknowledgements if one.identifier == sequence.identifier]
+    if any(own.number in one.ranges for one in told):
+        return False
+    if any(one.final for one in told):
+        return True
+    if not isinstance(said.fault, RmFault) or said.fault.name not in _OVER:
+        return False
+    return own.tries == 1 and said.fault.identifier in (None, sequence.identifier)
 
 
 def unsent(storage: StorageManager, key: str, given: int, now: float) -> None:

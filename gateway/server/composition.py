@@ -302,6 +302,7 @@ def prepare_sending(
             probations,
             durable=messaging.capabilities.durable,
             keeps_house=lambda: messaging.sharing.keeps_house,
+            shared=messaging.sharing.shared,
         ),
         schedule=schedule,
         dispatchers=Dispatchers(storage.store, scheduler, messaging.sharing.elsewhere),

@@ -37,7 +37,7 @@ ASKED, ASKED_AT_ONCE = 1.0, 10.0
 DUE = 64
 """Sequences that a round of work looks at."""
 AT_A_TIME = 16
-SHORTEST, LONGEST = 0.05, 60.0
+SHORTEST, LONGEST, LONGEST_SHARED = 0.05, 60.0, 5.0
 """Seconds from one round to the next."""
 _log = structlog.get_logger("dragoman.sequences")
 
@@ -78,6 +78,7 @@ class SubscriberSequences:
         durable: The messaging system keeps what it has: without that a number that was given, and
             whose delivery a crash took, would be a gap for ever.
         keeps_house: Whether this gateway ends sequences, of several that share a store.
+        shared: There are others, which do not tell it of those that are to end.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class SubscriberSequences:
         *,
         durable: bool,
         keeps_house: Callable[[], bool],
+        shared: bool,
     ) -> None:
         self._store = store
         self._sending = sending
@@ -98,6 +100,7 @@ class SubscriberSequences:
         self._probations = probations
         self._durable = durable
         self._keeps_house = keeps_house
+        self._longest = LONGEST_SHARED if shared else LONGEST
         self._rate = PrincipalRate(ASKED, ASKED_AT_ONCE, "Too many subscriptions.")
         self._woken = asyncio.Event()
         self._open = 0
@@ -196,9 +199,9 @@ class SubscriberSequences:
                     due_at = await self._look()
                 except StoreUnavailable:
                     due_at = time.time() + 1.0
-            pause = LONGEST if due_at is None else due_at - time.time()
+            pause = self._longest if due_at is None else due_at - time.time()
             try:
-                async with asyncio.timeout(min(max(pause, SHORTEST), LONGEST)):
+                async with asyncio.timeout(min(max(pause, SHORTEST), self._longest)):
                     await self._woken.wait()
             except TimeoutError:
                 pass

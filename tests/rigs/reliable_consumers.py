@@ -44,6 +44,7 @@ class ReliableConsumer:
     Attributes:
         lifetime: Seconds after which its sequences expire; None: as the library has it.
         loses: What goes wrong on the way.
+        mute: It acknowledges a message only when it is new, as gSOAP does.
         got: The events that its application took: the number that each has in its payload.
         sent: What came, as it was lost or not; in its order.
         numbers: The numbers of messages as they came, by sequence, with repeats.
@@ -52,6 +53,7 @@ class ReliableConsumer:
 
     lifetime: float | None = None
     loses: Loses = nothing
+    mute: bool = False
     got: list[str] = field(default_factory=list)
     sent: list[ReliableMessage] = field(default_factory=list)
     numbers: dict[str, list[int]] = field(default_factory=dict)
@@ -97,7 +99,11 @@ class ReliableConsumer:
             return
         if said.sequence is not None:
             identifier, number = said.sequence.identifier, said.sequence.number
-            self.numbers.setdefault(identifier, []).append(number)
+            numbers = self.numbers.setdefault(identifier, [])
+            numbers.append(number)
+            if self.mute and numbers.count(number) > 1:
+                connection.answer(202)
+                return
             ids = self.ids.setdefault((identifier, number), set())
             ids.add(said.headers.message_id or "")
             assert len(ids) == 1, f"message {number} is another one"

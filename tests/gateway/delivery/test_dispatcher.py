@@ -15,7 +15,7 @@ from gateway.delivery.breaker import FAILURES
 from gateway.delivery.dispatcher import LATE
 from gateway.model.deaths import DeathReason
 from gateway.store import StoreUnavailable
-from mediation import delivery_id
+from mediation import DeliveryMode, delivery_id
 from tests.rigs.consumers import (
     Behaviour,
     Connection,
@@ -354,6 +354,23 @@ async def test_backlog_is_bounded_by_number(store_url: str, sinks: Consumers) ->
         assert (await consumer.have(10)) == ["1", *numbered(9, 52)]
         await run.at_rest(dead=50, delivered=10)
         assert {letter.death.reason for letter in await run.dead()} == {DeathReason.EXPIRED_BACKLOG}
+
+
+@on_each_store
+async def test_overflow_ends_what_is_in_a_sequence(store_url: str, sinks: Consumers) -> None:
+    """None of it may be left out."""
+    await sinks.leave()
+    consumer = sinks.add()
+    patient = Schedule(delays=(30.0,))
+    async with engine(store_url, patient, most=5) as run:
+        entry = await run.subscribe(consumer.url, delivery=DeliveryMode(reliable="1.1"))
+        run.publish(*numbered(5))
+        await run.conservation_when(waiting=5)
+        assert not run.given_up
+        run.publish("6")
+        await until(lambda: bool(run.given_up))
+        assert run.given_up[0] == (entry, "More waits for the consumer than is kept.")
+        await run.conservation_when(dead=0, waiting=6, in_flight=0)
 
 
 @on_each_store

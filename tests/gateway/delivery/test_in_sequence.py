@@ -149,6 +149,24 @@ async def test_202_is_no_acknowledgement(tmp_path: Path) -> None:
         await r.conserved(matched=1, delivered=1)
 
 
+@pytest.mark.parametrize("arrived", [True, False])
+async def test_a_consumer_that_keeps_silent_about_what_it_knows(
+    tmp_path: Path, arrived: bool
+) -> None:
+    """Its last word is asked for, which says whether it has the message."""
+    async with rig(tmp_path, ReliableConsumer(mute=True)) as r:
+        await r.subscribe()
+        await r.publish(1)
+        await r.got(1)
+        lost = iter(["answer" if arrived else "request"])
+        r.reliable.loses = lambda said: next(lost, "") if said.sequence is not None else ""
+        await r.publish(2, 3)
+        await r.got(1, 2, 3)
+        assert r.reliable.sequences == ([[1, 2], [1]] if arrived else [[1, 2, 3]])
+        assert ("CloseSequence" in r.reliable.bodies()) is arrived
+        await r.conserved(matched=3, delivered=3)
+
+
 # Consumers that make no sequence.
 
 
@@ -269,6 +287,7 @@ async def test_a_consumer_that_forgot_what_it_may_have_got(tmp_path: Path) -> No
         assert len(r.run.gateway.subscriptions) == 0
 
 
+@pytest.mark.slow
 async def test_a_consumer_that_was_away_has_got_nothing(tmp_path: Path) -> None:
     """Where there was no connection, nothing was sent: it may forget meanwhile."""
     async with rig(tmp_path) as r:
