@@ -23,7 +23,7 @@ from mediation.discovery.errors import (
     Untimely,
 )
 from mediation.discovery.identifiers import Role, role_of
-from mediation.discovery.reading import Received, read, read_advertisement, read_as
+from mediation.discovery.reading import Received, read, read_as, read_carried
 from mediation.discovery.signatures import Signer, Verifier
 from mediation.discovery.synopses import check_finished, place_uuid
 from mediation.discovery.values import (
@@ -272,7 +272,7 @@ def check_advertisement(
             the creator's key, the node's key, the times, the UUID in the synopsis.
     """
     outer = read_as(SignedTopicAdvertisement, octets, learnt=learnt)
-    inner = read_advertisement(outer.value.advertisement)
+    inner = read_carried(outer.value.advertisement)
     creator = verifier.verify(outer, Role.ENTITY, now=now)
     node = verifier.verify(inner, Role.NODE, now=now)
     advertisement = inner.value
@@ -417,7 +417,7 @@ def check_created(
     if not isinstance(message, TopicCreationResponse):
         raise Malformed("The message is no TopicCreationResponse.")
     check_answer(request.head, message.head)
-    received = read_advertisement(message.advertisement)
+    received = read_carried(message.advertisement)
     node = verifier.verify(received, Role.NODE, now=now)
     outside = received.value
     if not node.identifier == outside.node == message.head.sender:

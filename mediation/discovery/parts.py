@@ -38,16 +38,21 @@ class Children:
 
     def __init__(self, element: etree._Element, *attributes: str) -> None:
         check_attributes(element, attributes)
-        self._name = local_name(element)
+        self._element = element
         self._children: list[etree._Element] = []
-        if (element.text or "").strip(BLANKS):
-            raise Malformed(f"{self._name} has text between its elements.")
+        between = element.text or ""
         for child in element:
-            if (child.tail or "").strip(BLANKS):
-                raise Malformed(f"{self._name} has text between its elements.")
+            if child.tail:
+                between += child.tail
             if isinstance(child.tag, str):
                 self._children.append(child)
+        if between.strip(BLANKS):
+            raise Malformed(f"{self._name} has text between its elements.")
         self._at = 0
+
+    @property
+    def _name(self) -> str:
+        return local_name(self._element)
 
     def take(self, tag: str) -> etree._Element | None:
         """Take the next child if it is a *tag* (Clark notation)."""
@@ -118,7 +123,7 @@ def text(element: etree._Element, *attributes: str) -> str:
         Malformed: It has elements, or other attributes than these.
     """
     check_attributes(element, attributes)
-    if len(element) and any(isinstance(child.tag, str) for child in element):
+    if len(element) and next(element.iterchildren(etree.Element), None) is not None:
         raise Malformed(f"{local_name(element)} has elements, where it may have text alone.")
     return whole_text(element)
 

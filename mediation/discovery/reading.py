@@ -106,7 +106,10 @@ def read(octets: bytes, *, learnt: set[str] | None = None) -> Received[Element]:
         SignatureRefused: Its signature has another shape than the one that there is.
         Malformed: It is none, or breaks the schema or a bound.
     """
-    root = parse_document(octets, charset="utf-8", limits=_LIMITS, names=learnt)
+    return _read(parse_document(octets, charset="utf-8", limits=_LIMITS, names=learnt), octets)
+
+
+def _read(root: etree._Element, octets: bytes) -> Received[Element]:
     known = _ELEMENTS.get(root.tag)
     if known is None:
         raise Malformed("The document is no message of topic discovery.", value=str(root.tag)[:200])
@@ -132,11 +135,22 @@ def read_as(
     return received  # type: ignore[return-value]  # Its value has just been looked at.
 
 
+def read_carried(octets: bytes) -> Received[TopicAdvertisement | EncryptedAdvertisement]:
+    """Read the advertisement that a value carries; else as `read_advertisement`. Its bytes were
+    part of a document that has been read, which had no document type and kept the limits."""
+    return _advertisement_in(_read(parse_own(octets), octets))
+
+
 def read_advertisement(
     octets: bytes, *, learnt: set[str] | None = None
 ) -> Received[TopicAdvertisement | EncryptedAdvertisement]:
     """Read an advertisement, encrypted or not; else as `read_as`."""
-    received = read(octets, learnt=learnt)
+    return _advertisement_in(read(octets, learnt=learnt))
+
+
+def _advertisement_in(
+    received: Received[Element],
+) -> Received[TopicAdvertisement | EncryptedAdvertisement]:
     if not isinstance(received.value, TopicAdvertisement | EncryptedAdvertisement):
         raise Malformed("The document is no advertisement of a topic.")
     return received  # type: ignore[return-value]  # As above.
