@@ -33,7 +33,7 @@ from tests.rigs.consumers import (
     reset,
     status,
 )
-from tests.rigs.envelopes import S11, S12, WSE, Speaker
+from tests.rigs.envelopes import S11, S12, WSE, WSNT, Speaker
 from tests.rigs.gateways import Running, running
 from tests.rigs.reliable_consumers import ReliableConsumer, policy
 from tests.rigs.waiting import until
@@ -252,6 +252,35 @@ async def test_only_what_is_sent_over_http(tmp_path: Path) -> None:
     async with rig(tmp_path) as r:
         answer = await r.run.ask(speaker, speaker.wsn_subscribe(address, policy=policy()))
         assert b"UnsupportedPolicyRequestFault" in answer.body
+
+
+async def test_a_host_is_asked_seldom_for_strangers(tmp_path: Path) -> None:
+    """Before it has taken anything: to be asked for a sequence is an attempt."""
+    strangers: dict[str, Any] = {
+        "trusted": "127.0.0.1",
+        "probation_per_minute": 2,
+        "egress_allow": "127.0.0.0/8",
+    }
+    speaker = Speaker()
+    async with rig(tmp_path, **strangers) as r:
+        r.consumer.behaviour = accept
+        body = speaker.wsn_subscribe(r.consumer.url, policy=policy())
+        answers = [await r.run.ask(speaker, body, source="127.0.0.9") for _ in range(3)]
+        assert b"asked often enough" in answers[-1].body
+        assert [b"does not answer" in answer.body for answer in answers] == [True, True, False]
+        assert r.consumer.count == 2
+
+
+async def test_a_stranger_gets_a_sequence(tmp_path: Path) -> None:
+    strangers: dict[str, Any] = {"trusted": "127.0.0.1", "egress_allow": "127.0.0.0/8"}
+    speaker = Speaker()
+    async with rig(tmp_path, **strangers) as r:
+        body = speaker.wsn_subscribe(r.consumer.url, policy=policy())
+        manager = await r.run.subscribe(speaker, body, source="127.0.0.9")
+        await r.publish(1, 2)
+        await r.got(1, 2)
+        await r.run.ask(speaker, f'<n:Unsubscribe xmlns:n="{WSNT}"/>', manager, source="127.0.0.9")
+        await until(lambda: r.reliable.bodies()[-1] == "TerminateSequence")
 
 
 # Consumers that forget.
