@@ -9,6 +9,8 @@ from filters import Reason, Topic, parse_document
 from mediation import names, profiles
 from mediation.cloudevents import read_message, topic_of
 from mediation.eventing.common import read_subscription_end
+from mediation.grid_events.events import write_payload
+from mediation.grid_events.rpc import HANDLE_EVENT, read_call
 from mediation.model.errors import MediationError
 from mediation.model.expiry import NO_TIME, parse_duration
 from mediation.model.messages import EndpointReference, Notification
@@ -183,6 +185,9 @@ def read_received(octets: bytes, *, room: int | None = None) -> tuple[Received, 
                 for event in events
             ),
         )
+    if action is None and local_name(first) == HANDLE_EVENT:
+        event = read_call(first)
+        return (Received(event.topic, write_payload(event), None, None),)
     bare = (
         Received(topic, payload_of(child, in_ours=ours), action, message_id)
         for child in envelope.body

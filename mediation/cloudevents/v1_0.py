@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from filters import Topic
 from mediation.cloudevents.http_binding import (
     BATCH,
     ORIGIN_HEADER,
@@ -51,6 +52,9 @@ class EventShape:
     @property
     def tells(self) -> frozenset[Fact]:
         return _TELLS
+
+    def topic_of(self, notification: Notification) -> Topic | None:
+        return notification.topic
 
     def render(self, notification: Notification, producer: str) -> Body:
         if self.form is EventForm.BATCHED:

@@ -180,6 +180,16 @@ def _read_publish(call: Call, method: etree._Element, arrival: Arrival) -> Publi
     return Publish((notification,), answered=True)
 
 
+def read_call(method: etree._Element) -> Event:
+    """Read the event of a call of handleEvent.
+
+    Raises:
+        MediationError: ``MESSAGE_INVALID``.
+    """
+    call = Call(method)
+    return read_event(call.encoded, call.needed(0))
+
+
 def read_via(method: etree._Element) -> tuple[str, ...]:
     """The addresses that the event of a call has passed.
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import sha256
 from urllib.parse import urlsplit
 
-from filters import Reason
+from filters import Reason, Topic
 from filters.documents import parse_own
 from mediation import names
 from mediation.grid_events.encoding import Generation, TypeName
@@ -115,6 +115,10 @@ class CallShape:
     @property
     def tells(self) -> frozenset[Fact]:
         return _TELLS
+
+    def topic_of(self, notification: Notification) -> Topic | None:
+        event = read_payload(notification.payload) or made_event(notification, "")
+        return event.topic
 
     def render(self, notification: Notification, producer: str) -> CallRendering:
         own = read_payload(notification.payload)

@@ -188,6 +188,14 @@ _ROWS = (
         for form in EventForm
     ),
     Dialect(
+        "grid-events",
+        "Grid SOAP Events",
+        Version.GRID_EVENTS,
+        Wsa.V2004_08,
+        (Soap.V1_1,),
+        says=TOPICS | {Fact.HEADERS, Fact.ID},
+    ),
+    Dialect(
         "wsn-1.2",
         "WS-BaseNotification 1.2 of Globus Toolkit 4, wrapped",
         Version.WSN_1_2,

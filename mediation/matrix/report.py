@@ -63,7 +63,7 @@ def losses(
     for fact, said in _rest(notification, came):
         if said and fact not in tells:
             found.append(Loss(fact, said))
-        elif said and fact in _OWN and _OWN[fact] in came:
+        elif said and Fact.ATTRIBUTES in tells and _OWN.get(fact) in came:
             own = text_of(came[_OWN[fact]])
             if datetime.fromisoformat(own) != datetime.fromisoformat(said):
                 found.append(Loss(fact, said, own))
@@ -76,6 +76,10 @@ _OWN = {Fact.TIME: "time", Fact.EXPIRY: "expirytime"}
 
 def _of_topic(notification: Notification, shape: Shape, tells: frozenset[Fact]) -> list[Loss]:
     topic = notification.topic
+    if not isinstance(shape, SoapShape) and Fact.TOPIC in tells:
+        read = _parts(shape.topic_of(notification))
+        said = _parts(topic)
+        return [Loss(fact, said[fact], read[fact]) for fact in said if said[fact] != read[fact]]
     if topic is None:
         made = Fact.TOPIC in tells and isinstance(shape, SoapShape)
         return [Loss(Fact.TOPIC, "", str(DEFAULT_TOPIC))] if made else []

@@ -264,6 +264,9 @@ class BodyShape(Protocol):
 
     def __hash__(self) -> int: ...
 
+    def topic_of(self, notification: Notification) -> Topic | None:
+        """The topic that recipients read, as far as *tells* has it."""
+
     def render(self, notification: Notification, producer: str) -> BodyRendering:
         """Write *notification*; *producer* is the gateway's own address."""
 

@@ -31,12 +31,15 @@ from mediation import (
     render,
 )
 from mediation.cloudevents import notification_of, read_message
+from mediation.grid_events import read_payload
 from mediation.matrix import Dialect, Fact, write_batch
 from mediation.rendering import SoapShape
 from tests.rigs.mediation import ARRIVAL, NOW, canonical
 
 SOURCES = Path(__file__).parents[1] / "mediation" / "matrix" / "sources"
 GATEWAY = "http://gateway.example.org/soap"
+OF_CALLS = "urn:uuid:0b9f1c6a-6f0e-4d0b-9c89-0e6f6f0f8a11"
+"""The id of an event whose publisher numbers none."""
 CONSUMER = "http://consumer.example.org/events"
 
 
@@ -64,7 +67,10 @@ def source(dialect: Dialect, message: str, form: Form | None = None) -> tuple[No
             *_cloud_event((SOURCES / "cloudevents" / f"{message}.json").read_bytes(), form)
         )
     octets = (SOURCES / dialect.name / f"{message}.xml").read_bytes()
-    return published(in_soap(octets, form))
+    called = SPECIFICATIONS[dialect.version].calls
+    return published(
+        in_soap(octets, form), replace(ARRIVAL, fresh_id=OF_CALLS) if called else ARRIVAL
+    )
 
 
 def _cloud_event(octets: bytes, form: EventForm) -> tuple[tuple[tuple[str, str], ...], bytes]:
@@ -127,7 +133,8 @@ def delivered(notification: Notification, dialect: Dialect, form: Form) -> Deliv
     octets = rendering.fill(prepare(one), delivery_id(notification, one.id))
     fetching = dialect.fetching
     if fetching is None or not isinstance(form, Soap):
-        return Delivery(octets, (*rendering.http_headers, *rendering.own_headers))
+        own = (*prepare(one).http_headers, *rendering.own_headers)
+        return Delivery(octets, (*rendering.http_headers, *own))
     headers = MessageHeaders(Wsa.V2005_08)
     context = Context(form, headers, fetching.version, fetching.operation, "", frozenset())
     answer = SPECIFICATIONS[fetching.version].requests.write(
@@ -168,6 +175,8 @@ def decoded(delivery: Delivery, dialect: Dialect) -> Decoded:
     """Read a delivery; both readers must agree."""
     if not dialect.in_soap:
         return _decoded_event(delivery)
+    if SPECIFICATIONS[dialect.version].calls:
+        return _decoded_call(delivery)
     found = handed_over(delivery.octets, dialect)
     (notification,) = published(found, replace(ARRIVAL, time=NOW.replace(year=1999)))
     if dialect.delivery.batched:
@@ -195,6 +204,24 @@ def _decoded_event(delivery: Delivery) -> Decoded:
     )
     received = Received(notification.topic, notification.payload, notification.action, None)
     return Decoded(notification, received)
+
+
+def _decoded_call(delivery: Delivery) -> Decoded:
+    """Read a call. What was made an event is its message: so a program gets the payload."""
+    arrival = replace(ARRIVAL, fresh_id="urn:uuid:of-the-consumer")
+    (notification,) = published(delivery.octets, arrival)
+    received = read_received(delivery.octets)
+    assert isinstance(received, tuple)
+    (one,) = received
+    assert (one.payload, one.topic) == (notification.payload, notification.topic)
+    event = read_payload(notification.payload)
+    assert event is not None
+    assert notification.properties == {"dragoman_via": GATEWAY}
+    payload = (event.message or "").encode()
+    if not payload.startswith(b"<"):
+        payload = notification.payload
+    notification = replace(notification, payload=payload, properties={})
+    return Decoded(notification, replace(one, payload=payload))
 
 
 def _attributes(notification: Notification) -> dict[str, str] | None:
