@@ -35,9 +35,8 @@ from gateway.cli.output import (
     styled,
 )
 from gateway.client import (
-    Client,
+    AnyClient,
     Consumer,
-    EventClient,
     GatewayError,
     PulledMailbox,
     ReceivedMessage,
@@ -141,6 +140,7 @@ def listen(
       dragoman listen --topic storms//. --xpath '/speed > 100' --spec wse-2011-03
       dragoman listen --xpath '/w:Warning/w:speed > 100' --ns w=http://example.org/weather
       dragoman listen --topic storms --spec cloudevents
+      dragoman listen --topic storms --spec grid-events
       dragoman listen --count 1 --whole
       dragoman listen --topic storms --gateway soap.tcp://127.0.0.1:8081
       dragoman listen --pull --topic storms --gateway https://events.example.org
@@ -178,7 +178,7 @@ def listen(
 
 async def _listen(
     gateway: str,
-    client_of: Client | EventClient,
+    client_of: AnyClient,
     receiving: Receiving,
     wanted: _Wanted,
     printing: _Printing,

@@ -28,7 +28,7 @@ class Form(Enum):
     JSON = "json"
 
 
-SPOKEN = (*SPECS, Version.CLOUDEVENTS)
+SPOKEN = (*SPECS, Version.CLOUDEVENTS, Version.GRID_EVENTS)
 """What the commands speak."""
 
 

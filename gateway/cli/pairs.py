@@ -15,6 +15,7 @@ from filters import parse_clark
 from gateway.cli.output import line, pretty, styled, table
 from gateway.client import Answer, Client, Exchange
 from mediation import (
+    SPECIFICATIONS,
     Arrival,
     Done,
     EndpointReference,
@@ -32,6 +33,7 @@ from mediation import (
 )
 from mediation.client import read_made, write_fetching, write_subscribe
 from mediation.cloudevents import notification_of, read_message
+from mediation.grid_events import Event, Port, write_subscribe_lease
 from mediation.matrix import Dialect, Fact, Publication, losses, write_publication
 
 TOPIC = "storms"
@@ -134,8 +136,9 @@ async def show_pair(url: str, origin: Dialect, target: Dialect) -> None:
             print_request(titles[exchange.operation], exchange)
 
     async with Sink() as sink, Client(url, watch=exchanged) as client:
-        receive = await _subscribe(client, url, target, sink)
         publication = write_publication(origin, _event(), f"{url}/soap")
+        topic = str(_read(origin, publication).topic or TOPIC)
+        receive = await _subscribe(client, url, target, sink, topic)
         await client.post("Publish", _path(origin, publication), *publication[:2])
         message = await receive()
         line()
@@ -163,37 +166,45 @@ def _path(origin: Dialect, publication: Publication) -> str:
 
 
 async def _subscribe(
-    client: Client, url: str, target: Dialect, sink: Sink
+    client: Client, url: str, target: Dialect, sink: Sink, topic: str
 ) -> Callable[[], Awaitable[Message]]:
-    """Subscribe in *target*; what waits for the next message is returned."""
+    """Subscribe for *topic* in *target*; what waits for the next message is returned."""
     form = target.forms[-1]
     if not isinstance(form, Soap):
         wanted = {
             "sink": sink.address,
             "protocol": "HTTP",
             "protocolsettings": {"mode": form.value},
-            "config": {"topic": TOPIC, "expires": _end()},
+            "config": {"topic": topic, "expires": _end()},
         }
         headers = (("Content-Type", "application/json"),)
         await client.post(
             "Subscribe", "/events/subscriptions", headers, json.dumps(wanted).encode()
         )
         return sink.receive
-    if target.fetching is None:
-        await _subscribe_at(client, url, target, form, sink.address)
+    if SPECIFICATIONS[target.version].calls:
+        port, lease = (
+            Port(sink.address, "urn:example:listener"),
+            _LEASE // timedelta(milliseconds=1),
+        )
+        message = write_subscribe_lease(port, lease, pattern=Event(type=TOPIC))
+        await client.post("Subscribe", "/soap", *message)
         return sink.receive
-    return await _subscribe_box(client, url, target, form)
+    if target.fetching is None:
+        await _subscribe_at(client, url, target, form, sink.address, topic)
+        return sink.receive
+    return await _subscribe_box(client, url, target, form, topic)
 
 
 async def _subscribe_at(
-    client: Client, url: str, target: Dialect, form: Soap, consumer: str
+    client: Client, url: str, target: Dialect, form: Soap, consumer: str, topic: str
 ) -> None:
     action, body = write_subscribe(
         Spec(target.version, form, target.wsa),
         to=f"{url}/soap",
         consumer=EndpointReference(consumer, target.wsa),
         message_id=_fresh_id(),
-        topic=TOPIC,
+        topic=topic,
         expires=_end(),
         raw=target.raw,
         topic_dialect=target.topics,
@@ -203,7 +214,7 @@ async def _subscribe_at(
 
 
 async def _subscribe_box(
-    client: Client, url: str, target: Dialect, form: Soap
+    client: Client, url: str, target: Dialect, form: Soap, topic: str
 ) -> Callable[[], Awaitable[Message]]:
     """Make a mailbox, and subscribe it."""
     fetching = target.fetching
@@ -212,7 +223,7 @@ async def _subscribe_box(
 
     async def ask(operation: Operation, to: str, name: str = "") -> tuple[Answer, bytes]:
         action, body = write_fetching(
-            spec, operation, to, message_id=_fresh_id(), topic=TOPIC, expires=_end()
+            spec, operation, to, message_id=_fresh_id(), topic=topic, expires=_end()
         )
         answer = await client.post(name, to, http_headers(form, action), body)
         return answer, body
@@ -224,7 +235,7 @@ async def _subscribe_box(
     if "://" not in box:
         box = f"{url}{_BOX}{box}"
     if not subscribes:
-        await _subscribe_at(client, url, target, form, box)
+        await _subscribe_at(client, url, target, form, box, topic)
 
     async def take() -> Message:
         while True:

@@ -19,7 +19,7 @@ from gateway.cli.options import (
     tls,
 )
 from gateway.cli.output import json_line, line
-from gateway.client import Client, EventClient, speaking
+from gateway.client import AnyClient, speaking
 from mediation import SPECS, Version
 from mediation.reliable_messaging import Rm
 
@@ -71,6 +71,7 @@ def publish(
       dragoman publish --topic storms --spec wse-2004-08 *.xml
       echo '<speed>120</speed>' | dragoman publish --topic storms -
       dragoman publish --topic storms --spec cloudevents storm.xml
+      dragoman publish --topic storms --spec grid-events storm.xml
       dragoman publish --topic storms --gateway soap.tcp://127.0.0.1:8081 storm.xml
       dragoman publish --reliable --topic storms *.xml
     """
@@ -86,7 +87,7 @@ def publish(
     from gateway.client.sequences import SequencePublisher
 
     async def run() -> None:
-        client: Client | EventClient | SequencePublisher
+        client: AnyClient | SequencePublisher
         if reliable:
             client = SequencePublisher(gateway, version, patience=patience, tls=tls(context))
         else:

@@ -26,7 +26,8 @@ from gateway.client.administration import Administration, Changed, Letters, Reco
 from gateway.client.calling import Answer, base_url, shown
 from gateway.client.consumer import Consumer, ReceivedMessage
 from gateway.client.errors import GatewayError
-from gateway.client.events import EventClient, speaking
+from gateway.client.events import AnyClient, EventClient, speaking
+from gateway.client.grid_calls import GridClient
 from gateway.client.messaging import Client, Exchange, Subscription
 from gateway.client.pulling import PulledMailbox
 from gateway.client.renewal import RenewedSubscription, subscribed
@@ -38,6 +39,7 @@ Held = RenewedSubscription
 __all__ = [
     "Administration",
     "Answer",
+    "AnyClient",
     "Arrived",
     "Changed",
     "Client",
@@ -45,6 +47,7 @@ __all__ = [
     "EventClient",
     "Exchange",
     "GatewayError",
+    "GridClient",
     "Held",
     "Letters",
     "PulledMailbox",

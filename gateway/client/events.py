@@ -4,11 +4,12 @@ import json
 import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from filters import Topic, parse_clark
 from gateway.client.calling import Answer, Speaker, shown, stranger
 from gateway.client.errors import GatewayError
+from gateway.client.grid_calls import GridClient
 from gateway.client.messaging import LEASE, Client, Subscription, fresh_id
 from mediation import (
     SPECIFICATIONS,
@@ -123,10 +124,14 @@ class EventClient(Speaker):
         return Subscription(EndpointReference(manager, Wsa.V2005_08), until)
 
 
-def speaking(
-    url: str, version: Version, *, tls: ssl.SSLContext | None = None
-) -> Client | EventClient:
+AnyClient: TypeAlias = Client | EventClient | GridClient
+"""A client, whatever it speaks."""
+
+
+def speaking(url: str, version: Version, *, tls: ssl.SSLContext | None = None) -> AnyClient:
     """The client that speaks *version* to the gateway at *url*."""
+    if SPECIFICATIONS[version].calls:
+        return GridClient(url, tls=tls)
     if SPECIFICATIONS[version].bodies is not None:
         return EventClient(url, tls=tls)
     return Client(url, version, tls=tls)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from gateway.client.errors import GatewayError
-from gateway.client.events import EventClient
-from gateway.client.messaging import LEASE, Client, Subscription
+from gateway.client.events import AnyClient
+from gateway.client.messaging import LEASE, Subscription
 
 RENEW_EVERY = 60.0
 RETRY_EVERY = 5.0
@@ -25,7 +25,7 @@ class RenewedSubscription:
 
     def __init__(
         self,
-        client: Client | EventClient,
+        client: AnyClient,
         subscription: Subscription,
         *,
         lease: timedelta = LEASE,
@@ -81,7 +81,7 @@ class RenewedSubscription:
 
 @contextlib.asynccontextmanager
 async def subscribed(
-    client: Client | EventClient,
+    client: AnyClient,
     consumer: str,
     *,
     topic: str | None = None,

@@ -3,11 +3,12 @@
 from filters import dialects, parse_document
 from mediation import names
 from mediation.client.writing import write_request
+from mediation.filtering import write_topic_expression
 from mediation.model.messages import EndpointReference
 from mediation.model.requests import Operation
 from mediation.model.specification import RequestParts
 from mediation.model.versions import Spec
-from mediation.soap.envelopes import read_envelope, text_of, xml_attribute, xml_text
+from mediation.soap.envelopes import read_envelope, text_of
 from mediation.specifications import SPECIFICATIONS
 
 
@@ -41,11 +42,10 @@ def write_fetching(
             inner = f"<r:Timeout>{wait}</r:Timeout><r:MessageLimit>1</r:MessageLimit>"
         case Operation.CREATE_PULL_POINT_SUBSCRIPTION:
             if topic:
-                inner = (
-                    f'<r:Filter><n:TopicExpression xmlns:n="{names.WSN_1_3}" '
-                    f"Dialect={xml_attribute(dialects.TOPIC_CONCRETE_SET)}>{xml_text(topic)}"
-                    "</n:TopicExpression></r:Filter>"
+                expression = write_topic_expression(
+                    names.WSN_1_3, "n:TopicExpression", topic, dialect=dialects.TOPIC_CONCRETE_SET
                 )
+                inner = f"<r:Filter>{expression}</r:Filter>"
             if expires:
                 inner += f"<r:InitialTerminationTime>{expires}</r:InitialTerminationTime>"
     body = f'<r:{local} xmlns:r="{namespace}">{inner}</r:{local}>'

@@ -264,6 +264,15 @@ def attribute(text: str) -> str:
     return "'" + "".join(one if one.isprintable() else f"&#{ord(one)};" for one in text) + "'"
 
 
+def type_attributes(event: Event, family: TypeNames) -> str:
+    """The attributes that say the type of *event*, by its name in *family*."""
+    known = event.known_type
+    name = event.type_name if known is None else known.called(family)
+    if not name.namespace:
+        return f"xsi:type={attribute(name.local)}"
+    return f"xsi:type={attribute('n1:' + name.local)} xmlns:n1={attribute(name.namespace)}"
+
+
 def write_answer(
     namespace: str, method: str, content: str = "", generation: Generation = Generation.V2001
 ) -> bytes:

@@ -11,20 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from urllib.parse import urlsplit
 
 from filters import Reason, Topic
-from filters.documents import parse_own
 from mediation import names
-from mediation.grid_events.encoding import Generation, TypeName
+from mediation.grid_events.encoding import Generation
 from mediation.grid_events.events import (
-    Event,
-    milliseconds,
     read_payload,
-    type_of_topic,
     write_fields,
     write_handback,
 )
+from mediation.grid_events.making import made_event
 from mediation.grid_events.references import port_of
 from mediation.grid_events.rpc import (
     CALLS,
@@ -32,9 +28,9 @@ from mediation.grid_events.rpc import (
     HANDLE_EVENT,
     VIA_PROPERTY,
     GridRequests,
-    attribute,
     envelope_start,
     method_tags,
+    type_attributes,
 )
 from mediation.grid_events.types import TypeNames
 from mediation.model.calling import Calling
@@ -52,7 +48,7 @@ from mediation.model.specification import (
     Specification,
 )
 from mediation.model.versions import Family, Form, Soap, Version
-from mediation.soap.envelopes import http_headers, local_name, namespace_of, xml_text
+from mediation.soap.envelopes import http_headers, xml_text
 
 _TELLS = TOPICS | {Fact.TIME}
 _CONTENT_TYPE = http_headers(Soap.V1_1, "")[:1]
@@ -124,7 +120,7 @@ class CallShape:
         own = read_payload(notification.payload)
         event = own or made_event(notification, producer)
         before, behind = write_fields(event, self.generation)
-        start = f"<p1 {_typed(event, self.types)}>{before}"
+        start = f"<p1 {type_attributes(event, self.types)}>{before}"
         after_number = ""
         if own is None:
             start, _, after_number = start.rpartition(_NUMBER)
@@ -147,37 +143,6 @@ def _before(generation: Generation, via: str, producer: str) -> str:
     passed = xml_text(f"{via} {producer}".strip())
     header = f"<d:via xmlns:d='{names.GRID_EVENTS}'>{passed}</d:via>" if passed else ""
     return envelope_start(generation, header)
-
-
-def _typed(event: Event, family: TypeNames) -> str:
-    known = event.known_type
-    name: TypeName = event.type_name if known is None else known.called(family)
-    if not name.namespace:
-        return f"xsi:type={attribute(name.local)}"
-    return f"xsi:type={attribute('n1:' + name.local)} xmlns:n1={attribute(name.namespace)}"
-
-
-def made_event(notification: Notification, producer: str) -> Event:
-    """The event that a notification of another specification becomes."""
-    topic, named = notification.topic, notification.producer
-    root = parse_own(notification.payload)
-    namespace = None if topic is None else topic.steps[0].namespace
-    host = None if named is None else _host(named.address)
-    return Event(
-        namespace or namespace_of(root) or None,
-        local_name(root) if topic is None else type_of_topic(topic),
-        host or producer,
-        milliseconds(notification.time),
-        None,
-        notification.payload.decode(),
-    )
-
-
-def _host(address: str) -> str | None:
-    try:
-        return urlsplit(address).hostname
-    except ValueError:
-        return None
 
 
 class GridBodies:

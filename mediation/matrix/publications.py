@@ -10,6 +10,7 @@ from mediation.model.facts import Fact
 from mediation.model.messages import Notification
 from mediation.rendering import Recipient, SoapRendering, SoapShape, prepare, render
 from mediation.soap.envelopes import http_headers
+from mediation.specifications import SPECIFICATIONS
 
 
 class Publication(NamedTuple):
@@ -47,7 +48,9 @@ def write_publication(dialect: Dialect, event: Notification, to: str) -> Publica
             write_batch(shape, recipient, event, event.id),
             Fact.TOPIC in dialect.says,
         )
-    rendering = render(event, shape, to)
+    # Who publishes is no gateway, which would say that the event has passed it.
+    called = SPECIFICATIONS[dialect.version].calls
+    rendering = render(event, shape, "" if called else to)
     if isinstance(rendering, SoapRendering):
         # No subscription is behind it.
         recipient = replace(recipient, reference=b"")

@@ -1,0 +1,145 @@
+"""Subscribing and publishing in Grid SOAP Events: `Client` of those who call and are called."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from filters import Refused, Topic, parse_clark
+from gateway.client.calling import Answer, Speaker, shown, stranger
+from gateway.client.errors import GatewayError
+from gateway.client.messaging import LEASE, Subscription, fresh_id
+from mediation import EndpointReference, Notification, Wsa, fault_in
+from mediation.grid_events import (
+    Event,
+    Port,
+    made_event,
+    read_lease,
+    read_payload,
+    write_handle_event,
+    write_subscribe_lease,
+)
+from mediation.packaging.data import xml_payload
+
+SOURCE = "urn:dragoman:client"
+"""The source of what is published here."""
+LISTENER = "urn:dragoman:grid-events:listener"
+"""The binding name of listeners here."""
+_BELOW = "//."
+_NO_LEASE = timedelta(milliseconds=1)
+
+
+class GridClient(Speaker):
+    """Calls one gateway; its methods are as those of `Client`."""
+
+    async def finish(self) -> None:
+        """Return: what was published was answered."""
+
+    async def publish(
+        self, payload: bytes, *, topic: str | None = None, action: str | None = None
+    ) -> str:
+        """Publish one event; on return the gateway's message system holds it. An id of ours.
+
+        Args:
+            payload: One XML element, as a document: an event as it is, anything else as its
+                message.
+            topic: A name, a path, or Clark notation; an event has its own.
+            action: It says nothing here.
+
+        Raises:
+            GatewayError: It was not taken, or may not have been.
+            Refused: *payload* is not one acceptable XML element.
+        """
+        payload, id_ = xml_payload(payload, None), fresh_id()
+        now = datetime.now(UTC)
+        notification = Notification(id_, SOURCE, payload, now, _topic(topic))
+        event = read_payload(payload) or made_event(notification, SOURCE)
+        await self._call(*write_handle_event(event))
+        return id_
+
+    async def subscribe(
+        self,
+        consumer: str,
+        *,
+        topic: str | None = None,
+        xpath: str | None = None,
+        namespaces: Mapping[str, str] | None = None,
+        lease: timedelta = LEASE,
+        reliable: bool = False,
+    ) -> Subscription:
+        """Subscribe the consumer at an address.
+
+        Args:
+            topic: A path, or Clark notation, with or without ``//.``: it also takes what is below.
+            xpath: None: filters are events.
+            reliable: False: there are no sequences.
+        """
+        if xpath is not None:
+            raise GatewayError("the filters of Grid SOAP Events are events: there is no XPath")
+        if reliable:
+            raise GatewayError("Grid SOAP Events are sent in no sequence")
+        # It is all that a renewal needs: who subscribes so again, renews.
+        manager = EndpointReference(consumer, Wsa.V2004_08, metadata=(_pattern(topic),))
+        return await self.renew(Subscription(manager, None), lease)
+
+    async def renew(self, subscription: Subscription, lease: timedelta = LEASE) -> Subscription:
+        """Move the end of a subscription's lease."""
+        manager = subscription.manager
+        [topic] = manager.metadata
+        pattern = _example(topic.decode())
+        length = max(1, lease // timedelta(milliseconds=1))
+        port = Port(manager.address, LISTENER)
+        answer = await self._call(*write_subscribe_lease(port, length, pattern=pattern))
+        try:
+            granted = timedelta(milliseconds=read_lease(answer.body))
+        except Refused:
+            raise stranger(self._url, answer) from None
+        return Subscription(manager, datetime.now(UTC) + granted)
+
+    async def unsubscribe(self, subscription: Subscription) -> None:
+        """Let a subscription end soon: nothing can be called that ends one."""
+        await self.renew(subscription, _NO_LEASE)
+
+    async def _call(self, headers: tuple[tuple[str, str], ...], body: bytes) -> Answer:
+        """Call the gateway; an answer that is no fault.
+
+        Raises:
+            GatewayError: It refused, or was not there.
+        """
+        url = f"{self._url}/soap"
+        answer = await self._caller.call("POST", url, body=body, headers=dict(headers))
+        fault = fault_in(answer.body)
+        if fault is not None:
+            text = f"{shown(url)} refused: {fault.reason or fault.code}"
+            raise GatewayError(text, status=answer.status, code=fault.subcode or fault.code)
+        if not 200 <= answer.status < 300:
+            raise stranger(url, answer)
+        return answer
+
+
+def _pattern(topic: str | None) -> bytes:
+    """The topic to subscribe for as `_example` reads it.
+
+    Raises:
+        GatewayError: No pattern of an event says that.
+    """
+    text = (topic or "").removesuffix(_BELOW)
+    if any(mark in text for mark in ("*", "|", "//", ">")):
+        raise GatewayError(f"{topic!r}: a pattern of Grid SOAP Events is one topic, and all below")
+    _topic(text)
+    return text.encode()
+
+
+def _example(topic: str) -> Event | None:
+    one = _topic(topic)
+    if one is None:
+        return None
+    path = ".".join(step.name for step in one.steps)
+    return Event(one.steps[0].namespace, path)
+
+
+def _topic(text: str | None) -> Topic | None:
+    if not text:
+        return None
+    try:
+        return parse_clark(text)
+    except ValueError as error:
+        raise GatewayError(f"{text!r} is not a topic: {error}") from error
