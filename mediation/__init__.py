@@ -70,6 +70,7 @@ from mediation.model.errors import MediationError
 from mediation.model.expiry import (
     NEVER,
     UNSPECIFIED,
+    Duration,
     Expiry,
     format_duration,
     format_seconds,
@@ -228,6 +229,7 @@ __all__ = [
     "DestroyRegistration",
     "Device",
     "Done",
+    "Duration",
     "End",
     "EndOfExchange",
     "EndOfSubscription",

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from gateway.checks.certificates import check_egress, check_tls
+from gateway.checks.discovery import check_discovery
 from gateway.checks.files import check_archive, check_data, check_store, is_locked
 from gateway.checks.findings import Check, Finding, Verdict, fail, warn
 from gateway.checks.machine import check_clock, check_engine, check_versions
@@ -96,9 +97,11 @@ def examine_settings(given: Mapping[str, Any], others: Collection[str]) -> Itera
 
 
 def _of_sending(settings: Settings) -> Iterator[tuple[str, Check]]:
-    """The checks of settings with which messages are sent in further ways."""
+    """The checks of what only some gateways have."""
     if settings.transports:
         yield "transports", partial(check_transports, settings.transports)
+    if settings.discovery_node:
+        yield "discovery", partial(check_discovery, settings)
     if settings.amqp_copies is not None:
         yield "copies", partial(check_copies, settings.amqp_copies)
 

@@ -26,7 +26,7 @@ def check_tls(settings: Settings) -> Iterator[Finding]:
         rows = [("", settings.tls_certificate)]
         rows += [(f"{row.name}: ", row.certificate) for row in settings.tls_names]
         renew = "renew it, and send the gateway SIGHUP"
-        yield from (_judge("TLS", begin, path, renew) for begin, path in rows)
+        yield from (judge("TLS", begin, path, renew) for begin, path in rows)
 
 
 def check_egress(settings: Settings) -> Iterator[Finding]:
@@ -45,10 +45,10 @@ def check_egress(settings: Settings) -> Iterator[Finding]:
     shown = [("", settings.egress_certificate)]
     shown += [(f"consumers: {row.address}: ", row.client_certificate) for row in settings.consumers]
     renew = "renew it, and start the gateway again"
-    yield from (_judge("egress", begin, path, renew) for begin, path in shown if path is not None)
+    yield from (judge("egress", begin, path, renew) for begin, path in shown if path is not None)
 
 
-def _judge(what: str, begin: str, path: Path, renew: str) -> Finding:
+def judge(what: str, begin: str, path: Path, renew: str) -> Finding:
     """Check how long the certificate in *path*, which can be used, is valid."""
     certificate = x509.load_pem_x509_certificates(path.read_bytes())[0]
     now = datetime.now(UTC)

@@ -69,6 +69,14 @@ WsrmOption = Annotated[
         "offered or required.  [default: off]",
     ),
 ]
+DiscoveryNodeOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--discovery-node",
+        help="Be a topic discovery node, with the key and certificates of the table [discovery] "
+        "in dragoman.toml.",
+    ),
+]
 TlsCertificateOption = Annotated[
     Path | None,
     typer.Option(help="Speak HTTPS, and soap.tcps, with this certificate (PEM, with its chain)."),
@@ -102,6 +110,7 @@ def serve(
     archive: ArchiveOption = None,
     spool: SpoolOption = None,
     wsrm: WsrmOption = None,
+    discovery_node: DiscoveryNodeOption = None,
     tls_certificate: TlsCertificateOption = None,
     tls_key: TlsKeyOption = None,
     tls_client_ca: TlsClientCaOption = None,
@@ -120,6 +129,7 @@ def serve(
       dragoman serve --host 0.0.0.0 --tls-certificate events.pem --tls-key events.key
       dragoman serve --adapter amqp://broker.example.org:5672/ --spool
       dragoman serve --wsrm offered
+      dragoman serve --discovery-node
       dragoman serve --mailboxes-only --host 0.0.0.0 --public-url https://boxes.example.org
     """
     # Imported when they are wanted, so that other commands start quickly.
@@ -142,6 +152,7 @@ def serve(
         archive=archive,
         spool=spool,
         wsrm=wsrm,
+        discovery_node=discovery_node,
         tls_certificate=tls_certificate,
         tls_key=tls_key,
         tls_client_ca=tls_client_ca,

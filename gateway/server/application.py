@@ -59,6 +59,7 @@ class Application:
         self.archive = messaging.archive
         self._copies = messaging.copies
         self.spool = messaging.spool
+        self.discovery = messaging.discovery
         self.mailboxes = sending.mailboxes
         self.parsing = sending.parsing
         self.transport = sending.transport
@@ -111,6 +112,9 @@ class Application:
         matched = await self.subscriptions.start()
         await self._endings.learn_who_agreed(self.subscriptions.entries)
         filters = {key: subscription.filter for key, subscription in matched.items()}
+        if self.discovery is not None:
+            await self.discovery.start()
+            filters[self.discovery.key] = self.discovery.filter
         for key, error in (await self.adapter.start(filters)).items():
             _log.error("subscription.unmatched", subscription=matched[key].id, reason=error.text)
         await self.sharing.start(self.dispatchers, self.subscriptions, self._make_dispatcher)
@@ -157,6 +161,8 @@ class Application:
             works.append(self.sequences.run)
         if self.spool is not None:
             works.append(self.spool.run)
+        if self.discovery is not None:
+            works.append(self.discovery.run)
         if self.store.may_be_shared:
             works.append(self.mailboxes.look_around)
         return works

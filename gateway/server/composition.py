@@ -13,11 +13,12 @@ before `Application.start`, but the first two steps look into the store and the 
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from adapters import Adapter, XPathFilterAdapter, capabilities_of, load
 from adapters.loading import RestartingAdapter
+from filters import Topic
 from gateway.channels.relay import Relays
 from gateway.delivery import (
     WINDOW,
@@ -34,6 +35,8 @@ from gateway.delivery import (
     resend,
 )
 from gateway.delivery.samples import delivery_samples
+from gateway.discovery.opening import DiscoveryUnusable, make_node, store_limits
+from gateway.discovery.service import DiscoveryService
 from gateway.egress import (
     AddressPolicy,
 )
@@ -52,7 +55,7 @@ from gateway.publishing.event_copies import make_copies
 from gateway.publishing.metadata import MetadataOperations
 from gateway.publishing.operations import PublishingOperations, look_rate
 from gateway.publishing.resources import Producer
-from gateway.publishing.spool import Spool
+from gateway.publishing.spool import Publisher, Spool
 from gateway.publishing.synchronization import Synchronizing
 from gateway.publishing.topic_files import read_namespaces
 from gateway.publishing.topics import TopicsSeen
@@ -112,7 +115,7 @@ from gateway.subscriptions.filter_budgets import FilterBudgets
 from gateway.subscriptions.leases import LeaseTerms
 from gateway.subscriptions.lifecycle import SUBSCRIBES, SUBSCRIBES_AT_ONCE, Subscriptions
 from gateway.subscriptions.management import ManagementOperations, SubscriptionManagement
-from gateway.subscriptions.matching import Matching
+from gateway.subscriptions.matching import Inside, Matching
 from gateway.subscriptions.operations import MailboxFeeds, SubscriptionOperations
 from gateway.subscriptions.reports import SubscriptionReports
 from gateway.subscriptions.resources import SubscriptionResources
@@ -230,7 +233,26 @@ async def connect_messaging(settings: Settings, storage: Storage, peers: Peers) 
     )
     left = await spool.start()  # An earlier run with a spool may have left some.
     used = spool if left or settings.spool else None
-    return Messaging(filtering, capabilities, sharing, archive, copies, used, table)
+    discovery = _discovery(settings, storage, used or filtering, shared=sharing.shared)
+    return Messaging(filtering, capabilities, sharing, archive, copies, used, table, discovery)
+
+
+def _discovery(
+    settings: Settings, storage: Storage, publishing: Publisher, *, shared: bool
+) -> DiscoveryService | None:
+    """The topic discovery node; None where the gateway is none."""
+    if not settings.discovery_node:
+        return None
+    if settings.discovery is None:
+        why = "the table is missing, with the key and the certificate of the node"
+        raise DiscoveryUnusable("key", why)
+    return DiscoveryService(
+        make_node(settings.discovery),
+        storage.store,
+        publishing,
+        shared=shared,
+        limits=store_limits(settings.discovery),
+    )
 
 
 def _adapter(settings: Settings) -> Adapter:
@@ -342,9 +364,20 @@ def keep_subscriptions(
             messaging.sharing,
             producer=peers.producer,
         ),
-        matching=Matching(messaging.adapter, messaging.table, sending.dispatchers, budgets),
+        matching=Matching(
+            messaging.adapter,
+            messaging.table,
+            sending.dispatchers,
+            budgets,
+            _inside(messaging.discovery),
+        ),
         make_dispatcher=_dispatcher_maker(settings, storage, messaging, sending, endings),
     )
+
+
+def _inside(discovery: DiscoveryService | None) -> Mapping[Topic, Inside]:
+    """What of the gateway itself gets messages, by topic."""
+    return {} if discovery is None else dict.fromkeys(discovery.node.topics, discovery)
 
 
 def _subscriptions(
@@ -719,6 +752,8 @@ def _metrics(
         sources.append(answering.sequences.metrics)
     if messaging.archive is not None:
         sources.append(messaging.archive.metrics)
+    if messaging.discovery is not None:
+        sources.append(messaging.discovery.metrics)
     if messaging.copies is not None:
         sources.append(messaging.copies.metrics)
     counting = Counting(

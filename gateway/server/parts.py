@@ -12,6 +12,7 @@ from gateway.delivery import (
     Schedule,
     WorkSharing,
 )
+from gateway.discovery.service import DiscoveryService
 from gateway.egress import AddressPolicy, TransportByScheme
 from gateway.egress.origins import Origins
 from gateway.egress.plugins import GuardedTransport
@@ -105,6 +106,7 @@ class Messaging:
     copies: Copies | None
     spool: Spool | None
     table: SubscriptionTable
+    discovery: DiscoveryService | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from pydantic_settings import (
 )
 
 from filters import Reason, Refused, parse_document
+from gateway.discovery.settings import DiscoverySettings
 from gateway.egress import AddressPolicy, Consumer, Proxy
 from gateway.egress.addresses import DEFAULT_PORTS
 from gateway.egress.mail import MailSettings
@@ -395,6 +396,11 @@ class Settings(BaseSettings):
     """Grid SOAP Events."""
     relays: tuple[Relay, ...] = Field((), max_length=1000)
     """Ways to listeners behind a firewall."""
+    discovery_node: bool = False
+    """The gateway is a topic discovery node."""
+    discovery: DiscoverySettings | None = None
+    """Its key, whom it believes, and its policy."""
+
     wsrm: WsrmMode = Sequences.OFF.value
     """Whether publishers may, or must, send in sequences (WS-ReliableMessaging). Off is the
     default: a sequence is state that a stranger makes, and keeps."""

@@ -6,23 +6,44 @@ adapter.deliveries() --> keys that match --> their subscriptions --> dispatcher.
 adapter waits
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Protocol
 
 import structlog
 
-from adapters import Matched, XPathFilterAdapter
+from adapters import Delivery, Matched, XPathFilterAdapter
+from filters import Topic
 from gateway.delivery import Dispatchers, Entry
 from gateway.observing.samples import Sample, counter, gauge
 from gateway.subscriptions.filter_budgets import FilterBudgets
+from gateway.subscriptions.settling_together import shared_settlement
 from gateway.subscriptions.table import SubscriptionTable
 from mediation.grid_events import VIA_PROPERTY
 
 _log = structlog.get_logger("dragoman")
 
 
+class Inside(Protocol):
+    """What of the gateway itself subscribes.
+
+    Attributes:
+        key: That of its filter, which no subscription has.
+    """
+
+    key: str
+
+    def accept(self, delivery: Delivery) -> None:
+        """Take on a message; it is settled when it is done with."""
+
+
 class Matching:
-    """Hands each message of *adapter* to the dispatcher, with the subscriptions that match it."""
+    """Hands each message of *adapter* to the dispatcher, with the subscriptions that match it.
+
+    Args:
+        inside: What of the gateway itself gets messages, by their topics.
+    """
 
     def __init__(
         self,
@@ -30,20 +51,36 @@ class Matching:
         table: SubscriptionTable,
         dispatchers: Dispatchers,
         budgets: FilterBudgets,
+        inside: Mapping[Topic, Inside] | None = None,
     ) -> None:
         self._adapter = adapter
         self._table = table
         self._dispatchers = dispatchers
         self._budgets = budgets
+        self._inside: Mapping[Topic | None, Inside] = {**(inside or {})}
 
     async def run(self) -> None:
         """Pump until the adapter is closed."""
         async for matched in self._adapter.deliveries():
             try:
+                inside = self._inside.get(matched.delivery.notification.topic)
+                # Of the parts of a message, one alone has the key.
+                if inside is not None and inside.key in matched.keys:
+                    matched = self._hand_inside(matched, inside)
                 self._accept(matched)
             except Exception:  # It stays unsettled, and comes again after a restart.
                 _log.exception("delivery.not-accepted")
             await self._dispatchers.wait_for_capacity()
+
+    def _hand_inside(self, matched: Matched, inside: Inside) -> Matched:
+        """Hand a message to what of the gateway wants it. Returns what is left for others, with
+        whom its settlement is shared."""
+        delivery = matched.delivery
+        if self._dispatchers.of(delivery.partition) is None:
+            return matched  # Another gateway has the partition now, and all that wants it.
+        others, own = shared_settlement(delivery, 2)
+        inside.accept(own)
+        return replace(matched, delivery=others)
 
     def _accept(self, matched: Matched) -> None:
         matching = self._table.matching

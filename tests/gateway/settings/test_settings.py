@@ -55,7 +55,8 @@ DOCUMENTATION = (ROOT / "docs" / "settings.md").read_text()
 IN_WORDS = {
     "adapter_settings", "amqp_copies", "admin_host", "admin_port", "archive", "consumers", "destinations", "egress_agreed", "egress_allow", "egress_ca",
     "egress_certificate", "egress_key", "egress_proxy", "egress_schemes", "hosts", "public_url", "retry_delays",
-    "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port", "soap_tcps_port", "store",
+    "discovery", "mail", "mailbox_overflow", "messenger_prefixes", "soap_tcp_host", "soap_tcp_port",
+    "soap_tcps_port", "store",
     "store_reserve", "tls_certificate",
     "grid_events", "relays", "tls_client_ca", "tls_key", "tls_names", "topic_namespaces", "transports", "trusted", "trusted_proxies",
     "windows_events", "wsrm_at",

@@ -1,0 +1,32 @@
+"""The key and the certificates of a topic discovery node."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from gateway.checks.certificates import judge
+from gateway.checks.findings import Finding, fail, ok
+from gateway.discovery.opening import DiscoveryUnusable, check_believed
+from gateway.settings.settings import Settings
+from mediation.discovery import Role, can_receive
+
+
+def check_discovery(settings: Settings) -> Iterator[Finding]:
+    """Check that the node can be made of its settings."""
+    what, given = "discovery", settings.discovery
+    if given is None:
+        yield fail(what, "the table [discovery] is missing; write it into dragoman.toml")
+        return
+    try:
+        own, _ = check_believed(given, now=datetime.now(UTC))
+    except DiscoveryUnusable as error:
+        text = error.text.removeprefix("discovery.")
+        yield fail(what, f"{text}; correct it")
+        return
+    yield ok(what, f"the node is {own.identifier(Role.NODE)}")
+    if not can_receive(own.certificate):
+        yield fail(
+            what,
+            f"discovery.certificate: nothing can be encrypted for {given.certificate}: it has to "
+            "be RSA, for the encipherment of keys",
+        )
+    yield judge(what, "", given.certificate, "renew it for the same key, and start the node again")

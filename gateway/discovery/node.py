@@ -1,0 +1,436 @@
+"""What a topic discovery node makes of a message: nothing here waits, sends or stores.
+
+    octets -> take -> Advertised | Withdrawn     to be kept, or marked
+                    | Asked                      to be answered, once: answer -> Answer | Found
+                    | (Dropped raised)           nothing is said, it is counted
+
+A creation leaves nothing behind: what was made is known again when its creator advertises it.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from heapq import heappop, heappush
+from uuid import UUID
+
+from filters import FilterError, Reason, Refused
+from filters.queries import (
+    Catalogue,
+    Conditions,
+    SecondsLeft,
+    XQueryWorker,
+    compile_query,
+    query_dialects,
+)
+from gateway.discovery.describing import describe, read_described, row_of
+from gateway.discovery.limits import NodeLimits, Rates
+from gateway.discovery.policy import NodePolicy
+from gateway.model.advertisements import AdvertisementRow
+from mediation import Duration
+from mediation.discovery import (
+    DEFAULT_RESULTS,
+    MAX_RESPONSE,
+    NODES,
+    TOPICS,
+    Checked,
+    Credentials,
+    DiscoveryError,
+    Fault,
+    Head,
+    Message,
+    NodeDiscoveryRequest,
+    NodeDiscoveryResponse,
+    Refusal,
+    ReplayWindow,
+    Role,
+    Scope,
+    Signable,
+    TopicAdvertisement,
+    TopicCreationRequest,
+    TopicCreationResponse,
+    TopicDiscoveryRequest,
+    TopicDiscoveryResponse,
+    TopicWithdrawal,
+    Verifier,
+    admit,
+    can_receive,
+    check_advertisement,
+    check_request,
+    encrypt,
+    encrypt_advertisement,
+    path_of,
+    place_uuid,
+    queries_of,
+    receive,
+    topic_of,
+)
+
+LIFE = timedelta(seconds=30)
+"""How long an answer is valid."""
+_ROOM = MAX_RESPONSE - 32 * 2**10
+"""Bytes of the advertisements in a response; the rest is for its head and signature."""
+_ADVERTISED = re.compile(
+    rb"\s*(?:<\?xml[^>]*\?>)?\s*<(?:[^\s<>:/]+:)?SignedTopicAdvertisement[\s>/]"
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Way(Enum):
+    """The topic on which a message came."""
+
+    NODES = "all nodes"
+    TOPICS = "queries to all nodes, advertisements"
+    OWN = "this node's own two topics"
+
+
+class Dropped(Exception):
+    """A message of which nothing becomes; ``why`` is counted."""
+
+    def __init__(self, why: str, text: str = "") -> None:
+        super().__init__(text or why)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """An advertisement that is to be kept."""
+
+    row: AdvertisementRow
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A topic that its creator takes back, if it is *creator*'s."""
+
+    topic_id: str
+    creator: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A message that is to be answered once."""
+
+    checked: Checked
+    way: Way
+
+    @property
+    def head(self) -> Head:
+        return self.checked.message.head
+
+    @property
+    def creates(self) -> bool:
+        return isinstance(self.checked.message, TopicCreationRequest)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Topics that were found, by their ids, the newest first: `Node.respond` writes the answer."""
+
+    asked: Asked
+    topic_ids: tuple[str, ...]
+    more: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is published on the topic of whoever asked.
+
+    Attributes:
+        outcome: What is counted.
+    """
+
+    receiver: str
+    octets: bytes
+    outcome: str
+
+
+class Node:
+    """A topic discovery node. Used by one thread at a time.
+
+    Args:
+        sign: Signs; it is `mediation.discovery.signing.sign`, which needs an extra.
+        new_uuid: Makes a UUID that nobody can guess, another one each time.
+        xquery: None: XQuery is not offered.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        verifier: Verifier,
+        *,
+        sign: Callable[[Signable, Credentials], bytes],
+        new_uuid: Callable[[], UUID],
+        policy: NodePolicy | None = None,
+        limits: NodeLimits | None = None,
+        xquery: XQueryWorker | None = None,
+        catalogue: Catalogue[str] | None = None,
+        rates: Rates | None = None,
+    ) -> None:
+        self.id = credentials.identifier(Role.NODE)
+        self.limits = limits or NodeLimits()
+        self.policy = policy or NodePolicy()
+        self._credentials = credentials
+        self._verifier = verifier
+        self._sign = sign
+        self._new_uuid = new_uuid
+        self._xquery = xquery
+        self._rates = rates or Rates(self.limits)
+        self._strangers = ReplayWindow()
+        self.catalogue = catalogue if catalogue is not None else Catalogue[str]()
+        self._ends: list[tuple[float, str]] = []
+        """The times at which topics expire, and their ids."""
+        self.topics = {
+            NODES: Way.NODES,
+            TOPICS: Way.TOPICS,
+            topic_of(self.id): Way.OWN,
+            queries_of(self.id): Way.OWN,
+        }
+        """The topics that it subscribes to."""
+
+    # Messages.
+
+    def take(
+        self, octets: bytes, way: Way, publisher: str, *, now: datetime
+    ) -> Advertised | Withdrawn | Asked:
+        """Read and check a message.
+
+        Raises:
+            Dropped: Nothing becomes of it.
+        """
+        if not self._rates.message(publisher):
+            raise Dropped("rate")
+        try:
+            if _ADVERTISED.match(octets):
+                if way is Way.NODES:
+                    raise Dropped("out-of-place")
+                return self._advertised(octets, now)
+            checked = receive(octets, self._verifier, {self.id: self._credentials}, now=now)
+            return self._message(checked, way, now)
+        except Refused as refused:
+            raise Dropped(_why(refused), str(refused)) from refused
+
+    def _advertised(self, octets: bytes, now: datetime) -> Advertised:
+        checked = check_advertisement(octets, self._verifier, now=now)
+        described = describe(checked.advertisement)
+        objection = self.policy.objection(checked.advertisement, described, checked.creator)
+        if objection is not None:
+            raise Dropped("policy", objection)
+        return Advertised(row_of(checked, described))
+
+    def _message(self, checked: Checked, way: Way, now: datetime) -> Withdrawn | Asked:
+        message = checked.message
+        if way is not Way.OWN and not isinstance(message, _TAKEN[way]):
+            raise Dropped("out-of-place")
+        if isinstance(message, TopicWithdrawal):
+            return Withdrawn(str(message.topic_id), message.head.sender)
+        if not isinstance(message, _ANSWERED):
+            raise Dropped("out-of-place")
+        if isinstance(message, TopicDiscoveryRequest) and message.scope is Scope.ENTITIES:
+            raise Dropped("for-entities")
+        if checked.signer is None:
+            if not self.policy.serves(None):
+                raise Dropped("unauthenticated")
+            if not self._rates.stranger():
+                raise Dropped("rate")
+            admit(checked, self._strangers, now=now)
+        elif not self.policy.serves(checked.signer):
+            raise Dropped("policy", "the certificate is of another realm")
+        return Asked(checked, way)
+
+    # Answers.
+
+    def answer(self, asked: Asked, *, seconds_left: SecondsLeft, now: datetime) -> Answer | Found:
+        """Answer a message that nobody has answered before.
+
+        Raises:
+            Dropped: By silence.
+        """
+        message = asked.checked.message
+        try:
+            match message:
+                case NodeDiscoveryRequest():
+                    return self._offer(asked, message, now)
+                case TopicCreationRequest():
+                    return self._create(asked, now)
+                case TopicDiscoveryRequest():
+                    return self._find(asked, message, seconds_left, now)
+                case _:
+                    raise Dropped("out-of-place")
+        except Refused as refused:
+            return self.refuse(asked, _fault(refused), refused.text, now=now)
+
+    def refuse(self, asked: Asked, fault: Fault, text: str, *, now: datetime) -> Answer:
+        """Tell whoever asked on this node's own topics, with a signature, why not.
+
+        Raises:
+            Dropped: All others are answered by silence.
+        """
+        if asked.way is not Way.OWN or asked.checked.signer is None:
+            raise Dropped(fault.value, text)
+        refusal = Refusal(self._head(asked, now), fault, text[:500])
+        return self._send(asked, refusal, f"refused-{fault.value}")
+
+    def _offer(self, asked: Asked, request: NodeDiscoveryRequest, now: datetime) -> Answer:
+        if not self.policy.serves_institution(request.institution):
+            raise Dropped("policy", "the institution is not one of those that are served")
+        offer = NodeDiscoveryResponse(
+            self._head(asked, now),
+            path_of(topic_of(self.id)),
+            self.policy.kinds,
+            query_dialects(self._xquery),
+            Duration(0, self.limits.longest_life),
+        )
+        return self._send(asked, offer, "offered")
+
+    def _create(self, asked: Asked, now: datetime) -> Answer:
+        request, signer = check_request(asked.checked), asked.checked.signer
+        assert signer is not None  # `receive` says so of who makes topics.
+        topic_id = self._new_uuid()
+        longest = now + self.limits.longest_life
+        lifetime = request.lifetime
+        expires = longest if lifetime is None else min(lifetime.after(now), longest)
+        if expires <= now:
+            return self.refuse(asked, Fault.MALFORMED, "The topic would have no life.", now=now)
+        topic = TopicAdvertisement(
+            topic_id,
+            self.id,
+            request.creator,
+            now,
+            expires,
+            request.descriptors,
+            place_uuid(request.synopsis, topic_id),
+        )
+        objection = self.policy.objection(topic, describe(topic), signer)
+        if objection is not None:
+            return self.refuse(asked, Fault.UNAUTHORIZED, objection, now=now)
+        signed = self._sign(topic, self._credentials)
+        if request.encrypted:
+            if not can_receive(signer.certificate):
+                text = "Nothing can be encrypted for the certificate."
+                return self.refuse(asked, Fault.UNAUTHORIZED, text, now=now)
+            hidden = encrypt_advertisement(topic, signed, signer.certificate)
+            signed = self._sign(hidden, self._credentials)
+        return self._send(asked, TopicCreationResponse(self._head(asked, now), signed), "created")
+
+    def _find(
+        self, asked: Asked, request: TopicDiscoveryRequest, left: SecondsLeft, now: datetime
+    ) -> Answer | Found:
+        if not self._rates.query():
+            return self.refuse(asked, Fault.LIMIT, "Too many queries come now.", now=now)
+        if len(request.query.text.strip()) < self.policy.shortest_query:
+            text = f"A query has at least {self.policy.shortest_query} characters."
+            return self.refuse(asked, Fault.INVALID_QUERY, text, now=now)
+        query = compile_query(request.query.dialect, request.query.text, xquery=self._xquery)
+        most = min(request.max_results or DEFAULT_RESULTS, self.policy.most_results)
+        if asked.checked.signer is None:
+            most = min(most, self.limits.stranger_results)
+        found = self.catalogue.find(
+            query, limit=most, conditions=_conditions(request, now), seconds_left=left
+        )
+        if not found.keys and asked.way is not Way.OWN:
+            raise Dropped("nothing-found")
+        return Found(asked, found.keys, found.more or not found.complete)
+
+    def respond(self, found: Found, advertisements: list[bytes], *, now: datetime) -> Answer:
+        """Answer with what was found; with as much of it as goes into one message.
+
+        Raises:
+            Dropped: Nothing is left of it, and the answer is silence.
+        """
+        taken, octets = [], 0
+        for one in advertisements:
+            octets += len(one)
+            if octets > _ROOM:
+                break
+            taken.append(one)
+        if not taken and found.asked.way is not Way.OWN:
+            raise Dropped("nothing-found")
+        more = found.more or len(taken) < len(advertisements)
+        response = TopicDiscoveryResponse(self._head(found.asked, now), tuple(taken), more)
+        return self._send(found.asked, response, "found")
+
+    def _head(self, asked: Asked, now: datetime) -> Head:
+        request = asked.head
+        return Head(self._new_uuid(), self.id, now, now + LIFE, request.sender, request.message_id)
+
+    def _send(self, asked: Asked, message: Message, outcome: str) -> Answer:
+        """Sign an answer, and encrypt it where its receiver can decrypt it."""
+        octets, signer, receiver = (
+            self._sign(message, self._credentials),
+            asked.checked.signer,
+            asked.head.sender,
+        )
+        if signer is not None:
+            if can_receive(signer.certificate):
+                octets = encrypt(octets, receiver, signer.certificate)
+            elif not self.policy.answers_in_the_clear:
+                raise Dropped("not-encrypted")
+        return Answer(receiver, octets, outcome)
+
+    # What is known.
+
+    def know(self, row: AdvertisementRow) -> None:
+        """Find *row* from now on; one that was withdrawn no more."""
+        if row.octets is None:
+            self.forget(row.topic_id)
+        else:
+            if row.topic_id not in self.catalogue:
+                heappush(self._ends, (row.expires, row.topic_id))
+            self.catalogue.add(row.topic_id, read_described(row))
+
+    def expired(self, now: datetime) -> Iterator[str]:
+        """The topics that are known, and over."""
+        while self._ends and self._ends[0][0] <= now.timestamp():
+            topic_id = heappop(self._ends)[1]
+            if topic_id in self.catalogue:
+                yield topic_id
+
+    def forget(self, topic_id: str) -> None:
+        """Find a topic no more. One that is not known is no error."""
+        if topic_id in self.catalogue:
+            self.catalogue.remove(topic_id)
+
+
+_TAKEN: dict[Way, type | tuple[type, ...]] = {
+    Way.NODES: NodeDiscoveryRequest,
+    Way.TOPICS: (TopicDiscoveryRequest, TopicWithdrawal),
+}
+"""What is taken on the topics that all nodes have; a node's own two take everything."""
+_ANSWERED = (NodeDiscoveryRequest, TopicCreationRequest, TopicDiscoveryRequest)
+_FAULTS = {
+    Reason.QUERY_DIALECT: Fault.UNSUPPORTED_DIALECT,
+    Reason.QUERY_INVALID: Fault.INVALID_QUERY,
+}
+
+
+def _fault(refused: Refused) -> Fault:
+    if isinstance(refused, DiscoveryError):
+        return refused.fault
+    return _FAULTS.get(
+        refused.reason, Fault.LIMIT if isinstance(refused, FilterError) else Fault.MALFORMED
+    )
+
+
+def _why(refused: Refused) -> str:
+    return refused.fault.value if isinstance(refused, DiscoveryError) else refused.reason.value
+
+
+def _conditions(request: TopicDiscoveryRequest, now: datetime) -> Conditions:
+    after = request.expires_after
+    return Conditions(
+        request.created_after,
+        request.created_before,
+        now if after is None else max(now, after),  # What is over may not be forgotten yet.
+        request.expires_before,
+        _length(request.validity_at_least),
+        _length(request.validity_at_most),
+        request.valid_until,
+        request.creator,
+    )
+
+
+def _length(duration: Duration | None) -> timedelta | None:
+    """A length in seconds: months are those that follow the first of January 1970."""
+    return None if duration is None else duration.after(_EPOCH) - _EPOCH

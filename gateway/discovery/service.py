@@ -1,0 +1,377 @@
+"""The node at work: what is published on its topics, taken in order, kept, answered.
+
+    delivery -> take -> kept in the store -> catalogue -> answers published -> settled
+
+One task handles what has come in batches; one thread checks, searches and signs. A batch that the
+store or the messaging system does not take is tried again as a whole: what is kept is known the
+second time, and an answer has the id that the request gives, so that it is published once. After a
+crash the same happens with what was not settled.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Protocol, TypeVar
+from uuid import NAMESPACE_URL, uuid5
+
+import structlog
+
+from adapters import AdapterUnavailable, Delivery
+from filters import Expression, Filter, FilterError
+from filters.dialects import TOPIC_FULL
+from filters.queries import seconds
+from gateway.discovery.node import (
+    Advertised,
+    Answer,
+    Asked,
+    Dropped,
+    Found,
+    Node,
+    Withdrawn,
+)
+from gateway.model.advertisements import AdvertisementLimits, AdvertisementRow, Claimed, Kept
+from gateway.observing.samples import Sample, counters, gauge
+from gateway.store import Store, StoreUnavailable, advertisements
+from gateway.store.advertisements import LOCK
+from mediation import Notification
+from mediation.discovery import Fault, path_of, topic_of
+from mediation.names import PUBLISHER, TDN
+
+KEY = "topic-discovery-node"
+"""The key of the node's filter among those of subscriptions, which are longer."""
+WAITING = 4096
+"""Messages that wait for the node; more are dropped, for whoever sent them repeats them."""
+BATCH = 64
+RETRY = 1.0
+"""Seconds after which a batch is tried again."""
+PURGE = 60.0
+"""Seconds from one look for what has expired to the next."""
+LOADED = 500
+"""Rows that are read at once."""
+T = TypeVar("T")
+_log = structlog.get_logger("dragoman.discovery")
+
+
+class Publishing(Protocol):
+    """A way to publish durably."""
+
+    async def publish(self, notifications: Sequence[Notification]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A message that was taken, and the notification that it came in."""
+
+    what: Advertised | Withdrawn | Asked
+    notification: str
+
+
+class DiscoveryService:
+    """Runs *node*.
+
+    Args:
+        shared: Other gateways have the store, too: what they keep is learnt before a query.
+        now: Tells the time.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        store: Store,
+        publishing: Publishing,
+        *,
+        shared: bool = False,
+        limits: AdvertisementLimits | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.node = node
+        self.key = KEY
+        self._store = store
+        self._publishing = publishing
+        self._shared = shared
+        self._limits = limits or AdvertisementLimits()
+        self._now = now
+        self._waiting: asyncio.Queue[Delivery] = asyncio.Queue(WAITING)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="discovery")
+        self._revision = 0
+        self._ways = {str(topic): way for topic, way in node.topics.items()}
+        self._outcomes: dict[str, int] = {}
+        self.protected: dict[str, str] = {}
+        """The ids of the advertised topics that the messaging system has, by topic."""
+
+    @property
+    def filter(self) -> Filter:
+        """What the node subscribes to."""
+        names = "|".join(f"tdn:{path_of(topic)}" for topic in self.node.topics)
+        return Filter(topics=(Expression(names, TOPIC_FULL, (("tdn", TDN),)),))
+
+    async def start(self) -> None:
+        """Learn what is in the store.
+
+        Raises:
+            StoreUnavailable: It cannot be read.
+        """
+        await self._learn()
+        _log.info("discovery.started", node=self.node.id, advertisements=len(self.node.catalogue))
+
+    def accept(self, delivery: Delivery) -> None:
+        """Take on a message; it is settled when it is done with."""
+        try:
+            self._waiting.put_nowait(delivery)
+        except asyncio.QueueFull:
+            self._count("crowded")
+            delivery.settle()
+
+    async def run(self) -> None:
+        """Handle what comes, for ever."""
+        purging = asyncio.create_task(self._purge())
+        try:
+            while True:
+                batch = [await self._waiting.get()]
+                while len(batch) < BATCH and not self._waiting.empty():
+                    batch.append(self._waiting.get_nowait())
+                await self._handle_surely(batch)
+                for delivery in batch:
+                    delivery.settle()
+        finally:
+            purging.cancel()
+            self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _handle_surely(self, batch: Sequence[Delivery]) -> None:
+        while True:
+            try:
+                await self._handle([delivery.notification for delivery in batch])
+                return
+            except (StoreUnavailable, AdapterUnavailable) as error:
+                _log.warning("discovery.waits", why=str(error))
+                await asyncio.sleep(RETRY)
+            except Exception:  # One message must not end the node: it would come again for ever.
+                if len(batch) == 1:
+                    _log.exception("discovery.message-failed")
+                    self._count("failed")
+                    return
+                for delivery in batch:
+                    await self._handle_surely([delivery])
+                return
+
+    async def _handle(self, notifications: Sequence[Notification]) -> None:
+        taken = await self._apart(partial(self._take, notifications))
+        await self._keep([each.what for each in taken if isinstance(each.what, Advertised)])
+        for each in taken:
+            if isinstance(each.what, Withdrawn):
+                await self._withdraw(each.what)
+        answers = [
+            answer
+            for each in taken
+            if isinstance(each.what, Asked)
+            and (answer := await self._answer(each.what, each.notification)) is not None
+        ]
+        if answers:
+            await self._publishing.publish(answers)
+
+    def _take(self, notifications: Sequence[Notification]) -> list[_Taken]:
+        taken = []
+        for each in notifications:
+            way = self._ways.get(str(each.topic))
+            if way is None:
+                continue
+            with self._dropping():
+                what = self.node.take(each.payload, way, each.source, now=self._now())
+                taken.append(_Taken(what, each.id))
+        return taken
+
+    # Advertisements.
+
+    async def _keep(self, advertised: Sequence[Advertised]) -> None:
+        if not advertised:
+            return
+        kept = await self._store.submit(
+            partial(
+                advertisements.keep,
+                rows=[each.row for each in advertised],
+                limits=self._limits,
+                now=self._now().timestamp(),
+            ),
+            locks=(LOCK,),
+        )
+        for each, what in zip(advertised, kept, strict=True):
+            self._count(f"advertisement-{what.value}")
+            if what is Kept.CONFLICT:
+                _log.warning(
+                    "discovery.conflict", topic=each.row.topic_id, creator=each.row.creator,
+                    node=each.row.node, why="the topic is another's, or has another synopsis",
+                )  # fmt: skip
+        news = [
+            each
+            for each, what in zip(advertised, kept, strict=True)
+            if what in (Kept.NEW, Kept.NEWER)
+        ]
+        await self._apart(partial(self._know_all, [each.row for each in news]))
+
+    async def _withdraw(self, withdrawn: Withdrawn) -> None:
+        gone = await self._store.submit(
+            partial(
+                advertisements.withdraw, topic_id=withdrawn.topic_id, creator=withdrawn.creator
+            ),
+            locks=(LOCK,),
+        )
+        self._count("withdrawn" if gone else "withdrawal-unknown")
+        if gone:
+            await self._apart(partial(self._forget, withdrawn.topic_id))
+
+    def _know_all(self, rows: Sequence[AdvertisementRow]) -> None:
+        for row in rows:
+            self._know(row)
+
+    def _know(self, row: AdvertisementRow) -> None:
+        if row.octets is None or row.expires <= self._now().timestamp():
+            self._forget(row.topic_id)
+            return
+        try:
+            self.node.know(row)
+        except FilterError as full:
+            _log.warning("discovery.not-searched", topic=row.topic_id, why=full.text)
+        if row.topic is not None:
+            self.protected[row.topic] = row.topic_id
+
+    def _forget(self, topic_id: str) -> None:
+        self.node.forget(topic_id)
+        for topic in [topic for topic, id_ in self.protected.items() if id_ == topic_id]:
+            del self.protected[topic]
+
+    async def _learn(self) -> None:
+        """Learn what changed in the store."""
+        while True:
+            changed = await self._store.submit(
+                partial(advertisements.changed_since, revision=self._revision, limit=LOADED)
+            )
+            await self._apart(partial(self._know_all, [row for _, row in changed]))
+            if changed:
+                self._revision = changed[-1][0]
+            if len(changed) < LOADED:
+                return
+
+    async def _purge(self) -> None:
+        """Forget what has expired, for ever."""
+        while True:
+            await asyncio.sleep(PURGE)
+            try:
+                now = self._now()
+                await self._store.submit(
+                    partial(advertisements.purge, now=now.timestamp()), locks=(LOCK,)
+                )
+                await self._apart(partial(self._forget_expired, now))
+            except StoreUnavailable as error:
+                _log.warning("discovery.waits", why=str(error))
+
+    def _forget_expired(self, now: datetime) -> None:
+        for topic_id in self.node.expired(now):
+            self._forget(topic_id)
+
+    # Requests.
+
+    async def _answer(self, asked: Asked, notification: str) -> Notification | None:
+        with self._dropping():
+            fault = await self._claim(asked, notification)
+            now = self._now()
+            if fault is not None:
+                refuse = partial(self.node.refuse, asked, fault, "Too much is asked for.", now=now)
+                return self._notification(asked, await self._apart(refuse), now)
+            if self._shared:
+                await self._learn()
+            left = seconds(self.node.limits.query_time)
+            answer = await self._apart(partial(self.node.answer, asked, seconds_left=left, now=now))
+            if isinstance(answer, Found):
+                rows = await self._store.submit(
+                    partial(advertisements.load, topic_ids=answer.topic_ids)
+                )
+                octets = {row.topic_id: row.octets for row in rows}
+                found = [one for id_ in answer.topic_ids if (one := octets.get(id_)) is not None]
+                answer = await self._apart(partial(self.node.respond, answer, found, now=now))
+            return self._notification(asked, answer, now)
+        return None
+
+    async def _claim(self, asked: Asked, notification: str) -> Fault | None:
+        """Remember that a signed message is answered; why it is refused, or None.
+
+        Raises:
+            Dropped: It came before.
+        """
+        if asked.checked.signer is None:
+            return None  # The node remembers those of strangers apart.
+        head, now = asked.head, self._now().timestamp()
+        claimed = await self._store.submit(
+            partial(
+                advertisements.claim,
+                sender=head.sender,
+                message=str(head.message_id),
+                notification=notification,
+                expires=head.expires.timestamp(),
+                now=now,
+                limits=self._limits,
+                kind="create" if asked.creates else "",
+                most=self.node.limits.creations if asked.creates else None,
+            ),
+            locks=(LOCK,),
+        )
+        if claimed is Claimed.REPLAYED:
+            raise Dropped("replayed")
+        return None if claimed is Claimed.YES else Fault.LIMIT
+
+    def _notification(self, asked: Asked, answer: Answer, now: datetime) -> Notification:
+        """What *answer* is published as: twice the same for one request, and published once."""
+        self._count(answer.outcome)
+        id_ = uuid5(NAMESPACE_URL, f"{self.node.id}/{asked.head.sender}/{asked.head.message_id}")
+        return Notification(
+            id=f"urn:uuid:{id_}",
+            source=PUBLISHER + self.node.id,
+            payload=answer.octets,
+            time=now,
+            topic=topic_of(answer.receiver),
+        )
+
+    # Counts.
+
+    def _dropping(self) -> "_Dropping":
+        return _Dropping(self._count)
+
+    def _count(self, outcome: str) -> None:
+        self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
+
+    async def _apart(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    def metrics(self) -> Iterator[Sample]:
+        """What became of messages, and what is known."""
+        yield counters(
+            "discovery_messages",
+            "Messages to the topic discovery node, by what became of them.",
+            "outcome",
+            dict(self._outcomes),
+        )
+        yield gauge(
+            "discovery_advertisements",
+            "Advertised topics that are known.",
+            len(self.node.catalogue),
+        )
+        yield gauge("discovery_waiting", "Messages that wait for the node.", self._waiting.qsize())
+
+
+class _Dropping:
+    """Counts what is dropped within it."""
+
+    def __init__(self, count: Callable[[str], None]) -> None:
+        self._count = count
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, Dropped):
+            return False
+        self._count(f"dropped-{error.why}")
+        _log.debug("discovery.dropped", why=error.why, text=str(error)[:300])
+        return True

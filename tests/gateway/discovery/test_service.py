@@ -1,0 +1,325 @@
+"""A gateway that is a topic discovery node, spoken to by messages alone; and what is left of each
+message that is lost, or doubled, or handled when the process is killed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import quote
+from uuid import uuid4
+
+import pytest
+from lxml import etree
+
+from adapters import AdapterUnavailable
+from filters import Topic
+from gateway.discovery.limits import NodeLimits
+from gateway.discovery.node import Node
+from gateway.discovery.service import DiscoveryService
+from gateway.model.advertisements import AdvertisementLimits
+from gateway.store import Store
+from mediation import Notification
+from mediation.discovery import (
+    NODES,
+    TOPICS,
+    NodeDiscoveryResponse,
+    Refusal,
+    SignedTopicAdvertisement,
+    TopicDiscoveryResponse,
+    queries_of,
+    read_as,
+    topic_of,
+)
+from mediation.discovery.signing import sign
+from tests.rigs.consumers import Consumer, Consumers
+from tests.rigs.discovery_entities import Speaker
+from tests.rigs.discovery_keys import parties
+from tests.rigs.discovery_nodes import node_settings
+from tests.rigs.envelopes import Speaker as Peer
+from tests.rigs.envelopes import topic_expression
+from tests.rigs.gateways import Running, running
+from tests.rigs.stores import on_each_store, sqlite_url
+from tests.rigs.waiting import until
+
+PRODUCER = Speaker(parties().producer)
+CONSUMER = Speaker(parties().consumer)
+TDN = 'xmlns:tdn="urn:dragoman:tdn:1"'
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+# The node at a store, with what it publishes.
+
+
+@dataclass
+class Delivered:
+    """A message that somebody published."""
+
+    notification: Notification
+    settled: bool = False
+    partition: int = 0
+    redelivered: bool = False
+
+    def settle(self) -> None:
+        self.settled = True
+
+
+@dataclass
+class Published:
+    """What was published, each id once; the first *failures* attempts fail."""
+
+    failures: int = 0
+    by_id: dict[str, Notification] = field(default_factory=dict)
+
+    async def publish(self, notifications: Sequence[Notification]) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise AdapterUnavailable("not now")
+        for each in notifications:
+            self.by_id.setdefault(each.id, each)
+
+    def to(self, speaker: Speaker) -> list[Notification]:
+        return [each for each in self.by_id.values() if each.topic == topic_of(speaker.id)]
+
+
+def message(octets: bytes, topic: Topic = TOPICS) -> Delivered:
+    return Delivered(Notification(f"urn:uuid:{uuid4()}", "urn:somebody", octets, now(), topic))
+
+
+@dataclass
+class AtWork:
+    service: DiscoveryService
+    published: Published
+
+    async def tell(self, octets: bytes, topic: Topic = TOPICS) -> Delivered:
+        delivered = message(octets, topic)
+        return await self.again(delivered)
+
+    async def again(self, delivered: Delivered) -> Delivered:
+        self.service.accept(delivered)
+        await until(lambda: delivered.settled)
+        return delivered
+
+    def found(self) -> int:
+        """How many topics the last answer to the consumer names."""
+        last = self.published.to(CONSUMER)[-1]
+        answer = CONSUMER.read(last.payload, now()).message
+        assert isinstance(answer, TopicDiscoveryResponse)
+        return len(answer.advertisements)
+
+    async def ask(self, text: str = "mole") -> int:
+        await self.tell(CONSUMER.query(now(), text), queries_of(parties().node_id))
+        return self.found()
+
+
+@asynccontextmanager
+async def at_work(
+    url: str,
+    published: Published | None = None,
+    *,
+    shared: bool = False,
+    node: NodeLimits | None = None,
+    limits: AdvertisementLimits | None = None,
+) -> AsyncIterator[AtWork]:
+    """A node at a store; on the way out it is not closed but dropped, as by kill -9."""
+    store = Store(url)
+    await store.start()
+    published = published or Published()
+    service = DiscoveryService(
+        Node(parties().node, parties().verifier(), sign=sign, new_uuid=uuid4, limits=node),
+        store, published, shared=shared, limits=limits,
+    )  # fmt: skip
+    await service.start()
+    working = asyncio.create_task(service.run())
+    try:
+        yield AtWork(service, published)
+    finally:
+        working.cancel()
+        with suppress(asyncio.CancelledError):
+            await working
+        await store.close()
+
+
+async def advertise(node: AtWork, speaker: Speaker = PRODUCER) -> bytes:
+    """Create a topic and advertise it; the advertisement."""
+    request = speaker.creation(now())
+    await node.tell(speaker.for_node(request), topic_of(parties().node_id))
+    created = speaker.made(request, node.published.to(speaker)[-1].payload, now())
+    advertisement = speaker.advertisement(created, now())
+    await node.tell(advertisement)
+    return advertisement
+
+
+@on_each_store
+async def test_what_is_advertised_outlives_the_process(store_url: str) -> None:
+    async with at_work(store_url) as node:
+        await advertise(node)
+        assert await node.ask() == 1
+    async with at_work(store_url) as node:
+        assert await node.ask() == 1
+
+
+@on_each_store
+async def test_what_is_withdrawn_is_not_found_and_does_not_return(store_url: str) -> None:
+    async with at_work(store_url) as node:
+        advertisement = await advertise(node)
+        topic_id = read_as(SignedTopicAdvertisement, advertisement).value.topic_id
+        await node.tell(CONSUMER.withdrawal(topic_id, now()))
+        assert await node.ask() == 1, "only its creator withdraws a topic"
+        await node.tell(PRODUCER.withdrawal(topic_id, now()))
+        assert await node.ask() == 0
+        await node.tell(advertisement)
+        assert await node.ask() == 0
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+async def test_the_loss_of_each_message(store_url: str) -> None:
+    """Whatever does not come leaves nothing behind at the node, and repeating it gets on."""
+    node_id = parties().node_id
+    async with at_work(store_url) as node:
+        # The search for nodes, or its answer, is lost: it is sent again.
+        for _ in range(2):
+            await node.tell(PRODUCER.look_for_nodes(now()), NODES)
+        offers = [
+            PRODUCER.read(each.payload, now()).message for each in node.published.to(PRODUCER)
+        ]
+        assert [type(offer) for offer in offers] == [NodeDiscoveryResponse] * 2
+        # The answer to a creation is lost: another topic is made, the first one is nowhere.
+        for _ in range(2):
+            request = PRODUCER.creation(now())
+            await node.tell(PRODUCER.for_node(request), topic_of(node_id))
+        assert len(node.service.node.catalogue) == 0
+        assert await node.ask() == 0
+        created = PRODUCER.made(request, node.published.to(PRODUCER)[-1].payload, now())
+        # The advertisement is lost: it is published again.
+        await node.tell(PRODUCER.advertisement(created, now()))
+        assert await node.ask() == 1
+        # The answer to the query is lost: it is asked again.
+        assert await node.ask() == 1
+        assert len(node.service.node.catalogue) == 1
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+async def test_doubled_and_replayed(store_url: str) -> None:
+    async with at_work(store_url) as node:
+        octets = PRODUCER.look_for_nodes(now())
+        first = await node.tell(octets, NODES)
+        await node.tell(octets, NODES)  # Somebody copied it.
+        assert len(node.published.to(PRODUCER)) == 1
+        first.settled = False
+        await node.again(first)  # The messaging system yields it once more.
+        assert len(node.published.to(PRODUCER)) == 1
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+async def test_killed_between_steps(store_url: str) -> None:
+    """Before the answer is published, and before the message is settled: it comes again, and is
+    answered once. What was kept is kept once."""
+    published = Published(failures=10**9)
+    request = PRODUCER.creation(now())
+    asked = message(PRODUCER.for_node(request), topic_of(parties().node_id))
+    async with at_work(store_url, published) as node:
+        node.service.accept(asked)
+        await until(lambda: published.failures < 10**9)
+    assert not asked.settled
+    published.failures = 0
+    async with at_work(store_url, published) as node:
+        await node.again(asked)
+        [answer] = published.to(PRODUCER)
+    asked.settled = False
+    async with at_work(store_url, published) as node:
+        await node.again(asked)
+        assert published.to(PRODUCER) == [answer]
+        created = PRODUCER.made(request, answer.payload, now())
+        advertised = await node.tell(PRODUCER.advertisement(created, now()))
+    advertised.settled = False
+    async with at_work(store_url, published) as node:
+        await node.again(advertised)
+        assert await node.ask() == 1
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+async def test_creations_a_minute_are_counted_across_restarts(store_url: str) -> None:
+    few = NodeLimits(creations=2)
+    for number in range(3):
+        async with at_work(store_url, node=few) as node:
+            request = PRODUCER.creation(now())
+            await node.tell(PRODUCER.for_node(request), topic_of(parties().node_id))
+            [answer] = node.published.to(PRODUCER)
+            refused = isinstance(PRODUCER.read(answer.payload, now()).message, Refusal)
+            assert refused is (number == 2)
+
+
+async def test_replicas_are_one_node(postgresql_url: str) -> None:
+    async with (
+        at_work(postgresql_url, shared=True) as one,
+        at_work(postgresql_url, shared=True) as other,
+    ):
+        await advertise(one)
+        assert await other.ask() == 1
+        octets = PRODUCER.look_for_nodes(now())
+        await one.tell(octets, NODES)
+        await other.tell(octets, NODES)  # A copy: one of them has answered.
+        assert len(other.published.to(PRODUCER)) == 0
+
+
+@pytest.mark.parametrize("store_url", ["sqlite"], indirect=True)
+async def test_a_node_restarted_empty_is_full_after_the_next_round(
+    store_url: str, tmp_path: Path
+) -> None:
+    async with at_work(store_url) as node:
+        advertisement = await advertise(node)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    async with at_work(sqlite_url(empty)) as node:
+        assert await node.ask() == 0
+        await node.tell(advertisement)
+        await node.tell(advertisement)  # And another node hands on the same.
+        assert await node.ask() == 1
+
+
+# The whole gateway, in several dialects.
+
+
+async def say(run: Running, octets: bytes, topic: Topic) -> None:
+    """Publish a message as WS-Eventing's publishers do."""
+    await run.publish(octets.decode(), path=f"/soap/topic/{quote(str(topic), safe='')}")
+
+
+async def listen_in_wsn(run: Running, consumer: Consumer, entity: Speaker) -> None:
+    where = topic_expression(f"tdn:Entity/{entity.id}", scope=TDN)
+    peer = Peer()
+    await run.subscribe(peer, peer.wsn_subscribe(consumer.url, filter=where))
+
+
+async def answer_to(consumer: Consumer) -> bytes:
+    receipt = await consumer.next()
+    return etree.tostring(receipt.payload)
+
+
+async def test_dialects_meet(tmp_path: Path) -> None:
+    """Entities that subscribe in WS-Notification and publish in WS-Eventing, a node in the
+    gateway."""
+    async with Consumers() as consumers, running(tmp_path, **node_settings(tmp_path)) as run:
+        node = parties().node_id
+        creator, seeker = consumers.add(), consumers.add()
+        await listen_in_wsn(run, creator, PRODUCER)
+        await listen_in_wsn(run, seeker, CONSUMER)
+        await say(run, PRODUCER.look_for_nodes(now()), NODES)
+        offer = PRODUCER.read(await answer_to(creator), now()).message
+        assert isinstance(offer, NodeDiscoveryResponse)
+        request = PRODUCER.creation(now())
+        await say(run, PRODUCER.for_node(request), topic_of(node))
+        created = PRODUCER.made(request, await answer_to(creator), now())
+        await say(run, PRODUCER.advertisement(created, now()), TOPICS)
+        await say(run, CONSUMER.query(now(), "mole"), queries_of(node))
+        answer = CONSUMER.read(await answer_to(seeker), now()).message
+        assert isinstance(answer, TopicDiscoveryResponse)
+        assert len(answer.advertisements) == 1
+        metrics = (await run.admin("GET", "/metrics")).body.decode()
+        assert "dragoman_discovery_advertisements 1.0" in metrics
+        assert 'dragoman_discovery_messages_total{outcome="created"} 1.0' in metrics
