@@ -57,13 +57,14 @@ class Matching:
         self._table = table
         self._dispatchers = dispatchers
         self._budgets = budgets
-        self._inside: Mapping[Topic | None, Inside] = {**(inside or {})}
+        self._inside = inside or {}
 
     async def run(self) -> None:
         """Pump until the adapter is closed."""
         async for matched in self._adapter.deliveries():
             try:
-                inside = self._inside.get(matched.delivery.notification.topic)
+                topic = matched.delivery.notification.topic
+                inside = self._inside.get(topic) if topic is not None else None
                 # Of the parts of a message, one alone has the key.
                 if inside is not None and inside.key in matched.keys:
                     matched = self._hand_inside(matched, inside)
